@@ -6,6 +6,7 @@ import click
 
 from ibdissect.cli.common import Common, common_options, say
 from ibdissect.cli.output import ending_of, findings_of, max_findings_option, opened_capture, shown_of, to_option
+from ibdissect.wire.text import counted
 
 
 @click.command(short_help="Write a pcapng with the findings as comments.")
@@ -30,5 +31,5 @@ def command(capture: str, target: str, max_findings: int, common: Common) -> int
         with replacing(target, capture) as file:
             count = write_frames(opened, shown, file, "pcapng", added)
         say("note: frames are written as they are, with the keys in them")
-        common.tell(f"{count} frames written to {target}, {sum(map(len, added.values()))} comments")
+        common.tell(f"{counted(count, 'frame')} written to {target}, {counted(sum(map(len, added.values())), 'comment')}")
     return 0

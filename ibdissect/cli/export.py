@@ -93,7 +93,7 @@ def command(
             with _written(target, capture) as file:
                 count = write_frames(opened, shown, file, FRAME_ENDINGS[ending], progress=progress)
             say("note: frames are written as they are, with the keys in them")
-            common.tell(f"{count} frames written to {written}")
+            common.tell(f"{counted(count, 'frame')} written to {written}")
             return 0
         if findings:
             from ibdissect.export import tables
@@ -135,8 +135,8 @@ def command(
             with _written(target, capture) as file:
                 count = tables.write((made.batch(table, rows) for table, rows in chosen), made.schema, file, ending)
         if columns.masked:
-            say(f"note: {columns.masked} keys are left out; --show-keys writes them")
-        common.tell(f"{count} frames written to {written}")
+            say(f"note: {counted(columns.masked, 'key')} left out; --show-keys writes them")
+        common.tell(f"{counted(count, 'frame')} written to {written}")
     return 0
 
 

@@ -29,7 +29,7 @@ from ibdissect.table.locate import Int
 from ibdissect.table.series import Values
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Field, decode_text
-from ibdissect.wire.text import Paint, printable
+from ibdissect.wire.text import Paint, counted, printable
 
 BATCH = 4096
 """Rows formatted at once."""
@@ -209,7 +209,7 @@ class LadderText(_Plain):
 
         lanes = Lanes(self.ladder, max(shutil.get_terminal_size((LEAST, 0)).columns, LEAST))
         lines = [lanes.head(), *(line for step in self.ladder.steps for line in lanes.rows(step))]
-        return "\n".join([*lines, *([f"{self.ladder.left_out} more packets"] if self.ladder.left_out else [])]) + "\n"
+        return "\n".join([*lines, *([counted(self.ladder.left_out, "more packet")] if self.ladder.left_out else [])]) + "\n"
 
 
 class FieldLines(_Plain):

@@ -23,7 +23,7 @@ from ibdissect.lint.result import CaptureReport
 from ibdissect.report import text as text_report
 from ibdissect.report.json import finding_object
 from ibdissect.session.check import Options, check
-from ibdissect.wire.text import Paint, printable, visible_json
+from ibdissect.wire.text import Paint, counted, printable, visible_json
 
 if TYPE_CHECKING:
     from ibdissect.points.comparison import Comparison
@@ -127,7 +127,7 @@ def _write(comparison: Any, target: str, captures: tuple[str, ...], common: Comm
     source = next((one for one in captures if os.path.exists(target) and os.path.samefile(one, target)), None)
     with replacing(target, source, "--write") as file:
         count = write_merged(comparison, file)
-    common.tell(f"{count} frames written to {target}; they are written as they are, with the keys in them")
+    common.tell(f"{counted(count, 'frame')} written to {target}, as they are, with the keys in them")
 
 
 def lines(result: dict[str, Any], paint: Paint) -> Iterator[str]:

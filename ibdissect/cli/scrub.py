@@ -6,6 +6,7 @@ import click
 
 from ibdissect.cli.common import Common, common_options, progress_bar
 from ibdissect.cli.output import FRAME_ENDINGS, ending_of, opened_capture, shown_of, to_option
+from ibdissect.wire.text import counted
 
 
 @click.command(short_help="Make a capture fit for sharing.")
@@ -35,5 +36,5 @@ def command(capture: str, target: str, verify: bool, common: Common) -> int:
                 look_for_leftovers(opened, shown, scrubber, file, target)
                 common.tell("verified: no key, GUID, GID, address or name of the capture is in the copy (LIDs and QPNs are not looked for)")
         common.tell("note: times, sizes, P_Keys, port numbers and service IDs are as they were; look before you share")
-        common.tell(f"{count} frames written to {target}")
+        common.tell(f"{counted(count, 'frame')} written to {target}")
     return 0

@@ -22,7 +22,7 @@ from ibdissect.lint.set_members import members_object, place_text
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
 from ibdissect.session.spread import Stopped
-from ibdissect.wire.text import Paint, printable, visible_json
+from ibdissect.wire.text import Paint, counted, printable, visible_json
 
 
 @click.command(short_help="What is in a capture: protocols, MADs, OpCodes, addresses, response times.")
@@ -105,7 +105,7 @@ def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engin
 def lines(result: dict[str, Any], paint: Paint, members: Sequence[Member] = ()) -> Iterator[str]:
     """The result as text; `members`: the files of a set."""
     seconds = (result["last_ns"] - result["first_ns"]) / 1e9
-    yield f"{result['frames']} frames, {result['bytes']} bytes, {seconds:.3f} s, {result['malformed']} malformed"
+    yield f"{counted(result['frames'], 'frame')}, {counted(result['bytes'], 'byte')}, {seconds:.3f} s, {result['malformed']} malformed"
     yield from table_lines("Protocol hierarchy", [
         ("  " * (len(entry["path"]) - 1) + entry["path"][-1], *_size(entry)) for entry in result["hierarchy"]
     ], ("", "frames", "bytes"), paint)  # fmt: skip

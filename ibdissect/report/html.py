@@ -31,6 +31,8 @@ WORST = 3
 """Rules explained at the top."""
 ROWS = 4000
 """Findings listed; beyond, each rule lists its first ones."""
+MUCH = 0.05
+"""Share of the frames from which on a note is worth a headline."""
 LINES = 24
 """Captures without pictures that have a time line of their own."""
 
@@ -150,12 +152,18 @@ def verdict(reports: Sequence[CaptureReport]) -> tuple[str, str, list[str]]:
     counts, _ = totals(reports)
     doubts = [f"{one.path}: {why.removeprefix(f'{one.path}: ')}" for one in reports for why in [one.incomplete, *one.doubts] if why]
     doubts += [f"{one.path}: the file is {one.status}" for one in reports if one.status in ("truncated", "damaged")]
-    for level, headline in (
-        ("error", "Not healthy: {} found"), ("warning", "No errors, but {} to look at"), ("info", "Healthy, with {} worth knowing"),
-    ):  # fmt: skip
-        if n := counts[level]:
-            word = {"error": "error", "warning": "warning", "info": "note"}[level]
-            return level, headline.format(counted(n, word, ",")), doubts
+    if counts["error"]:
+        return "error", f"Not healthy: {counted(counts['error'], 'error', ',')} found", doubts
+    if counts["warning"]:
+        return "warning", f"No errors, but {counted(counts['warning'], 'warning', ',')} to look at", doubts
+    if counts["info"]:
+        often, frames = Counter[str](), sum(one.checked for one in reports)
+        for one in (finding for report in reports for finding in report.findings):
+            often[f"{one.code} {one.name}"] += one.count
+        name, count = often.most_common(1)[0]
+        if count > frames * MUCH:
+            return "warning", f"No errors or warnings, but {name} {count:,} times in {frames:,} frames", doubts
+        return "info", f"No errors or warnings, {counted(counts['info'], 'note', ',')}", doubts
     if all(one.error is not None or not one.infiniband for one in reports) and doubts:
         return "warning", "Nothing can be said: no InfiniBand or RoCE was read", doubts
     return "good", "Healthy: nothing was found", doubts

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ibdissect.lint.page import markdown, sections, summary
 from ibdissect.lint.result import CaptureReport
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import counted, printable
 
 from . import Run, repository_path, worst_first
 from .text import summary_text
@@ -51,13 +51,13 @@ def _table(reports: list[CaptureReport]) -> Iterator[str]:
         row = f"| {' | '.join(map(str, cells))} | {_plain(one.message)}{times} |"
         size += len(row.encode())
         if size > MOST_BYTES:
-            yield from ("", f"{len(findings) - done} more findings are not listed.")
+            yield from ("", f"{counted(len(findings) - done, 'more finding')} not listed.")
             break
         yield row
     yield ""
     hidden = sum(sum(report.by_rule.values()) - len(report.findings) for report in reports)
     if hidden > 0:
-        yield from (f"{hidden} more findings are beyond `--max-findings`.", "")
+        yield from (f"{counted(hidden, 'more finding')} beyond `--max-findings`.", "")
 
 
 def _pages(reports: list[CaptureReport], run: Run) -> Iterator[str]:

@@ -14,7 +14,7 @@ def capture_text(report: CaptureReport, paint: Paint = plain) -> str:
     lines = [line for finding in report.findings for line in _finding_lines(finding, report.path, paint)]
     hidden = sum(report.by_rule.values()) - len(report.findings)
     if hidden > 0:
-        lines.append(f"{printable(report.path)}: {hidden} more findings not shown (--max-findings none shows all)")
+        lines.append(f"{printable(report.path)}: {counted(hidden, 'more finding')} not shown (--max-findings none shows all)")
     return "".join(line + "\n" for line in lines)
 
 
@@ -42,7 +42,7 @@ def summary_text(reports: list[CaptureReport], rules: int) -> str:
     counts, by_rule = totals(reports)
     frames = sum(report.checked for report in reports)
     captures = sum(report.captures for report in reports if report.status != "interrupted" or report.frames > 0)
-    what = f"{frames:,} frames in {counted(captures, 'capture')} checked with {counted(rules, 'rule')}"
+    what = f"{counted(frames, 'frame', ',')} in {counted(captures, 'capture')} checked with {counted(rules, 'rule')}"
     broken = {status: sum(report.status == status for report in reports) for status in ("unreadable", "failed", "interrupted")}
     tail = "".join(f", {count} {status}" for status, count in broken.items() if count)
     if not by_rule:

@@ -10,7 +10,7 @@ from ibdissect.fabric.describe import SM_STATES, name_of
 from ibdissect.fabric.file_lines import KnownFile, place_text
 from ibdissect.fabric.model import CA, ROUTER, SWITCH, Node, Port, Sm, Subnet
 from ibdissect.fabric.partitions import Block
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import counted, printable
 
 KINDS = {CA: "Channel adapter", SWITCH: "Switch", ROUTER: "Router"}
 STATES = {1: "Down", 2: "Init", 3: "Armed", 4: "Active"}
@@ -78,7 +78,7 @@ def _view(subnet: Subnet, packets: Mapping[int, int]) -> FabricView:
         entries.append(group)
     entries += shown
     if len(nodes) > MAX_NODES:
-        entries.append(Entry(f"{len(nodes) - MAX_NODES} further nodes are not shown"))
+        entries.append(Entry(f"{counted(len(nodes) - MAX_NODES, 'further node')} not shown"))
     return FabricView(entries, len(nodes), subnet.port_count, len(managers), len(partitions))
 
 
@@ -107,7 +107,7 @@ def _node(node: Node, partitions: dict[int, list[tuple[Port, bool, int]]], packe
             ("Ports", str(node.num_ports), node.frame),
             ("P_Keys a port", str(node.partition_cap), node.frame),
         ]
-    entry.details += [(f"Sent from LID {port.lid}", f"{packets[port.lid]:,} packets", 0)
+    entry.details += [(f"Sent from LID {port.lid}", counted(packets[port.lid], "packet", ","), 0)
                       for port in node.ports.values() if packets.get(port.lid)]  # fmt: skip
     switch, switch_frame = node.switch.now, node.switch.since
     if switch is not None:
@@ -188,7 +188,7 @@ def _managers(subnet: Subnet) -> list[Entry]:
         if all(sm.lid != lid for sm in known) and not (owner is not None and owner.guid in subnet.sms):
             entry = Entry(node_name(owner.node) if owner is not None else f"LID {lid}", f"LID {lid}, as PortInfo says", "sm", min(frames))
             entry.details = [("Subnet manager", entry.text, 0), ("LID", str(lid), min(frames)),
-                             ("Known from", f"MasterSMLID of {len(frames)} ports; no SMInfo was seen", min(frames))]  # fmt: skip
+                             ("Known from", f"MasterSMLID of {counted(len(frames), 'port')}; no SMInfo was seen", min(frames))]  # fmt: skip
             found.append(entry)
     return found
 

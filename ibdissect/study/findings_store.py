@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from ibdissect.lint.finding import Finding, Related, Severity, Span
 from ibdissect.lint.rule import Rule
-
-from .number_text import number
+from ibdissect.wire.text import counted
 
 MAX_OCCURRENCES = 1 << 23
 """Occurrences kept, 128 MiB; later ones are counted, and the screen says so."""
@@ -238,4 +237,4 @@ class FindingsStore:
     @property
     def limits(self) -> str:
         """What is not kept, in a sentence; empty when everything is."""
-        return f"{number(self.dropped)} further occurrences are counted, but not listed" if self.dropped else ""
+        return f"{counted(self.dropped, 'further occurrence', ',')} counted, but not listed" if self.dropped else ""

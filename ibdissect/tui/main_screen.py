@@ -16,8 +16,7 @@ from ibdissect.study import packet_columns
 from ibdissect.study.field_notes import FieldNotes
 from ibdissect.study.filters import checked, completions
 from ibdissect.study.find import Place
-from ibdissect.study.number_text import number
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import counted, printable
 
 from .messages import ByteSelected, ExplainFinding, FilterEntered, FilterLeft, FrameSelected, JumpTo, NodeSelected
 from .panes.bytes_pane import BytesPane
@@ -157,7 +156,7 @@ class MainScreen(Screen[None]):
             if self.tree_pane.frame_tree is not None:
                 self.tree_pane.show_findings(self.model.findings.of_frame(self.tree_pane.frame_tree.frame))
         self._studied = self.study.done
-        done = f"No findings: {number(self.study.done)} frames checked with {len(self.study.rules)} rules."
+        done = f"No findings: {counted(self.study.done, 'frame', ',')} checked with {counted(len(self.study.rules), 'rule')}."
         self.findings_pane.update(done if self.study.finished else "Looking for findings…")
 
     def _say_empty(self, count: int, filter_text: str, busy: bool) -> None:

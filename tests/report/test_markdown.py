@@ -24,7 +24,7 @@ def test_markdown_shows_text_of_captures_as_text() -> None:
 def test_a_long_markdown_report_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibdissect.report.markdown.MOST_BYTES", 200)
     text = markdown_text([report(*(finding(frame=frame) for frame in range(1, 9)))], Run())
-    assert text.count("| ✖ error") == 2 and "6 more findings are not listed." in text
+    assert text.count("| ✖ error") == 2 and "6 more findings not listed." in text
     hidden = report(finding())
     hidden.by_rule["AM001"] = 5
-    assert "4 more findings are beyond `--max-findings`." in markdown_text([hidden], Run())
+    assert "4 more findings beyond `--max-findings`." in markdown_text([hidden], Run())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ibdissect.study import threads, writing
 from ibdissect.study.filters import as_filter
 from ibdissect.study.number_text import number
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import counted, printable
 
 from ..screens.choice import Choice
 from ..screens.prompt import Prompt
@@ -103,9 +103,9 @@ def written(app: TuiApp, path: str, frames: int, error: str | None) -> None:
     if error is not None:
         app.warn(error)
     elif path.endswith(writing.TABLES):
-        app.note(f"{number(frames)} lines written to {path}")
+        app.note(f"{counted(frames, 'line', ',')} written to {path}")
     else:
-        app.note(f"{number(frames)} frames written to {path}; keys in them are not masked")
+        app.note(f"{counted(frames, 'frame', ',')} written to {path}; keys in them are not masked")
 
 
 COMMANDS = (

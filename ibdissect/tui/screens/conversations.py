@@ -13,6 +13,7 @@ from ibdissect.flow.exchanges import Exchange
 from ibdissect.study.background import Snapshot
 from ibdissect.study.conversations import Conversation, conversation_filter, exchange_filter
 from ibdissect.study.number_text import duration, number, octets, spark, squeeze
+from ibdissect.wire.text import counted
 
 from ..keys.command import Command
 from ..widgets.cells import width_of
@@ -133,7 +134,7 @@ class ConversationScreen(Overlay[str]):
     def __init__(self, snapshot: Snapshot, name: Callable[[str], str] = str) -> None:
         pairs, asked = snapshot.conversations, snapshot.exchanges
         many = f"{number(len(pairs))} between queue pairs, {number(len(asked))} of management"
-        super().__init__(f"Conversations   {many}, in {number(snapshot.frames)} frames")
+        super().__init__(f"Conversations   {many}, in {counted(snapshot.frames, 'frame', ',')}")
         self.conversations, self.exchanges = ConversationTable(pairs, name), ExchangeTable(asked, name)
 
     def content(self) -> ComposeResult:

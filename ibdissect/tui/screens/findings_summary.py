@@ -14,6 +14,7 @@ from textual.widgets import Static
 from ibdissect.lint.rule import Rule
 from ibdissect.study.findings_store import FindingsStore, RuleGroup
 from ibdissect.study.number_text import number
+from ibdissect.wire.text import counted
 
 from ..keys.command import Command
 from ..widgets.table import Cell, Heading, Table
@@ -67,10 +68,11 @@ class SummaryScreen(Overlay[tuple[str, str]]):
         state, total = "checked" if finished else "so far", sum(store.by_rule.values())
         limits = f" ({store.limits})" if store.limits else ""
         super().__init__(
-            f"Findings   {number(total)} in {number(frames)} frames {state}, {len(rules)} rules, {number(len(store))} occurrences{limits}"
+            f"Findings   {number(total)} in {counted(frames, 'frame', ',')} {state}, {counted(len(rules), 'rule')}, "
+            f"{counted(len(store), 'occurrence', ',')}{limits}"
         )
         self.rules, self.table = rules, RuleTable(store)
-        self.table.empty = f"No findings: {number(frames)} frames checked with {len(rules)} rules."
+        self.table.empty = f"No findings: {counted(frames, 'frame', ',')} checked with {counted(len(rules), 'rule')}."
 
     def content(self) -> ComposeResult:
         yield self.table

@@ -18,7 +18,7 @@ from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, REFUSED, Ladder, shor
 from ibdissect.study.number_text import number
 from ibdissect.study.related_frames import filter_for_ladder
 from ibdissect.study.shown_frames import FilteredRows
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import counted, printable
 
 from ..keys.command import Command
 from ..widgets.cells import fit, line_of
@@ -83,7 +83,7 @@ class LadderScreen(Overlay[int]):
     def __init__(self, ladder: Ladder, frame: int, what: str, start_ns: int) -> None:
         """`start_ns`: the first frame of the capture; times count from it, as in the packet list."""
         more = f", {number(ladder.left_out)} more are not drawn" if ladder.left_out else ""
-        super().__init__(f"Ladder   {number(len(ladder.steps))} packets{more}: {printable(what)}")
+        super().__init__(f"Ladder   {counted(len(ladder.steps), 'packet', ',')}{more}: {printable(what)}")
         self.lines = LadderList(ladder, frame, start_ns)
 
     def content(self) -> ComposeResult:

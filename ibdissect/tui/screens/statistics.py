@@ -15,9 +15,10 @@ from ibdissect.study.background import Snapshot
 from ibdissect.study.conversations import Conversation, trouble
 from ibdissect.study.findings_store import Int
 from ibdissect.study.node_names import PERMISSIVE
-from ibdissect.study.number_text import duration, number, octets
+from ibdissect.study.number_text import duration, octets
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import method_name
+from ibdissect.wire.text import counted
 
 from ..keys.command import Command
 from ..widgets.plots import Axis, Bars, Plot
@@ -69,7 +70,7 @@ class StatisticsScreen(Overlay[str]):
     ) -> None:  # fmt: skip
         tally, line = snapshot.traffic, snapshot.traffic.line
         self.span = duration(max(line.used, 1) * line.step_ns)
-        super().__init__(f"Statistics   {number(tally.frames)} frames, {octets(tally.octets)}, {self.span}")
+        super().__init__(f"Statistics   {counted(tally.frames, 'frame', ',')}, {octets(tally.octets)}, {self.span}")
         self.snapshot, self.findings, self.catalog, self.named = snapshot, findings, catalog, named
 
     def content(self) -> ComposeResult:
