@@ -29,7 +29,7 @@ from ibdissect.cli.output import (
     source_of,
     to_option,
 )
-from ibdissect.errors import CaptureError, ConfigError
+from ibdissect.errors import ConfigError
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
 from ibdissect.session.spread import Stopped
@@ -155,8 +155,8 @@ def _partitioned(units: Sequence[Unit], rows: _RowsOf, jobs: int | None, engine:
         for outcome in each:
             written, masked = written + outcome.frames, masked + (outcome.result or 0)
     if masked:
-        say(f"note: {masked} keys are left out; --show-keys writes them")
-    common.tell(f"{written} frames written to {rows.folder}")
+        say(f"note: {counted(masked, 'key')} left out; --show-keys writes them")
+    common.tell(f"{counted(written, 'frame')} written to {rows.folder}")
     return each.status
 
 
