@@ -131,7 +131,9 @@ class Stream(Record):
         self._settle_read(packet)
         ahead, step = distance(psn, self.high), distance(psn, self.cursor)
         if ahead > 0:
-            self._gap(ahead, packet)
+            self.counts.gaps += 1
+            self.counts.missing += ahead
+            self._gap(self.high, ahead, packet)
         elif ahead < 0:
             yield from self._again(packet, step, judged)
         if step == 0:
@@ -194,13 +196,11 @@ class Stream(Record):
         elif step == 0:
             self.read = (start, length)
 
-    def _gap(self, missing: int, packet: Packet) -> None:
-        self.counts.gaps += 1
-        self.counts.missing += missing
+    def _gap(self, start: int, missing: int, packet: Packet) -> None:
         if len(self.holes) >= MAX_HOLES:
             self.holes.pop(0)
             self.forgotten.add(packet.frame, packet.time_ns)
-        self.holes.append(Hole(self.high, missing, packet.frame, packet.time_ns, self.last_frame))
+        self.holes.append(Hole(start, missing, packet.frame, packet.time_ns, self.last_frame))
 
     def _again(self, packet: Packet, step: int, judged: bool) -> Iterator[StreamEvent]:
         """Process a packet with a PSN below the highest: retransmitted or late."""
@@ -281,6 +281,11 @@ class Stream(Record):
         ahead = distance(psn, self.high) if self.high >= 0 else 1
         if GOES_ON[opcode] == READ and self.cursor >= 0 and 0 < distance(psn, self.cursor) <= FAR:
             self.counts.missing_responses += distance(psn, self.cursor)
+            if self.cursor == (self.high + 1) % PSNS:
+                self._gap(self.cursor, distance(psn, self.cursor), packet)
+        if ahead <= 0 and self._fill(psn):  # late, not repeated
+            self.counts.filled += 1
+            return
         if self.high >= 0 and ahead <= 0:
             self.counts.repeated_responses += 1
         elif packet.msn >= 0:

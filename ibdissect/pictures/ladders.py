@@ -100,7 +100,7 @@ def _ladder(portrait: Portrait, text: str, frame: int) -> Ladder:
     place = int(np.searchsorted(frames, frame))
     start = max(min(place - BEFORE, len(frames) - ALL), 0)
     told = frames[max(start - TOLD, 0) : start + ALL]
-    ladder = Ladder(model.presenter(told[-1] if told else 0))
+    ladder = Ladder(model.presenter(told[-1] if told else 0), portrait.study.repeated)
     ladder.feed(model.table(told), np.arange(len(told)), told)
     ladder.steps = ladder.steps[-len(frames[start : start + ALL]) :]
     return ladder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,8 +48,9 @@ class Step:
 class Ladder:
     """The steps of the packets it is fed with, in order of the capture."""
 
-    def __init__(self, presenter: Presenter) -> None:
-        self.presenter = presenter
+    def __init__(self, presenter: Presenter, repeated: Container[int] = ()) -> None:
+        """`repeated`: frames known to hold requests that were sent before, as a READ of the rest; others are found here."""
+        self.presenter, self.repeated = presenter, repeated
         self.steps: list[Step] = []
         self.left_out = 0
         """Packets beyond MAX_STEPS."""
@@ -87,6 +88,8 @@ class Ladder:
             else:
                 mark, note = "", ""
             number = frames[i] if frames else chunk.first + row
+            if not mark and number in self.repeated:
+                mark, note = AGAIN, "sent again"
             self.steps.append(Step(number, int(chunk.time_ns[row]), *way, label, mark, note))
 
     def _of_stream(self, way: tuple[str, str, int], psn: int, opcode: int, label: str) -> tuple[str, str]:

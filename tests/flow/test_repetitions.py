@@ -43,6 +43,11 @@ def responses(first: int, last: int) -> list[bytes]:
     return [piece(first, READ_FIRST), *(piece(psn, READ_MIDDLE) for psn in range(first + 1, last)), piece(last, READ_LAST)]
 
 
+def swapped(frames: list[bytes], at: int) -> list[bytes]:
+    """Two neighbours changed places on the way."""
+    return [*frames[:at], frames[at + 1], frames[at], *frames[at + 2 :]]
+
+
 @pytest.mark.parametrize("window", [400, 1000, 1 << 20])
 @pytest.mark.parametrize(
     ("frames", "wanted"),
@@ -54,8 +59,9 @@ def responses(first: int, last: int) -> list[bytes]:
         ([read(1), read(2), read(3), read(1), read(2), read(3), read(4)], {"repeated": 3, "repeated_reads": 3, "events": 1}),
         ([read(1, 12), *responses(1, 12), read(1, 12), *responses(1, 12)],
          {"repeated": 1, "repeated_reads": 1, "repeated_responses": 12, "events": 1}),
+        ([read(1, 12), *swapped(responses(1, 12), 3)], {}),
     ],
-    ids=["clean", "again", "again around zero", "gap", "reads", "responses"],
+    ids=["clean", "again", "again around zero", "gap", "reads", "responses", "swapped responses"],
 )  # fmt: skip
 def test_counts(frames: list[bytes], wanted: dict[str, int], window: int) -> None:
     assert counted(frames, window) == wanted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +26,14 @@ def nak(psn: int) -> bytes:
     return craft.rc(0x11, slid=2, dlid=1, bth={"psn": psn, "destqp": 8}, ext={"AETH": {"syndrome": 0x60}})
 
 
-def ladder(frames: Iterable[bytes], tmp_path: Path) -> Ladder:
+def ladder(frames: Iterable[bytes], tmp_path: Path, repeated: Container[int] = ()) -> Ladder:
     from ibdissect.capture.opening import open_capture
     from ibdissect.dissect.value import Presenter
     from ibdissect.table.table import ChunkTable
 
     path = tmp_path / "x.pcap"
     path.write_bytes(craft.erf_pcap(frames))
-    found = Ladder(Presenter(None))
+    found = Ladder(Presenter(None), repeated)
     for chunk in open_capture(str(path)).chunks():
         found.feed(ChunkTable(chunk), np.arange(len(chunk)))
     return found
@@ -43,6 +43,11 @@ def test_marks(tmp_path: Path) -> None:
     found = ladder([send(1), send(4), nak(2), send(2), send(3), send(4), read(5), send(99)], tmp_path)
     assert [step.mark for step in found.steps] == ["", LOST, REFUSED, "", "", AGAIN, "", ""]  # a READ uses an unknown number of PSNs
     assert found.steps[1].note == "2 packets before it are missing" and found.ends == ["LID 1", "LID 2"]
+
+
+def test_a_read_of_the_rest_is_sent_again(tmp_path: Path) -> None:
+    frames = [send(1), read(2), read(5)]
+    assert [step.mark for step in ladder(frames, tmp_path, {3}).steps] == ["", "", AGAIN]
 
 
 def test_a_request_of_management_that_comes_again(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def _find(app: TuiApp, shot: Snapshot) -> None:
     matcher = checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys)[0]
 
     def work(wanted: Callable[[], bool]) -> None:
-        ladder, rows = Ladder(model.presenter(model.index.frames)), FilteredRows()
+        ladder, rows = Ladder(model.presenter(model.index.frames), app.study.repeated), FilteredRows()
         if matcher is not None:
             model.fill(rows, matcher, lambda: wanted() and (model.complete or rows.checked < model.index.frames), lambda: None)
         frames = rows.frames(0, len(rows)) if matcher is not None else list(range(1, model.index.frames + 1))
