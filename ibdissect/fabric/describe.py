@@ -26,28 +26,9 @@ def describe(subnet: Subnet, key_text: KeyText, files: Sequence[KnownFile] = ())
 
     A fact of one of the `files` has frame 0 and a `source`, its line.
     """
-    described = _described(subnet, key_text)
-    if files:
-        _name_sources(described, files)
-    return described
-
-
-def _name_sources(value: Any, files: Sequence[KnownFile]) -> None:
-    if isinstance(value, list):
-        for one in value:
-            _name_sources(one, files)
-    elif isinstance(value, dict):
-        if value.get("frame", 0) < 0:
-            value["source"] = place_text(value["frame"], files)
-            value |= {name: 0 for name in ("frame", "last_seen") if name in value}
-        for one in list(value.values()):
-            _name_sources(one, files)
-
-
-def _described(subnet: Subnet, key_text: KeyText) -> dict[str, Any]:
     nodes = sorted(subnet.slots.values(), key=lambda node: (node.kind != SWITCH, node.guid, node.slot))
     counts = {name: sum(node.kind == kind for node in nodes) for kind, name in KINDS.items()}
-    return {
+    described = {
         "counts": {
             "switches": counts["switch"], "channel_adapters": counts["channel adapter"], "routers": counts["router"],
             "unknown_nodes": counts["unknown"], "ports": subnet.port_count, "links": sum(1 for _ in links(subnet)),
@@ -64,6 +45,21 @@ def _described(subnet: Subnet, key_text: KeyText) -> dict[str, Any]:
         "partitions": _partitions(subnet),
         "groups": [_group(group, key_text) for group in sorted(subnet.groups.by_mgid.values(), key=_place)],
     }  # fmt: skip
+    if files:
+        _name_sources(described, files)
+    return described
+
+
+def _name_sources(value: Any, files: Sequence[KnownFile]) -> None:
+    if isinstance(value, list):
+        for one in value:
+            _name_sources(one, files)
+    elif isinstance(value, dict):
+        if value.get("frame", 0) < 0:
+            value["source"] = place_text(value["frame"], files)
+            value |= {name: 0 for name in ("frame", "last_seen") if name in value}
+        for one in list(value.values()):
+            _name_sources(one, files)
 
 
 def guid(value: int) -> str | None:
@@ -91,9 +87,9 @@ def _end(port: Port) -> dict[str, Any]:
     return {"node": guid(port.node.guid), "name": name_of(port.node), "port": port.number}
 
 
-def _key(kind: str, value: int, key_text: KeyText) -> dict[str, Any]:
+def _key(kind: str, value: int, key_text: KeyText, digits: int = 16) -> dict[str, Any]:
     text = key_text(kind, value)
-    return {"value": value, "text": f"0x{value:016x}"} if text is None else {"value": None, "text": text}
+    return {"value": value, "text": f"0x{value:0{digits}x}"} if text is None else {"value": None, "text": text}
 
 
 def _manager(subnet: Subnet, sm: Any, key_text: KeyText) -> dict[str, Any]:
@@ -196,15 +192,10 @@ def _place(group: Group) -> tuple[int, bytes]:
 def _group(group: Group, key_text: KeyText) -> dict[str, Any]:
     facts = group.facts.now or GroupFacts(0, 0, 0, 0, 0, 0)
     return {
-        "mgid": gid_text(group.mgid), "mlid": facts.mlid, "p_key": facts.p_key, "q_key": _q_key(facts.q_key, key_text), "mtu": facts.mtu,
-        "rate": facts.rate, "sl": facts.sl, "frame": group.facts.since,
+        "mgid": gid_text(group.mgid), "mlid": facts.mlid, "p_key": facts.p_key, "q_key": _key("Q_Key", facts.q_key, key_text, 8),
+        "mtu": facts.mtu, "rate": facts.rate, "sl": facts.sl, "frame": group.facts.since,
         "members": [
             {"port_gid": gid_text(gid), "join_state": [name for bit, name in JOIN.items() if state & bit], "frame": frame}
             for gid, (state, frame) in group.members.items()
         ],
     }  # fmt: skip
-
-
-def _q_key(value: int, key_text: KeyText) -> dict[str, Any]:
-    text = key_text("Q_Key", value)
-    return {"value": value, "text": f"0x{value:08x}"} if text is None else {"value": None, "text": text}

@@ -94,6 +94,8 @@ class AttributeHistory:
     """An attribute over the whole capture; one per context, shared by all rules."""
 
     attribute: ClassVar[int] = 0
+    guid_at: ClassVar[int] = -1
+    """Offset of the GUID that is the key of an answer; -1: none."""
 
     def __init__(self) -> None:
         self.dropped = Dropped("ports, switches and managers")
@@ -104,7 +106,10 @@ class AttributeHistory:
 
     def keys(self, smps: AttributeSmps) -> Int:
         """The key of each SMP, int64[n]: a number for the port, switch or manager concerned; -1 if unknown."""
-        raise NotImplementedError
+        if self.guid_at < 0:
+            return np.full(len(smps), _NO_KEY, np.int64)
+        guid = extract(smps.bodies, self.guid_at * 8, 64).astype(np.uint64).view(np.int64)
+        return np.where(smps.answers & (guid != 0), guid, _NO_KEY)
 
     def of(self, event: ChunkFollowed) -> AttributeSmps:
         """The SMPs of a chunk, each with the previous answer."""
@@ -212,44 +217,22 @@ class PKeyTables(AttributeHistory):
 class NodeInfos(AttributeHistory):
     """NodeInfo, by NodeGUID."""
 
-    attribute = numbers.NODE_INFO
-
-    def keys(self, smps: AttributeSmps) -> Int:
-        return _guid(smps, 12)
+    attribute, guid_at = numbers.NODE_INFO, 12
 
 
 class PortGuids(AttributeHistory):
     """NodeInfo, by PortGUID."""
 
-    attribute = numbers.NODE_INFO
-
-    def keys(self, smps: AttributeSmps) -> Int:
-        return _guid(smps, 20)
+    attribute, guid_at = numbers.NODE_INFO, 20
 
 
 class SmInfos(AttributeHistory):
     """SMInfo, by the GUID of the manager."""
 
-    attribute = numbers.SM_INFO
-
-    def keys(self, smps: AttributeSmps) -> Int:
-        return _guid(smps, 0)
-
-
-class Others(AttributeHistory):
-    """Any attribute, without history."""
-
-    def keys(self, smps: AttributeSmps) -> Int:
-        return np.full(len(smps), _NO_KEY, np.int64)
+    attribute, guid_at = numbers.SM_INFO, 0
 
 
 @cache
-def others(attribute: int) -> type[Others]:
+def others(attribute: int) -> type[AttributeHistory]:
     """Any attribute, without history: the same class for the same number."""
-    return new_class("Others", (Others,), {}, lambda body: body.update(attribute=attribute))
-
-
-def _guid(smps: AttributeSmps, at: int) -> Int:
-    guid = extract(smps.bodies, at * 8, 64).astype(np.uint64).view(np.int64)
-    key: Int = np.where(smps.answers & (guid != 0), guid, _NO_KEY)
-    return key
+    return new_class("Others", (AttributeHistory,), {}, lambda body: body.update(attribute=attribute))

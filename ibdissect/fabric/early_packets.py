@@ -69,11 +69,8 @@ class EarlyPackets:
         self._counts = {end: np.zeros(SLOTS, np.int64) for end in (SENDER, RECEIVER)}
 
     def take(self, event: ChunkFollowed) -> None:
-        """Remember the packets of a chunk that cannot be judged yet."""
-        event.once(self._feed)
-
-    def _feed(self, event: ChunkFollowed) -> None:
-        self.later.take(event)
+        """Remember the packets of a chunk that cannot be judged yet. Call it by `event.once`."""
+        event.once(self.later.take)
         native = event.table.once(Native)
         if not len(native.rows):
             return

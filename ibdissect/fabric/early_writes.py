@@ -51,11 +51,8 @@ class EarlyWrites:
         self.dropped = Dropped("requests before the M_Key of their port was known")
 
     def take(self, event: ChunkFollowed) -> None:
-        """Remember the requests of a chunk that cannot be judged yet."""
-        event.once(self._feed)
-
-    def _feed(self, event: ChunkFollowed) -> None:
-        self.later.take(event)
+        """Remember the requests of a chunk that cannot be judged yet. Call it by `event.once`."""
+        event.once(self.later.take)
         asks = event.requests
         index = np.flatnonzero(((asks.method == SET) | (asks.method == TRAP_REPRESS)) & (asks.slot >= 0))
         if len(index):

@@ -98,10 +98,7 @@ class LateFacts:
         self.dropped = (self.infos.dropped, self.tables.dropped)
 
     def take(self, event: ChunkFollowed) -> None:
-        """Process PortInfo and P_KeyTable of a chunk."""
-        event.once(self._feed)
-
-    def _feed(self, event: ChunkFollowed) -> None:
+        """Process PortInfo and P_KeyTable of a chunk. Call it by `event.once`."""
         self.infos.take(self.port_infos.of(event))
         self.tables.take(self.p_key_tables.of(event))
 

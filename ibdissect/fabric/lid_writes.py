@@ -27,10 +27,7 @@ class LidWitness:
         self.dropped = Dropped("ports that LIDs were written to")
 
     def take(self, event: ChunkFollowed) -> None:
-        """Process the Sets of a chunk."""
-        event.once(self._feed)
-
-    def _feed(self, event: ChunkFollowed) -> None:
+        """Process the Sets of a chunk. Call it by `event.once`."""
         smps = self.infos.of(event)
         if len(smps):
             keys, first = np.unique(smps.key[smps.sets], return_index=True)

@@ -90,11 +90,6 @@ class Port:
         self.qos: Qos | None = None
 
     @property
-    def body(self) -> bytes | None:
-        """Latest PortInfo, 64 bytes; `info` decodes it."""
-        return self.shown.now
-
-    @property
     def info_frame(self) -> int:
         """Frame that first showed this PortInfo."""
         return self.shown.since

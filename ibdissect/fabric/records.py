@@ -75,7 +75,7 @@ def _at(subnet: Subnet, lid: int, number: int) -> Port | None:
 
 def _port_info(subnet: Subnet, record: Any, frame: int, method: int) -> None:
     port = _at(subnet, record.end_port_lid, record.port_num)
-    if port is not None and port.body is None:
+    if port is not None and port.shown.now is None:
         info: PortInfo = record.port_info
         port.shown.learn(bytes(info.buffer[info.offset : info.offset + 64]), frame)
 

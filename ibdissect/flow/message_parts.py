@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
-from msgspec.structs import astuple
 
 from ibdissect.capture.scattered import looked_up
 from ibdissect.dissect.named_values import MESSAGE_KINDS
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import places_in
+from ibdissect.table.rows import Columns, places_in
 from ibdissect.wire.opcodes import OPCODES, UC, UD
 
 from .stream_packets import GOES_ON, LEAVES, READ_REQUEST, SERVICE
@@ -29,8 +28,8 @@ KIND_OF = np.array([next((kind for start, kind in _STARTS if name.startswith(sta
 """The kind of message by the OpCode of a request."""
 
 
-class Parts(Record):
-    """Packets of messages in frame order; arrays of equal length."""
+class Parts(Columns):
+    """Packets of messages in frame order."""
 
     place: Int
     frame: Int
@@ -41,18 +40,9 @@ class Parts(Record):
     dma_length: Int
     role: npt.NDArray[np.int8]
 
-    def take(self, index: Int | Bool) -> Parts:
-        """Some of them."""
-        return Parts(*(column[index] for column in astuple(self)))
 
-    @staticmethod
-    def joined(*parts: Parts) -> Parts:
-        """Several, one after the other."""
-        return Parts(*(np.concatenate(columns) for columns in zip(*map(astuple, parts), strict=True)))
-
-
-class MessageColumns(Record):
-    """Messages, arrays of equal length; ordered by `place`."""
+class MessageColumns(Columns):
+    """Messages, ordered by `place`."""
 
     place: Int
     """Of its first packet."""
@@ -79,10 +69,6 @@ class MessageColumns(Record):
     """Congestion notifications that came back while it was the newest message."""
     complete: Bool
     """All its packets were seen and, unless the service is UC or UD, its acknowledgement or responses."""
-
-    def take(self, index: Int | Bool) -> MessageColumns:
-        """Some of them."""
-        return MessageColumns(*(column[index] for column in astuple(self)))
 
 
 class _Requests(Record):

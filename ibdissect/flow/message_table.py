@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from msgspec.structs import astuple
 
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
@@ -137,8 +136,7 @@ class MessageTable:
         return self._known[1:]
 
     def _joined(self) -> MessageColumns:
-        parts = [self._managed(), *self._parts]
-        every = MessageColumns(*(np.concatenate(columns) for columns in zip(*map(astuple, parts), strict=True)))
+        every = MessageColumns.joined(self._managed(), *self._parts)
         every = every.take(np.argsort(every.place, kind="stable"))
         if self._late:
             late = Parts.joined(*self._late)

@@ -13,14 +13,7 @@ from ibdissect.wire.numbers import CM_CLASS, DATA, RESPONSE_BIT, TRAP
 
 from .datagrams import Datagrams, Ends
 
-
-def _methods() -> Bool:
-    asks = np.zeros(256, np.bool_)
-    asks[[method for method in RESPONSE_OF if method != TRAP]] = True
-    return asks
-
-
-ASKS = _methods()
+ASKS: Bool = np.isin(np.arange(256), [method for method in RESPONSE_OF if method != TRAP])
 """Methods that require an answer, bool[256]."""
 
 

@@ -271,6 +271,7 @@ class Stream(Record):
         if self.high >= 0 and abs(distance(psn, self.high)) > FAR:
             self.high = self.msn = -1
             self.last_opcode = UNKNOWN
+            self.holes.clear()
         if kind in (RNR, NAK):
             if kind == RNR:
                 self.counts.rnr += 1
@@ -279,14 +280,16 @@ class Stream(Record):
                 self.counts.naks[code] = self.counts.naks.get(code, 0) + 1
             return
         ahead = distance(psn, self.high) if self.high >= 0 else 1
+        in_turn = self.cursor == (self.high + 1) % PSNS
         if GOES_ON[opcode] == READ and self.cursor >= 0 and 0 < distance(psn, self.cursor) <= FAR:
             self.counts.missing_responses += distance(psn, self.cursor)
-            if self.cursor == (self.high + 1) % PSNS:
+            if in_turn:
                 self._gap(self.cursor, distance(psn, self.cursor), packet)
-        if ahead <= 0 and self._fill(psn):  # late, not repeated
+        if ahead <= 0 and self._fill(psn):
             self.counts.filled += 1
-            return
-        if self.high >= 0 and ahead <= 0:
+            if in_turn:
+                return  # it came late; the next one follows those before it
+        elif self.high >= 0 and ahead <= 0:
             self.counts.repeated_responses += 1
         elif packet.msn >= 0:
             if self.msn >= 0:

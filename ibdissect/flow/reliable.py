@@ -107,7 +107,10 @@ class Streams:
         """A slot for a new stream; evicts the oldest stream if there are too many."""
         if len(self.slots) >= MAX_STREAMS:
             _, slot = self.slots.popitem(last=False)
-            self._part(self.ends[slot], slot)
+            siblings = self.between[_way(self.ends[slot])]
+            siblings.remove(slot)
+            if not siblings:
+                del self.between[_way(self.ends[slot])]
             self.troubled.pop(slot, None)
             self.ends[slot] = ends
             self.dropped[0].add(frame, self.last_ns)
@@ -119,18 +122,8 @@ class Streams:
             if slot >= len(self.state["high"]):
                 for name, (kind, empty) in _STATE.items():
                     self.state[name] = np.concatenate((self.state[name], np.full(slot, empty, kind)))
-        self._siblings(ends).append(slot)
+        self.between.setdefault(_way(ends), []).append(slot)
         return slot
-
-    def _siblings(self, ends: Ends) -> list[int]:
-        return self.between.setdefault(_way(ends), [])
-
-    def _part(self, ends: Ends, slot: int) -> None:
-        """Remove an evicted stream from `between`."""
-        siblings = self._siblings(ends)
-        siblings.remove(slot)
-        if not siblings:
-            del self.between[_way(ends)]
 
     def other(self, slot: int) -> int | None:
         """Slot of the opposite stream of the same queue pairs, found by similar PSNs; None if none or several match."""

@@ -334,15 +334,10 @@ def _requests(mads: Datagrams) -> list[Request]:
     return [request_of(each, i) for i in range(len(each))]
 
 
-def _role_of_method() -> npt.NDArray[np.uint8]:
-    role = np.full(256, NOTHING, np.uint8)
-    role[list(ASKS)] = ASKING
-    role[[TRAP, TRAP_REPRESS]] = OTHER
-    role[RESPONSE_BIT:] = ANSWERS
-    return role
-
-
-_ROLES = _role_of_method()
+_ROLES = np.full(256, NOTHING, np.uint8)
+_ROLES[list(ASKS)] = ASKING
+_ROLES[[TRAP, TRAP_REPRESS]] = OTHER
+_ROLES[RESPONSE_BIT:] = ANSWERS
 
 
 def _roles(mads: Datagrams) -> tuple[npt.NDArray[np.uint8], Bool]:

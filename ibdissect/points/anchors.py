@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from msgspec import Struct as Record
 
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import U64, by_value, common, held
+from ibdissect.table.rows import U64, Columns, by_value, common, held
 
 from .columns import Point
 
@@ -32,7 +31,7 @@ CERTAIN = 4.0
 """Number of standard errors by which a value must exceed noise."""
 
 
-class Anchors(Record):
+class Anchors(Columns):
     """Packets that both points saw once, in the file order of the second."""
 
     first: Int
@@ -49,13 +48,9 @@ class Anchors(Record):
     def __len__(self) -> int:
         return len(self.first)
 
-    def of(self, which: Bool) -> Anchors:
-        """Some of the anchors."""
-        return Anchors(*(getattr(self, name)[which] for name in self.__struct_fields__))
-
     def prompt_ones(self) -> Anchors:
         """The anchors with stamps of their own, if there are enough."""
-        return self.of(self.prompt) if np.count_nonzero(self.prompt) >= max(FEW, len(self) // 10) else self
+        return self.take(self.prompt) if np.count_nonzero(self.prompt) >= max(FEW, len(self) // 10) else self
 
 
 def seen_once(points: Sequence[Point]) -> list[tuple[U64, Int]]:

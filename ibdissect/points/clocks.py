@@ -13,6 +13,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.table.locate import Int
+from ibdissect.table.rows import Columns
 
 from .anchors import NEIGHBOURS, PARTS, Anchors, drift_of
 from .columns import Point
@@ -48,7 +49,7 @@ class Segment(Record):
     """Bounded on both sides."""
 
 
-class Bounds(Record):
+class Bounds(Columns):
     """Packets that bound the offset of one clock."""
 
     row: Int
@@ -60,9 +61,6 @@ class Bounds(Record):
     """True: an upper bound."""
     doubt: Int
     """Uncertainty of the other point's clock."""
-
-    def of(self, which: npt.NDArray[np.bool_]) -> Bounds:
-        return Bounds(self.row[which], self.time[which], self.offset[which], self.above[which], self.doubt[which])
 
 
 class Clocks:
@@ -111,7 +109,7 @@ class Clocks:
             drift = drift_of(prompt, time, prompt.flow)
         self.segments[new] = []
         for start, stop in zip(starts, [*starts[1:], len(point)], strict=True):
-            here = bounds.of((bounds.row >= start) & (bounds.row < stop))
+            here = bounds.take((bounds.row >= start) & (bounds.row < stop))
             found = _fit(here, int(point.frame[start]) if start else 1, drift, point.resolution)
             if any(segment.two_way and segment.uncertainty_ns > UNSURE_NS for segment in found):
                 self.unsure[new].append((max(start - 1, 0), min(stop, len(point) - 1)))
@@ -138,8 +136,8 @@ class Clocks:
                 time = self.points[new].time[found.second]
                 doubt = max(segment.uncertainty_ns for segment in segments) + self.points[i].resolution
                 every = Bounds(found.second, time, time - self.times[i][found.first], sign > 0, np.full(len(time), doubt))
-                parts.append(every.of(sign != 0))
-        return Bounds(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("row", "time", "offset", "above", "doubt")))
+                parts.append(every.take(sign != 0))
+        return Bounds.joined(*parts)
 
     def _starts(self, base: Anchors, drift: float, new: int) -> list[int]:
         """The first row of each stretch without steps."""
@@ -193,7 +191,7 @@ def _border(time: Int, last: int, first: int, forward: bool) -> int:
 
 def _tilted(bounds: Bounds, drift: float) -> float:
     """The drift, or another one that leaves clearly more room between both directions, since a slowly filling queue looks like a drift."""
-    some = bounds.of(np.arange(len(bounds.row)) % (1 + len(bounds.row) // TRIED) == 0)
+    some = bounds.take(np.arange(len(bounds.row)) % (1 + len(bounds.row) // TRIED) == 0)
     time, offset = some.time - some.time[0], some.offset - some.offset[0]
     if min(np.count_nonzero(some.above), np.count_nonzero(~some.above)) < BLOCK:
         return drift

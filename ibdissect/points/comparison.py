@@ -56,9 +56,13 @@ class Comparison:
         reason = f"shares no packet with {first.path}" + (", and their times do not overlap" if apart else "")
         return CaptureError(point.path, reason, hint="name captures of the same traffic")
 
+    def frame(self, transmission: int, point: int) -> int:
+        """The frame of a transmission at a point that saw it."""
+        return int(self.points[point].frame[self.matched.rows[transmission, point]])
+
     def result(self) -> dict[str, Any]:
         """Everything except the packets, as in the JSON output."""
-        between = list(pairs(self.points, self.matched, self.what, self.journey, self.directions, self.clocks))
+        between = list(pairs(self))
         return {
             "schema": 1, "reference": self.points[0].name,
             "points": [
@@ -66,10 +70,10 @@ class Comparison:
                 for i, point in enumerate(self.points)
             ],
             "pairs": between,
-            "lost": list(lost_packets(self.points, self.matched, self.journey)),
-            "not_captured": list(not_captured(self.points, self.matched, self.journey)),
+            "lost": list(lost_packets(self)),
+            "not_captured": list(not_captured(self)),
             "ambiguous": {"matches": self.matched.matches, "losses": self.journey.unclear},
-            "conversations": list(conversations(self.points, self.matched, self.what, self.journey, self.clocks, self.flows)),
+            "conversations": list(conversations(self)),
             "notes": list(notes(self, between)),
         }  # fmt: skip
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,9 @@ from .clocks import Clocks
 from .columns import FIELDS, Flows, Point
 from .directions import Directions
 from .matching import Matched
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
 
 ON_PATH = 0.8
 """The share of a route's delivered packets that a point must have seen to lie on that route."""
@@ -103,14 +107,13 @@ def judge(points: Sequence[Point], matched: Matched, what: Transmissions, direct
     proofs = proofs_of(what.packets, flows, flows.merged())
     proofs.answered &= ~matched.ambiguous
     passed = np.zeros(seen.shape, np.bool_)
-    for i in range(len(points)):
-        for j in range(len(points)):
-            if i != j:
-                passed[:, i] |= ~seen[:, i] & seen[:, j] & behind[what.source, i, j]
+    for i, j in permutations(range(len(points)), 2):
+        passed[:, i] |= ~seen[:, i] & seen[:, j] & behind[what.source, i, j]
     known = passed | (~seen & proofs.answered[:, None])
     covered, perhaps = _covered(matched, clocks)
     _leave_out_steps(covered, perhaps, clocks, matched)
-    there = seen & (proofs.answered[:, None] | _seen_behind(seen, place))
+    furthest = np.where(seen, place, -1).max(axis=1, keepdims=True)
+    there = seen & (proofs.answered[:, None] | (place < furthest))
     due, _ = _due(seen, there & covered, known & covered, what, directions)
     for i, times in enumerate(clocks.times):
         _leave_out_holes(covered, perhaps, known & due, i, times, matched)
@@ -162,13 +165,6 @@ def _absent_twice(absent: Bool, due: Bool, miss: npt.NDArray[np.float64]) -> tup
             proved |= alike & (chance <= BY_CHANCE)
             likely |= alike & (BY_CHANCE < chance <= SHARE * np.count_nonzero(alike))
     return proved, likely
-
-
-def _seen_behind(seen: Bool, place: npt.NDArray[np.int16]) -> Bool:
-    """Whether a packet was seen at a later point."""
-    last = np.where(seen, place, -1).max(axis=1, keepdims=True)
-    found: Bool = place < last
-    return found
 
 
 def _covered(matched: Matched, clocks: Clocks) -> tuple[Bool, Bool]:
@@ -233,34 +229,30 @@ def _leave_out_holes(covered: Bool, perhaps: Bool, known: Bool, point: int, time
         covered[started > ended, point] = False
 
 
-def pairs(
-    points: Sequence[Point], matched: Matched, what: Transmissions, journey: Journey, directions: Directions, clocks: Clocks
-) -> Iterator[dict[str, Any]]:
+def pairs(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """What happened between each two consecutive points, as in the JSON output."""
-    for i, first in enumerate(points):
-        for j, second in enumerate(points):
-            if i == j:
-                continue
-            way = journey.seen[:, i] & (directions.sign[i, j][what.source] > 0)
-            both = np.flatnonzero(way & journey.seen[:, j])
-            gone = way & ~journey.seen[:, j] & journey.due[:, j]
-            lost = gone & journey.lost_before[:, j]
-            if not len(both) and not lost.any():
-                continue
-            outside = gone & ~lost & ~journey.covered[:, j]
-            missed = gone & ~lost & ~outside & (journey.passed[:, j] | journey.proofs.answered)
-            rows, others = matched.rows[both, i], matched.rows[both, j]
-            changed = {}
-            for k, name in enumerate(FIELDS):
-                left, right = first.fields[rows, k], second.fields[others, k]
-                changed[name] = int(((left != right) & (left >= 0) & (right >= 0)).sum())
-            yield {
-                "from": first.name, "to": second.name, "matched": len(both), "lost": int(lost.sum()), "not_captured": int(missed.sum()),
-                "unknown": int((gone & ~lost & ~outside & ~missed).sum()), "outside": int(outside.sum()),
-                "reordered": _reordered(what.order[both], rows, others),
-                "latency_ns": percentiles(clocks.times[j][others] - clocks.times[i][rows]),
-                "changed": {name: count for name, count in changed.items() if count},
-            }  # fmt: skip
+    points, rows, what, journey = comparison.points, comparison.matched.rows, comparison.what, comparison.journey
+    for i, j in permutations(range(len(points)), 2):
+        way = journey.seen[:, i] & (comparison.directions.sign[i, j][what.source] > 0)
+        both = np.flatnonzero(way & journey.seen[:, j])
+        gone = way & ~journey.seen[:, j] & journey.due[:, j]
+        lost = gone & journey.lost_before[:, j]
+        if not len(both) and not lost.any():
+            continue
+        outside = gone & ~lost & ~journey.covered[:, j]
+        missed = gone & ~lost & ~outside & (journey.passed[:, j] | journey.proofs.answered)
+        near, far = rows[both, i], rows[both, j]
+        changed = {}
+        for k, name in enumerate(FIELDS):
+            left, right = points[i].fields[near, k], points[j].fields[far, k]
+            changed[name] = int(((left != right) & (left >= 0) & (right >= 0)).sum())
+        yield {
+            "from": points[i].name, "to": points[j].name, "matched": len(both), "lost": int(lost.sum()), "not_captured": int(missed.sum()),
+            "unknown": int((gone & ~lost & ~outside & ~missed).sum()), "outside": int(outside.sum()),
+            "reordered": _reordered(what.order[both], near, far),
+            "latency_ns": percentiles(comparison.clocks.times[j][far] - comparison.clocks.times[i][near]),
+            "changed": {name: count for name, count in changed.items() if count},
+        }  # fmt: skip
 
 
 def percentiles(values: Int) -> dict[str, int | None]:
@@ -281,24 +273,23 @@ def _reordered(flow: Int, sent: Int, arrived: Int) -> int:
     return int((np.maximum.accumulate(level) > level).sum())
 
 
-def lost_packets(points: Sequence[Point], matched: Matched, journey: Journey) -> Iterator[dict[str, Any]]:
+def lost_packets(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """The lost packets, as in the JSON output."""
+    points, journey = comparison.points, comparison.journey
     for i in np.flatnonzero(journey.lost).tolist():
         last, before = int(journey.after[i]), int(journey.before[i])
         yield {
-            "point": points[last].name, "frame": int(points[last].frame[matched.rows[i, last]]), "after": points[last].name,
+            "point": points[last].name, "frame": comparison.frame(i, last), "after": points[last].name,
             "before": points[before].name if before >= 0 else None, "certainty": "likely" if journey.likely[i] else "proved",
             "why": WHY[journey.why[i]],
         }  # fmt: skip
 
 
-def not_captured(points: Sequence[Point], matched: Matched, journey: Journey) -> Iterator[dict[str, Any]]:
+def not_captured(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """Packets that passed a point but are missing in its file, as in the JSON output."""
+    points, journey = comparison.points, comparison.journey
     gone = journey.due & ~journey.seen & journey.covered & ~journey.lost[:, None]
     for why, which in (("later-point", gone & journey.passed), ("answered", gone & ~journey.passed & journey.proofs.answered[:, None])):
         for i, point in np.argwhere(which).tolist():
             near = int(journey.after[i])
-            yield {
-                "point": points[near].name, "frame": int(points[near].frame[matched.rows[i, near]]), "missing_at": points[point].name,
-                "why": why,
-            }  # fmt: skip
+            yield {"point": points[near].name, "frame": comparison.frame(i, near), "missing_at": points[point].name, "why": why}

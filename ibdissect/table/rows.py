@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
+from msgspec.structs import astuple
 
 from ibdissect.capture.scattered import AT_ONCE, gather
 
@@ -26,6 +28,19 @@ _ODD = (
 """Odd multipliers, used for the columns in turn."""
 SLOTS = 1 << 16
 """Slots of a small table indexed by 16 bits of a hash."""
+
+
+class Columns(Record):
+    """Arrays of equal length."""
+
+    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Self:
+        """Some of their entries."""
+        return type(self)(*(column[index] for column in astuple(self)))
+
+    @classmethod
+    def joined(cls, *parts: Self) -> Self:
+        """Several, one after the other."""
+        return cls(*(np.concatenate(columns) for columns in zip(*map(astuple, parts), strict=True)))
 
 
 def mix(columns: Sequence[npt.NDArray[Any]]) -> U64:

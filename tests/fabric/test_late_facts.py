@@ -33,7 +33,7 @@ def followed(frames: Sequence[bytes], window: int = 1 << 20) -> tuple[LateFacts,
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames)), window=window).chunks():
         for event in follower.feed(ChunkTable(chunk)):
             if isinstance(event, ChunkFollowed):
-                later.take(event)
+                event.once(later.take)
     return later, follower
 
 

@@ -125,7 +125,7 @@ class _WrongWrite(_WrongKey):
 
     @on_event(ChunkFollowed)
     def early(self, event: ChunkFollowed, context: Context) -> None:
-        context.get(EarlyWrites).take(event)
+        event.once(context.get(EarlyWrites).take)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

@@ -174,7 +174,7 @@ class RefusingTable(KnowledgeRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        context.get(EarlyPackets).take(event)
+        event.once(context.get(EarlyPackets).take)
         end, found = ("destination", refused_at_destination) if self.side == RECEIVER else ("sender", refused_at_source)
         for refused in event.once(found):
             if refused.verdict is self.verdict:

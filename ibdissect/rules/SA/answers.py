@@ -80,7 +80,7 @@ class PathLids(Rule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Each distinct pair of GUID and LID once; GIDs of other subnets and alias GUIDs are not known and not judged."""
         table, witness = event.table, context.get(LidWitness)
-        witness.take(event)
+        event.once(witness.take)
         found = table.occurrences(PathRecord)
         if not len(found):
             return

@@ -47,7 +47,7 @@ class Elsewhere(Rule):
 
     @on_event(ChunkFollowed)
     def followed(self, event: ChunkFollowed, context: Context) -> None:
-        context.get(LidWitness).take(event)
+        event.once(context.get(LidWitness).take)
         self.subnet = event.subnet
 
     @on_chunk
