@@ -107,7 +107,7 @@ class OtherPortsLid(Rule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         table, witness = event.table, context.get(LidWitness)
-        witness.take(event)
+        event.once(witness.take)
         if not event.subnet.lids:
             return
         rows, index, place = common(table.occurrences(GRH).rows, table.occurrences(LRH).rows)
