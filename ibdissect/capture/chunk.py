@@ -101,6 +101,11 @@ class Damage:
     limited: bool = False
     """Whether reading stopped only because more must not be unpacked."""
 
+    @property
+    def unread(self) -> bool:
+        """Whether the capture has more that was not read: above --max-unpacked, or a member that is no capture. The exit status is 2."""
+        return self.kind == "unreadable" or self.limited
+
 
 class Reader(Protocol):
     """An opened capture; `chunks` may be called repeatedly for a file, once for a pipe."""

@@ -169,7 +169,7 @@ def _run(arguments: list[str] | None) -> int:
         with group.make_context("ibdissect", sys.argv[1:] if arguments is None else list(arguments), color=True) as context:
             result = group.invoke(context)
         sys.stdout.flush()
-        return result if isinstance(result, int) else 0
+        return max(result if isinstance(result, int) else 0, context.obj or 0)  # see cli.common.incomplete
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:

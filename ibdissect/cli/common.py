@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, wraps
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
@@ -20,6 +20,7 @@ from ibdissect.wire.text import Paint, printable, visible_json
 from .config import Config, read_config
 
 if TYPE_CHECKING:
+    from ibdissect.capture.chunk import Damage
     from ibdissect.lint.rule import Rule
     from ibdissect.subnet import SubnetFiles
     from ibdissect.subnet.names import Names
@@ -164,6 +165,14 @@ class Common(Record, dict=True):
         if not self.quiet:
             say(text)
 
+    def tell_damage(self, path: str, found: Iterable[Damage]) -> None:
+        """Say where a capture is damaged; what was not read, although it is there, makes the command's status 2."""
+        for damage in found:
+            (incomplete if damage.unread else self._warn)(damage_text(path, damage))
+
+    def _warn(self, text: str) -> None:
+        self.tell(f"warning: {text}")
+
 
 def _limited(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
     """The size in bytes, which is the limit of this process from now on."""
@@ -236,12 +245,18 @@ def say(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
-def damage_text(path: str, damage: Any) -> str:
+def incomplete(reason: str) -> None:
+    """Say what is missing; the command goes on, and its exit status is 2."""
+    say(f"error: {reason}")
+    click.get_current_context().find_root().obj = 2
+
+
+def damage_text(path: str, damage: Damage) -> str:
     """Damage in a capture file, as one line."""
     if damage.kind in ("missing", "unreadable"):
-        return f"warning: {damage.file}: {damage.reason}" if damage.kind == "unreadable" else f"warning: {path}: {damage.reason}"
+        return f"{damage.file if damage.kind == 'unreadable' else path}: {damage.reason}"
     went_on = f", reading went on at byte {damage.resumed}" if damage.resumed is not None else ""
-    return f"warning: {damage.file or path}: {damage.kind} at byte {damage.offset}, after frame {damage.frame}: {damage.reason}{went_on}"
+    return f"{damage.file or path}: {damage.kind} at byte {damage.offset}, after frame {damage.frame}: {damage.reason}{went_on}"
 
 
 @contextmanager

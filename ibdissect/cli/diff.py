@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ibdissect.cli.common import Common, common_options, write_json
+from ibdissect.cli.common import Common, common_options, incomplete, write_json
 from ibdissect.errors import ConfigError, SubnetFileError
 from ibdissect.wire.text import counted, printable
 
@@ -60,7 +60,11 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
         from ibdissect.cli.checking import check_options
 
         options = check_options(common, max_findings=None)
-        found |= contents.changes(*(contents.contents_of(capture, options, subnet) for subnet, capture in sides))
+        both = [contents.contents_of(capture, options, subnet) for subnet, capture in sides]
+        found |= contents.changes(*both)
+        for side in both:
+            if side.error is not None:
+                incomplete(side.error)
     lines = [*texts(found), *contents.texts(found, None if on_screen else contents.SHOWN)]
     total = sum(map(len, found.values()))
     title = f"{counted(total, 'change') if total else 'No changes'} from {printable(before)} to {printable(after)}"

@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import click
 from msgspec import Struct as Record
 
+from ibdissect.capture.chunk import Damage
 from ibdissect.capture.remote import shown
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.errors import ConfigError, IbdissectError
@@ -61,7 +62,7 @@ class Outcome(Record, Generic[T]):
     name: str
     result: T | None = None
     frames: int = 0
-    notes: Sequence[str] = ()
+    damage: Sequence[Damage] = ()
     error: str | None = None
 
 
@@ -72,7 +73,7 @@ class Work(Protocol[T]):
 
 
 class EachCapture(Generic[T]):
-    """The outcomes of work on several captures, in their order, as they come. Prints errors and notes."""
+    """The outcomes of work on several captures, in their order, as they come. Prints errors, and where captures are damaged."""
 
     def __init__(self, units: Sequence[Unit], work: Work[T], jobs: int | None, engine: str | None, common: Common) -> None:
         self.units, self.work, self.jobs, self.engine, self.common = units, partial(_attempt, work), jobs, engine, common
@@ -93,8 +94,7 @@ class EachCapture(Generic[T]):
                         break
                     if made is not None and progress is not None:
                         progress(outcome.frames, done)
-                    for note in outcome.notes:
-                        self.common.tell(note)
+                    self.common.tell_damage(outcome.name, outcome.damage)
                     if outcome.error is None:
                         yield outcome
                     else:

@@ -13,7 +13,7 @@ from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect.capture.sets import Unit, files_of, sets_of
-from ibdissect.cli.common import Common, common_options, damage_text, progress_bar, say
+from ibdissect.cli.common import Common, common_options, progress_bar, say
 from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import (
     FRAME_ENDINGS,
@@ -21,6 +21,7 @@ from ibdissect.cli.output import (
     ending_of,
     findings_of,
     max_findings_option,
+    open_for,
     opened_capture,
     require_extra,
     set_files,
@@ -179,7 +180,7 @@ def _added(
     from ibdissect.session.columns import DEFAULT
     from ibdissect.session.rows import named_columns
 
-    with opened_capture(unit, common) as opened:
+    with open_for(unit, common) as opened:
         wanted = named_columns(opened.catalog, rows.names or DEFAULT, first=rows.first)
         columns = ArrowColumns(opened.catalog, wanted, opened.presenter(), opened.state(column.name for column in wanted))
         chosen = selected(opened, shown_of(opened, common), number_keys=columns.numbers_keys, progress=progress)
@@ -188,7 +189,7 @@ def _added(
                 dataset.add(columns.batch(table, indices), table.chunk.time_ns[indices])
                 if stop is not None and stop():
                     raise Stopped
-    return Outcome(str(unit), columns.masked, dataset.rows, [damage_text(opened.path, damage) for damage in opened.damage])
+    return Outcome(str(unit), columns.masked, dataset.rows, opened.damage)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import click
 
 from ibdissect.capture.discover import discover
 from ibdissect.capture.sets import Unit, one_set
-from ibdissect.cli.common import Common, damage_text, say
+from ibdissect.cli.common import Common, incomplete, say
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.wire.text import counted
 
@@ -98,16 +98,23 @@ def set_files(paths: tuple[str, ...]) -> list[str]:
     return captures_of(paths)
 
 
-@contextmanager
-def opened_capture(path: Unit, common: Common) -> Iterator[Capture]:
-    """Open a command's capture; at the end, print where it was damaged."""
+def open_for(path: Unit, common: Common) -> Capture:
+    """A capture, opened as the options of all commands say."""
     from ibdissect.session.capture import Capture
 
-    with Capture(path, plugins=common.plugin_names, show_keys=common.show_keys) as opened:
-        opened.options, opened.subnet = partial(_options, common), common.subnet_files
+    subnet = common.subnet_files
+    opened = Capture(path, plugins=common.plugin_names, show_keys=common.show_keys)
+    opened.options, opened.subnet = partial(_options, common), subnet
+    return opened
+
+
+@contextmanager
+def opened_capture(path: Unit, common: Common) -> Iterator[Capture]:
+    """Open a command's capture; at the end, print where it was damaged. Status 2 if something of it was not read or not checked."""
+    with open_for(path, common) as opened:
+        opened.on_incomplete = incomplete
         yield opened
-        for damage in opened.damage:
-            common.tell(damage_text(opened.path, damage))
+        common.tell_damage(opened.path, opened.damage)
         if opened.masker.dropped.count:
             common.tell(f"warning: {opened.path}: {opened.masker.dropped.count} keys are not told apart (shown as #?)")
 

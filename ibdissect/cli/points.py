@@ -14,7 +14,7 @@ import click
 from ibdissect import report as formats
 from ibdissect.capture.remote import shown
 from ibdissect.cli.checking import check_options, ignore_option
-from ibdissect.cli.common import Common, common_options, damage_text
+from ibdissect.cli.common import Common, common_options
 from ibdissect.cli.lint import RANKS, exit_status, summary_file, write_job_summary
 from ibdissect.cli.output import ending_of
 from ibdissect.cli.stats import table_lines
@@ -68,8 +68,7 @@ def command(
     options = check_options(common, selected=selected, ignored=ignored, points=True)
     comparison = Comparison(captures)
     for point in comparison.points:
-        for damage in point.damage:
-            common.tell(damage_text(point.path, damage))
+        common.tell_damage(point.path, point.damage)
     if target is not None:
         _write(comparison, target, captures, common)
     result = comparison.result()

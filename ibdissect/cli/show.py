@@ -29,7 +29,7 @@ def command(
 ) -> int:
     """Print the frames of CAPTURE (a file, or `-` for standard input).
 
-    Exit status 0, also for a damaged capture, which is printed up to the damage; 2 if it cannot be read.
+    Exit status 0, also for a damaged capture, which is printed up to the damage; 2 if it cannot be read, or not all of it (--max-unpacked).
     """
     from ibdissect.export.frames import selected
 

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from ibdissect.capture.chained import Member
 from ibdissect.capture.remote import shown as shown_name
 from ibdissect.capture.sets import Unit, files_of, sets_of
-from ibdissect.cli.common import Common, common_options, damage_text, progress_bar, write_json
+from ibdissect.cli.common import Common, common_options, progress_bar, write_json
 from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
-from ibdissect.cli.output import captures_of, opened_capture, set_files, set_option, shown_of, source_of
+from ibdissect.cli.output import captures_of, open_for, set_files, set_option, shown_of, source_of
 from ibdissect.lint.set_members import members_object, place_text
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
@@ -46,12 +46,13 @@ def command(
         return _each(units, format_, top, jobs, engine, common)
     capture = source_of(captures, as_set)
     with progress_bar(files_of(capture), quiet=common.quiet) as progress:
-        counted = _counted(capture, common, top, progress=progress).result
-    assert counted is not None
+        outcome = _counted(capture, common, top, progress=progress)
+    assert (counted := outcome.result) is not None
     if format_ == "json":
         write_json(counted.object())
     else:
         click.echo("\n".join(lines(counted.result, common.paint(sys.stdout), counted.members)))
+    common.tell_damage(outcome.name, outcome.damage)
     return 0
 
 
@@ -69,7 +70,7 @@ class Counted(Record):
 def _counted(capture: Unit, common: Common, top: int, *, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[Counted]:
     from ibdissect.flow.statistics import Statistics
 
-    with opened_capture(capture, common) as opened:
+    with open_for(capture, common) as opened:
         shown = shown_of(opened, common)
         statistics = Statistics(opened.catalog)
         for table in opened.tables(keys=False, progress=progress):
@@ -80,9 +81,8 @@ def _counted(capture: Unit, common: Common, top: int, *, progress: Progress | No
     if (names := common.port_names) is not None:
         for entry in result["conversations"]:
             entry |= {end: names.address(entry[end]) for end in ("source", "destination")}
-    notes = [damage_text(opened.path, damage) for damage in opened.damage]
     name = shown_name(str(capture))
-    return Outcome(name, Counted(name, result, opened.reader.members), result["frames"], notes)
+    return Outcome(name, Counted(name, result, opened.reader.members), result["frames"], opened.damage)
 
 
 def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engine: str | None, common: Common) -> int:

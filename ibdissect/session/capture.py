@@ -96,6 +96,8 @@ class Capture(Reading):
         self._codes: dict[int, list[str]] | None = None
         self.options: Callable[[], Options] = self._options
         """How findings are made where a filter or a column needs them."""
+        self.on_incomplete: Callable[[str], None] = self._refuse_incomplete
+        """Called with the reason if a check missed something."""
 
     def close(self) -> None:
         super().close()
@@ -259,10 +261,13 @@ class Capture(Reading):
 
 
     def report(self, options: Options) -> CaptureReport:
-        """The report of a check with the given options. CaptureError if the capture cannot be read (a pipe only once)."""
+        """The report of a check with the given options. CaptureError if the capture cannot be read (a pipe only once), or not all of it."""
         from ibdissect.session.check import check_reading
 
         report = check_reading(Reading(self.reader, catalog=self.catalog, show_keys=options.show_keys), options)
         if report.error is not None:
-            raise CaptureError(self.path, report.error.removeprefix(f"{self.path}: "))
+            (self._refuse_incomplete if report.status == "unreadable" else self.on_incomplete)(report.error)
         return report
+
+    def _refuse_incomplete(self, reason: str) -> None:
+        raise CaptureError(self.path, reason.removeprefix(f"{self.path}: "))

@@ -34,6 +34,8 @@ class Contents(Record):
     seconds: float
     findings: dict[tuple[str, str], list[Finding]]
     """By code, and sentence without what another recording changes."""
+    error: str | None
+    """What was not read or not checked."""
 
 
 def contents_of(path: str, options: Options, subnet: Subnet) -> Contents:
@@ -59,7 +61,7 @@ def contents_of(path: str, options: Options, subnet: Subnet) -> Contents:
             ends = end(source), end(destination)
             before = talks.get(ends, (0, 0))
             talks[ends] = before[0] + frames, before[1] + size
-    return Contents(talks, max(traffic.last_ns - traffic.first_ns, 1) / 1e9, findings)
+    return Contents(talks, max(traffic.last_ns - traffic.first_ns, 1) / 1e9, findings, report.error)
 
 
 def changes(before: Contents, after: Contents) -> dict[str, list[Change]]:

@@ -265,12 +265,12 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     broken = [damage for damage in reading.damage if damage.kind != "missing"]
     if broken and report.status == "ok":
         report.status = "truncated" if all(d.kind == "cut-off" for d in broken) else "damaged"
-    if limited := [damage for damage in broken if damage.limited]:
-        report.error = f"{limited[0].file or report.path}: {limited[0].reason}; the rest was not checked"
-    if unread := [f"{damage.file}: {damage.reason}" for damage in broken if damage.kind == "unreadable"]:
-        report.status, report.error = "failed", "; ".join(unread)
+    errors = [f"{damage.file or report.path}: {damage.reason}" for damage in broken if damage.unread]
+    if failures or any(damage.kind == "unreadable" for damage in broken):
+        report.status = "failed"
     if failures:
-        report.status, report.error = "failed", "; ".join([*unread, f"{report.path}: {failures.text()}"])
+        errors.append(f"{report.path}: {failures.text()}")
+    report.error = "; ".join(errors) or None
     return report
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect.capture.stream import Unpacking
 from ibdissect.cli import run
 from ibdissect.table.secrets import Masker
 from tests.craft import erf_pcap, ethernet_pcap, native, smp
@@ -156,3 +157,29 @@ def test_sigterm_ends_at_once_and_leaves_no_file(words: tuple[str, ...], long: P
     _, said = process.communicate(timeout=30)
     assert process.returncode in (143, -signal.SIGTERM) and b"Traceback" not in said
     assert time.monotonic() - start < 5 and set(folder.iterdir()) == before
+
+
+CURTAILED: list[tuple[tuple[str, ...], bool]] = [  # words, and whether the command takes sets
+    (("show", "--count"), True), (("stats",), True), (("stats", "--jobs", "1"), True), (("fabric",), True),
+    (("export", "-e", "frame.number", "--to", "out.csv"), True), (("export", "--findings", "--to", "out.csv"), True),
+    (("export", "--to", "out.pcap"), True), (("annotate", "--to", "out.pcapng"), False), (("scrub", "--to", "out.pcap"), False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "sets"), CURTAILED, ids=[" ".join(words) for words, _ in CURTAILED])
+def test_what_was_not_read_is_status_2_after_the_output(
+    words: tuple[str, ...], sets: bool, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Unpacking, "most", Unpacking.most)
+    frames = [smp(1, 0x10, modifier=1), *[smp(1, 0x10)] * 100]
+    (folder / "long.pcap.gz").write_bytes(gzip.compress(erf_pcap(frames)))
+    assert run([words[0], "long.pcap.gz", *words[1:], "--max-unpacked", "8K", "-q"]) == 2
+    said = capsys.readouterr()
+    assert "error: long.pcap.gz: cut-off" in said.err and "it unpacks to more than 8,192 bytes (--max-unpacked)" in said.err
+    assert said.out or (folder / words[-1]).stat().st_size
+    assert run([words[0], "long.pcap.gz", *words[1:], "--max-unpacked", "8M"]) == 0
+    if sets:
+        (folder / "part_00001_20261121120000.pcap").write_bytes(erf_pcap(frames))
+        (folder / "part_00002_20261121120001.pcap").write_bytes(b"no capture")
+        assert run([words[0], "--set", *sorted(map(str, folder.glob("part*"))), *words[1:]]) == 2
+        assert "part_00002_20261121120001.pcap: not a capture" in capsys.readouterr().err
