@@ -140,7 +140,14 @@ class Common(Record, dict=True):
 
         names = self.known_names if self.filter is not None and ".node" in self.filter else None
         hosts = names.hosts if names is not None else None
-        return Limits.parse(self.filter, self.frames, catalog, show_keys=self.show_keys, hosts=hosts)
+        limits = Limits.parse(self.filter, self.frames, catalog, show_keys=self.show_keys, hosts=hosts)
+        if (context := click.get_current_context(silent=True)) is not None:
+            context.call_on_close(lambda: self._tell_hidden(limits))
+        return limits
+
+    def _tell_hidden(self, limits: Limits) -> None:
+        if limits.filter is not None and (count := limits.filter.hidden_checksums):
+            self.tell(f"note: {count} checksum{'s' * (count != 1)} of frames with keys were not compared; --show-keys compares them")
 
     def refuse(self, *names: str, reason: str, hint: str = "") -> None:
         """Raise ConfigError for a given option that makes no sense with a command."""

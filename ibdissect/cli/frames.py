@@ -244,7 +244,7 @@ class FieldLines(_Plain):
 
     def _texts(self, table: ChunkTable, run: named_values.Run) -> list[str]:
         texts = self._shown(run)
-        if self.presenter.show_keys:
+        if self.presenter.show_keys or run.field.secret:  # a key's text is its number
             return texts
         hidden = named_values.reveals_key(table, run).tolist()
         return ["*" * len(text) if hide else text for text, hide in zip(texts, hidden, strict=True)]

@@ -57,6 +57,11 @@ class Filter:
         return "ibdissect.code" in self.names
 
     @property
+    def hidden_checksums(self) -> int:
+        """How many checksums it did not compare so far, because they would reveal a key."""
+        return self._state.hidden_checksums
+
+    @property
     def hosts(self) -> bool:
         """Whether the filter uses names of nodes; then it selects nothing without `hosts`."""
         return not self.names.isdisjoint(HOST_NAMES)

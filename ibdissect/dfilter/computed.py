@@ -50,6 +50,8 @@ class State(Record, eq=False):
     """Frames that the user marked."""
     hide_keys: bool = False
     """Whether bytes of keys are read as zero."""
+    hidden_checksums: int = 0
+    """How many checksums were left out, because they would reveal a key."""
     presenter: Presenter | None = None
     """Names masked keys in the summary line; None: without numbers."""
     lines: tuple[ChunkTable, Int, Summaries] | None = None

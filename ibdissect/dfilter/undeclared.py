@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.table.cut_keys import hides
 from ibdissect.table.locate import MALFORMED, Bool, Int
 from ibdissect.table.mask import Judge
 from ibdissect.table.series import Blobs, Values
@@ -46,5 +47,5 @@ def _read(named: Named, table: ChunkTable, rows: Int) -> tuple[Int, Values, Bool
         return found.rows, found.values, np.zeros(len(found.rows), np.bool_)
     texts = np.empty(len(found.rows), object)
     texts[:] = [item.hex() for item in found.items()]
-    masked = named.hidden_bytes(judge, found)
-    return found.rows, texts, np.array([a.hex() != b for a, b in zip(masked.items(), texts, strict=True)], np.bool_)
+    secret = named.state.hide_keys and found.data is table.chunk.data
+    return found.rows, texts, hides(table, found.at, found.stop) if secret else np.zeros(len(texts), np.bool_)

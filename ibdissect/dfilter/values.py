@@ -80,7 +80,9 @@ class Named(Operand, frozen=True):
             return found
         assert isinstance(found, Numbers)
         rows = found.rows if judge.rows is None else judge.rows[found.rows]
-        return found.pick(np.flatnonzero(~hidden_checksums(judge.table, rows, found.values)))
+        shown = np.flatnonzero(~hidden_checksums(judge.table, rows, found.values))
+        self.state.hidden_checksums += len(rows) - len(shown)
+        return found.pick(shown)
 
 
 class Part(Operand, frozen=True):

@@ -10,12 +10,11 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.errors import FilterError
-from ibdissect.table.cut_keys import cut_keys, hidden_checksums, with_keys
+from ibdissect.table.cut_keys import hidden_checksums, hides
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.secrets import keys_of, secret_fields
+from ibdissect.table.secrets import must_mask
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import BOTH, Catalog
-from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.spec import Field
 
 MESSAGE_KINDS = ("SEND", "WRITE", "READ", "ATOMIC", "ATOMIC WRITE", "FLUSH", "CM connect", "CM disconnect", "CM SIDR")
@@ -77,31 +76,16 @@ def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
 
 
 def reveals_key(table: ChunkTable, run: Run) -> Bool:
-    """Which entries contain, may contain (cut record) or reveal bytes of a key that another field shows, bool[k]."""
+    """Which entries are a key, or contain, may contain (cut record) or reveal one, bool[k]."""
     field = run.field
+    if field.secret:
+        return must_mask(field, np.asarray(run.values))
     if field.holds == "checksum":
         return hidden_checksums(table, run.rows, np.asarray(run.values))
     if field.kind not in ("raw", "rest", "pad"):
         return np.zeros(len(run.rows), np.bool_)
-    starts, stops = table.once(key_bytes)
     lengths = np.array([len(value) for value in run.values], np.int64) if isinstance(run.values, list) else (field.bits + 7) // 8
-    hidden: Bool = np.searchsorted(starts, run.at + lengths) > np.searchsorted(stops, run.at, side="right")
-    if field.kind == "rest":
-        hidden |= cut_keys(table)[run.rows]
-        if field.owner is SARecordPiece:
-            hidden |= with_keys(table)[run.rows]
-    return hidden
-
-
-def key_bytes(table: ChunkTable) -> tuple[Int, Int]:
-    """Where keys start and end in the chunk's data, each sorted."""
-    starts, stops = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for field in secret_fields(table.catalog):
-        _, at, values, _ = keys_of(table, field)
-        there = at[values.any(axis=1) if values.ndim == 2 else values != 0]
-        starts.append(there)
-        stops.append(there + field.bits // 8)
-    return np.sort(np.concatenate(starts)), np.sort(np.concatenate(stops))
+    return hides(table, run.at, run.at + lengths)
 
 
 def merged(parts: list[Run], take: Callable[[Run], list[Any]]) -> tuple[Int, list[Any]]:

@@ -225,6 +225,10 @@ class Rule:
             raise PluginError(cls.__module__, f"{cls.__qualname__}: {code!r} is not a rule code (letters and three digits)")
         REGISTRY[code] = cls
 
+    @classmethod
+    def use_keys(cls, shown: bool) -> None:
+        """Called before a check: whether keys may be compared and shown. Raises ConfigError if a user's rule compares hidden ones."""
+
     def stands(self, hit: Hit, context: Any) -> bool:
         """Whether a hit that waited is reported after all."""
         return True

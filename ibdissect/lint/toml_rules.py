@@ -35,6 +35,13 @@ class DeclaredRule(Rule):
     marked: ClassVar[tuple[Field[Any], ...]]
     """Fields of the first name in the filter: their bytes are reported."""
 
+    @classmethod
+    def use_keys(cls, shown: bool) -> None:
+        """Compile the filter anew, so that it hides keys or not."""
+        where = cls.__module__.partition(":")[2]
+        cls.filter = _filter(cls.filter.text, where, f"rule {cls.code}", cls.filter.catalog, hide_keys=not shown)
+        cls.when = Where(None, cls.filter.rows)
+
     def of_frame(self, seen: Seen) -> Hit:
         """The hit for one frame that the filter selects."""
         arguments = {_plain(name): _value(seen, name, fields) for name, fields in self.shown.items()}
@@ -92,9 +99,9 @@ def _rule(table: dict[str, Any], where: str, key: str, catalog: Catalog) -> type
         raise ConfigError(where, f"{key}, code", error.reason) from error
 
 
-def _filter(text: str, where: str, key: str, catalog: Catalog) -> Filter:
+def _filter(text: str, where: str, key: str, catalog: Catalog, *, hide_keys: bool = False) -> Filter:
     try:
-        made = compile_filter(text, catalog)
+        made = compile_filter(text, catalog, hide_keys=hide_keys)
     except FilterError as error:
         raise ConfigError(where, f"{key}, when", str(error)) from error
     later = sorted(name for name in made.names if name.startswith("ibdissect."))

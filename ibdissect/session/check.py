@@ -66,7 +66,10 @@ class Declared(Record, frozen=True):
 
 
 class Options(Record, kw_only=True):
-    """The options of a check. They are pickled as names; worker processes import rules and plugins themselves."""
+    """The options of a check. They are pickled as names; worker processes import rules and plugins themselves.
+
+    ConfigError if a user's rule compares keys that are hidden.
+    """
 
     rules: list[type[Rule]]
     plugins: tuple[str, ...] = ()
@@ -96,6 +99,10 @@ class Options(Record, kw_only=True):
     """Names of ports for messages; None: LIDs and GUIDs only."""
     ignored: PathIgnores | None = None
     """Which rules do not check captures at certain paths."""
+
+    def __post_init__(self) -> None:
+        for rule in self.rules:
+            rule.use_keys(self.show_keys)
 
     def __reduce__(self) -> tuple[Any, ...]:
         rest = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("rules", "catalog")}

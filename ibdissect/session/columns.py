@@ -14,7 +14,7 @@ from ibdissect.dfilter.names import names_of
 from ibdissect.dfilter.undeclared import column as undeclared
 from ibdissect.dissect import named_values
 from ibdissect.dissect.value import Presenter
-from ibdissect.table.locate import Int
+from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
@@ -64,14 +64,15 @@ class Column:
     """Frame number of each entry, int64[k]."""
     value: npt.NDArray[Any]
     """uint8 ... uint64[k], bool[k] for flags, uint8[k, n] for GIDs (n = 16), addresses and raw bytes; objects for text and bytes of
-    variable length."""
+    variable length. A `numpy.ma.MaskedArray` if some are hidden: keys, and what reveals one, unless the capture was opened with
+    `show_keys`."""
 
     def __len__(self) -> int:
         return len(self.frame)
 
 
 class Columns(Tabular):
-    """Columns by filter name, and the selected frames as rows. Keys are masked in rows, but not in the arrays of `table[name]`.
+    """Columns by filter name, and the selected frames as rows. Keys are masked.
 
     `table[name]` is read from the capture on first use and kept; rows are read each time.
     """
@@ -109,23 +110,20 @@ class Columns(Tabular):
     def read(self, names: Iterable[str]) -> None:
         """Read several columns in one pass. Raises FilterError for an unknown name."""
         wanted = named_columns(self._capture.catalog, [name for name in names if name not in self._found])
-        parts: dict[str, list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]] = {column.name: [] for column in wanted}
+        parts: dict[str, list[tuple[Int, npt.NDArray[Any], Bool]]] = {column.name: [] for column in wanted}
         state = self._capture.state(parts)
         for table, chosen in self._chosen():
             state.begin(table)
             for column in wanted:
-                rows, values = _of_chunk(column, table, state, chosen)
+                rows, values, hidden = _of_chunk(column, table, state, chosen)
                 if len(rows):
-                    parts[column.name].append((rows + table.chunk.first, values))
+                    parts[column.name].append((rows + table.chunk.first, values, hidden))
             state.end(table)
         for column in wanted:
-            pieces = parts[column.name]
             nothing = _nothing(column.fields[0]) if column.fields else np.empty(0, column.dtype)
-            self._found[column.name] = (
-                Column(np.concatenate([rows for rows, _ in pieces]), np.concatenate([values for _, values in pieces]))
-                if pieces
-                else Column(np.empty(0, np.int64), nothing)
-            )
+            pieces = parts[column.name] or [(np.empty(0, np.int64), nothing, np.empty(0, np.bool_))]
+            frame, value, hidden = (np.concatenate(each) for each in zip(*pieces, strict=True))
+            self._found[column.name] = Column(frame, _masked(value, hidden) if hidden.any() else value)
 
     def frames(self) -> npt.NDArray[np.int64]:
         """Numbers of the selected frames, int64[n], ascending."""
@@ -182,32 +180,34 @@ class Columns(Tabular):
             yield table, np.arange(len(table)) if only is None else np.flatnonzero(only.rows(table, codes, answers))
 
 
-def _of_chunk(column: Named, table: ChunkTable, state: State, chosen: Int) -> tuple[Int, npt.NDArray[Any]]:
-    """The values of a column in the chosen rows of a chunk, unmasked: the row of each, and the values."""
+def _of_chunk(column: Named, table: ChunkTable, state: State, chosen: Int) -> tuple[Int, npt.NDArray[Any], Bool]:
+    """The values of a column in the chosen rows of a chunk: the row of each, the values, and which of them to hide."""
     if not column.fields:
-        rows, values, _ = undeclared(column.source, table, state, chosen)
-        return rows, values.astype(column.dtype, copy=False)
+        rows, values, hidden = undeclared(column.source, table, state, chosen)
+        return rows, values.astype(column.dtype, copy=False), hidden
     found = list(named_values.runs(table, column.fields))
     if not found:
-        return np.empty(0, np.int64), np.empty(0, object)
-    rows, values = _joined(found)
-    if len(chosen) == len(table):
-        return rows, values
-    keep = np.isin(rows, chosen)
-    return rows[keep], values[keep]
+        return np.empty(0, np.int64), np.empty(0, object), np.empty(0, np.bool_)
+    hides = [named_values.reveals_key(table, run) if state.hide_keys else np.zeros(len(run.rows), np.bool_) for run in found]
+    rows, values = np.concatenate([run.rows for run in found]), _joined([_array(run) for run in found])
+    order = np.lexsort((np.concatenate([run.at for run in found]), rows)) if len(found) > 1 else np.arange(len(rows))
+    keep = order if len(chosen) == len(table) else order[np.isin(rows[order], chosen)]
+    return rows[keep], values[keep], np.concatenate(hides)[keep]
 
 
-def _joined(found: list[named_values.Run]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Merge the runs of one name in frame order, in the widest of their types."""
-    arrays = [_array(run) for run in found]
-    if len(found) == 1:
-        return found[0].rows, arrays[0]
-    shapes = {array.shape[1:] for array in arrays}
-    if len(shapes) > 1:  # byte fields of different lengths share this name
+def _joined(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """The values of several fields in the widest of their types."""
+    if len({array.shape[1:] for array in arrays}) > 1:  # byte fields of different lengths share this name
         arrays = [_objects([row.tobytes() if isinstance(row, np.ndarray) else row for row in array]) for array in arrays]
-    rows = np.concatenate([run.rows for run in found])
-    order = np.lexsort((np.concatenate([run.at for run in found]), rows))
-    return rows[order], np.concatenate(arrays)[order]
+    return np.concatenate(arrays)
+
+
+def _masked(values: npt.NDArray[Any], hidden: Bool) -> npt.NDArray[Any]:
+    """The values with nothing left of those that are hidden."""
+    from numpy.ma import MaskedArray  # takes time to load
+
+    values[hidden] = None if values.dtype == object else 0
+    return MaskedArray(values, np.broadcast_to(hidden.reshape(-1, *[1] * (values.ndim - 1)), values.shape))
 
 
 def _array(run: named_values.Run) -> npt.NDArray[Any]:

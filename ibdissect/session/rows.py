@@ -16,7 +16,6 @@ from ibdissect.dfilter.undeclared import column as undeclared
 from ibdissect.dissect import named_values
 from ibdissect.dissect.value import Presenter
 from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
-from ibdissect.table.secrets import must_mask
 from ibdissect.table.table import HEADERS, ChunkTable
 from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.column import ComputedField
@@ -212,14 +211,8 @@ class Rows:
 
     def _hidden(self, table: ChunkTable, run: named_values.Run) -> Bool:
         """Which values are keys, or raw bytes that contain a key."""
-        hidden = np.zeros(len(run.rows), np.bool_)
-        field = run.field
         if self.presenter.show_keys:
-            return hidden
-        if field.secret:
-            assert not isinstance(run.values, list)
-            hidden = must_mask(field, run.values)
-        else:
-            hidden = named_values.reveals_key(table, run)
+            return np.zeros(len(run.rows), np.bool_)
+        hidden = named_values.reveals_key(table, run)
         self.masked += int(np.count_nonzero(hidden))
         return hidden

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ibdissect.dissect.named_values import MESSAGE_KINDS, key_bytes
+from ibdissect.dissect.named_values import MESSAGE_KINDS
 from ibdissect.flow.message_table import MessageTable
 from ibdissect.flow.stream_packets import IS_RESPONSE
-from ibdissect.table.cut_keys import cut_keys
+from ibdissect.table.cut_keys import hidden_bytes
 from ibdissect.table.table import ChunkTable
 
 MAX_FOLLOWED = 1 << 20
@@ -96,16 +96,9 @@ def _fill(said: Said, table: ChunkTable, rows: list[int], places: list[int], *, 
         start, low, high = len(said.data), int(payload[row]), int(end[row])
         said.data += table.chunk.data[low:high].tobytes()
         if not show_keys:
-            said.hidden += [(start + a - low, start + b - low) for a, b in _keys(table, row, low, high)]
-
-
-def _keys(table: ChunkTable, row: int, low: int, high: int) -> list[tuple[int, int]]:
-    """Where keys, or bytes that may belong to one, stand between two places of the chunk's data."""
-    if cut_keys(table)[row]:
-        return [(low, high)]
-    starts, stops = table.once(key_bytes)
-    some = slice(int(np.searchsorted(stops, low, side="right")), int(np.searchsorted(starts, high)))
-    return [(max(a, low), min(b, high)) for a, b in zip(starts[some].tolist(), stops[some].tolist(), strict=True)]
+            secret = table.once(hidden_bytes)
+            first, last = np.searchsorted(secret, (low, high)).tolist()
+            said.hidden += [(at, at + 1) for at in (secret[first:last] - low + start).tolist()]
 
 
 def as_text(said: Said, form: str) -> Iterator[str]:

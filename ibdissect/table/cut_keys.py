@@ -23,19 +23,33 @@ from .unread import unread_bytes
 
 
 def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
-    """The bytes of a chunk with keys, and anything that may be part of one, zeroed. Call as `table.once(without_keys)`."""
+    """The bytes of a chunk with those zeroed that are hidden. Call as `table.once(without_keys)`."""
     data: npt.NDArray[np.uint8] = table.chunk.data.copy()
+    data[table.once(hidden_bytes)] = 0
+    return data
+
+
+def hides(table: ChunkTable, at: Int, stop: Int) -> Bool:
+    """Whether any byte of data[at:stop] is hidden, bool[k]."""
+    places = table.once(hidden_bytes)
+    return np.searchsorted(places, stop) > np.searchsorted(places, at)
+
+
+def hidden_bytes(table: ChunkTable) -> Int:
+    """Places of the bytes that are keys, may be part of one, or reveal one, ascending int64[k]. Call as `table.once(hidden_bytes)`."""
+    data = table.chunk.data
+    hidden = np.zeros(len(data), np.bool_)
     for field in secret_fields(table.catalog):
-        at = keys_of(table, field)[1]
-        data[at[:, None] + np.arange((field.bits + 7) // 8)] = 0
+        _, at, _, secret = keys_of(table, field)
+        hidden[at[secret][:, None] + np.arange((field.bits + 7) // 8)] = True
     told = table.once(revealing_rows)
     for field in checksum_fields(table.catalog):
         assert field.owner is not None
         found = table.occurrences(field.owner)
-        data[found.at[told[found.rows]][:, None] + np.arange(*field.span)] = 0
-    for starts, stops in (_pieces(table)[1:], unread_bytes(table)[1:], _behind(table, told)):
+        hidden[found.at[told[found.rows]][:, None] + np.arange(*field.span)] = True
+    for starts, stops in (_pieces(table)[1:], _unread(table)[1:], _behind(table, told)):
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-            data[start:stop] = 0
+            hidden[start:stop] = True
     located, messages = table.located, cut_messages(table)
     rows = np.flatnonzero(cut_keys(table) | messages)
     starts = table.chunk.offset[rows]
@@ -47,9 +61,9 @@ def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
     shown = ~messages[rows] & (located.at("mad")[rows] < 0) & (located.at("payload")[rows] >= 0)
     kept = np.where(shown, located.at("payload")[rows], stops), np.where(shown, located.payload_end[rows], stops)
     for start, stop, first, last in zip(*(column.tolist() for column in (starts, stops, *kept)), strict=True):
-        data[start:first] = 0
-        data[last:stop] = 0
-    return data
+        hidden[start:first] = True
+        hidden[last:stop] = True
+    return np.flatnonzero(hidden)
 
 
 def revealing_rows(table: ChunkTable) -> Bool:
@@ -59,8 +73,7 @@ def revealing_rows(table: ChunkTable) -> Bool:
     for field in secret_fields(table.catalog):
         rows, _, _, hidden = keys_of(table, field)
         found[rows[hidden]] = True
-    rows, at, stop = unread_bytes(table)
-    found[rows[any_set(table.chunk.data, at, stop)]] = True
+    found[_unread(table)[0]] = True
     return found
 
 
@@ -81,6 +94,13 @@ def _pieces(table: ChunkTable) -> tuple[Int, Int, Int]:
     pieces = table.occurrences(SARecordPiece)
     hidden = with_keys(table)[pieces.rows]
     return pieces.rows[hidden], pieces.at[hidden], pieces.stop[hidden]
+
+
+def _unread(table: ChunkTable) -> tuple[Int, Int, Int]:
+    """Row, start and end of data that nobody reads, unless it is zero."""
+    rows, at, stop = unread_bytes(table)
+    there = any_set(table.chunk.data, at, stop)
+    return rows[there], at[there], stop[there]
 
 
 def _behind(table: ChunkTable, told: Bool) -> tuple[Int, Int]:

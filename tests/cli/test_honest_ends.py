@@ -183,3 +183,11 @@ def test_what_was_not_read_is_status_2_after_the_output(
         (folder / "part_00002_20261121120001.pcap").write_bytes(b"no capture")
         assert run([words[0], "--set", *sorted(map(str, folder.glob("part*"))), *words[1:]]) == 2
         assert "part_00002_20261121120001.pcap: not a capture" in capsys.readouterr().err
+
+
+def test_checksums_that_no_filter_compares_are_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "key.pcap").write_bytes(erf_pcap([smp(1, 0x15, m_key=5), smp(1, 0x15, m_key=6), smp(1, 0x15)]))
+    for words, said in ((["invariant.crc & 1"], True), (["frame.number > 0"], False), (["invariant.crc > 0", "--show-keys"], False)):
+        assert run(["show", "key.pcap", "--count", "-Y", *words]) == 0
+        note = "note: 2 checksums of frames with keys were not compared; --show-keys compares them\n"
+        assert capsys.readouterr().err == (note if said else "")

@@ -72,9 +72,9 @@ def test_conditions_without_a_field(tmp_path: Path) -> None:
 
 
 def test_keys_in_values_are_masked(tmp_path: Path) -> None:
-    table = {**GOOD, "when": "deth.q_key == 0xc0ffee", "message": "a UD packet"}
+    table = {**GOOD, "when": "deth.q_key != 0", "message": "a UD packet"}
     path = capture(tmp_path, FRAMES)
-    assert [f.value for f in check(path, Options(rules=rules_of([table], "x"))).findings] == [None, None]
+    assert [f.value for f in check(path, Options(rules=rules_of([table], "x"))).findings] == [None, None, None]
     assert check(path, Options(rules=rules_of([table], "x"), show_keys=True)).findings[0].value == 0xC0FFEE
 
 
@@ -137,3 +137,14 @@ def test_a_file_of_rules_is_a_plugin(tmp_path: Path) -> None:
         assert refused.returncode == 2 and "site.toml: not valid TOML" in refused.stderr and "Traceback" not in refused.stderr
     file.write_text("x = 1")
     assert "declares no rule" in run("rules").stderr
+
+
+@pytest.mark.parametrize("when", ["deth.q_key > 5", "deth.q_key & 1", "deth.q_key == 0xc0ffee"])
+def test_hidden_keys_are_not_compared(when: str, tmp_path: Path) -> None:
+    rules, path = rules_of([{**GOOD, "when": when}], "site.toml"), capture(tmp_path, FRAMES)
+    with pytest.raises(ConfigError, match=r"site\.toml: rule TOML001, when: .* a hidden Q_Key can only be tested"):
+        Options(rules=rules)
+    assert check(path, Options(rules=rules, show_keys=True)).findings
+    hidden = rules_of([{**GOOD, "code": "TOML002", "when": "frame contains c0:ff:ee"}], "site.toml")
+    assert not check(path, Options(rules=hidden)).findings
+    assert check(path, Options(rules=hidden, show_keys=True)).findings

@@ -113,3 +113,16 @@ def test_a_filter_compares_keys_only_where_they_are_shown(repo: Path) -> None:
         assert len(opened.table().filter(f"infiniband.reth.r_key == {key}")["infiniband.reth.r_key"])
     with ibdissect.open(path) as opened, pytest.raises(FilterError, match="hidden R_Key"):
         opened.table().filter(f"infiniband.reth.r_key == {key}")
+
+
+def test_arrays_hide_keys_and_what_reveals_one(frames: bytes) -> None:
+    with ibdissect.open(io.BytesIO(frames)) as capture:
+        table = capture.table()
+        for name in ("deth.q_key", "infiniband.invariant.crc", "frame"):
+            values = table[name].value
+            assert values.tolist()[0] is None, name
+            assert not values.data[0], name  # nothing is left under the mask
+        assert [value is None for value in table["frame"].value.tolist()] == [True, True, False]  # the second may be cut inside a key
+        assert table["lrh.slid"].value.tolist() == [7, 1, 9]
+    with ibdissect.open(io.BytesIO(frames), show_keys=True) as capture:
+        assert capture.table()["deth.q_key"].value.tolist() == [0xC0FFEE]

@@ -51,3 +51,9 @@ def test_scrubbing_leaves_nothing_of_it() -> None:
     with Capture(io.BytesIO(erf_pcap([smp(0x01, 0x11, STALE), asked(0x01, 0x11, 0)]))) as opened:
         write_scrubbed(opened, None, out, "pcap")
     assert KEY.to_bytes(8, "big") not in out.getvalue()
+
+
+def test_no_column_shows_it() -> None:
+    with Capture(io.BytesIO(erf_pcap([smp(0x01, 0x11, STALE), asked(0x01, 0x11, 0)]))) as opened:
+        for name in ("infiniband.payload", "infiniband.mad", "frame"):
+            assert opened.table()[name].value.tolist() == [None, None]
