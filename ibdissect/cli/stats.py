@@ -47,7 +47,8 @@ def command(
     capture = source_of(captures, as_set)
     with progress_bar(files_of(capture), quiet=common.quiet) as progress:
         outcome = _counted(capture, common, top, progress=progress)
-    assert (counted := outcome.result) is not None
+    counted = outcome.result
+    assert counted is not None
     if format_ == "json":
         write_json(counted.object())
     else:
