@@ -90,7 +90,7 @@ class LengthDisagrees(Rule):
 
     code, name, severity = "LNK003", "lrh-pktlen-vs-capture", ERROR
     reference = "IBA 7.7; 43 of 43 frames of a public capture end two bytes (VCRC) after PktLen"
-    explains = ("ROC006", "ROC007")
+    explains = ("ROC006", "ROC007", "TXN001")
     when = Where(LRH, length_disagrees)
     at = LRH.pktlen
     message = "PktLen of {pktlen} words is not the length of the frame, with or without VCRC"
@@ -153,6 +153,7 @@ class SourceLidZero(HeaderRule):
     """
 
     code, name, severity = "LNK007", "lrh-slid-reserved", WARNING
+    explains = ("TXN001",)
     reference = "IBA 4.1.3; opensm osm_trap_rcv accepts traps from SLID 0"
     when = (LRH.slid == 0) & (LRH.vl != VL_MANAGEMENT) & (LRH.lnh >= LOCAL)
     message = "the source LID is 0, and this is no subnet management packet (VL {vl})"

@@ -114,6 +114,7 @@ class UnassignedLid(KnowledgeRule, LinkRule):
     """
 
     code, name, severity = "LNK020", "lid-not-assigned", WARNING
+    explains = ("TXN001",)
     reference = "IBA 4.1.3"
     message = "LID {slid} sends to LID {dlid}, which no port of the swept subnet has"
     example = "a complete sweep of a subnet, then a packet to LID 0x7777"
@@ -266,6 +267,7 @@ class LidAboveTop(LinkRule):
     """
 
     code, name, severity = "LNK021", "dlid-above-lft-top", WARNING
+    explains = ("TXN001",)
     reference = "IBA 14.2.5.4, 18.2.4.3; Omni-Path manual LinearFDBTop"
     message = "LID {slid} sends to LID {dlid}; LinearFDBTop of {switch} is {top}"
     example = "a sweep with SwitchInfo.LinearFDBTop 10, then a packet to LID 11"

@@ -219,6 +219,7 @@ class LimitedToLimited(RefusingTable):
     """
 
     code, name, severity = "PKY001", "limited-to-limited", ERROR
+    explains = ("TXN001",)
     reference = "IBA 10.9.3"
     message = "P_Key 0x{p_key:04x} (limited) from LID {slid} to QP 0x{qp:x} of {port}, which is a limited member of that partition too"
     example = "GetResp(P_KeyTable) of a port with entry 0x1234 only, then a packet with P_Key 0x1234 to it"
@@ -239,6 +240,7 @@ class NotInDestinationTable(RefusingTable):
     """
 
     code, name, severity = "PKY003", "pkey-not-in-dest-table", ERROR
+    explains = ("TXN001",)
     reference = "IBA 10.9.3"
     message = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x} of {port}, whose P_Key table does not hold that partition"
     example = "NodeInfo and all P_KeyTable blocks of a port, then a packet with P_Key 0x9999 to it"

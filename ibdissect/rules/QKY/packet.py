@@ -24,6 +24,7 @@ class ManagementQKey(Rule):
     """
 
     code, name, severity = "QKY001", "qp1-qkey-value", ERROR
+    explains = ("TXN001",)
     reference = "python-rdma IB_DEFAULT_QP1_QKEY"
     when = (DETH.q_key != GSI_KEY) & (BTH.destqp == 1) & present(LRH)
     flow = (*PACKET_FLOW, DETH.q_key)

@@ -74,6 +74,7 @@ class IcrcBad(Rule):
     """
 
     code, name, severity = "ROC006", "ib-icrc-bad", ERROR
+    explains = ("TXN001",)
     reference = "IBA 7.8.1"
     needs_crc = True
     when = Where(ICRC, _bad_icrc) & present(LRH)

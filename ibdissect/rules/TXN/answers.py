@@ -44,7 +44,8 @@ class RequestUnanswered(UnansweredRule):
     may discard at any time.
 
     The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, and where the capture shows
-    within ten seconds that it misses packets. Silent where the answer was recorded just before the request.
+    within ten seconds that it misses packets. Silent where the answer was recorded just before the request, and where another
+    finding says why the request was dropped (keys, partitions, checksums, lengths, LIDs), which then lists this as its consequence.
     """
 
     code, name, severity = "TXN001", "request-unanswered", WARNING
