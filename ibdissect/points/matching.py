@@ -227,6 +227,10 @@ def _resolve(
             found[index] = np.maximum((late >= -spread).sum(axis=1) - 1, 0)
             early = ((late < -spread) & (late >= -EARLY * spread)).any(axis=0)  # perhaps this copy, slightly faster than usual
             doubtful |= {near for copy in np.flatnonzero(early[1:]).tolist() for near in (copy, copy + 1)}
+            for copy in sorted(set(found[index].tolist())):  # or is it the next copy, which is not seen otherwise, with a late stamp?
+                mine = late[found[index] == copy]
+                if copy + 1 < most and copy + 1 not in found[index] and (np.abs(mine[:, copy + 1]) < mine[:, copy]).any():
+                    doubtful |= {copy, copy + 1}
             continue
         if echo[i] >= 0:  # two copies may count as one at this point
             nearby = np.flatnonzero(np.diff(np.median(wanted, axis=0)) <= AT_MOST_NS + spread).tolist()

@@ -46,3 +46,20 @@ def test_copies_too_close_together_stay_apart(tmp_path: Path) -> None:
         world.packet(end + 50_000 + 30 * copy, psn=5_000, before=before)
     result = world.compare(tmp_path).result()
     assert result["ambiguous"]["matches"] == 1 and not result["lost"]
+
+
+def test_a_late_stamp_does_not_bring_the_copy_before_further(tmp_path: Path) -> None:
+    """A packet is lost and repeated; the client stamps the copy late, as others, so the tap seems to see the one before it."""
+    world = World()
+    world.conversation(400)
+    for repeated in range(10):
+        at = 10_000_000 + 300_000 * repeated
+        world.packet(at, psn=7_000 + repeated, before="tap")
+        world.packet(at + 19_000, psn=7_000 + repeated)
+    client = sorted(world.seen["client"])
+    late = (6_500 * (i % 40 == 1 or number >= 800) for i, (_, _, number) in enumerate(client))
+    world.seen["client"] = [(time + by, frame, number) for by, (time, frame, number) in zip(late, client, strict=True)]
+    world.seen["tap"] += [(time + 4_000, frame, number) for time, frame, number in world.seen["tap"]]  # both sides of a port
+    world.conversation(40, time=20_000_000)
+    result = world.compare(tmp_path).result()
+    assert all(world.numbers(one["point"])[one["frame"] - 1] in world.lost and one["after"] == "client" for one in result["lost"])
