@@ -49,6 +49,7 @@ FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
 @click.option("--first", is_flag=True, help="Only the first value of a name in a frame, in place of lists.")
 @click.option("--findings", is_flag=True, help="Write the findings instead of the frames.")
 @click.option("--messages", is_flag=True, help="Write the RDMA and CM messages instead of the frames.")
+@click.option("--points", is_flag=True, help="Match the packets of several captures of the same traffic and write each sighting.")
 @click.option(
     "--partition-by", metavar="KEYS", help="Add the frames of all captures to a Parquet dataset in the folder FILE: capture,hour (or day)."
 )
@@ -58,7 +59,7 @@ FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
 @common_options
 def command(
     captures: tuple[str, ...], as_set: bool, target: str, format_: str | None, names: tuple[str, ...], first: bool, findings: bool,
-    messages: bool, partition_by: str | None, jobs: int | None, engine: str | None, max_findings: int, common: Common,
+    messages: bool, points: bool, partition_by: str | None, jobs: int | None, engine: str | None, max_findings: int, common: Common,
 ) -> int:  # fmt: skip
     """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).
 
@@ -66,6 +67,8 @@ def command(
     commas). Keys are null unless --show-keys is given; frames in a capture are unchanged, including their keys. All formats of
     tables but .csv need the extra `export`.
     """
+    if points and (findings or messages or names or first or as_set or partition_by is not None):
+        raise ConfigError("--points", target, "writes sightings of packets, which have columns of their own", hint="give --to only")
     if partition_by is not None:
         if findings or messages or format_ not in (None, "parquet"):
             raise ConfigError("--partition-by", partition_by, "is for the columns of frames, as Parquet")
@@ -82,6 +85,8 @@ def command(
     if (findings or messages) and (names or first):
         whose = "findings" if findings else "messages"
         raise ConfigError("-e" if names else "--first", names[0] if names else "given", f"{whose} have columns of their own")
+    if points:
+        return _sightings(captures, target, ending, common)
     if ending in TABLE_ENDINGS and (findings or messages or ending != ".csv"):
         require_extra("pyarrow")
     written = "standard output" if target == "-" else target
@@ -138,6 +143,21 @@ def command(
         if columns.masked:
             say(f"note: {counted(columns.masked, 'key')} left out; --show-keys writes them")
         common.tell(f"{counted(count, 'frame')} written to {written}")
+    return 0
+
+
+def _sightings(captures: Sequence[str], target: str, ending: str, common: Common) -> int:
+    """Write the sightings of packets at several points."""
+    if ending in FRAME_ENDINGS:
+        raise ConfigError("--to", target, "a capture holds no sightings", hint="`ibdissect points --write` writes one with all frames")
+    require_extra("pyarrow")
+    from ibdissect.cli.points import compared
+    from ibdissect.export import sightings, tables
+
+    comparison = compared(captures, common)
+    with _written(target, captures[0]) as file:
+        count = tables.write(sightings.batches(comparison), sightings.SCHEMA, file, ending)
+    common.tell(f"{counted(count, 'sighting')} written to {'standard output' if target == '-' else target}")
     return 0
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -52,23 +52,12 @@ def command(
     A point is called what its file is called up to the first dot; times are those of the first one. Exit status 0: nothing at or above
     --fail-on was found (a proved loss is an error); 1: it was; 2: a capture could not be read, or shares no packet with the others.
     """
-    common.refuse("filter", "frames", reason="packets are matched in whole captures", hint="cut the captures first")
-    if len(captures) < 2:
-        raise ConfigError("CAPTURE", captures[0], "there is nothing to compare it with", hint="name two captures or more")
-    for path in captures:
-        if shown(path) != path:
-            reason = "has a password or a query, which would be shown with the results"
-            raise ConfigError("CAPTURE", shown(path), reason, hint="let the library of that store find its credentials")
     if packets and format_ != "json":
         raise ConfigError("--packets", format_, "is a list for programs", hint="use --format json")
     if target is not None:
         ending_of(target, (".pcapng", ".ntar"), "--write")
-    from ibdissect.points.comparison import Comparison
-
     options = check_options(common, selected=selected, ignored=ignored, points=True)
-    comparison = Comparison(captures)
-    for point in comparison.points:
-        common.tell_damage(point.path, point.damage)
+    comparison = compared(captures, common)
     if target is not None:
         _write(comparison, target, captures, common)
     result = comparison.result()
@@ -91,6 +80,23 @@ def command(
     for part in parts:
         click.echo(part, nl=False)
     return exit_status(reports, fail_on)
+
+
+def compared(captures: Sequence[str], common: Common) -> Comparison:
+    """The comparison of several captures."""
+    from ibdissect.points.comparison import Comparison
+
+    common.refuse("filter", "frames", reason="packets are matched in whole captures", hint="cut the captures first")
+    if len(captures) < 2:
+        raise ConfigError("CAPTURE", captures[0], "there is nothing to compare it with", hint="name two captures or more")
+    for path in captures:
+        if shown(path) != path:
+            reason = "has a password or a query, which would be shown with the results"
+            raise ConfigError("CAPTURE", shown(path), reason, hint="let the library of that store find its credentials")
+    comparison = Comparison(captures)
+    for point in comparison.points:
+        common.tell_damage(point.path, point.damage)
+    return comparison
 
 
 def _json(result: dict[str, Any], packets: Iterable[Any] | None) -> Iterator[str]:

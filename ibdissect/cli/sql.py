@@ -16,24 +16,31 @@ from ibdissect.cli.output import findings_of, opened_capture, require_extra, set
 @click.argument("query", metavar="QUERY")
 @set_option
 @click.option("-e", "names", multiple=True, metavar="NAME", help="Another column of `packets`; repeat for more.")
+@click.option("--points", is_flag=True, help="Match several captures of the same traffic: the table `sightings`; others are of the first.")
 @click.option("--format", "format_", type=click.Choice(("text", "csv", "json", "jsonl")), default="text", show_default=True)
 @common_options
-def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[str, ...], format_: str, common: Common) -> int:
+def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[str, ...], points: bool, format_: str, common: Common) -> int:
     """Run QUERY (DuckDB's SQL) over the tables packets, mads, messages, findings and ports of CAPTURE.
 
     Columns are named after filter fields, with underscores for dots and without `infiniband.`: bth_destqp. `show tables` lists
     those that are always there; a query may name any other field. Keys are null unless --show-keys is given. A query cannot
-    access files or the network.
+    access files or the network. With --points and several captures of the same traffic, the table sightings says where each packet was
+    seen, and what became of it.
     """
     require_extra("duckdb", "pyarrow")
     from ibdissect.export.database import Database
 
+    comparison = None
+    if points:
+        from ibdissect.cli.points import compared
+
+        comparison, captures = compared(captures, common), captures[:1]
     capture = source_of(captures, as_set)
     with opened_capture(capture, common) as opened:
         shown = shown_of(opened, common)
         with (
             progress_bar(files_of(capture), quiet=common.quiet) as progress,
-            Database(opened, shown, names, lambda: findings_of(opened, common, shown).findings, progress) as database,
+            Database(opened, shown, names, lambda: findings_of(opened, common, shown).findings, progress, comparison) as database,
         ):
             if format_ == "text":
                 for line in database.text(query):

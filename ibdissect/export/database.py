@@ -7,7 +7,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -27,6 +27,9 @@ from ibdissect.wire.text import printable
 
 from . import messages, tables
 from .frames import Shown, selected
+
+if TYPE_CHECKING:
+    from ibdissect.points.comparison import Comparison
 
 PACKETS = (
     "frame.number", "frame.time", "frame.len", "frame.cap_len", "frame.interface_id", "_ws.col.source", "_ws.col.destination",
@@ -66,9 +69,10 @@ class Database:
 
     def __init__(
         self, opened: Capture, shown: Shown | None, names: Iterable[str], found: Callable[[], list[Finding]],
-        progress: Progress | None = None,
+        progress: Progress | None = None, comparison: Comparison | None = None,
     ) -> None:  # fmt: skip
-        self.opened, self.shown, self.findings, self.progress = opened, shown, found, progress
+        """`comparison`: of this capture with others of the same traffic."""
+        self.opened, self.shown, self.findings, self.progress, self.comparison = opened, shown, found, progress, comparison
         known = opened.catalog.names
         self.columns: dict[str, dict[str, Named]] = {}
         """By table, then by name in SQL."""
@@ -218,10 +222,15 @@ class Database:
 
     def _others(self) -> dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]]:
         """Tables whose columns are no filter names: what they have, and what makes their rows."""
-        return {
+        tables: dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]] = {
             "messages": (messages.SCHEMA, lambda: messages.batches(self.opened, self.shown)),
             "findings": (findings.SCHEMA, lambda: findings.batches(self.findings())),
         }
+        if (comparison := self.comparison) is not None:
+            from . import sightings
+
+            tables["sightings"] = sightings.SCHEMA, lambda: sightings.batches(comparison)
+        return tables
 
     def _create(self, name: str, schema: pa.Schema) -> None:
         self.connection.register("new_rows", schema.empty_table())

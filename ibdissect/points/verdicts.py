@@ -74,6 +74,8 @@ class Journey(Record):
 
 
 WHY = ("", "absent", "absent-twice", "nak")
+OUTCOMES = ("passed", "lost", "ambiguous", "unknown")
+"""What became of a packet: `passed` the points on its route, or was answered; `ambiguous`: equal packets are too close together."""
 
 
 class Transmissions(Record):
@@ -253,6 +255,14 @@ def pairs(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "latency_ns": percentiles(comparison.clocks.times[j][far] - comparison.clocks.times[i][near]),
             "changed": {name: count for name, count in changed.items() if count},
         }  # fmt: skip
+
+
+def outcomes(comparison: Comparison) -> npt.NDArray[np.uint8]:
+    """What became of each transmission, as an index of OUTCOMES."""
+    journey = comparison.journey
+    further = journey.place > np.take_along_axis(journey.place, journey.after[:, None], axis=1)
+    open_ = (journey.due & ~journey.seen & further).any(axis=1) & ~journey.proofs.answered
+    return np.select([journey.lost, comparison.matched.ambiguous, open_], [1, 2, 3], 0).astype(np.uint8)
 
 
 def percentiles(values: Int) -> dict[str, int | None]:
