@@ -91,7 +91,7 @@ class Filter:
         state.findings, state.marked = findings or {}, marked
         if self.pairs:
             state.answers = answers if answers is not None else self._followed(table)
-        result = rows_where(self.expr, table)
+        result = rows_where(self.expr, table.shown)
         state.end(table)
         return result
 

@@ -21,6 +21,7 @@ def column(source: Source, table: ChunkTable, state: State, rows: Int) -> tuple[
     Numbers and times in nanoseconds are integers, marks without a value 1; strings are text, bytes hex digits.
     """
     of_row, values = rows, np.ones(len(rows), np.int64)
+    table = table.shown
     if source.name == "_ws.malformed":
         of_row = rows[table.located.malformed[rows] != 0]
         values = np.array(MALFORMED, object)[table.located.malformed[of_row]]

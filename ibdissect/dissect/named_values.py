@@ -62,6 +62,7 @@ def fields_named(catalog: Catalog, name: str) -> tuple[Field[Any], ...]:
 
 def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
     """The values of each field that occurs."""
+    table = table.shown
     for field in fields:
         assert field.owner is not None
         found = table.occurrences(field.owner)
@@ -77,7 +78,7 @@ def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
 
 def reveals_key(table: ChunkTable, run: Run) -> Bool:
     """Which entries are a key, or contain, may contain (cut record) or reveal one, bool[k]."""
-    field = run.field
+    field, table = run.field, table.shown
     if field.secret:
         return must_mask(field, np.asarray(run.values))
     if field.holds == "checksum":

@@ -189,7 +189,8 @@ def _administration(catalog: Catalog, data: bytes, method: int, attr_id: int, pr
     if rmpp.active and rmpp.rmpp_type not in (0, 1):
         return f" RMPP {RMPP_TYPES.get(rmpp.rmpp_type, 'unknown')} segment {rmpp.data1}"
     if method & numbers.RESPONSE_BIT:
-        return _records(rmpp, head, method)
+        failed = int.from_bytes(data[4:6], "big") & numbers.NO_DATA
+        return "" if failed and method == numbers.GET_RESP else _records(rmpp, head, method)
     segment = f" segment {rmpp.data1}" if rmpp.active and rmpp.data1 > 1 else ""
     if segment or struct is None or not head.component_mask or len(data) < 56 + struct.size:
         return segment

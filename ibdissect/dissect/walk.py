@@ -18,11 +18,11 @@ from ibdissect.table.cut_keys import any_set, cut_keys, cut_messages, revealing_
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
 from ibdissect.table.rows import U64, mix
 from ibdissect.table.table import HEADERS, ChunkTable
-from ibdissect.table.unread import unread
+from ibdissect.table.unread import failed, unread
 from ibdissect.wire import encapsulation
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.link import VCRC
-from ibdissect.wire.places import Inside, MadFormat
+from ibdissect.wire.places import Inside, Mad, MadFormat
 from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.spec import Field, Struct, rest
 from ibdissect.wire.transport import BTH, ICRC, Payload
@@ -105,6 +105,8 @@ class Placement(Record, frozen=True):
     """None for a header that `locate` finds."""
     hidden: bool = False
     """Its `rest` is masked because it may be part of a key, and its checksum because it reveals one."""
+    repeated: bool = False
+    """It is the request's record in an SA answer that failed."""
 
     @property
     def inside(self) -> Field[Any] | None:
@@ -164,13 +166,13 @@ class Walk:
     """The pieces of every row of a chunk: parallel arrays, sorted by row and start."""
 
     def __init__(self, table: ChunkTable) -> None:
-        self.table = table
+        self.table = table = table.shown
         self.kinds = placements(table.catalog)
-        self.count = len(self.kinds)
+        self.count, self.each = len(self.kinds), len(self.kinds) + len(LEFT_OVER)
         found = self._structures()
         pieces = [found, *self._left_over(found)]
         kind, rows, at, stop = (np.concatenate([p[i] for p in pieces]) for i in range(4))
-        kind = self._hidden(kind, rows)
+        kind = self._variants(kind, rows)
         order = _sorted(table, kind, rows, at)
         self.kind, self.rows, self.at, self.stop = kind[order], rows[order], at[order], stop[order]
         self.start: Int = np.searchsorted(self.rows, np.arange(len(table) + 1))
@@ -178,16 +180,18 @@ class Walk:
 
     def placement(self, number: int) -> Placement:
         """The placement of piece kind `number`."""
-        if number < self.count:
-            return self.kinds[number]
-        hidden = number - self.count - len(LEFT_OVER)
-        if hidden >= 0:
-            return replace(self.kinds[hidden], hidden=True)
-        struct = LEFT_OVER[number - self.count]
+        variant, base = divmod(number, self.each)
+        if base < self.count:
+            kind = self.kinds[base]
+            return replace(kind, hidden=bool(variant & 1), repeated=bool(variant & 2)) if variant else kind
+        struct = LEFT_OVER[base - self.count]
         return Placement(struct, None, struct in HIDDEN)
 
-    def _hidden(self, kind: Int, rows: Int) -> Int:
-        """Replace structures by their hidden variant if their open end may be part of a key, or their checksum reveals one."""
+    def _variants(self, kind: Int, rows: Int) -> Int:
+        """Replace structures by their hidden variant if their open end may be part of a key, or their checksum reveals one.
+
+        Those that repeat a request become their repeated variant.
+        """
         pieces = np.array([*(p.struct is SARecordPiece for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
         forms = np.array([*map(_is_open, self.kinds), *[False] * len(LEFT_OVER)])[kind]
         sums = np.array([*(any(f.holds == "checksum" for f in p.struct.fields) for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
@@ -196,7 +200,10 @@ class Walk:
             hide |= pieces & with_keys(self.table)[rows]
         if forms.any():
             hide |= forms & cut_keys(self.table)[rows]
-        return np.where(hide, kind + self.count + len(LEFT_OVER), kind)
+        if self.table.repeats:
+            records = np.array([*(isinstance(p.place, Mad) for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
+            kind = kind + 2 * self.each * (records & self.table.once(failed)[rows])
+        return np.where(hide, kind + self.each, kind)
 
     def _structures(self) -> tuple[Int, Int, Int, Int]:
         parts: list[tuple[int, Any]] = []
@@ -272,7 +279,7 @@ class Walk:
         """Group the rows (all by default) by shape."""
         chunk = self.table.chunk
         relative = self.at - chunk.offset[self.rows]
-        tail = np.array([self.placement(i).struct in TAIL for i in range(2 * self.count + len(LEFT_OVER))])
+        tail = np.array([self.placement(i).struct in TAIL for i in range(4 * self.each)])
         relative[tail[self.kind]] = 0
         key = _row_keys(self.kind, relative, self.start)
         chosen = np.arange(len(self.table)) if rows is None else rows

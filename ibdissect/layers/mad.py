@@ -83,7 +83,7 @@ class MadLayer(Layer):
         if mgmt_class not in mad.RMPP_CLASSES or mgmt_class in _VENDOR:
             return size
         if self.method & numbers.RESPONSE_BIT and self.status & numbers.NO_DATA:
-            return 0
+            return size if mgmt_class == numbers.SA_CLASS and not segmented else 0
         if mgmt_class == numbers.SA_CLASS and self.method in numbers.TABLE_RESPONSES and not self.attribute_offset:
             return 0
         data = rmpp.data2 - (self.hole[0] - RMPP_END)

@@ -96,7 +96,7 @@ def _fill(said: Said, table: ChunkTable, rows: list[int], places: list[int], *, 
         start, low, high = len(said.data), int(payload[row]), int(end[row])
         said.data += table.chunk.data[low:high].tobytes()
         if not show_keys:
-            secret = table.once(hidden_bytes)
+            secret = table.shown.once(hidden_bytes)
             first, last = np.searchsorted(secret, (low, high)).tolist()
             said.hidden += [(at, at + 1) for at in (secret[first:last] - low + start).tolist()]
 

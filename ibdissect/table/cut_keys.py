@@ -25,13 +25,13 @@ from .unread import unread_bytes
 def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
     """The bytes of a chunk with those zeroed that are hidden. Call as `table.once(without_keys)`."""
     data: npt.NDArray[np.uint8] = table.chunk.data.copy()
-    data[table.once(hidden_bytes)] = 0
+    data[table.shown.once(hidden_bytes)] = 0
     return data
 
 
 def hides(table: ChunkTable, at: Int, stop: Int) -> Bool:
     """Whether any byte of data[at:stop] is hidden, bool[k]."""
-    places = table.once(hidden_bytes)
+    places = table.shown.once(hidden_bytes)
     return np.searchsorted(places, stop) > np.searchsorted(places, at)
 
 
@@ -79,7 +79,7 @@ def revealing_rows(table: ChunkTable) -> Bool:
 
 def hidden_checksums(table: ChunkTable, rows: Int, values: npt.NDArray[Any]) -> Bool:
     """Which checksums of these rows are hidden, bool[k]; 0 means no checksum and is shown."""
-    hidden: Bool = table.once(revealing_rows)[rows] & (values != 0)
+    hidden: Bool = table.shown.once(revealing_rows)[rows] & (values != 0)
     return hidden
 
 

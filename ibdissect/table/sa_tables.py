@@ -118,7 +118,9 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int)
         kind = np.where(data[mad + 24] == 0, NONE, kind)
     number, length = _u32(table, mad + 28), _u32(table, mad + 32)
     segmented = kind == DATA
-    empty = (response & ((status & NO_DATA) != 0)) | ~(segmented | (kind == NONE))
+    failed = response & ((status & NO_DATA) != 0)
+    repeats = failed & (table.repeats and place.mgmt_class == SA_CLASS)
+    empty = (failed & ~repeats) | ~(segmented | (kind == NONE))
     stop = located.payload_end[rows]
     step, phase = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     room, header = MAD_SIZE[place.base_version] - data_at, data_at - RMPP_END
@@ -127,9 +129,9 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int)
     if place.mgmt_class == SA_CLASS:
         offset = u16(data, mad + 44) * 8
         answer = np.isin(method, TABLE_RESPONSES)
-        empty |= answer & (offset == 0)
+        empty |= answer & (offset == 0) & ~repeats
         # An offset below the record size is invalid: only the first record is read.
-        step = np.where(segmented & response & (offset >= size), offset, 0)
+        step = np.where(segmented & response & (offset >= size) & ~repeats, offset, 0)
         phase = np.where(step > 0, -(number - 1) * room % np.maximum(step, 1), 0)
     empty |= segmented & ((number == 0) | ((number > 1) & (step == 0)))
     phase[empty] = -1

@@ -61,6 +61,7 @@ class Masker:
         """Number the keys of a chunk in byte order; chunks fed before are skipped."""
         if not len(table) or table.chunk.first <= self._fed:
             return
+        table = table.shown
         self._fed = table.chunk.first + len(table) - 1
         new: list[tuple[int, str, int]] = []
         for field in secret_fields(table.catalog):

@@ -28,6 +28,7 @@ from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate
 from .occurrences import NONE, Occurrences, merged
 from .payloads import FINDERS, parsed
 from .services import Services
+from .unread import failed
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Struct)
@@ -76,10 +77,16 @@ class NotLearnt(Exception):
 class ChunkTable:
     """Columns of one chunk, computed on demand and kept as long as the chunk."""
 
-    def __init__(self, chunk: Chunk, catalog: Catalog | None = None, services: Services | None = None) -> None:
+    def __init__(
+        self, chunk: Chunk, catalog: Catalog | None = None, services: Services | None = None, *, shown_by: ChunkTable | None = None
+    ) -> None:
+        """`shown_by`: the table whose `shown` it is."""
         self.chunk = chunk
         self.catalog = catalog if catalog is not None else builtin_catalog()
-        self.located: Located = locate(chunk)
+        self.located: Located = shown_by.located if shown_by is not None else locate(chunk)
+        self.repeats = shown_by is not None
+        """Whether the records that failed SA answers repeat from their requests are among the occurrences."""
+        self._shown: ChunkTable | None = None
         self._services = services
         self.learnt = True
         """False while another thread prepares the table ahead, before earlier chunks were learnt from."""
@@ -120,6 +127,14 @@ class ChunkTable:
             self._services = Services()
             self._services.feed(self)
         return self._services
+
+    @property
+    def shown(self) -> ChunkTable:
+        """The same chunk with what failed SA answers repeat, for all who show or select packets; who learns or judges uses `self`."""
+        if self._shown is None:
+            plain = self.repeats or not self.once(failed).any()
+            self._shown = self if plain else ChunkTable(self.chunk, self.catalog, self._services, shown_by=self)
+        return self._shown
 
     def services_of(self, struct: StructType) -> npt.NDArray[np.uint64]:
         """The service of each occurrence of a CM message, uint64[k]; 0 if its request was not seen."""

@@ -1,8 +1,9 @@
-"""Which requests carry data that nobody reads, usually left over from earlier packets?
+"""Which requests carry data that nobody reads, usually left over from earlier packets, and which answers repeat their request?
 
 A Get of subnet management asks by attribute and modifier alone (IBA 14.2.4), a query of the SA with an empty ComponentMask for all records
 (IBA 15.4.4). Their data is not an attribute: it is not placed, nothing is learnt from it, and it is hidden like a key. Vendor attributes
-may use it.
+may use it. An SA answer that failed has no record (IBA 15.2.2); OpenSM returns the request's. `ChunkTable.shown` has it, to be shown and
+selected, but nothing is learnt from it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA
-from ibdissect.wire.numbers import FIRST_VENDOR, GET, GET_TABLE, SA_CLASS, SMP_CLASSES
+from ibdissect.capture.scattered import u16
+from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD
+from ibdissect.wire.numbers import FIRST_VENDOR, GET, GET_TABLE, NO_DATA, RESPONSE_BIT, SA_CLASS, SMP_CLASSES
 from ibdissect.wire.sa import SAFormat
 
 from .locate import Bool, Int
@@ -39,6 +41,17 @@ def unread(table: ChunkTable) -> Bool:
             rows, at = rows[asks], at[asks]
             asks = ~table.chunk.data[at[:, None] + np.arange(MASK_AT, MASK_END)].any(axis=1)
         found[rows[asks]] = True
+    return found
+
+
+def failed(table: ChunkTable) -> Bool:
+    """Rows with an SA answer that failed, bool[n]. Call as `table.once(failed)`."""
+    found = np.zeros(len(table), np.bool_)
+    for (mgmt_class, _), rows in table.attributes().items():
+        if mgmt_class == SA_CLASS:
+            at = table.located.at("mad")[rows]
+            answers = (table.chunk.data[at + MAD.method.span[0]] & RESPONSE_BIT) != 0
+            found[rows] = answers & ((u16(table.chunk.data, at + MAD.status.span[0]) & NO_DATA) != 0)
     return found
 
 

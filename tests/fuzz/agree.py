@@ -133,7 +133,7 @@ def trees(table: ChunkTable, views: Views, seen: Seen, *, json_every: int = 1) -
         if line:
             seen.found += _as_line(row, tree, json.loads(line))
         if row == len(table) - 1:
-            seen.found += _with_columns(table, values)
+            seen.found += _with_columns(table.shown, values)
         yield row, tree
 
 

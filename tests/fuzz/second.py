@@ -49,7 +49,7 @@ class Dissected:
     """What Scapy makes of the rows of a chunk."""
 
     def __init__(self, table: ChunkTable) -> None:
-        self.table = table
+        self.table = table.shown
         self.fields: dict[StructType, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
         """Per structure: row and values, in row order."""
         self.attributes: dict[StructType, list[tuple[int, int, dict[str, Any]]]] = defaultdict(list)

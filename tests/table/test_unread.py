@@ -5,12 +5,17 @@ from __future__ import annotations
 import io
 import struct
 
+from ibdissect.dfilter.compile import compile_filter
+from ibdissect.dissect.named_values import fields_named, runs
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.tree import dissect_row
 from ibdissect.dissect.value import Presenter
+from ibdissect.flow.multicast import Multicast
 from ibdissect.scrub.copy import write_scrubbed
 from ibdissect.session.capture import Capture
 from ibdissect.table.cut_keys import without_keys
+from ibdissect.table.secrets import Masker
+from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo
@@ -57,3 +62,31 @@ def test_no_column_shows_it() -> None:
     with Capture(io.BytesIO(erf_pcap([smp(0x01, 0x11, STALE), asked(0x01, 0x11, 0)]))) as opened:
         for name in ("infiniband.payload", "infiniband.mad", "frame"):
             assert opened.table()[name].value.tolist() == [None, None]
+
+
+def refused(method: int) -> bytes:
+    """An answer without records that repeats the request's MCMemberRecord."""
+    record = build(MCMemberRecord, mgid=0xFF12 << 112 | 1, port_gid=0xFE80 << 112 | 7, q_key=0xCAFEF00D)
+    return gmp(0x03, method, 0x38, struct.pack(">12xQHHQ", 0, 7, 0, 3) + record, at=24, header={"status": 0x0300})
+
+
+def test_a_failed_answer_shows_the_requests_record_but_nothing_is_learnt() -> None:
+    table = native_table([refused(0x81), refused(0x92)])
+    assert not len(table.occurrences(MCMemberRecord)) and len(table.shown.occurrences(MCMemberRecord)) == 2
+    layers = [layer.label for layer in dissect_row(table, 0, Presenter()).layers]
+    assert "MCMemberRecord (the request's)" in layers and "Attribute data" not in layers
+    assert compile_filter("infiniband.mcmemberrecord.portgid == fe80::7").rows(table).all()
+    (run,) = runs(table, fields_named(table.catalog, "infiniband.mcmemberrecord.q_key"))
+    assert run.values.tolist() == [0xCAFEF00D] * 2
+    masker = Masker()
+    masker.feed(table)
+    text = dump(dissect_row(table, 0, Presenter(masker)))
+    assert "Q_Key#1" in text and "CAFEF00D" not in text.upper()
+    knowledge = Multicast()
+    list(knowledge.feed(table))
+    assert not knowledge.groups
+
+
+def test_an_answer_that_did_not_fail_is_itself() -> None:
+    table = native_table([gmp(0x03, 0x81, 0x11, struct.pack(">12xQHHQ", 0, 14, 0, 3) + build(NodeRecord, lid=7), at=24)])
+    assert table.shown is table and len(table.occurrences(NodeRecord)) == 1
