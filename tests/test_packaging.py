@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.cli import COMMANDS
+from tests.fuzz.targets import TARGETS
 
 REPO = Path(__file__).resolve().parents[1]
 
@@ -59,3 +61,19 @@ def test_the_project_says_where_it_is() -> None:
     project = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert {"Source", "Documentation", "Changelog", "Issues"} <= project["urls"].keys()
     assert "version" in project["dynamic"]
+
+
+def test_what_ci_installs_is_pinned_by_hash() -> None:
+    """Every direct dependency, so that a new one is not forgotten."""
+    project = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = (REPO / ".ci/requirements.txt").read_text(encoding="utf-8")
+    pinned = set(re.findall(r"^([a-z0-9.-]+)==.* \\\n +--hash=sha256:", text, re.MULTILINE))
+    extras = project["optional-dependencies"]
+    wanted = {re.split(r"[\[<>=; ]", one)[0].lower() for one in (*project["dependencies"], *extras["dev"], *extras["docs"])}
+    assert {re.sub("[._]", "-", name) for name in wanted} - {"ibdissect"} <= {name.replace(".", "-") for name in pinned}
+
+
+def test_the_targets_of_the_fuzzing_service_are_there() -> None:
+    script = (REPO / ".clusterfuzzlite/build.sh").read_text(encoding="utf-8")
+    named = re.search(r"for target in (.*); do", script)
+    assert named is not None and set(named[1].split()) <= TARGETS.keys()

@@ -13,13 +13,14 @@ import click
 from msgspec import Struct as Record
 
 from ibdissect import report as formats
-from ibdissect.capture.remote import shown
+from ibdissect.capture.remote import is_url, shown
 from ibdissect.capture.sets import Unit, files_of, rings, sets_of
 from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
 from ibdissect.cli.common import Common, common_options, grouped, progress_bar, say
 from ibdissect.cli.engines import chosen_engine, engine_option
 from ibdissect.cli.interrupted import INTERRUPTED, Interruptions
 from ibdissect.cli.output import captures_of, require_extra, same_file, set_files, write_text
+from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
 from ibdissect.report import text as text_report
@@ -66,6 +67,7 @@ class Wanted(Record):
     engine: str | None
     as_set: bool
     cache: str | None
+    sandbox: bool
 
 
 @click.command(short_help="Check captures against the rules.")
@@ -99,6 +101,7 @@ class Wanted(Record):
         "--cache", type=click.Path(file_okay=False), metavar="DIR", help="Remember reports in DIR; read only captures that are new."
     ),
     click.option("--set", "as_set", is_flag=True, help="Check the files of a ring buffer, or all others given, as one capture."),
+    sandbox_option,
 )
 @common_options
 def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
@@ -144,6 +147,9 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     written = wanted.format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and output is None else "text")
     if written == "html":
         require_extra("jinja2", extra="report")
+    if wanted.sandbox:
+        network = wanted.engine is not None or any(map(is_url, files))
+        confine(common, (output, write_baseline, summary_file(written), wanted.cache), network=network)
     stream = written == "text" and output is None
     paint = common.paint(sys.stdout) if stream else plain
     reports: list[CaptureReport] = []

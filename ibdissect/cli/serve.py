@@ -11,6 +11,7 @@ import click
 
 from ibdissect.capture.remote import is_url, shown
 from ibdissect.cli.common import Common, common_options, say
+from ibdissect.cli.sandbox import sandbox_option
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.wire.text import printable
 
@@ -22,8 +23,9 @@ INSTALL = "pip install 'ibdissect[serve]'"
 @click.argument("capture", metavar="CAPTURE")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [any free one]")
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
+@sandbox_option
 @common_options
-def command(capture: str, port: int, follow: bool, common: Common) -> None:
+def command(capture: str, port: int, follow: bool, sandbox: bool, common: Common) -> None:
     """Show the terminal UI for CAPTURE in a browser on this machine, until Ctrl+C.
 
     It prints the address to open: http://127.0.0.1:PORT/ with a secret word. Every browser window opens the capture again.
@@ -50,7 +52,8 @@ def command(capture: str, port: int, follow: bool, common: Common) -> None:
             raise
         raise ConfigError("serve", "textual-serve", "is not installed", hint=INSTALL) from error
     chosen = free_port(port)
-    words = ["tui", capture if is_url(capture) else os.path.abspath(capture), *(["--follow"] if follow else []), *passed_on(common)]
+    given = capture if is_url(capture) else os.path.abspath(capture)
+    words = ["tui", given, *["--follow"] * follow, *["--sandbox"] * sandbox, *passed_on(common)]
     server = LocalServer(command_line(words), HOST, chosen, printable(f"ibdissect {os.path.basename(shown(capture))}"))
     say(server.address if common.quiet else f"{printable(shown(capture))} is at {server.address}  (Ctrl+C ends it)")
     server.serve()

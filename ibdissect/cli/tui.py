@@ -10,9 +10,10 @@ from typing import IO, Any
 
 import click
 
-from ibdissect.capture.remote import shown
+from ibdissect.capture.remote import is_url, shown
 from ibdissect.cli.common import Common, common_options
 from ibdissect.cli.output import set_option, source_of
+from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError
 
 
@@ -21,8 +22,9 @@ from ibdissect.errors import CaptureError
 @click.option("--live", metavar="COMMAND", help="Show what this command captures: tcpdump -U -i eth0 -w - udp port 4791.")
 @set_option
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows; with --set also the files after it.")
+@sandbox_option
 @common_options
-def command(captures: tuple[str, ...], live: str | None, as_set: bool, follow: bool, common: Common) -> None:
+def command(captures: tuple[str, ...], live: str | None, as_set: bool, follow: bool, sandbox: bool, common: Common) -> None:
     """Browse CAPTURE (a file, or `-` for a pipe), or what the command of --live writes to its standard output. Press ? for the keys.
 
     The command of --live is started without a shell, and ends with the screen.
@@ -53,6 +55,13 @@ def command(captures: tuple[str, ...], live: str | None, as_set: bool, follow: b
     process = started(live) if live is not None else None
     source = process.stdout if process is not None else standard_input() if capture == "-" else capture
     hang_up_with_terminal()
+    if sandbox:
+        from ibdissect.study.saved_state import state_folder
+
+        folder = state_folder()
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        confine(common, [str(folder)] if folder is not None else [], network=any(map(is_url, captures)))
     try:
         assert source is not None
         model = CaptureModel(source, catalog=catalog, show_keys=common.show_keys, follow=follow)
