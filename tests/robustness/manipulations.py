@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import re
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 SECOND = 1_000_000_000
-ERF = 197
+ERF, ETHERNET = 197, 1
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,67 @@ def swaps_neighbours(pcap: Pcap) -> Pcap:
     return pcap.with_records(records)
 
 
+def shuffles(pcap: Pcap) -> Pcap:
+    """Packets come up to 100 us late, each in its slot's time: a capture from many receive queues that are emptied in turn."""
+    rnd = random.Random("shuffle")
+    order = sorted(pcap.records, key=lambda record: record.time_ns + rnd.randrange(100_000))
+    return pcap.with_records([_at(late, slot.time_ns, pcap.link) for late, slot in zip(order, pcap.records, strict=True)])
+
+
+def mirrors_apart(pcap: Pcap) -> Pcap:
+    """Two mirrors of the same packets into one file; the clock of the second is 150 us behind, and it loses every tenth packet."""
+    rnd = random.Random("mirrors")
+    other = [_at(record, record.time_ns + 150_000 + rnd.randrange(500), pcap.link) for record in pcap.records if rnd.random() > 0.1]
+    return pcap.with_records(sorted([*pcap.records, *other], key=lambda record: record.time_ns))
+
+
+def loses_ways(pcap: Pcap) -> Pcap:
+    """A mirror that shows one direction of half of the flows: packets go one way over one switch and back over another."""
+
+    def shown(record: Record) -> bool:
+        ends = _ends(record, pcap.link)
+        return ends is None or zlib.crc32(b"".join(sorted(ends))) & 1 == 0 or ends[0] < ends[1]
+
+    return pcap.with_records([record for record in pcap.records if shown(record)])
+
+
+def wraps(pcap: Pcap) -> Pcap:
+    """PSNs pass their highest value, nobody saw the connections being set up, and 2 % of the packets are lost. RoCE only."""
+    rnd, kept = random.Random("wrap"), []
+    packets = [(record, at) for record, at in _roce(pcap) if at and rnd.random() >= 0.02]
+    numbers = [int.from_bytes(record.data[at + 9 : at + 12], "big") for record, at in packets]
+    middle = sorted(numbers)[len(numbers) // 2] if numbers else 0
+    for (record, at), number in zip(packets, numbers, strict=True):
+        psn = (number - middle & 0xFFFFFF).to_bytes(3, "big")
+        kept.append(replace(record, data=record.data[: at + 9] + psn + record.data[at + 12 : -4] + bytes(4)))
+    return pcap.with_records(kept)
+
+
+def tags(pcap: Pcap) -> Pcap:
+    """Frames carry a VLAN tag, and nobody saw the connections being set up. RoCE only."""
+    tagged = [(record, record.data[:12] + b"\x81\0\x60\x64" + record.data[12:]) for record, _ in _roce(pcap)]
+    return pcap.with_records([replace(record, data=data, length=record.length + 4) for record, data in tagged])
+
+
+def _ends(record: Record, link: int) -> tuple[bytes, bytes] | None:
+    """Sender and receiver: LIDs, or IP addresses."""
+    data = record.data[16:] if link == ERF else record.data
+    if link in (ERF, 247):
+        return (data[6:8], data[2:4]) if len(data) >= 8 and data[6:8] != b"\xff\xff" else None
+    if link == ETHERNET and data[12:14] == b"\x08\0" and len(data) >= 34:
+        return data[26:30], data[30:34]
+    return None
+
+
+def _roce(pcap: Pcap) -> Iterator[tuple[Record, int]]:
+    """The frames of a RoCE capture without connection management, and where the BTH of each starts; 0: it has none."""
+    for record in pcap.records if pcap.link == ETHERNET else ():
+        at = {b"\x08\0": 42, b"\x86\xdd": 62}.get(record.data[12:14], 0)
+        at = at if record.data[at - 6 : at - 4] == b"\x12\xb7" and len(record.data) >= at + 20 else 0
+        if not at or record.data[at + 5 : at + 8] != b"\0\0\1":
+            yield record, at
+
+
 def doubles(pcap: Pcap) -> Pcap:
     """Every packet was mirrored twice, microseconds apart."""
     return pcap.with_records([one for record in pcap.records for one in (record, _at(record, record.time_ns + 2000, pcap.link))])
@@ -222,6 +284,7 @@ MANIPULATIONS: dict[str, Callable[[Pcap], Pcap]] = {
     "starts at 25 %": starts_at(25), "starts at 50 %": starts_at(50), "starts at 75 %": starts_at(75),
     "1 % lost": loses(1), "5 % lost": loses(5), "20 % lost": loses(20), "bursts lost": loses_bursts,
     "neighbours swapped": swaps_neighbours, "doubled": doubles, "some doubled": doubles_some,
+    "shuffled": shuffles, "mirrors apart": mirrors_apart, "ways lost": loses_ways, "PSNs wrap": wraps, "tagged": tags,
     "one direction": one_direction(0), "other direction": one_direction(1),
     "snap 54": cuts_at(54), "snap 68": cuts_at(68), "snap 96": cuts_at(96), "snap 128": cuts_at(128),
     "clock set": jumps, "one time": has_one_time, "an hour idle": idles,
