@@ -10,9 +10,12 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.earlier_answers import PortInfos, port_key
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Port
+from ibdissect.wire.sm_port import PortInfo
 
 MAX_PORTS = 131072
 LATEST = 1 << 40
+KEPT_SETS = 8
+"""Sets remembered per port."""
 
 
 class LidWitness:
@@ -24,6 +27,8 @@ class LidWitness:
         self.infos = infos
         self.written: dict[int, int] = {}
         """Port -> frame of its first Set."""
+        self.latest: dict[int, tuple[tuple[int, int], ...]] = {}
+        """Port -> LIDs and frames of its latest Sets."""
         self.dropped = Dropped("ports that LIDs were written to")
 
     def take(self, event: ChunkFollowed) -> None:
@@ -33,6 +38,10 @@ class LidWitness:
             keys, first = np.unique(smps.key[smps.sets], return_index=True)
             frames = smps.frames[smps.sets][first]
             fresh = {key: frame for key, frame in zip(keys.tolist(), frames.tolist(), strict=True) if key not in self.written}
+            sets = smps.key, smps.now(PortInfo.lid), smps.frames
+            for key, lid, frame in zip(*(column[smps.sets].tolist() for column in sets), strict=True):
+                if key in self.latest or len(self.latest) < MAX_PORTS:
+                    self.latest[key] = (*self.latest.get(key, ()), (lid, frame))[-KEPT_SETS:]
             if len(self.written) < MAX_PORTS:
                 self.written |= fresh
             elif fresh:
@@ -52,6 +61,15 @@ class LidWitness:
         if until is None:
             return self.written.get(int(key[0]), LATEST) < frame
         return int(key[0]) in self.written or self.last_shown(port, until) > frame
+
+    def moved(self, port: Port, frame: int) -> bool:
+        """Whether the port's LID at `frame` changed later although no Set did it: it may have changed before `frame`."""
+        since = port.lids.at(frame)[1]
+        change = next((changed for changed in port.lids.changes() if changed > frame), frame)
+        lids = port.lids.at(change)[0]
+        if change == frame or lids is None:
+            return False
+        return not any(lid == lids[0] and since <= set_at <= change for lid, set_at in self.latest.get(int(_key(port)[0]), ()))
 
     def cuts(self, *ports: Port) -> set[int]:
         """Frames of a chunk between which `sure` says the same of all frames."""

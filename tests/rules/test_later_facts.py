@@ -12,11 +12,12 @@ from ibdissect.cli.frame_selection import Limits
 from ibdissect.lint.finding import Finding
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check
-from tests.craft import erf_pcap, native
+from tests.craft import erf_pcap, native, smp
 from tests.fabric.made import SET, answer, ask, node, p_keys, port_info, switch, switch_info
-from tests.rules.made.subnets import data, sweep
+from tests.rules.LNK.cases import port_sweep
+from tests.rules.made.subnets import back, data, sweep
 
-NODE_INFO, SWITCH_INFO, PORT_INFO, SL_TO_VL, VL_ARB, LINEAR, LED_INFO = 0x11, 0x12, 0x15, 0x17, 0x18, 0x19, 0x31
+NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE, SL_TO_VL, VL_ARB, LINEAR, LED_INFO = 0x11, 0x12, 0x15, 0x16, 0x17, 0x18, 0x19, 0x31
 CA, SWITCH = answer(5, NODE_INFO, node(5)), answer(5, NODE_INFO, switch(5))
 TABLES, PORT = answer(5, SWITCH_INFO, switch_info(linear_fdb_cap=2048)), answer(5, PORT_INFO, port_info(5))
 COUNTED = answer(5, PORT_INFO, port_info(5, p_key_violations=1))
@@ -107,3 +108,26 @@ def test_a_lid_that_sends_was_assigned_to_somebody(rows: int | None) -> None:
     back, foreign = native(0x04, bytes(8), slid=7, dlid=1), native(0x04, bytes(8), slid=9, dlid=7)
     for more, severity in (([packet], "warning"), ([packet, back], "info"), ([foreign], "info")):
         assert [str(one.severity) for one in lint([*sweep(), *more], rows) if one.code == "LNK020"] == [severity]
+
+
+def exchanged(*, written: bool) -> list[bytes]:
+    """The port on route 1, 5 gives LID 5 to that on route 1, 4; the manager's Sets are in the capture, or only later readings."""
+    told = [back(PORT_INFO, port_info(lid), path) for lid, path in ((6, [1, 4]), (5, [1, 5]))]
+    writes = [smp(SET, PORT_INFO, port_info(lid, port_state=0), path=path) for lid, path in ((6, [1, 4]), (5, [1, 5]))]
+    return [writes[0], told[0], writes[1], told[1]] if written else told
+
+
+@pytest.mark.parametrize("rows", [None, 1])
+def test_lids_that_change_unseen(rows: int | None) -> None:
+    """A later reading shows another LID of the port, so the packet may have gone to another port."""
+    packet = native(0x04, bytes(8), slid=1, dlid=5, bth={"p_key": 0x8123, "destqp": 0x12})
+    known = [*port_sweep(6), back(P_KEY_TABLE, p_keys(0xFFFF), [1, 4])]
+    for later, severity in (([], "error"), (exchanged(written=True), "error"), (exchanged(written=False), "info")):
+        assert [str(one.severity) for one in lint([*known, packet, *later], rows) if one.code == "PKY003"] == [severity]
+
+
+@pytest.mark.parametrize("rows", [None, 1])
+def test_lids_that_a_manager_exchanges_are_no_conflict(rows: int | None) -> None:
+    assert [str(one.severity) for one in lint(port_sweep(5), rows) if one.code == "LNK024"] == ["error"]
+    found = lint([*port_sweep(5), back(PORT_INFO, port_info(7), [1, 4])], rows)
+    assert [str(one.severity) for one in found if one.code == "LNK024"] == ["info"]

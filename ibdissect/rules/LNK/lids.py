@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from functools import reduce
 from operator import or_
 
-from ibdissect.bounded import KeptList
+from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, LidAssigned
 from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
 from ibdissect.fabric.model import ACTIVE, CA, ROUTER, Port, Subnet
-from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, fault, on_end, on_event
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
 from ibdissect.table.bits import extract
@@ -51,8 +52,9 @@ class LidConflict(Rule):
 
     Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
-    PortInfo of two active, cabled ports. Silent where the directed route that led to the first node now leads to another: the node
-    may have been replaced; and where no sender of directed routes found both nodes: they may be of two subnets.
+    PortInfo of two active, cabled ports. An `info` where the first port has another LID later: a manager may be exchanging LIDs. Silent
+    where the directed route that led to the first node now leads to another, as the node may have been replaced, and where no sender
+    of directed routes found both nodes, as they may be of two subnets.
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
@@ -60,6 +62,17 @@ class LidConflict(Rule):
     message = "{port} has LIDs {lid} to {last}; {other} has one of them and is active"
     example = "GetResp(PortInfo) of two active ports, both with LID 5"
     at = PortInfo.lid
+    waits = True
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("ports that share a LID")
+        self.others = KeptDict[tuple[int, ...], Port](MAX_FLOWS, self.dropped)
+        """The port that had the LID before, by key of the finding."""
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO if the other port has another LID since."""
+        other = self.others.get(hit.key)
+        return INFO if other is None or any(change > hit.frame for change in other.lids.changes()) else None
 
     @on_event(LidAssigned)
     def assigned(self, event: LidAssigned, context: Context) -> Iterator[Hit]:
@@ -70,11 +83,13 @@ class LidConflict(Rule):
             return
         if other.node.apart(event.port.node) or context.get(Follower).subnet.contradictions.displaced(other.node.guid):
             return
+        key = event.port.node.slot, event.port.number, event.lid
+        self.others.keep(key, other, event.frame, event.time_ns)
         yield fault(
             event.frame, event.time_ns,
             {"port": str(event.port), "other": str(other), "lid": event.lid, "last": event.lid + (1 << event.lmc) - 1}, PortInfo.lid,
             event.lid, proof=[(other.lids.since, "showed the LID at the other port")],
-            key=(event.port.node.slot, event.port.number, event.lid),
+            key=key,
         )  # fmt: skip
 
 

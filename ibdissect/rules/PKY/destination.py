@@ -11,6 +11,7 @@ from ibdissect.capture.scattered import u16
 from ibdissect.fabric import Follower
 from ibdissect.fabric.early_packets import RECEIVER, EarlyPackets
 from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.model import ROUTER, SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import BASE, FULL, PKeys, Verdict
 from ibdissect.lint.finding import Severity
@@ -166,7 +167,7 @@ class RefusingTable(KnowledgeRule):
 
     evidence = (
         "The whole P_Key table of the port. An `info` where the table may have changed unseen: the capture missed a packet since "
-        "it was read, or the next reading shows keys that nobody wrote."
+        "it was read, or the next reading of the port shows keys or a LID that nobody wrote."
     )
     verdict = Verdict.ABSENT
     side = RECEIVER
@@ -175,16 +176,20 @@ class RefusingTable(KnowledgeRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         event.once(context.get(EarlyPackets).take)
+        event.once(context.get(LidWitness).take)
         end, found = ("destination", refused_at_destination) if self.side == RECEIVER else ("sender", refused_at_source)
         for refused in event.once(found):
             if refused.verdict is self.verdict:
                 yield hit_of(event.table, refused, end)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """Also INFO where the table was rewritten unseen, as its next reading shows."""
+        """Also INFO where the table was rewritten or the LID changed unseen, as the next reading shows."""
         node = context.get(Follower).subnet.by_slot(hit.key[0]) if hit.evidence is LEARNT else None
-        keys = node.ports[hit.key[1]].p_keys if node is not None and hit.key[1] in node.ports else None
-        return INFO if keys is not None and keys.rewritten(hit.frame) else super().severity_at_end(hit, context)
+        port = node.ports.get(hit.key[1]) if node is not None else None
+        changed = port is not None and port.p_keys is not None and port.p_keys.rewritten(hit.frame)
+        if changed or (port is not None and context.get(LidWitness).moved(port, hit.frame)):
+            return INFO
+        return super().severity_at_end(hit, context)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
