@@ -6,14 +6,16 @@ import inspect
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no fault. In CI the examples are the same every time; elsewhere each run draws new ones.
-settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI")))
+settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI")))
+settings.register_profile("any", settings.get_profile("thorough"), max_examples=40)
 settings.load_profile("any")
 
 REPO = Path(__file__).resolve().parents[1]
@@ -40,6 +42,11 @@ def shared_captures(folder: str = "") -> list[Path]:
     return sorted(path for path in root.rglob("*") if path.suffix in CAPTURE_SUFFIXES)
 
 
+def a_third_of(paths: Sequence[Path], first: int = 0) -> list[Any]:
+    """Every third of some captures for parametrize, from number `first` on; the others only with --thorough."""
+    return [pytest.param(path, marks=[pytest.mark.thorough] * (i % 3 != first)) for i, path in enumerate(paths)]
+
+
 @pytest.fixture(scope="session")
 def repo() -> Path:
     """Root of the repository."""
@@ -52,6 +59,11 @@ def shared() -> Path:
     if not (SHARED / "captures").is_dir():
         pytest.skip(NEEDS_SHARED)
     return SHARED
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--thorough", False):
+        settings.load_profile("thorough")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

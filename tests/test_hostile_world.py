@@ -209,8 +209,8 @@ PACKERS = {"gz": gzip.compress, "xz": partial(lzma.compress, preset=0), "zst": z
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux to tell a process's own peak of memory")
 @pytest.mark.parametrize(("ending", "size"), [("gz", 48), ("xz", 48), ("zst", 0)])
 def test_a_bomb_takes_no_room(ending: str, size: int, tmp_path: Path) -> None:
-    """256 MB of zeros after a valid record are read within the memory of a small process."""
-    head, room = erf_pcap([smp(1, 0x10, modifier=1)]), 1 << 28
+    """256 MB of zeros (64 MB of empty records) after a valid record are read within the memory of a small process."""
+    head, room = erf_pcap([smp(1, 0x10, modifier=1)]), 1 << (28 if size else 26)
     record = struct.pack("<IIII", 0, 0, size, size) + bytes(size)
     path = tmp_path / f"bomb.pcap.{ending}"
     path.write_bytes(PACKERS[ending](head + record * (room // len(record))))

@@ -6,7 +6,7 @@ import io
 import random
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -55,9 +55,11 @@ def notices() -> Iterator[bytes]:
 
 
 def plant() -> tuple[list[bytes], list[Planted]]:
-    """Frames of all declarations in which every key field has a distinct key."""
+    """Frames of all declarations that have a key field, each with a distinct key, and the connections that others need."""
     rnd = random.Random(7)
-    frames = [seed.data for n in (3, 4) for seed in of_declarations(n) if seed.link == LINK_INFINIBAND] + [*notices(), *nvme_frames()]
+    frames = [seed.data for n in (3, 4) for seed in of_declarations(n) if seed.link == LINK_INFINIBAND]
+    declared = len(frames)
+    frames += [*notices(), *nvme_frames()]
     planted: list[Planted] = []
     with Capture(io.BytesIO(pcapng([(LINK_INFINIBAND, data, len(data)) for data in frames]))) as capture:
         for table in capture.tables():
@@ -78,7 +80,8 @@ def plant() -> tuple[list[bytes], list[Planted]]:
                     planted.append(Planted(field.filter_name, value, number, start + size))
             for number, frame in taken.items():
                 frames[number] = bytes(frame)
-    return frames, planted
+    kept = sorted({key.frame for key in planted} | set(range(declared, len(frames))))
+    return [frames[i] for i in kept], [replace(key, frame=kept.index(key.frame)) for key in planted]
 
 
 def forms(key: bytes) -> Iterator[bytes]:
@@ -131,11 +134,11 @@ UPPER = ("nvme.", "iser.", "rpcordma.")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`whole.pcapng` with every frame, `cut.pcapng` with frames that end within or right after their key, cut off or not."""
+    """`whole.pcapng` with every frame, `cut.pcapng` with one of each key field that ends within or right after its key, cut off or not."""
     made = tmp_path_factory.mktemp("keys")
     (made / "whole.pcapng").write_bytes(pcapng([(LINK_INFINIBAND, data, len(data)) for data in FRAMES]))
     cut = []
-    for key in (key for key in PLANTED if not key.field.startswith(UPPER)):
+    for key in {key.field: key for key in PLANTED if not key.field.startswith(UPPER)}.values():
         data = FRAMES[key.frame]
         for size in (key.end, key.end + 1, key.end + 4):
             for wire in (size, len(data)):

@@ -23,10 +23,11 @@ pytestmark = pytest.mark.slow
 NAME = "two words & $(touch hacked) 'quoted'.pcap"
 
 
-@pytest.fixture
-def served(repo: Path, tmp_path: Path) -> Iterator[tuple[str, int, str]]:
+@pytest.fixture(scope="module")
+def served(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int, str]]:
     """A running server; yields its host, port and secret word."""
     pytest.importorskip("textual_serve")
+    tmp_path = tmp_path_factory.mktemp("served")
     (tmp_path / NAME).write_bytes((repo / "captures/pkey-lab.pcap").read_bytes())
     process = subprocess.Popen(
         [sys.executable, "-m", "ibdissect", "serve", str(tmp_path / NAME)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True

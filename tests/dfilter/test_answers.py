@@ -83,7 +83,7 @@ def test_single_frames() -> None:
 
 @pytest.mark.slow
 def test_many_answers() -> None:
-    pairs = 1500
+    pairs = 300
     frames = [craft.gmp(4, method, 0x12, slid=1, dlid=1, header={"transaction_id": 1 + i}) for i in range(pairs) for method in (1, 0x81)]
     answers = Answers()
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -127,6 +127,7 @@ SMPS = st.builds(
 
 
 @pytest.mark.slow
+@settings(max_examples=40)
 @given(st.lists(st.one_of(GMPS, SMPS), min_size=1, max_size=25))
 def test_columns_say_what_one_by_one_says(frames: list[bytes]) -> None:
     by_columns = told(frames, 16 << 20)

@@ -19,7 +19,7 @@ from ibdissect.dissect.walk import Walk
 from ibdissect.session.capture import Capture
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import crc
-from tests.conftest import shared_captures
+from tests.conftest import a_third_of, shared_captures
 
 HERE = Path(__file__).parents[2] / "captures"
 BLANK = Summary("", "", "", "")
@@ -130,6 +130,6 @@ def tree_digits(table: ChunkTable, row: int, at: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", shared_captures(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", a_third_of(shared_captures(), 1), ids=lambda path: path.name)
 def test_no_equation_in_the_shared_captures(path: Path) -> None:
     test_no_equation_for_a_hidden_key_is_shown(path)

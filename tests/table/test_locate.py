@@ -102,7 +102,7 @@ ETHERNET = [roce2(payload=bytes(9)), roce2(vlan=7), roce2(0x64, bytes(256), bth=
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32))
 def test_no_bytes_raise_and_every_offset_lies_inside(seed: int) -> None:
     rnd = random.Random(seed)
