@@ -115,6 +115,7 @@ def test_some_proofs(part: int) -> None:
         check(*proof)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pkey-lab-full.pcap", "rxe-nak-bad-rkey.pcap"])
 def test_samples(name: str, repo: Path, tmp_path: Path) -> None:
     data = (repo / "captures" / name).read_bytes()

@@ -86,6 +86,7 @@ def test_as_tshark_selected(repo: Path, answers: dict[tuple[str, str], str], cap
     assert len(set(ours.values())) > 20, "filters that tell frames apart"
 
 
+@pytest.mark.slow
 def test_every_difference_is_there(repo: Path, answers: dict[tuple[str, str], str]) -> None:
     """A difference that has gone must leave the list."""
     left = set(HERE)

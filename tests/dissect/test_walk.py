@@ -95,6 +95,7 @@ def test_every_byte_is_shown_outside_unused_zeros() -> None:
             assert tree.summary.protocol in ("SMP", "SA", "CM", "PM") or not hidden
 
 
+@pytest.mark.slow
 def test_one_row_is_dissected_as_all_are() -> None:
     for table in crafted():
         for row in range(len(table)):

@@ -57,6 +57,7 @@ def test_as_found_packet_by_packet(path: Path) -> None:
     assert ours and ours == sorted(plain.messages(frames, damaged))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [*SAMPLES, *(RXE / f"{name}.pcap" for name in ("netem_loss_both", "netem_corrupt", "netem_reorder_resp")
                                               if RXE.is_dir())], ids=lambda path: path.stem)  # fmt: skip
 def test_the_reading_window_does_not_matter(path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.lint.page import EVIDENCE, evidence, markdown, page, sections, summary
 from ibdissect.lint.rule import Rule, on_event
@@ -79,4 +81,4 @@ def test_evidence_of_bases_and_declarations() -> None:
 
 def test_evidence_names_the_rules_that_report_the_cause() -> None:
     unanswered = next(rule for rule in load() if rule.code == "TXN001")
-    assert "Silent at a frame where MKY001 or MKY002 or MKY003 or SA006 reports the cause." in page(unanswered)[EVIDENCE]
+    assert re.search("Silent at a frame where .*MKY001 or MKY002 or MKY003 or .*SA006 reports the cause[.]", page(unanswered)[EVIDENCE])

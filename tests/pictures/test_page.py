@@ -63,6 +63,7 @@ def test_keys_are_hidden(tmp_path: Path) -> None:
     assert "abcdef" not in found.text.replace(" ", "").lower() and "1234567" not in found.text.replace(" ", "")
 
 
+@pytest.mark.slow
 def test_before_and_now(repo: Path, tmp_path: Path) -> None:
     full, part = repo / "captures/pkey-lab-full.pcap", repo / "captures/pkey-lab.pcap"
     found = shown(full, before=str(part))

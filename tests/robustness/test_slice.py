@@ -13,6 +13,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 SMALL = ["pkey-lab.pcap", "rxe-rping.pcap", "rxe-nak-bad-rkey.pcap", "rxe-atomic-write.pcap", "opensm-first-sweep.pcap"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_no_new_errors_or_warnings(name: str) -> None:
     orderly = read(CAPTURES / name)

@@ -69,6 +69,7 @@ def test_pandas(frames: bytes) -> None:
         assert capture.table().to_arrow("lrh.slid").to_pandas()["infiniband.lrh.slid"].tolist() == [7, 1, 9]
 
 
+@pytest.mark.slow
 def test_polars_and_duckdb_read_tables_and_files(frames: bytes, tmp_path: Path) -> None:
     pl, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     from pyarrow import parquet

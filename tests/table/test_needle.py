@@ -11,7 +11,7 @@ from ibdissect.table.needle import holding
 letters = st.text("abAB.", max_size=40).map(str.encode)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.lists(letters, max_size=8), st.lists(st.integers(0, 3), min_size=8, max_size=8), letters.filter(len))
 def test_as_one_by_one(parts: list[bytes], gaps: list[int], needle: bytes) -> None:
     data, at, stop = b"ab", [], []

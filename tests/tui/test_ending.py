@@ -21,6 +21,8 @@ import pytest
 
 from tests.tui import made
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 20.0
 """Seconds granted; 2 are promised, but the machine that runs tests may be busy."""
 

@@ -258,6 +258,7 @@ async def test_a_capture_that_breaks_off(tmp_path: Path) -> None:
         assert printable(NAME) in harmless(app)
 
 
+@pytest.mark.slow
 def test_the_page_in_a_browser(tmp_path: Path) -> None:
     """Its title is the name of the file: read, not run, also one that is no UTF-8."""
     pytest.importorskip("textual_serve")

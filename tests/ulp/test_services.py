@@ -173,6 +173,7 @@ def test_random_payloads_are_nothing(tmp_path: Path) -> None:
         assert all(not name.startswith("IP") for name in layers(capture, 50))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("service", [nvme_rdma.SERVICE, rpcrdma.SERVICE, iser.SERVICE, rds.SERVICE], ids=["nvme", "nfs", "iser", "rds"])
 def test_hostile_messages_are_shown_without_a_word(tmp_path: Path, service: int, recwarn: pytest.WarningsRecorder) -> None:
     chance = random.Random(service)
