@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct as Record
 
 from ibdissect.flow.exchanges import Exchange, Times
-from ibdissect.flow.message_parts import PLACE_BITS
-from ibdissect.flow.message_table import MessageTable
 from ibdissect.report.charts import polyline
 from ibdissect.study.conversations import Conversation, trouble
 from ibdissect.study.number_text import duration
-from ibdissect.table.rows import by_value
 
 from .portrait import Portrait
 
@@ -50,34 +46,15 @@ def talks(portrait: Portrait) -> tuple[list[Talk], int]:
     """Conversations, and how many more there are."""
     found = portrait.shot.conversations
     shown = sorted(found, key=lambda one: (-trouble(one), -one.total))[:SHOWN]
-    times = latencies(portrait.model.answers.messages, shown)
     name = portrait.name
     made = [
         Talk(
-            one, _end(name(str(one.near)), one.near_qp), _end(name(str(one.far)), one.far_qp), *_times(times.get(i)),
+            one, _end(name(str(one.near)), one.near_qp), _end(name(str(one.far)), one.far_qp), *_times(one.times),
             polyline(one.spark, *SPARK),
         )
-        for i, one in enumerate(shown)
+        for one in shown
     ]  # fmt: skip
     return made, len(found) - len(shown)
-
-
-def latencies(messages: MessageTable | None, conversations: Sequence[Conversation]) -> dict[int, Times]:
-    """Times from the first packet of each message to its acknowledgement or last response, by index of the conversation."""
-    found: dict[int, Times] = {}
-    if messages is None:
-        return found
-    ends = {}
-    for i, one in enumerate(conversations):
-        ends[one.service, one.near, one.far, one.far_qp] = ends[one.service, one.far, one.near, one.near_qp] = i
-    columns = messages.columns()
-    columns = columns.take((columns.latency_ns >= 0) & (columns.place >= 0))
-    for stream, index in by_value(columns.place >> PLACE_BITS):
-        of = messages.ends[stream]
-        number = ends.get((of.service, of.source, of.destination, of.dest_qp))
-        if number is not None:
-            found.setdefault(number, Times(Counter())).add(columns.latency_ns[index])
-    return found
 
 
 def asked(portrait: Portrait) -> tuple[list[Asked], int]:

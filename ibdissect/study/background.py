@@ -29,7 +29,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.text import printable
 
 from .capture_model import CaptureModel
-from .conversations import Conversation, conversations_of
+from .conversations import Conversation, add_messages, conversations_of
 from .fabric_view import FabricView, node_name, view_of
 from .flows import Flows
 from .node_names import state_of
@@ -209,8 +209,10 @@ class Study:
 
     def snapshot(self) -> Snapshot:
         """The numbers now; only from the thread that feeds, or when none does."""
+        conversations = conversations_of(self.flows.snapshot(), self._streams, self._connections)
+        add_messages(conversations, self._messages)
         return Snapshot(
-            self.done, self.traffic.view(), conversations_of(self.flows.snapshot(), self._streams, self._connections),
+            self.done, self.traffic.view(), conversations,
             self.exchanges.busiest(), self.exchanges.busiest_kinds(),
             view_of(self._follower.subnet, self._linter.context.files, self.traffic.traffic.lids["source"].frames), self._asked(),
         )  # fmt: skip

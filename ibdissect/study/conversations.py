@@ -6,15 +6,19 @@ acknowledges and the other sends, else when exactly one flow goes each way betwe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ibdissect.flow.exchanges import ROUTES, Exchange, Name
+from ibdissect.flow.exchanges import ROUTES, Exchange, Name, Times
+from ibdissect.flow.message_parts import PLACE_BITS
+from ibdissect.flow.message_table import MessageTable
 from ibdissect.flow.recovery import distance
 from ibdissect.flow.reliable import Streams
 from ibdissect.table.addresses import IP4_SIZE, End, address_text
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
+from ibdissect.table.rows import by_value
 
 from .flows import Flow
 
@@ -57,6 +61,10 @@ class Conversation:
     """RNR NAKs."""
     counted: bool = False
     """Whether anybody followed the PSNs, so that the four numbers mean something."""
+    messages: int = 0
+    """SENDs, WRITEs, READs and ATOMICs that ended."""
+    times: Times | None = None
+    """From the first packet of a message to its acknowledgement or last response; None: none was seen."""
 
     @property
     def total(self) -> int:
@@ -196,6 +204,25 @@ def _conversation(
                 made.naks += sum(counts.naks.values())
                 made.not_ready += counts.rnr
     return made
+
+
+def add_messages(conversations: Iterable[Conversation], messages: MessageTable) -> None:
+    """Count the messages of conversations, and how long each took."""
+    of_ends: dict[tuple[str, Name, Name, int], Conversation] = {}
+    for one in conversations:
+        of_ends[one.service, one.near, one.far, one.far_qp] = of_ends[one.service, one.far, one.near, one.near_qp] = one
+    every = messages.columns()
+    every = every.take(every.place >= 0)
+    for stream, index in by_value(every.place >> PLACE_BITS):
+        ends = messages.ends[stream]
+        found = of_ends.get((ends.service, ends.source, ends.destination, ends.dest_qp))
+        if found is None:
+            continue
+        found.messages += len(index)
+        latency = every.latency_ns[index]
+        if (latency >= 0).any():
+            found.times = found.times or Times(Counter())
+            found.times.add(latency[latency >= 0])
 
 
 def conversation_filter(one: Conversation) -> str:

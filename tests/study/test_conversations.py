@@ -1,11 +1,25 @@
-"""Are the filters of conversations valid?"""
+"""Are the messages of conversations counted, and their filters valid?"""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.flow.exchanges import ROUTES, Exchange
 from ibdissect.study.conversations import Conversation, conversation_filter, exchange_filter
 from ibdissect.table.addresses import End
+from tests import craft
+from tests.study.made import opened, studied, written
+
+
+def test_messages_are_counted_and_timed(tmp_path: Path) -> None:
+    sent = [craft.rc(code, bytes(8), slid=1, dlid=2, bth={"destqp": 16, "psn": psn}) for psn, code in enumerate((0, 2, 4, 4))]
+    ack = craft.rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 2}}, slid=2, dlid=1, bth={"destqp": 32, "psn": 2})
+    model = opened(written(tmp_path, *sent[:3], ack, sent[3]))
+    (one,) = studied(model)[1].conversations
+    assert (one.packets, one.messages) == ((4, 1), 3)
+    assert one.times is not None and one.times.count == 2 and 0 < one.times.least < one.times.most
+    model.close()
 
 
 def test_filters_of_conversations_compile() -> None:

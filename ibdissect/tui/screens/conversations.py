@@ -60,7 +60,8 @@ class ConversationTable(Table[Conversation]):
             Heading("there", "Packets →", 9), Heading("back", "Packets ←", 9, rank=2),
             Heading("octets", "Bytes", 8, rank=4), Heading("repeated", "Repeated", 8), Heading("share", "of all", 7, rank=7),
             Heading("missing", "Missing", 7, rank=3), Heading("naks", "NAKs", 5, rank=1),
-            Heading("not_ready", "RNR", 5, rank=5), Heading("known_by", "Pair by", 8, "left", 6),
+            Heading("not_ready", "RNR", 5, rank=5), Heading("messages", "Messages", 8, rank=8), Heading("p50", "Median", 7, rank=9),
+            Heading("p99", "99 %", 7, rank=10), Heading("known_by", "Pair by", 8, "left", 6),
         ]  # fmt: skip
 
     def cells(self, item: Conversation) -> dict[str, Cell]:
@@ -69,7 +70,9 @@ class ConversationTable(Table[Conversation]):
                     for key, ink in (("repeated", "again"), ("missing", "again"), ("naks", "nak"), ("not_ready", "nak"))}  # fmt: skip
         ends = {key: (f"0x{qp:06x}", "strong") if (qp := getattr(item, key)) >= 0 else ("?", "dim") for key in ("near_qp", "far_qp")}
         there, back = item.packets
-        return troubles | ends | {
+        times = {f"p{share}": (duration(item.times.percentile(share / 100)), "") if item.times is not None else NONE for share in (50, 99)}
+        return troubles | ends | times | {
+            "messages": _some(item.messages, ""),
             "near": (self.named(str(item.near)), ""), "far": (self.named(str(item.far)), ""), "arrow": ("⇄" if back else "→", "dim"),
             "service": (item.service, "dim"), "there": (number(there), ""), "back": _some(back, ""),
             "octets": (octets(sum(item.octets)), ""), "known_by": (item.known_by or "one way", "dim"),
