@@ -146,6 +146,11 @@ class FileBytes(ByteStream):
     def __init__(self, descriptor: int) -> None:
         self.descriptor, self.position = descriptor, 0
 
+    @property
+    def shorter(self) -> bool:
+        """Whether the file now ends before what was read."""
+        return os.fstat(self.descriptor).st_size < self.position
+
     def readinto(self, buffer: Any) -> int:  # Any: see above
         count = os.preadv(self.descriptor, [buffer], self.position)
         self.position += count
@@ -358,5 +363,7 @@ class Windows:
                 count = (waited(self.source.readinto, view, 0) if self.live else self.source.readinto(view)) or 0
             except OSError as error:
                 raise CaptureError(self.path, f"cannot be read: {error.strerror or error}") from error
+            if not count and self.stopping is not None and getattr(self.source, "shorter", False):
+                raise CaptureError(self.path, "was made shorter while it was followed", hint="open it again")
             if count or self.stopping is None or self.stopping.wait(POLL):
                 return count

@@ -96,6 +96,17 @@ def test_following_a_file_until_stopped(tmp_path: Path) -> None:
         assert reader.damage == []  # the half record was still being written
 
 
+def test_a_followed_file_that_becomes_shorter(tmp_path: Path) -> None:
+    path = tmp_path / "grows.pcap"
+    path.write_bytes(PCAP)
+    with open_capture(path, follow=True) as reader:
+        chunks = reader.chunks()
+        next(chunks)
+        os.truncate(path, 24 + RECORD)
+        with pytest.raises(CaptureError, match=r"grows\.pcap: was made shorter while it was followed"):
+            next(chunks)
+
+
 def test_closing_twice_is_harmless(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(PCAP)

@@ -66,14 +66,6 @@ def test_refused(
     assert not list(tmp_path.glob("x.*")), "nothing is written"
 
 
-def test_no_screen_without_a_terminal_or_its_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from ibdissect.cli import Commands
-
-    monkeypatch.setattr(Commands, "list_commands", lambda self, ctx: ["lint", "show"])
-    assert run([LAB]) == 2
-    assert "the terminal UI is not installed; print the frames with: ibdissect show" in capsys.readouterr().err
-
-
 def test_a_pipe_without_a_keyboard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("TEXTUAL_DRIVER", BROWSER)
     monkeypatch.setattr(sys, "stdin", None)
