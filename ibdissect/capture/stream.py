@@ -172,6 +172,11 @@ class ObjectBytes(ByteStream):
         reason: str | None = getattr(self.source, "broken", None)
         return reason
 
+    @property
+    def shorter(self) -> bool:
+        """Whether a regular file below now ends before what was read."""
+        return isinstance(self.source, FileBytes) and self.source.shorter
+
     def readinto(self, buffer: Any) -> int:  # Any: see above
         view = memoryview(buffer)
         if self.head:
