@@ -48,10 +48,11 @@ class CongestionKeyInfo(Struct):
 class SwitchCongestionSetting(Struct):
     """How a switch marks packets: which ports mark victims or apply credit starvation, how early and how often.
 
-    The masks are 256-bit maps of ports, port 0 in the least significant bit.
+    The masks are 256-bit maps of ports, port 0 in the least significant bit. So is the order of Control_Map in the two sources that name
+    its bits: OpenSM's options and opa-ff.
     """
 
-    key, section, size = "switchcongestionsetting", "IBA A10.4.3.6; libibmad", 76
+    key, section, size = "switchcongestionsetting", "IBA A10.4.3.6; libibmad; Control_Map: OpenSM options file, opa-ff stl_sm_types.h", 76
     carried_by = (Mad(0x21, 0x0014),)
     control_map = uint(32, "Control_Map", at="0", base="hex")
     sets_victim_mask = bit(control_map, 0, "Sets Victim_Mask")

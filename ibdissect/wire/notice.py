@@ -93,9 +93,12 @@ class TrapThreshold(Struct):
 
 
 class TrapLocalChange(Struct):
-    """Trap 144: capability mask, node description or link settings of a port changed."""
+    """Trap 144: capability mask, node description or link settings of a port changed.
 
-    key, section, size = "trap", "IBA 14.2.5.1; opensm _ntc_144 and TRAP_144_MASK", 14
+    Undecided: flag 0x20 is a change of CapabilityMask2 in OpenSM, of LinkSpeedExtEnabled in NVIDIA's header.
+    """
+
+    key, section, size = "trap", "IBA 14.2.5.1; opensm _ntc_144 and TRAP_144_MASK; flag 0x20 also: trex-core ib_types.h", 14
     carried_by = _details(144)
     reserved1 = pad(16, at="0")
     lidaddr = lid("LIDADDR", at="2")
@@ -103,7 +106,10 @@ class TrapLocalChange(Struct):
     other_local_changes = flag("OtherLocalChanges", at="5[7]")
     capabilitymask = uint(32, "CAPABILITYMASK", at="6", base="hex")
     change_flags = uint(16, "ChangeFlags", at="10", base="hex")
-    capability_mask2_change = bit(change_flags, 5, "CapabilityMask2Change")
+    capability_mask2_change = bit(change_flags, 5, "CapabilityMask2Change (OpenSM's reading)", ws="capabilitymask2change")
+    link_speed_ext_enabled_change = bit(
+        change_flags, 5, "LinkSpeedExtEnabledChange (NVIDIA's reading)", ws="linkspeedextenabledchange"
+    )
     hierarchy_info_change = bit(change_flags, 4, "HierarchyInfoChange")
     sm_priority_change = bit(change_flags, 3, "SMPriorityChange")
     link_speed_enabled_change = bit(change_flags, 2, "LinkSpeedEnabledChange", ws="linkspeecenabledchange")

@@ -112,12 +112,16 @@ class SMInfo(Struct):
 
 
 class VendorDiag(Struct):
-    """A page of a port's vendor diagnostics."""
+    """A page of a port's vendor diagnostics.
 
-    key, section, size = "vendordiag", "IBA 14.2.5.14; Wireshark 4.0 (python-rdma: 2 reserved bytes, 60 of data)", 64
+    Undecided: the data begins behind NextIndex in Wireshark, behind two reserved bytes more in python-rdma.
+    """
+
+    key, section, size = "vendordiag", "IBA 14.2.5.14; Wireshark 4.0; python-rdma", 64
     carried_by = smp(0x0030)
     next_index = uint(16, "NextIndex", at="0")
     diag_data = raw(62, "DiagData", at="2")
+    diag_data_60 = raw(60, "DiagData60 (python-rdma's reading)", part_of=(diag_data, 0), ws="diagdata60")
 
 
 class LedInfo(Struct):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .convert import width_mask_text
 from .names import MEMBERSHIP
 from .places import smp
-from .spec import Struct, array, flag, guid, lid, nested, pad, part, pkey, raw, uint
+from .spec import Struct, array, bit, flag, guid, lid, nested, pad, part, pkey, raw, uint
 
 
 class GUIDInfo(Struct):
@@ -102,12 +102,18 @@ class MulticastForwardingTable(Struct):
 
 
 class LinkSpeedWidthPairsTable(Struct):
-    """Which widths a port offers at which speed."""
+    """Which widths a port offers at which speed.
+
+    Undecided: a byte for each speed is a mask of widths, as in LinkWidthSupported, or its first bit alone counts, as in Wireshark.
+    """
 
     key, section, size = "linkspeedwidthpairstable", "Wireshark 4.0 offsets; attribute id: libibmad", 36
     carried_by = smp(0x001C)
     num_tables = uint(8, "NumTables", at="0")
     port_mask = raw(32, "PortMask", at="1", holds="ports")
     speed_two_five = uint(8, "SpeedTwoFive", at="33", show=width_mask_text)
+    speed_two_five_bit = bit(speed_two_five, 7, "SpeedTwoFiveBit (Wireshark's reading)", ws="speedtwofive.bit")
     speed_five = uint(8, "SpeedFive", at="34", show=width_mask_text)
+    speed_five_bit = bit(speed_five, 7, "SpeedFiveBit (Wireshark's reading)", ws="speedfive.bit")
     speed_ten = uint(8, "SpeedTen", at="35", show=width_mask_text)
+    speed_ten_bit = bit(speed_ten, 7, "SpeedTenBit (Wireshark's reading)", ws="speedten.bit")

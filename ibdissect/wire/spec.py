@@ -263,9 +263,9 @@ def text(size: int, label: str, **options: Unpack[Common]) -> Field[str]:
     return Field("text", size * 8, label, **options)
 
 
-def raw(size: int, label: str, **options: Unpack[Options]) -> Field[bytes]:
+def raw(size: int, label: str, part_of: tuple[Field[Any], int] | None = None, **options: Unpack[Options]) -> Field[bytes]:
     """`size` bytes without a known inner structure; `show`: bytes -> text instead of hex."""
-    return Field("raw", size * 8, label, **options)
+    return Field("raw", size * 8, label, part_of=part_of, **options)
 
 
 def rest(label: str, **options: Unpack[Options]) -> Field[bytes]:

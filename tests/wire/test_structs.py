@@ -13,8 +13,10 @@ import pytest
 from ibdissect.dissect.walk import AttributeData, HiddenAttribute
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.notice import TrapPKey, TrapQKey
+from ibdissect.wire.notice import TrapLocalChange, TrapPKey, TrapQKey
 from ibdissect.wire.pm import OfPort, PortCounters
+from ibdissect.wire.sm import VendorDiag
+from ibdissect.wire.sm_tables import LinkSpeedWidthPairsTable
 from ibdissect.wire.spec import INT_KINDS, Struct
 
 STRUCTS = builtin().structs
@@ -65,7 +67,7 @@ def broken_conventions(struct: type[Struct]) -> Iterator[str]:
     named = [field for field in struct.fields if field.kind not in NO_NAME]
     if struct.__module__.rpartition(".")[2] in SUBNET_MODULES:  # their labels are the standard's; headers are labelled as Wireshark does
         for field in named:
-            if plain(OTHER_NAME.get(field.name, field.name)) != plain(field.label):
+            if plain(OTHER_NAME.get(field.name, field.name)) != plain(field.label.partition(" (")[0]):
                 yield f"{field.name} is labelled {field.label}"
     for field in struct.fields:
         if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_]+)+", field.filter_name):
@@ -184,3 +186,15 @@ def test_derived_structures_keep_their_own_fields() -> None:
     assert PortCounters.select_vl15_dropped.part_of == (PortCounters.counter_select, 11)
     assert OfPort not in STRUCTS
     assert (HiddenAttribute.fields, HiddenAttribute.title) == (AttributeData.fields, AttributeData.title)
+
+
+def test_undecided_bits_have_both_readings() -> None:
+    """Where sources contradict each other and none decides, each reading is a field with its source in the label."""
+    change = TrapLocalChange(bytes(10) + b"\0\x20" + bytes(2))
+    assert change.capability_mask2_change and change.link_speed_ext_enabled_change and not change.hierarchy_info_change
+    page = VendorDiag(bytes(range(64)))
+    assert page.diag_data == bytes(range(2, 64)) and page.diag_data_60 == bytes(range(4, 64))
+    pairs = LinkSpeedWidthPairsTable(bytes(33) + b"\x83\x03\x80")
+    assert (pairs.speed_two_five, pairs.speed_two_five_bit, pairs.speed_five_bit, pairs.speed_ten_bit) == (0x83, True, False, True)
+    for struct in (TrapLocalChange, VendorDiag, LinkSpeedWidthPairsTable):
+        assert "Undecided" in (struct.__doc__ or "") and any("'s reading)" in field.label for field in struct.fields)
