@@ -1,13 +1,19 @@
-"""Does the linter accuse nobody because a capture lost, cut, swapped or doubled packets? A slice of benchmarks/robustness.py."""
+"""Does the linter accuse nobody because a capture lost, cut, swapped or doubled packets, or because the fabric changed meanwhile?
+
+A slice of benchmarks/robustness.py.
+"""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from .compare import Orderly, new_findings
+from .compare import MEANT, Orderly, findings_of, new_findings
 from .manipulations import MANIPULATIONS, Pcap, Record, read
+from .scenarios import SCENARIOS, Fabric, made
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SMALL = ["pkey-lab.pcap", "rxe-rping.pcap", "rxe-nak-bad-rkey.pcap", "rxe-atomic-write.pcap", "opensm-first-sweep.pcap"]
@@ -48,3 +54,34 @@ def test_an_erf_record_carries_the_time_that_it_was_given() -> None:
     later = MANIPULATIONS["clock set"](orderly).records[len(orderly.records) // 2]
     seconds = int.from_bytes(later.data[4:8], "little")
     assert seconds == later.time_ns // 1_000_000_000
+
+
+TRIES = 8
+
+
+def cut(orderly: Pcap) -> Iterator[tuple[str, Pcap]]:
+    """The capture with some packets missing, in many ways."""
+    records = list(orderly.records)
+    for name, manipulate in MANIPULATIONS.items():
+        yield name, manipulate(orderly)
+    for seed in range(TRIES):
+        rnd = random.Random(seed)
+        at, length = rnd.randrange(len(records)), rnd.randrange(5, 60)
+        yield f"starts at {at}", orderly.with_records(records[at:])
+        yield f"without {at} to {at + length}", orderly.with_records(records[:at] + records[at + length :])
+        for percent in (5, 20):
+            yield f"{percent} % lost, {seed}", orderly.with_records([one for one in records if rnd.random() * 100 >= percent])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("happen", SCENARIOS)
+def test_nobody_is_accused(happen: Callable[[Fabric], None]) -> None:
+    orderly = made(happen)
+    captures = [("whole", orderly), *cut(orderly)]
+    found = {
+        (how, one.code, one.frame, one.message)
+        for how, capture in captures
+        for one in findings_of(capture.packed())
+        if one.severity != "info" and one.code not in MEANT
+    }
+    assert found == set()
