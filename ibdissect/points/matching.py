@@ -26,7 +26,9 @@ above MANY, if the other point comes first, the point sees both sides of a port.
 QUICK, EARLY_NS = 0.005, 1_000
 """The share of packets that may be faster than possible, as stamps are sometimes late, and by how much others may be."""
 EARLY = 4
-"""A second sighting up to this many usual spreads earlier than the next copy is expected may be either."""
+"""A second sighting up to this many usual spreads earlier than the next copy is expected may be either; nor is a copy known if all
+possible ones are farther off.
+"""
 MOST_COPIES = 10
 """Maximum number of equal packets close together for which all orders are tried."""
 
@@ -247,7 +249,8 @@ def _resolve(
                    for p, (sent, way) in zip(pivots, known, strict=True))
         ]  # fmt: skip
         costs = sorted((float(np.abs(came - wanted[:, some]).sum()), some) for some in possible)
-        if not costs or (len(costs) > 1 and (costs[1][0] - costs[0][0] <= spread or 2 * costs[0][0] > costs[1][0])):
+        slow = not costs or costs[0][0] > EARLY * spread * len(came)  # a late stamp may have ruled out the right ones
+        if slow or (len(costs) > 1 and (costs[1][0] - costs[0][0] <= spread or 2 * costs[0][0] > costs[1][0])):
             doubtful |= set(range(most))
             continue
         found[index] = np.array(costs[0][1])[own]

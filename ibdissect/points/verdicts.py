@@ -208,11 +208,12 @@ def _slowest(matched: Matched, point: int, times: Int) -> int:
 
 
 def _leave_out_steps(covered: Bool, perhaps: Bool, clocks: Clocks, matched: Matched) -> None:
-    """Packets that passed a point while its clock was unknown or being set cannot be called absent."""
+    """Packets that may have passed a point while its clock was unknown or being set cannot be called absent."""
     alone = (matched.rows >= 0).sum(axis=1) == 1
     for i, unsure in enumerate(clocks.unsure):
         for last, first in unsure:
-            within = (matched.time >= clocks.times[i][last]) & (matched.time <= clocks.times[i][first])
+            before = clocks.times[i][last] - _slowest(matched, i, clocks.times[i])
+            within = (matched.time >= before) & (matched.time <= clocks.times[i][first])
             covered[within, i] = perhaps[within, i] = False
             numbers = matched.number[i][last + 1 : first]
             matched.ambiguous[numbers[alone[numbers]]] = True
