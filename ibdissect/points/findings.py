@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ibdissect.flow.congestion import ANSWERED, CE, PATIENCE_NS
 from ibdissect.lint.finding import Related
 from ibdissect.lint.sightings import Sighting, Sightings
+from ibdissect.table.rows import by_value
+from ibdissect.wire.encapsulation import IPv4
 from ibdissect.wire.link import LRH
 from ibdissect.wire.opcodes import CNP_OPCODE
 from ibdissect.wire.spec import Field
+from ibdissect.wire.text import counted
 from ibdissect.wire.transport import BTH
 
 from .columns import FIELDS, HOP, UNCHANGED
@@ -33,6 +37,7 @@ def sightings(comparison: Comparison, lost: list[dict[str, Any]]) -> list[Sighti
     _lost(comparison, lost, found)
     _changed(comparison, found)
     _doubled(comparison, found)
+    _unanswered(comparison, found)
     for one in found:
         for entries in one.by_rule.values():
             entries.sort(key=lambda entry: entry.frame)
@@ -84,3 +89,32 @@ def _doubled(comparison: Comparison, found: list[Sightings]) -> None:
             elsewhere = (Related(0, "the packet before", other.path, int(other.frame[once[before[-1]]])),)
             entry = Sighting(int(here.frame[row]), arguments, elsewhere, sure=len(twice) > 1)
             found[j].by_rule.setdefault("PTS002", []).append(entry)
+
+
+def _unanswered(comparison: Comparison, found: list[Sightings]) -> None:
+    """Flows that the network marked before their last point, which misses nothing, and whose receiver sent no notification at all."""
+    points, rows, journey, packets = comparison.points, comparison.matched.rows, comparison.journey, comparison.what.packets
+    ends, ecn = comparison.flows.ends(), FIELDS.index("ecn")
+    notified = {ends[flow] for flow in set(packets.flow[packets.opcode == CNP_OPCODE].tolist())}
+    for j, point in enumerate(points):
+        if not journey.complete[j]:
+            continue
+        further = (journey.due & (journey.place > journey.place[:, [j]])).any(axis=1)
+        last = np.flatnonzero(journey.seen[:, j] & ~further & ANSWERED[packets.opcode])
+        own, times = rows[last, j], comparison.clocks.times[j]
+        marked = (point.fields[own, ecn] == CE) & (times[own] <= times.max() - PATIENCE_NS)
+        last, own = last[marked], own[marked]
+        before = np.full(len(last), -1)
+        for i, other in enumerate(points):
+            value = other.fields[rows[last, i], ecn]
+            before[journey.seen[last, i] & (journey.place[last, i] < journey.place[last, j]) & (value >= 0) & (value != CE)] = i
+        last, own, before = last[before >= 0], own[before >= 0], before[before >= 0]
+        seen = {ends[flow] for flow in set(packets.flow[journey.seen[:, j]].tolist())}
+        for flow, index in by_value(packets.flow[last]):
+            way = ends[flow][::-1]
+            if way in seen and way not in notified:
+                first, other = int(index[0]), points[before[index[0]]]
+                arguments = {"packets": counted(len(index), "packet"), "before": other.name, "point": point.name}
+                there = (Related(0, "the packet without the mark", other.path, comparison.frame(int(last[first]), int(before[first]))),)
+                entry = Sighting(int(point.frame[own[first]]), arguments, there, IPv4.ecn)
+                found[j].by_rule.setdefault("PTS006", []).append(entry)

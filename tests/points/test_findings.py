@@ -55,3 +55,28 @@ def test_losses_and_lost_notifications(tmp_path: Path) -> None:
     assert [
         (one.sure, one.arguments["proof"].partition(", as ")[0]) for one in doubted[1].by_rule["PTS001"]
     ] == [(False, "most likely")]
+
+
+@pytest.mark.parametrize(("marked", "twin", "expected"), [
+    ({"tap": {"ecn": 3}}, "", [0, 0, 20]),
+    ({"server": {"ecn": 3}}, "", [0, 0, 20]),
+    ({"client": {"ecn": 3}}, "", [0, 0, 0]),
+    ({}, "", [0, 0, 0]),
+    ({"tap": {"ecn": 3}}, "notified", [0, 0, 0]),
+    ({"tap": {"ecn": 3}}, "thinned", [0, 0, 0]),
+    ({"tap": {"ecn": 3}}, "short", [0, 0, 0]),
+])  # fmt: skip
+def test_marks_without_notification(tmp_path: Path, marked: dict[str, dict[str, Any]], twin: str, expected: list[int]) -> None:
+    """Twins: marked before the first point, a CNP, a server that misses a packet it answered, an end within a second."""
+    world = World()
+    start = world.conversation(60, missing={30: ["server"]} if twin == "thinned" else None)
+    for psn in range(500, 520):
+        arrived = world.packet(start + 10_000 * (psn - 499), psn=psn, ecn=2, changed=marked)
+        world.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=0x1F)
+    if twin == "notified":
+        world.packet(start + 400_000, back=True, opcode=CNP, payload=bytes(16))
+    world.conversation(10, time=start + (500_000_000 if twin == "short" else 1_500_000_000))
+    comparison = world.compare(tmp_path)
+    known = sightings(comparison, comparison.result()["lost"])
+    told = [[int(entry.arguments["packets"].split()[0]) for entry in one.by_rule.get("PTS006", [])] for one in known]
+    assert [sum(counts) for counts in told] == expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.lint.rule import ERROR, WARNING
+from ibdissect.lint.rule import ERROR, INFO, WARNING
 from ibdissect.lint.sightings import PointRule, Sighting
 from ibdissect.table import crcs
 from ibdissect.table.table import ChunkTable
@@ -97,3 +97,21 @@ class NotificationLost(PointRule):
     reference = "RoCE Annex A17.9.3; DCQCN (Zhu et al., SIGCOMM 2015)"
     message = "a CNP was lost between {after} and {before}: {proof}"
     example = "captures of two points, the second of which lacks CNPs that the first one has"
+
+
+class MarksUnanswered(PointRule):
+    """The network marked packets (ECN), and their receiver sent no congestion notification (CNP).
+
+    The marks arrived, so the network does its part of congestion control (DCQCN). The receiver does not: nobody tells the sender to
+    slow down, until buffers overflow or priority flow control stops the link.
+
+    Enable ECN for RoCE at the receiver (notification point). Nothing, if the senders rely on round-trip times.
+
+    A point that misses nothing is the last one that has the packets, and earlier points have them without the mark. It shows the other
+    direction, too, for a second and more, but no point has any CNP.
+    """
+
+    code, name, severity = "PTS006", "ecn-unanswered-between-points", INFO
+    reference = "RoCE Annex A17; DCQCN (Zhu et al., SIGCOMM 2015); RFC 3168"
+    message = "{packets} of this flow were marked (ECN CE) between {before} and {point}, and no CNP went back within a second"
+    example = "captures of two points, the second of which has packets with ECN 3 and no CNPs"
