@@ -37,8 +37,8 @@ TESTED_BY_OTHERS = {
         "comments database files frames tables",
     ),
     "fabric": (
-        "tests/fabric/test_known_tables.py and test_shared.py",
-        "describe groups learn lid_writes records",
+        "tests/fabric/test_known_tables.py, test_shared.py and tests/subnet/test_roce.py",
+        "describe groups learn lid_writes records roce_network",
     ),
     "flow": (
         "tests/flow/test_flows.py and test_reliable.py",

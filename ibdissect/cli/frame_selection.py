@@ -35,7 +35,7 @@ class Limits(Record):
 
     @classmethod
     def parse(cls, text: str | None, frames: str | None, catalog: Catalog | None, *, show_keys: bool = False,
-              hosts: Mapping[int, str] | None = None) -> Limits:  # fmt: skip
+              hosts: Mapping[int | bytes, str] | None = None) -> Limits:  # fmt: skip
         """Make them from the options -Y and --frames; `hosts` are names of nodes by LID. Raises FilterError or ConfigError."""
         ranges = parse_frames(frames) if frames is not None else ()
         if text is None:

@@ -38,7 +38,8 @@ class Filter:
     """It selects no ranges of frames."""
 
     def __init__(
-        self, text: str, catalog: Catalog, first_ns: int | None = None, hide_keys: bool = False, hosts: Mapping[int, str] | None = None
+        self, text: str, catalog: Catalog, first_ns: int | None = None, hide_keys: bool = False,
+        hosts: Mapping[int | bytes, str] | None = None,
     ) -> None:
         self.text, self.catalog = text, catalog
         self._state, self._given = State(first_ns=first_ns, hide_keys=hide_keys, hosts=hosts or {}), first_ns
@@ -115,7 +116,7 @@ class Filter:
 
 def compile_filter(
     text: str, catalog: Catalog | None = None, *, first_ns: int | None = None, hide_keys: bool = False,
-    hosts: Mapping[int, str] | None = None,
+    hosts: Mapping[int | bytes, str] | None = None,
 ) -> Filter:  # fmt: skip
     """Compile a filter; raises FilterError with reason and column.
 

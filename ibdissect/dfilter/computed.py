@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct as Record
@@ -12,11 +12,13 @@ from msgspec import field
 from ibdissect.capture.scattered import u16
 from ibdissect.dissect.named_values import ANSWER_NAMES, MESSAGE, MESSAGE_KINDS, frame_numbers
 from ibdissect.dissect.value import Presenter
+from ibdissect.fabric.roce_network import mapped
 from ibdissect.table.locate import Int
 from ibdissect.table.series import Blobs, Numbers, Series, blobs_of
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.link import LRH
+from ibdissect.wire.spec import Field
 from ibdissect.wire.ulp.ip import TCP as TcpHeader
 
 from .names import COMPUTED
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 
 Findings = Mapping[int, Iterable[str]]
 """Frame number -> codes of the findings in it."""
-HOST_NAMES = {"ibdissect.src.node": (LRH.slid,), "ibdissect.dst.node": (LRH.dlid,), "ibdissect.node": (LRH.slid, LRH.dlid)}
+_SOURCES: tuple[Field[Any], ...] = (LRH.slid, IPv4.source, IPv6.source)
+_DESTINATIONS: tuple[Field[Any], ...] = (LRH.dlid, IPv4.destination, IPv6.destination)
+HOST_NAMES = {"ibdissect.src.node": _SOURCES, "ibdissect.dst.node": _DESTINATIONS, "ibdissect.node": _SOURCES + _DESTINATIONS}
 KIND = f"{MESSAGE}kind"
 TCP = 6
 """Protocol number of TCP."""
@@ -44,8 +48,8 @@ class State(Record, eq=False):
     findings: Findings = field(default_factory=dict)
     answers: Answers | None = None
     """Matched requests and answers, if the filter uses them."""
-    hosts: Mapping[int, str] = field(default_factory=dict)
-    """Names of nodes by LID."""
+    hosts: Mapping[int | bytes, str] = field(default_factory=dict)
+    """Names of nodes by LID, or by address of RoCE (16 bytes)."""
     marked: Collection[int] = ()
     """Frames that the user marked."""
     hide_keys: bool = False
@@ -87,9 +91,14 @@ def texts_of(name: str, table: ChunkTable, state: State, rows: Int) -> tuple[Int
         wanted = np.isin(of_row, rows)
         return of_row[wanted], [MESSAGE_KINDS[kind] for kind in kinds[wanted].tolist()]
     if name in HOST_NAMES:
-        there, chosen = table.occurrences(LRH).rows.tolist(), set(rows.tolist())
-        lids = [pair for field_ in HOST_NAMES[name] for pair in zip(there, table.values(field_).tolist(), strict=True)]
-        found = sorted((row, state.hosts[lid]) for row, lid in lids if lid in state.hosts and row in chosen)
+        chosen, found = set(rows.tolist()), []
+        for field_ in HOST_NAMES[name]:
+            assert field_.owner is not None
+            values = table.values(field_)
+            ends = values.tolist() if values.ndim == 1 else [mapped(bytes(address)) for address in values]
+            pairs = zip(table.occurrences(field_.owner).rows.tolist(), ends, strict=True)
+            found += [(row, state.hosts[end]) for row, end in pairs if end in state.hosts and row in chosen]
+        found.sort()
     else:
         by_frame = state.findings if name == "ibdissect.code" else table.chunk.comments
         found = [(row, text) for row in (rows.tolist() if by_frame else ()) for text in by_frame.get(first + row, ())]

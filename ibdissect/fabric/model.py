@@ -16,6 +16,7 @@ from .groups import Groups
 from .keys import Guard
 from .mixed_subnets import LID, Contradictions
 from .partitions import PKeys
+from .roce_network import RoceNetwork
 from .tables import Forwarding, Qos
 
 if TYPE_CHECKING:
@@ -273,6 +274,7 @@ class Subnet:
         """Whether any P_Key table is known."""
         self.listed = 0
         """Number of the file (`file_lines`) that lists all LIDs of the subnet; 0: none."""
+        self.roce = RoceNetwork()
         self.strangers: dict[int, Port] = {}
         """Ports whose GUID is known from files, but not their node."""
         self.port_count = self.weight = 0

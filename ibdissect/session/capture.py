@@ -170,7 +170,7 @@ class Capture(Reading):
         return self._codes
 
     @property
-    def hosts(self) -> Mapping[int, str]:
+    def hosts(self) -> Mapping[int | bytes, str]:
         """Names of nodes by LID, from files about the subnet; empty without any."""
         if self.subnet is None:
             return {}

@@ -102,7 +102,7 @@ class CaptureModel:
         """The whole capture was studied: no finding and no answer is to come."""
         self.rows = AllRows()
         self.marked: set[int] = set()
-        self.hosts: dict[int, str] = {}
+        self.hosts: dict[int | bytes, str] = {}
         """Names of nodes by LID, as far as the study has learnt them."""
         self.first_ns = self.last_ns = 0
         self.error: str | None = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def checked(
-    text: str, catalog: Catalog | None, first_ns: int, *, hide_keys: bool = True, hosts: Mapping[int, str] | None = None
+    text: str, catalog: Catalog | None, first_ns: int, *, hide_keys: bool = True, hosts: Mapping[int | bytes, str] | None = None
 ) -> tuple[Filter | None, FilterError | None]:  # fmt: skip
     """The filter, or why it is none; (None, None) for an empty text."""
     if not text.strip():

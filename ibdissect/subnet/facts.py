@@ -177,6 +177,23 @@ class DefinitionFact(Record, frozen=True, gc=False):
     """(line, GUID or keyword, membership or empty)."""
 
 
+class RoceFact(Record, frozen=True, gc=False):
+    """A setting of a RoCE network, by its name in the file."""
+
+    line: int
+    name: str
+    value: frozenset[int] | dict[int, int] | bool
+
+
+class RoceHostFact(Record, frozen=True, gc=False):
+    """An address of a host with RoCE: 16 bytes, IPv4 addresses mapped; and the VLANs of the host."""
+
+    line: int
+    address: bytes
+    name: str
+    vlans: frozenset[int]
+
+
 class WholeFact(Record, frozen=True, gc=False):
     """The file lists all LIDs of the subnet."""
 
@@ -187,5 +204,5 @@ class WholeFact(Record, frozen=True, gc=False):
 
 Fact = (
     NodeFact | PortFact | TableFact | InfoFact | LinkFact | MKeyFact | SwitchFact | RouteFact | MulticastFact | GroupFact | ManagerFact
-    | LanesFact | WeightsFact | NameFact | OptionFact | DefinitionFact | WholeFact
+    | LanesFact | WeightsFact | NameFact | OptionFact | DefinitionFact | WholeFact | RoceFact | RoceHostFact
 )  # fmt: skip

@@ -14,6 +14,7 @@ from ibdissect.fabric.file_lines import KnownFile, doubtful, line_number
 from ibdissect.fabric.keys import Guard, MKey
 from ibdissect.fabric.model import SWITCH, Node, NodeFacts, Port, Subnet
 from ibdissect.fabric.partitions import PKeys
+from ibdissect.fabric.roce_network import RoceHost
 from ibdissect.fabric.tables import BLOCK, MASKS, PORTS, UNREACHABLE, Forwarding, Qos
 from ibdissect.fabric.topology import connect
 from ibdissect.wire.numbers import FIRST_MULTICAST
@@ -33,6 +34,8 @@ from .facts import (
     NodeFact,
     OptionFact,
     PortFact,
+    RoceFact,
+    RoceHostFact,
     RouteFact,
     SwitchFact,
     TableFact,
@@ -142,6 +145,12 @@ class _Learner:
                 sm.frame = sm.since = line
                 sm.lid, sm.priority, sm.state = lid, manager.priority or sm.priority, manager.state
         self._partitions()
+        roce = self.subnet.roce
+        for line, setting in self._of(RoceFact):
+            setattr(roce, "whole" if setting.name == "all-hosts" else setting.name, setting.value)
+            roce.lines[setting.name] = line
+        for line, host in self._of(RoceHostFact):
+            roce.hosts[host.address] = RoceHost(host.name, host.vlans, line)
         ends = {end.guid for _, link in self.cached for end in (link.near, link.far)}
         agreed = bool(ends) and all(guid in self.by_guid and self.by_guid[guid].lid for guid in ends)  # so guid2lid is not truncated
         lists = {fact.sure or agreed: line for line, fact in self._of(WholeFact)}

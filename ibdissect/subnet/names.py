@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 
 from msgspec import Struct as Record
 
 from ibdissect.fabric.describe import name_of
 from ibdissect.fabric.model import SWITCH, Port, Subnet
+from ibdissect.fabric.roce_network import mapped
 
 from .learn import learn
 from .reading import SubnetFiles
-from .text import gid
 
-IN_TEXT = re.compile(r"0x([0-9a-f]{16})\b( port \d+)?( \(LID \d+\))?|\bLID (\d{1,5})\b")
+IN_TEXT = re.compile(r"0x([0-9a-f]{16})\b( port \d+)?( \(LID \d+\))?|\bLID (\d{1,5})\b|\b\d{1,3}(?:\.\d{1,3}){3}\b")
 
 
 class Names(Record):
@@ -25,24 +26,30 @@ class Names(Record):
     """LID -> `node07 HCA-1 port 1`."""
     guids: dict[int, str]
     """Port GUID, the lower half of a GID -> the same."""
-    hosts: dict[int, str]
-    """LID -> `node07 HCA-1`."""
+    hosts: dict[int | bytes, str]
+    """LID -> `node07 HCA-1`; address of RoCE (16 bytes, IPv4 addresses mapped) -> `node07`."""
 
     def address(self, text: str) -> str:
-        """The name for `LID 7` or a GID; other addresses are returned unchanged."""
+        """The name for `LID 7`, a GID or an IP address; other addresses are returned unchanged."""
         if text.startswith("LID "):
             return self.lids.get(int(text[4:]), text) if text[4:].isdecimal() else text
-        packed = gid(text) if ":" in text else None
-        return self.guids.get(int.from_bytes(packed[8:], "big"), text) if packed is not None else text
+        try:
+            packed = mapped(ip_address(text).packed)
+        except ValueError:
+            return text
+        return self.hosts.get(packed) or self.guids.get(int.from_bytes(packed[8:], "big"), text)
 
     def sentence(self, text: str) -> str:
-        """A text with names in place of NodeGUIDs, and after LIDs."""
+        """A text with names in place of NodeGUIDs, and after LIDs and IPv4 addresses."""
         return IN_TEXT.sub(self._named, text)
 
     def _named(self, found: re.Match[str]) -> str:
         if found[4] is not None:
             name = self.lids.get(int(found[4]))
             return f"{found[0]} ({name})" if name is not None else found[0]
+        if found[1] is None:
+            name = self.address(found[0])
+            return f"{found[0]} ({name})" if name != found[0] else name
         name = self.nodes.get(int(found[1], 16))
         return f"{name}{found[2] or ''}{found[3] or ''}" if name is not None else found[0]
 
@@ -61,7 +68,8 @@ def names_in(subnet: Subnet) -> Names:
         {node.guid: name_of(node) for node in subnet.nodes.values() if node.name},
         {lid: _title(port) for lid, port in named.items()},
         {port.guid: _title(port) for port in subnet.ports() if port.guid and port.node.name and (port.number or port.node.kind == SWITCH)},
-        {lid: name_of(port.node) for lid, port in named.items()},
+        {lid: name_of(port.node) for lid, port in named.items()}
+        | {address: host.name for address, host in subnet.roce.hosts.items()},
     )
 
 

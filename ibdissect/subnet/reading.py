@@ -32,6 +32,7 @@ from .discovered_cache import MAGIC, ibnetdiscover_cache
 from .facts import Fact
 from .learn import SubnetFile
 from .partitions_conf import partitions_conf
+from .roce import roce
 from .text import MOST_LINE, Lines, uncollected
 
 HEAD, WIDTH = 400, 1000
@@ -97,6 +98,7 @@ KINDS: dict[str, Kind] = {
     "ibv_devinfo": Kind(_sign(r"hca_id:"), host.ibv_devinfo),
     "rdma-link": Kind(_sign(r"link \S+/\d+ .*\blid \d"), host.rdma_link),
     "show_gids": Kind(_sign(r"DEV\s+PORT\s+INDEX\s+GID"), host.show_gids),
+    "roce": Kind(_sign(r"\s*\[+\s*roce\b"), roce, lasting=True),
     "partitions.conf": Kind(
         _sign(r"[^#:;]*:\s*(?:0x[0-9a-fA-F]{6,16}|ALL|SELF|mgid)|[^#:;=]*=\s*0x[0-9a-fA-F]{1,4}\s*(?:,[^#:;]*)?:\s*(?:#|$)"),
         partitions_conf, lasting=True,

@@ -194,6 +194,24 @@ Storage=0x0010, mtu=4 :
     "node-name-map": """# node GUID, name
 0x0002c90200400010 "edge 1" # the one by the door
 """,
+    "roce": """# RoCE
+[roce]
+vlans = [100, 101]
+lossless = [3]
+ecn = true
+all-hosts = true
+priorities = { 26 = 3, 48 = 6 }
+
+[[roce.host]]
+name = "node01"
+addresses = ["192.168.0.1", "fd00::1"]
+vlans = 101
+
+[[roce.host]]
+name = "node02"
+addresses = ["192.168.0.2",
+             "192.168.0.3"]
+""",
     "lanes": """# SL2VL table: Lid 3
 #                 SL: | 0| 1| 2| 3| 4| 5| 6| 7| 8| 9|10|11|12|13|14|15|
 ports: in  0, out  0: | 0| 1| 2| 3| 4| 5| 6| 7| 0| 1| 2| 3| 4| 5| 6| 7|

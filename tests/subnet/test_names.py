@@ -14,7 +14,7 @@ from ibdissect.dfilter.compile import compile_filter
 from ibdissect.subnet import read_files
 from ibdissect.subnet.names import Names, names_of
 from ibdissect.table.table import ChunkTable
-from tests.craft import erf_pcap, native
+from tests.craft import erf_pcap, ethernet_pcap, native, roce2
 from tests.subnet.samples import SAMPLES
 
 HOST_A = 'host A, "fast" lid 99'
@@ -40,6 +40,17 @@ def test_the_administrator_names_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "map").write_text('0x0002c90200400010 "door"\n0x99 "gone"\n')
     os.utime(tmp_path / "map", (1e9, 1e9))
     assert sorted(names_of(read_files([str(tmp_path)])).nodes.values()) == ["door", "host A, \"fast\" lid 99", "host B"]
+
+
+def test_hosts_of_roce(tmp_path: Path) -> None:
+    (tmp_path / "roce.toml").write_text(SAMPLES["roce"])
+    names = names_of(read_files([str(tmp_path)]))
+    assert {names.address(one) for one in ("192.168.0.1", "::ffff:192.168.0.1", "fd00::1")} == {"node01"}
+    assert names.address("192.168.0.9") == "192.168.0.9"
+    assert names.sentence("192.168.0.1 sends to 192.168.0.9") == "192.168.0.1 (node01) sends to 192.168.0.9"
+    table = ChunkTable(next(iter(open_capture(io.BytesIO(ethernet_pcap([roce2(), roce2(ip={"source": bytes(4)})]))).chunks())))
+    assert compile_filter('ibdissect.src.node == "node01"', hosts=names.hosts).rows(table).tolist() == [True, False]
+    assert compile_filter('ibdissect.node == "node02"', hosts=names.hosts).rows(table).all()
 
 
 def test_filters(names: Names) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ibdissect.subnet import SubnetFile
-from tests.craft import headers_of, native, rc, smp
+from tests.craft import ethernet_pcap, headers_of, native, rc, roce2, smp
 from tests.fabric.made import ANSWER, GUID, SWITCH_GUID, answer, node, p_keys, port_info, switch
 from tests.rules.cases import case
 from tests.subnet.files import parsed
+from tests.subnet.samples import SAMPLES
 
 P_KEY_TABLE, NODE_INFO, PORT_INFO = 0x16, 0x11, 0x15
 SEND, ACK = 0x04, 0x11
@@ -74,3 +75,28 @@ ROUTED = native(ACK, slid=5, dlid=3, grh={}, headers=headers_of(ACK), bth={"p_ke
 DAMAGED = INTACT[:10] + b"\x80" + INTACT[11:]  # the upper byte of the P_Key
 case("DRF005", [sent(ACK, 0x8010)], [sent(SEND, 0x8010), DAMAGED, ROUTED], frames=[1], known=[host(5), WHOLE],
      twin_also=["GRH006", "GRH007", "ROC006", "ROC007"])  # fmt: skip
+
+ROCE = parsed("roce", SAMPLES["roce"], "roce.toml")[0]
+ACKNOWLEDGED = {"AETH": {"syndrome": 0x1F, "msn": 1}}
+
+
+def over(vlan: int = 0, priority: int = 3, source: int = 2, opcode: int = SEND, **ip: int) -> bytes:
+    """A RoCE v2 packet of the network of the file, with a VLAN tag unless `vlan` is 0."""
+    address = {"source": bytes([192, 168, 0, source]), "destination": bytes([192, 168, 0, 1 if source == 2 else 2])}
+    payload, headers = (b"", ACKNOWLEDGED) if opcode == ACK else (b"data", {})
+    frame = roce2(opcode, payload, ext=headers, ip={"dscp": 26, "ecn": 2, **address, **ip})
+    return frame[:12] + bytes([0x81, 0, priority << 5 | vlan >> 8, vlan & 255]) + frame[12:] if vlan else frame
+
+
+def roce(code: str, bad: bytes, *twins: bytes) -> None:
+    """Register a proof of a rule about RoCE networks."""
+    for twin in twins:
+        case(code, bad, twin, file=ethernet_pcap, frames=[1], known=[ROCE])
+
+
+roce("DRF006", over(102), over(100), over())
+roce("DRF006", over(100, source=1), over(101, source=1))
+roce("DRF007", over(100, 0), over(100), over())
+roce("DRF008", over(dscp=0), over(dscp=24))
+roce("DRF009", over(ecn=0), over(ecn=1), over(opcode=ACK, ecn=0))
+roce("DRF010", over(source=9), over(source=3))
