@@ -57,6 +57,8 @@ HEADERS: dict[StructType, tuple[str, ...]] = {
 
 NO_NUMBERS = BYTE_KINDS | {"hole", "nested"}
 """Kinds of fields whose values are bytes."""
+BLOCK = 64
+"""Bytes of a large structure that are gathered at a time."""
 
 
 class Column(Record, frozen=True, eq=False):
@@ -93,7 +95,7 @@ class ChunkTable:
         self._service_of: dict[StructType, npt.NDArray[np.uint64]] = {}
         self._messages: tuple[Int, npt.NDArray[np.uint64], Int] | None = None
         self._found: dict[StructType, Occurrences] = {}
-        self._matrix: dict[StructType, npt.NDArray[np.uint8]] = {}
+        self._gathered: dict[tuple[StructType, int, int], npt.NDArray[np.uint8]] = {}
         self._values: dict[Field[Any], npt.NDArray[Any]] = {}
         self._places: dict[StructType, Place] = {}
         self._first: dict[StructType, Int] = {}
@@ -274,14 +276,27 @@ class ChunkTable:
     # -- what fields hold
 
     def matrix(self, struct: StructType) -> npt.NDArray[np.uint8]:
-        """The bytes of every occurrence, uint8[k, struct.size]: gathered once for all columns of the structure."""
-        found = self._matrix.get(struct)
+        """The bytes of every occurrence, uint8[k, struct.size]."""
+        return self._bytes(struct, 0, struct.size)
+
+    def _bytes(self, struct: StructType, start: int, size: int) -> npt.NDArray[np.uint8]:
+        """Some bytes of every occurrence, uint8[k, size]: gathered once for all columns of the structure."""
+        found = self._gathered.get((struct, start, size))
         if found is None:
-            found = self._place(struct).part(0, struct.size)
+            found = self._place(struct).part(start, size)
             if not found.flags.c_contiguous:  # slice of wider rows: reading one column costs as much as copying all
                 found = tight(found)
-            self._matrix[struct] = found
+            self._gathered[struct, start, size] = found
         return found
+
+    def _around(self, field: Field[Any]) -> tuple[npt.NDArray[np.uint8], int]:
+        """The bytes around a field in every occurrence, and at which of their bits it starts: of large structures only BLOCK bytes."""
+        struct, start = field.owner, field.bit // 8 // BLOCK * BLOCK
+        assert struct is not None
+        size = min(BLOCK, struct.size - start)
+        if field.bit + field.bits * field.count > (start + size) * 8:
+            start, size = 0, struct.size
+        return self._bytes(struct, start, size), field.bit - start * 8
 
     def _place(self, struct: StructType) -> Place:
         if struct not in self._places:
@@ -309,18 +324,18 @@ class ChunkTable:
             if column is not None:
                 value = column[:, bit // 8 : (bit + field.bits) // 8] if field.kind in NO_NUMBERS else extract(column, bit, field.bits)
                 return value.astype(np.bool_) if field.kind == "flag" else value
-        rows = self.matrix(field.owner)
+        rows, first = self._around(field)
         if field.kind in NO_NUMBERS:
-            return rows[:, field.bit // 8 : field.bit // 8 + field.bits * field.count // 8]
+            return rows[:, first // 8 : first // 8 + field.bits * field.count // 8]
         if field.bits > 64:
-            (low, high), (shift, mask) = field.span, field.shift_mask
+            low, (shift, mask) = first // 8, field.shift_mask
             wide = np.empty(len(rows), object)
-            wide[:] = [int.from_bytes(row.tobytes(), "big") >> shift & mask for row in rows[:, low:high]]
+            wide[:] = [int.from_bytes(row.tobytes(), "big") >> shift & mask for row in rows[:, low : (first + field.bits + 7) // 8]]
             return wide
         if field.count == 1:
-            value = extract(rows, field.bit, field.bits)
+            value = extract(rows, first, field.bits)
         else:
-            value = np.stack([extract(rows, bit, field.bits) for bit in field.entries()], axis=1)
+            value = np.stack([extract(rows, bit - field.bit + first, field.bits) for bit in field.entries()], axis=1)
         if field.little:
             value = value.byteswap()
         return value.astype(np.bool_) if field.kind == "flag" else value
