@@ -15,7 +15,7 @@ from ibdissect.table.locate import Int
 from .events import Ends
 from .exchanges import BUCKETS_PER_OCTAVE, Times
 from .message_parts import NOTIFIED, PLACE_BITS, REFUSED, REQUEST
-from .messages import Ended
+from .messages import MAX_STREAMS, Ended
 
 MAX_QUEUE_PAIRS = 4096
 """Queue pairs counted; messages to further ones are not."""
@@ -30,6 +30,8 @@ class MessageStatistics:
 
     def __init__(self) -> None:
         self.rows: dict[Way, int] = {}
+        self._row_of: dict[int, int] = {}
+        """By number of the stream."""
         self.dropped = Dropped("queue pairs with messages")
         size, late = MAX_QUEUE_PAIRS, np.iinfo(np.int64).max  # untouched pages of these arrays take no memory
         self._sums, self._kinds = np.zeros((len(_SUMS), size), np.int64), np.zeros((size, len(MESSAGE_KINDS)), np.int64)
@@ -47,7 +49,7 @@ class MessageStatistics:
         ones = np.ones(len(row), np.int64)
         for sums, values in zip(self._sums, (ones, m.complete, np.maximum(m.bytes, 0), m.packets, m.retries, m.naks, m.cnps), strict=True):
             np.add.at(sums, row, values)
-        np.add.at(self._kinds, (row, m.kind), 1)
+        np.add.at(self._kinds.reshape(-1), row * self._kinds.shape[1] + m.kind, 1)
         np.minimum.at(self._begin, row, m.begin_ns)
         np.maximum.at(self._end, row, m.begin_ns + np.maximum(m.latency_ns, 0))
         timed = m.latency_ns >= 0
@@ -55,7 +57,8 @@ class MessageStatistics:
         np.minimum.at(self._least, row, latency)
         np.maximum.at(self._most, row, latency)
         bucket = (np.log2(latency + 1.0) * BUCKETS_PER_OCTAVE).astype(np.int64)
-        np.add.at(self._times, (row, np.minimum(bucket, self._times.shape[1] - 1)), 1)
+        buckets = self._times.shape[1]
+        np.add.at(self._times.reshape(-1), row * buckets + np.minimum(bucket, buckets - 1), 1)
         row = self._rows_of(late.place, ended)
         counted = (late.role >= 0, late.role == REQUEST, late.role == REFUSED, late.role == NOTIFIED)
         for sums, which in zip(self._sums[-len(counted) :], counted, strict=True):
@@ -82,7 +85,12 @@ class MessageStatistics:
     def _rows_of(self, place: Int, ended: Ended) -> Int:
         """The row of each place, int64[n]; -1 beyond the limit."""
         streams, of = np.unique(place >> PLACE_BITS, return_inverse=True)
-        return np.array([self._row(ended.ends[stream], ended) for stream in streams.tolist()], np.int64)[of]
+        if len(self._row_of) > MAX_STREAMS:
+            self._row_of.clear()
+        for stream in streams.tolist():
+            if stream not in self._row_of:
+                self._row_of[stream] = self._row(ended.ends[stream], ended)
+        return np.array([self._row_of[stream] for stream in streams.tolist()], np.int64)[of]
 
     def _row(self, ends: Ends, ended: Ended) -> int:
         way = ends.service, ends.source, ends.destination, ends.dest_qp

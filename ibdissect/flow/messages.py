@@ -107,6 +107,8 @@ class Messages:
         self._by_key: dict[int, int] = {}
         """Stream by hash of its addresses, queue pair, service and direction: its index, which `_base` makes its number."""
         self._ends: list[Ends] = []
+        self._asking: dict[int, Ends] = {}
+        """Streams of requests by number."""
         self._between: dict[tuple[str, End, End], list[int]] = {}
         """Streams of requests whose responses are not known yet, by service and addresses."""
         self._state = {name: np.full(1024, empty, np.int64) for name, empty in _STATE.items()}
@@ -243,6 +245,7 @@ class Messages:
             state[name][number] = base + psn + PSNS
         state["acknowledged"][number] = state["floor"][number] = state["reads"][number] = base
         if not ends.response:
+            self._asking[number + self._base] = ends
             self._between.setdefault((ends.service, ends.source, ends.destination), []).append(number)
         return number
 
@@ -416,8 +419,7 @@ class Messages:
         else:
             keep = every.place >= state["ended"][(every.place >> PLACE_BITS) - self._base]
             self._open = every.take(keep)
-        ends = {number + self._base: one for number, one in enumerate(self._ends) if not one.response}
-        return Ended(messages.take(ending), parts.take(late), parts.frame, parts.place, ends)
+        return Ended(messages.take(ending), parts.take(late), parts.frame, parts.place, self._asking)
 
     def _datagram(self, streams: Int) -> Bool:
         return np.array([self._ends[stream].service == "UD" for stream in streams.tolist()], np.bool_)
