@@ -1,6 +1,6 @@
 """Do the tests notice a mistake in the code?
 
-    python benchmarks/mutants.py locate|engine|pkey|mkey [--sample N --seed S] [--only TEXT] [--among FILE]
+    python benchmarks/mutants.py locate|engine|pkey|mkey|masking|scrub [--sample N --seed S] [--only TEXT] [--among FILE]
 
 Makes one small mistake at a time (a mutant), runs the tests of that package, and prints the mutants that no test noticed. Each
 mutant runs in a process forked from a prepared parent. If the mistake is in a function that tests call, the function's code is
@@ -43,7 +43,7 @@ class Target(NamedTuple):
     """The files to change, and the tests that should notice."""
 
     files: str
-    """Glob pattern relative to the repository."""
+    """Glob patterns relative to the repository, with spaces between."""
     tests: tuple[str, ...]
     """Glob patterns of test files; those that notice most come first."""
     codes: tuple[str, ...] = ()
@@ -55,6 +55,12 @@ TARGETS = {
     "engine": Target("ibdissect/lint/engine.py", ("tests/lint/test_engine*.py", "tests/lint/test_[bdfps]*.py")),
     "pkey": Target("ibdissect/rules/PKY/*.py", ("tests/rules/PKY/test_*.py", "tests/rules/test_early.py"), ("PKY",)),
     "mkey": Target("ibdissect/rules/MKY/*.py", ("tests/rules/MKY/test_*.py", "tests/rules/test_early.py"), ("MKY", "SMP023")),
+    "masking": Target(
+        "ibdissect/table/secrets.py ibdissect/table/cut_keys.py ibdissect/table/unread.py",
+        ("tests/table/test_unread.py", "tests/dfilter/test_keys.py", "tests/session/test_columns.py", "tests/table/test_cut_keys.py",
+         "tests/test_secrets.py"),
+    ),
+    "scrub": Target("ibdissect/scrub/*.py", ("tests/scrub/test_s*.py", "tests/scrub/test_verify.py")),
 }
 
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -327,7 +333,7 @@ def prepare(target: Target, scratch: str) -> tuple[list[Path], list[str]]:
     sys.path.insert(0, str(ROOT))
     settings.register_profile("mutants", derandomize=True, database=None, deadline=None, max_examples=50)
     settings.load_profile("mutants")
-    files = sorted(ROOT.glob(target.files))
+    files = sorted(path for pattern in target.files.split() for path in ROOT.glob(pattern))
     for name in independent(files):
         importlib.import_module(name)
     loaded = {module_name(file) for file in files} & sys.modules.keys()

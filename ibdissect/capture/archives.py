@@ -5,15 +5,20 @@ Members are streamed; nothing is unpacked to disk. What a hostile archive may cl
 
 from __future__ import annotations
 
+import errno
 import io
+import os
+import struct
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from msgspec import Struct as Record
+
 from ibdissect.capture.remote import in_archive
-from ibdissect.capture.stream import PACKED, PIECE, UNPACKED_PIECE, ByteStream, Unpacking, unpacked
+from ibdissect.capture.stream import PACKED, PIECE, UNPACKED_PIECE, ByteStream, Unpacking, read_up_to, unpacked
 from ibdissect.errors import CaptureError
 
 MOST_MEMBERS = 100_000
@@ -22,6 +27,8 @@ MOST_LIST = 8 << 20
 """Most bytes of a zip's list of members, which is read at once."""
 MOST_HEADER = 1 << 16
 """Most bytes of a header in a tar, which is read at once."""
+LOCAL_HEADER = 30
+"""Bytes in front of a file in a zip; its last four say how long the name and another field behind it are."""
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RecursionError, NotImplementedError, ValueError, RuntimeError)
 """What the libraries raise for damaged archives."""
 
@@ -40,66 +47,113 @@ def split(path: str) -> tuple[str, str, str]:
     return kind, member, archive
 
 
-def members(kind: str, outer: Outer, path: str) -> Iterator[str]:
-    """Names of the files in an archive. CaptureError if it is damaged or has too many members.
+class Listed(Record):
+    """The files in an archive by name, in their order: a ZipInfo, or where a tar has the data and how much."""
+
+    files: dict[str, Any] = {}
+    damage: str | None = None
+    """Why there may be more of them."""
+
+
+def members(kind: str, outer: Outer, path: str) -> Listed:
+    """The files in an archive; its damage, if files come before. CaptureError if there are none, or too many.
 
     Names that could be taken for another place are left out: nothing in an archive decides what is opened.
     """
-    try:
-        for number, name in enumerate(_zip_names(outer()) if kind == "zip" else (info.name for _, info in _tar_files(outer(), path))):
-            if number >= MOST_MEMBERS:
-                raise CaptureError(path, f"has more than {MOST_MEMBERS} members", hint="name the members to read")
-            if "::" not in name and "://" not in name:
-                yield name
-    except BROKEN as error:
-        raise CaptureError(path, f"is a damaged {kind} archive ({error})") from None
+    listed = _listed(kind, outer(), path)
+    if not listed.files and listed.damage is not None:
+        raise CaptureError(path, listed.damage)
+    return Listed({name: found for name, found in listed.files.items() if "::" not in name and "://" not in name}, listed.damage)
 
 
 def opened(kind: str, outer: Outer, member: str, path: str) -> io.RawIOBase:
     """The bytes of a member, unpacked. CaptureError."""
+    file = outer()
+    listed = _listed(kind, file, path)
+    found = listed.files.get(member)
+    if found is None:
+        raise CaptureError(path, listed.damage or "no such file in the archive")
     try:
         if kind == "zip":
-            archive = zipfile.ZipFile(_Limited(outer(), MOST_LIST))
-            found = archive.getinfo(member)
             if found.flag_bits & 1:
                 raise CaptureError(path, "is encrypted")
             if found.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise CaptureError(path, f"is packed with method {found.compress_type}, which is not read", hint="unpack it first")
-            return _Member(archive.open(found), None)
-        for file, info in _tar_files(outer(), path):
-            if info.name == member:
-                file.most = PIECE
-                file.seek(info.offset_data)
-                return _Member(file, info.size)
-    except KeyError:
-        pass
+            file.seek(found.header_offset)
+            head = read_up_to(file, LOCAL_HEADER)
+            if head[:4] != b"PK\x03\x04" or len(head) < LOCAL_HEADER:
+                raise zipfile.BadZipFile("a file's header is not where the list says")
+            file.seek(sum(struct.unpack_from("<HH", head, LOCAL_HEADER - 4)), io.SEEK_CUR)
+            return _Member(zipfile.ZipExtFile(file, "r", found, close_fileobj=True), None)
+        at, size = found
+        stream = _tar_stream(file, path)
+        stream.most = PIECE
+        stream.seek(at)
+        return _Member(stream, size)
     except BROKEN as error:
         raise CaptureError(path, f"is in a damaged {kind} archive ({error})") from None
-    raise CaptureError(path, "no such file in the archive")
 
 
-def _zip_names(file: io.RawIOBase) -> Iterator[str]:
+_LATEST: dict[tuple[Any, ...], Listed] = {}
+"""The list of the archive read last: without it, each of n members would read a list of n."""
+
+
+def _listed(kind: str, file: io.RawIOBase, path: str) -> Listed:
+    """All files in an archive. A local file's list is kept until another archive, or a changed one, is read."""
+    try:
+        status = os.fstat(file.fileno())
+        key = kind, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    except OSError:  # at a URL
+        return _list(kind, file, path)
+    if key not in _LATEST:
+        _LATEST.clear()
+        _LATEST[key] = _list(kind, file, path)
+    return _LATEST[key]
+
+
+def _list(kind: str, file: io.RawIOBase, path: str) -> Listed:
+    listed = Listed()
+    try:
+        for name, found in _zip_files(file) if kind == "zip" else _tar_files(file, path):
+            listed.files.setdefault(name, found)
+    except (*BROKEN, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # of a member larger than any file
+            raise
+        listed.damage = f"is a damaged {kind} archive ({error})"
+    if len(listed.files) > MOST_MEMBERS:
+        raise _too_many(path)
+    return listed
+
+
+def _too_many(path: str) -> CaptureError:
+    return CaptureError(path, f"has more than {MOST_MEMBERS} members", hint="unpack it first")
+
+
+def _zip_files(file: io.RawIOBase) -> Iterator[tuple[str, zipfile.ZipInfo]]:
     with zipfile.ZipFile(_Limited(file, MOST_LIST)) as archive:
-        yield from (info.filename for info in archive.infolist() if not info.is_dir())
+        yield from ((info.filename, info) for info in archive.infolist() if not info.is_dir())
 
 
-def _tar_files(file: io.RawIOBase, path: str) -> Iterator[tuple[_Limited, tarfile.TarInfo]]:
-    """The plain files of a tar, compressed or not, in order, with the stream they are in."""
-    stream = _Limited(file if file.seekable() and not _packed(file) else unpacked(file, path), MOST_HEADER)
-    archive: Any = tarfile.TarFile(fileobj=stream)
-    for number in range(MOST_MEMBERS + 1):
+def _tar_stream(file: io.RawIOBase, path: str) -> _Limited:
+    return _Limited(file if file.seekable() and not _packed(file) else unpacked(file, path), MOST_HEADER)
+
+
+def _tar_files(file: io.RawIOBase, path: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The plain files of a tar, compressed or not."""
+    archive: Any = tarfile.TarFile(fileobj=_tar_stream(file, path))
+    for _ in range(MOST_MEMBERS + 1):
         info = archive.next()
         if info is None:
             return
         archive.members.clear()  # otherwise all that was read stays in memory
         archive.pax_headers.clear()
-        if number == MOST_MEMBERS:
-            raise CaptureError(path, f"is in an archive with more than {MOST_MEMBERS} members")
         if info.isfile() and not info.issparse():
-            yield stream, info
+            yield info.name, (info.offset_data, info.size)
+    raise _too_many(path)
 
 
 def _packed(file: io.RawIOBase) -> bool:
+    file.seek(0)
     head = file.read(6) or b""
     file.seek(0)
     return head.startswith(PACKED)

@@ -115,11 +115,12 @@ def _members(url: str, pattern: str, many: bool, folder: bool) -> list[str]:
     kind, _, archive = archives.split(url)
     outer, close = opening.seekable(archive)
     try:
-        names = archives.members(kind, outer, shown(url))
-        matches = [name for name in names if (fnmatch.fnmatchcase(name, pattern) if many else name.startswith(pattern))]
+        listed = archives.members(kind, outer, shown(url))
     finally:
         close()
-    return [f"{kind}://{name}::{archive}" for name in matches]
+    matches = [name for name in listed.files if (fnmatch.fnmatchcase(name, pattern) if many else name.startswith(pattern))]
+    # Further members of a damaged archive are one capture that cannot be read, and says why.
+    return [*(f"{kind}://{name}::{archive}" for name in matches), *([url] if listed.damage is not None else [])]
 
 
 def _directory(path: str, found: Found) -> list[str]:

@@ -137,3 +137,32 @@ def test_an_encrypted_member(folder: Path) -> None:
     Path("secret.zip").write_bytes(raw)
     with pytest.raises(CaptureError, match="is encrypted"):
         open_capture("zip://day/a.pcap::secret.zip")
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_damaged_tar_loses_only_what_lies_behind_the_damage(folder: Path, cut: bool) -> None:
+    whole = Path("x.tar").read_bytes()
+    if cut:
+        Path("x.tar").write_bytes(whole[: whole.index(b"b.pcap.gz") + 700])
+    else:  # a member that claims more than a file can hold
+        claim = tarfile.TarInfo("c.pcap")
+        claim.size = 1 << 60
+        Path("x.tar").write_bytes(whole[: whole.index(b"notes.txt")] + claim.tobuf() + bytes(512))
+    found = discover(["tar://*::x.tar"]).files
+    assert {"tar://day/a.pcap::x.tar", "tar://b.pcap.gz::x.tar", "tar://*::x.tar"} <= set(found)
+    assert frames("tar://day/a.pcap::x.tar") == frames(str(LAB))
+    with pytest.raises(CaptureError, match="is a damaged tar archive"):
+        open_capture("tar://*::x.tar")
+
+
+def test_the_list_of_an_archive_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise n members cost n times n; an archive that changed is read anew."""
+    lists, real = [], archives._list
+    monkeypatch.setattr(archives, "_list", lambda *given: lists.append(given) or real(*given))
+    for kind in ("zip", "tar"):
+        for path in discover([f"{kind}://*.pcap*::x.{kind}"]).files:
+            frames(path)
+    assert len(lists) == 2
+    with zipfile.ZipFile("x.zip", "a") as packed:
+        packed.write(LAB, "c.pcap")
+    assert frames("zip://c.pcap::x.zip") == frames(str(LAB)) and len(lists) == 3
