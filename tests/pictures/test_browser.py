@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
+from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -43,7 +46,7 @@ class Site:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
-    def shown(self, folder: Path, text: str) -> tuple[str, list[str]]:
+    def shown(self, folder: Path, text: str, *options: str) -> tuple[str, list[str]]:
         """The page as the browser has it after its script ran, and what the browser wrote on its console."""
         self.page, self.asked = text, []
         port = self.server.server_address[1]
@@ -52,7 +55,7 @@ class Site:
             [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
              "--disable-component-update", "--disable-sync", "--no-first-run",
              "--disable-features=NetworkTimeServiceQuerying,OptimizationHints", "--enable-logging=stderr", "--log-level=0",
-             f"--user-data-dir={folder}", f"--host-resolver-rules=MAP * 127.0.0.1:{port}", "--dump-dom",
+             *options, f"--user-data-dir={folder}", f"--host-resolver-rules=MAP * 127.0.0.1:{port}", "--dump-dom",
              f"http://report.example:{port}/page.html#f0-0"],
             capture_output=True, text=True, encoding="utf-8", timeout=120, check=False,
         )  # fmt: skip
@@ -85,3 +88,18 @@ def test_the_page_in_a_browser(site: Site, repo: Path, tmp_path: Path) -> None:
     asking = text.replace("<main>", '<main><img src="http://elsewhere.example/x.png" alt="">').replace("img-src data:", "img-src *")
     site.shown(tmp_path / "profile", asking)
     assert "/x.png" in site.asked
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_read_the_page(site: Site, repo: Path, tmp_path: Path, scheme: str) -> None:
+    """axe-core finds nothing: contrast, names of controls, headings, tables."""
+    pytest.importorskip("axe_core_python")
+    axe = resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
+    text, _ = page([str(repo / "captures/pkey-lab.pcap")], Options(rules=load(), max_findings=None))
+    text = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+    ask = "axe.run().then(found => document.title = 'axe: ' + JSON.stringify([found.passes.length, found.violations]))"
+    text = text.replace("</body>", f"<script>{axe}</script><script>{ask}</script></body>")
+    options = ("--virtual-time-budget=20000", f"--blink-settings=preferredColorScheme={int(scheme == 'light')}")
+    dom, _ = site.shown(tmp_path / "profile", text, *options)
+    passes, violations = json.loads(unescape(re.search("<title>axe: (.*?)</title>", dom)[1]))  # type: ignore[index]
+    assert violations == [] and passes > 40
