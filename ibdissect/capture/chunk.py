@@ -67,9 +67,19 @@ class Chunk(Record, frozen=True, eq=False):
     end of the data. None if the reader did not gather them."""
     comments: Mapping[int, Sequence[str]] = field(default_factory=dict)
     """pcapng comments by frame number, of this chunk at least."""
+    interfaces: Interfaces | None = None
+    """The interfaces that a pcapng described so far; `interface_names` reads them."""
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    def interface_names(self, rows: npt.NDArray[np.int64]) -> list[str]:
+        """The name of the interface that captured each row; empty if the file does not give it."""
+        if self.interfaces is None:
+            return [""] * len(rows)
+        names = [*map(self.interfaces.name, range(len(self.interfaces))), ""]
+        index = self.described if self.described is not None else np.where(self.pseudo < 0, self.interface, len(names))
+        return [names[min(i, len(names) - 1)] for i in index[rows].tolist()]
 
     def front_at(self) -> npt.NDArray[np.int64]:
         """Start of each row's front in `data`, int64[n]: its ERF header, else its frame, minus AHEAD for Ethernet."""

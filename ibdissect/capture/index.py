@@ -20,6 +20,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.chained import Member
 from ibdissect.capture.chunk import Chunk
+from ibdissect.capture.interfaces import Interfaces
 from ibdissect.capture.remote import Remote, is_url
 from ibdissect.capture.scattered import Ints
 from ibdissect.capture.stream import SLACK
@@ -81,6 +82,7 @@ class FrameIndex:
         self.frames = 0
         """Frames indexed so far."""
         self.comments: Mapping[int, Sequence[str]] = {}
+        self.interfaces: Interfaces | None = None
         self.reach = 0
         """End of the last indexed frame in the (decompressed) file."""
         import tempfile
@@ -129,7 +131,7 @@ class FrameIndex:
             self._firsts.append(chunk.first)
         self.reach = chunk.base + int((chunk.offset + chunk.caplen).max())
         self.frames = chunk.first + count - 1
-        self.comments = chunk.comments
+        self.comments, self.interfaces = chunk.comments, chunk.interfaces
 
     def time_ns(self, frame: int) -> int:
         """Time of a frame; raises KeyError if there is no such frame (yet)."""
@@ -171,7 +173,7 @@ class FrameIndex:
             first=int(frames[0]) if len(frames) else self.frames + 1, base=int(position[0]) - int(offset[0]) if len(frames) else 0,
             data=data, offset=np.minimum(offset, start + there), caplen=np.maximum(there - lead, 0), length=length, time_ns=time_ns,
             link=link.astype(np.uint16), interface=interface.astype(np.uint16),
-            pseudo=np.where((lead > 0) & (there >= lead), start, -1), comments=self.comments,
+            pseudo=np.where((lead > 0) & (there >= lead), start, -1), comments=self.comments, interfaces=self.interfaces,
         )  # fmt: skip
 
     def _block(self, frame: int) -> _Block:

@@ -199,7 +199,8 @@ class PcapngRecords(Records):
         time_ns[simple] = 0
         link = self.interfaces.link[interface].astype(np.uint16)
         described = interface.astype(np.uint16)
-        rows = Chunk(0, 0, raw, offset, caplen, length, time_ns, link, described.copy(), np.full(len(offset), -1, np.int64), described)
+        pseudo = np.full(len(offset), -1, np.int64)
+        rows = Chunk(0, 0, raw, offset, caplen, length, time_ns, link, described.copy(), pseudo, described, interfaces=self.interfaces)
         inside = np.flatnonzero(link == LINK_ERF)
         if inside.size:
             found = erf.erf_rows(raw, offset[inside], caplen[inside])

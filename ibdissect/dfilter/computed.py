@@ -85,6 +85,10 @@ def texts_of(name: str, table: ChunkTable, state: State, rows: Int) -> tuple[Int
             presenter = state.presenter or Presenter(show_keys=not state.hide_keys)
             state.lines = table, rows, summaries(table, rows, presenter)
         return rows, getattr(state.lines[2], name.removeprefix("_ws.col."))
+    if name == "frame.interface_name":
+        names = table.chunk.interface_names(rows)
+        there = np.array([bool(text) for text in names], np.bool_)
+        return rows[there], [text for text in names if text]
     if name == KIND:
         assert state.answers is not None
         of_row, kinds = state.answers.values(name, first, len(table))

@@ -58,6 +58,7 @@ ANSWERS = (
     *(Column(MESSAGE + name, title, "right", 8, 10, 4, MESSAGE + name) for name, title in (
         ("first_frame", "Msg first"), ("last_frame", "Msg last"), ("bytes", "Msg bytes"), ("latency", "Msg time"), ("retries", "Msg again"),
         ("naks", "Msg NAKs"))),
+    Column("frame.interface_name", "Interface", "left", 6, 16, 4, "frame.interface_name"),
 )  # fmt: skip
 """Columns that the capture as a whole fills; shown when they are asked for."""
 LEAST_INFO, GOOD_INFO = 16, 30

@@ -41,6 +41,16 @@ def test_comments_of_a_set_are_at_their_frames(tmp_path: Path) -> None:
         assert capture.table().filter('frame.comment contains "00002"').frames().tolist() == [4]
 
 
+def test_interfaces_without_names_have_none(tmp_path: Path) -> None:
+    with CaptureWriter(tmp_path / "x.pcapng") as writer:
+        writer.write(native(payload=bytes(8)), link=247, time_ns=10**18)
+    (tmp_path / "x.pcap").write_bytes(erf_pcap([native(payload=bytes(8))]))
+    for name in ("x.pcapng", "x.pcap"):
+        with ibdissect.open(tmp_path / name) as capture:
+            assert not len(capture.table()["frame.interface_name"])
+            assert not len(capture.table().filter('frame.interface_name != "a"').frames())
+
+
 def test_the_summary_line_is_a_field_like_others() -> None:
     with ibdissect.open(io.BytesIO(erf_pcap([native(payload=bytes(8)), smp(1, 0x11)]))) as capture:
         table = capture.table()

@@ -25,9 +25,12 @@ def test_written_and_read_again(tmp_path: Path) -> None:
             points += table.chunk.interface.tolist()
         interfaces, comments = capture.reader.interfaces, capture.reader.comments
         names = [interfaces.name(i) for i in range(len(interfaces))]
+        of_tap = capture.table().filter('frame.interface_name == "tap"').frames().tolist()
+        by_name = capture.table()["frame.interface_name"].value.tolist()
     assert count == len(times) == sum(map(len, world.seen.values())) and times == sorted(times)
     assert sorted(names) == sorted(world.points)
     assert [points.count(names.index(name)) for name in world.points] == [len(world.seen[name]) for name in world.points]
+    assert by_name == [names[i] for i in points] and of_tap == [i for i, name in enumerate(by_name, 1) if name == "tap"]
     texts = [text for number, texts in sorted(comments.items()) for text in texts if number]
     assert len(texts) == count
     assert sum("with other ttl" in text for text in texts) > count // 2
