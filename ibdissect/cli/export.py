@@ -49,6 +49,7 @@ FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
 @click.option("--first", is_flag=True, help="Only the first value of a name in a frame, in place of lists.")
 @click.option("--findings", is_flag=True, help="Write the findings instead of the frames.")
 @click.option("--messages", is_flag=True, help="Write the RDMA and CM messages instead of the frames.")
+@click.option("--records", is_flag=True, help="Write the records of RMPP transfers, put together, instead of the frames.")
 @click.option("--points", is_flag=True, help="Match the packets of several captures of the same traffic and write each sighting.")
 @click.option(
     "--partition-by", metavar="KEYS", help="Add the frames of all captures to a Parquet dataset in the folder FILE: capture,hour (or day)."
@@ -59,7 +60,8 @@ FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
 @common_options
 def command(
     captures: tuple[str, ...], as_set: bool, target: str, format_: str | None, names: tuple[str, ...], first: bool, findings: bool,
-    messages: bool, points: bool, partition_by: str | None, jobs: int | None, engine: str | None, max_findings: int, common: Common,
+    messages: bool, records: bool, points: bool, partition_by: str | None, jobs: int | None, engine: str | None, max_findings: int,
+    common: Common,
 ) -> int:  # fmt: skip
     """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).
 
@@ -67,10 +69,11 @@ def command(
     commas). Keys are null unless --show-keys is given; frames in a capture are unchanged, including their keys. All formats of
     tables but .csv need the extra `export`.
     """
-    if points and (findings or messages or names or first or as_set or partition_by is not None):
+    others = [whose for whose, given in (("findings", findings), ("messages", messages), ("records", records)) if given]
+    if points and (others or names or first or as_set or partition_by is not None):
         raise ConfigError("--points", target, "writes sightings of packets, which have columns of their own", hint="give --to only")
     if partition_by is not None:
-        if findings or messages or format_ not in (None, "parquet"):
+        if others or format_ not in (None, "parquet"):
             raise ConfigError("--partition-by", partition_by, "is for the columns of frames, as Parquet")
         units = sets_of(set_files(captures)) if as_set else captures_of(captures)
         return _partitioned(units, _RowsOf(target, tuple(partition_by.split(",")), names, first), jobs, engine, common)
@@ -78,16 +81,16 @@ def command(
         raise ConfigError("--engine" if engine else "--jobs", engine or str(jobs), "is for --partition-by, which takes many captures")
     given = format_ or ("csv" if target == "-" else None)
     ending = f".{given}" if given else ending_of(target, (*TABLE_ENDINGS, *FRAME_ENDINGS))
-    if ending in FRAME_ENDINGS and (names or findings or messages or first):
-        raise ConfigError("--to", target, "a capture holds frames, no columns, findings or messages", hint="name a .csv or .parquet")
-    if findings and messages:
-        raise ConfigError("--messages", target, "a file holds findings or messages, not both")
-    if (findings or messages) and (names or first):
-        whose = "findings" if findings else "messages"
-        raise ConfigError("-e" if names else "--first", names[0] if names else "given", f"{whose} have columns of their own")
+    if ending in FRAME_ENDINGS and (names or others or first):
+        what = "a capture holds frames, no columns, findings, messages or records"
+        raise ConfigError("--to", target, what, hint="name a .csv or .parquet")
+    if len(others) > 1:
+        raise ConfigError(f"--{others[1]}", target, f"a file holds {others[0]} or {others[1]}, not both")
+    if others and (names or first):
+        raise ConfigError("-e" if names else "--first", names[0] if names else "given", f"{others[0]} have columns of their own")
     if points:
         return _sightings(captures, target, ending, common)
-    if ending in TABLE_ENDINGS and (findings or messages or ending != ".csv"):
+    if ending in TABLE_ENDINGS and (others or ending != ".csv"):
         require_extra("pyarrow")
     written = "standard output" if target == "-" else target
     capture = source_of(captures, as_set)
@@ -110,13 +113,17 @@ def command(
                 count = tables.write(batches(report.findings), SCHEMA, file, ending)
             common.tell(f"{counted(count, 'finding')} written to {written}")
             return 0
-        if messages:
+        if others:
             from ibdissect.export import messages as message_table
+            from ibdissect.export import records as record_table
             from ibdissect.export import tables
 
             with _written(target, capture) as file:
-                count = tables.write(message_table.batches(opened, shown), message_table.SCHEMA, file, ending)
-            common.tell(f"{counted(count, 'message')} written to {written}")
+                if messages:
+                    count = tables.write(message_table.batches(opened, shown), message_table.SCHEMA, file, ending)
+                else:
+                    count = tables.write(record_table.batches(opened, shown, progress), record_table.SCHEMA, file, ending)
+            common.tell(f"{counted(count, others[0].removesuffix('s'))} written to {written}")
             return 0
         from ibdissect.export.frames import selected
         from ibdissect.session.columns import DEFAULT

@@ -25,7 +25,7 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.text import printable
 
-from . import messages, tables
+from . import messages, records, tables
 from .frames import Shown, selected
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Database:
         return added
 
     def _fill(self, wanted: dict[str, list[str]]) -> None:
-        """Fill the tables: one pass over the capture for all packet tables, one for the messages, one check for the findings."""
+        """Fill the tables: one pass over the capture for all packet tables, one each for messages and records, one check for findings."""
         opened, made = self.opened, dict[str, ArrowColumns]()
         for name, read in wanted.items():
             if name in self.columns:
@@ -224,6 +224,7 @@ class Database:
         """Tables whose columns are no filter names: what they have, and what makes their rows."""
         tables: dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]] = {
             "messages": (messages.SCHEMA, lambda: messages.batches(self.opened, self.shown)),
+            "records": (records.SCHEMA, lambda: records.batches(self.opened, self.shown)),
             "findings": (findings.SCHEMA, lambda: findings.batches(self.findings())),
         }
         if (comparison := self.comparison) is not None:

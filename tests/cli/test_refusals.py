@@ -21,7 +21,7 @@ BROWSER = "textual.drivers.web_driver:WebDriver"
         (("fabric", LAB, "--dot", "--format", "json"), "a graph is not JSON"),
         (("fabric", LAB, "-Y", "lrh"), "--at FRAME shows what was known then"),
         (("fabric", LAB, "--frames", "1"), "the subnet is learnt from all frames"),
-        (("export", LAB, "--to", "x.pcap", "-e", "infiniband.lrh.dlid"), "a capture holds frames, no columns, findings or messages"),
+        (("export", LAB, "--to", "x.pcap", "-e", "infiniband.lrh.dlid"), "no columns, findings, messages or records"),
         (("export", LAB, "--to", "x.pcap", "--findings"), "name a .csv or .parquet"),
         (("export", LAB, "--to", "x.csv", "--findings", "-e", "infiniband.lrh.dlid"), "findings have columns of their own"),
         (("export", LAB, "--to", "/dev/null.csv/x.csv"), "cannot be written"),
