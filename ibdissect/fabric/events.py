@@ -117,6 +117,7 @@ class RepressSeen(FabricEvent, frozen=True):
 
     port: Port | None
     """The receiver; None if unknown."""
+    slid: int
     dlid: int
     transaction: int
     notice: bytes

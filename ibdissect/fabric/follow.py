@@ -55,7 +55,7 @@ class Follower:
         self.written = BoundedDict[tuple[int, bool], int](MAX_EARLY)
         """M_Keys that Sets wrote, whether into ports whose NodeInfo is known, and the frame of the last such Set."""
         self.answered = BoundedDict[tuple[object, ...], int](NEIGHBOURS)
-        """Ways of the latest PortInfo answers whose request was not seen before, and their times."""
+        """Ways of the latest PortInfo answers, and their times: a request that comes right behind is not a new one."""
         self.done = 0
         """Number of SMPs of the chunk that were processed."""
         self.unplaced = BoundedDict[tuple[int, ...], tuple[Smp, int]](MAX_UNPLACED)
@@ -174,8 +174,7 @@ class Follower:
                     if keyed and attribute == numbers.PORT_INFO:
                         way_back = self._way(smps, i, smps.dlid[i], smps.slid[i])
                         asked = self.asked.pop(way_back, None)
-                        if asked is None:
-                            self.answered.put(way_back, time_ns)
+                        self.answered.put(way_back, time_ns)
                     learner.answer(smps, smp, attribute, asked)
                     hop = smp.hop
                     if attribute == numbers.NODE_INFO:
@@ -231,12 +230,14 @@ class Follower:
             way = self._way(smps, smp.i, smps.slid[smp.i], smps.dlid[smp.i])
             answered = self.answered.pop(way, None)
             if answered is not None and 0 <= smp.time_ns - answered < NEIGHBOURS_NS:
-                return  # recorded after its answer
+                return  # recorded after its answer, or the copy of a second mirror
             if self.asked.put(way, (method, presented, smp.frame)):
                 self.subnet.count_drop("requests")
         elif method == numbers.TRAP_REPRESS and attribute == numbers.NOTICE:
             self.learner.out.append(
-                RepressSeen(smp.frame, smp.time_ns, self._port(smp), smps.dlid[smp.i], smps.transaction(smp.i), smps.body(smp.i))
+                RepressSeen(
+                    smp.frame, smp.time_ns, self._port(smp), smps.slid[smp.i], smps.dlid[smp.i], smps.transaction(smp.i), smps.body(smp.i)
+                )
             )
         hop = smp.hop
         if method == numbers.SET and attribute == numbers.PORT_INFO:

@@ -28,6 +28,9 @@ from ibdissect.wire.numbers import MAX_LMC
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
+COPY_NS = 1_000_000
+"""No port repeats a trap as fast as that, but a second mirror does."""
+
 
 class BadMKeyStorm(TrapRule):
     """A port keeps sending bad M_Key traps, and nobody represses them.
@@ -36,7 +39,8 @@ class BadMKeyStorm(TrapRule):
 
     Look at the sender that the trap names, and at why the subnet manager does not answer with TrapRepress.
 
-    The traps, and no TrapRepress between them. An `info` where the capture may have missed it, or shows none to that port at all.
+    The traps, and no TrapRepress between them; the same trap again within a millisecond does not count. An `info` where the capture
+    may have missed the TrapRepress, or shows none from the receiver of the traps to that port at all.
     """
 
     code, name, severity = "MKY011", "trap256-storm", WARNING
@@ -50,28 +54,36 @@ class BadMKeyStorm(TrapRule):
 
     def __init__(self) -> None:
         self.dropped = Dropped("senders of traps")
-        self.latest = BoundedDict[int, list[tuple[int, int]]](MAX_TRAPS, self.dropped)
-        """Time and frame of the latest unanswered traps by SLID."""
-        self.told = BoundedDict[int, None](MAX_TRAPS, self.dropped)
-        """LIDs to which the capture shows any TrapRepress."""
+        self.latest = BoundedDict[int, list[TrapSeen]](MAX_TRAPS, self.dropped)
+        """The latest unanswered traps by SLID."""
+        self.managers = BoundedDict[int, set[int]](MAX_TRAPS, self.dropped)
+        """LIDs that traps were sent to, by SLID."""
+        self.told = BoundedDict[tuple[int, int], None](MAX_TRAPS, self.dropped)
+        """Receiver and sender of any TrapRepress."""
 
     @on_event(RepressSeen)
     def repressed(self, event: RepressSeen, context: Context) -> None:
         lid = event.port.lid if event.port is not None else event.dlid
-        self.told.put(lid, None, event.frame, event.time_ns)
+        self.told.put((lid, event.slid), None, event.frame, event.time_ns)
         if Notice(event.notice).trap_number == BAD_M_KEY:
             self.latest.pop(lid, None)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """An info unless the capture shows what is sent to the port, and misses nothing."""
-        return doubtful(context, hit.time_ns) if hit.key[0] in self.told else INFO
+        """An info unless the capture shows what the receivers of its traps send to the port, and misses nothing."""
+        lid = hit.key[0]
+        heard = all((lid, manager) in self.told for manager in self.managers.get(lid, ()))
+        return doubtful(context, hit.time_ns) if heard else INFO
 
     def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
-        recent = [one for one in self.latest.get(event.slid, []) if event.time_ns - one[0] <= SECOND][-self.allowed :]
-        self.latest.put(event.slid, [*recent, (event.time_ns, event.frame)], event.frame, event.time_ns)
+        self.managers.put(event.slid, {*self.managers.get(event.slid, ()), event.dlid}, event.frame, event.time_ns)
+        recent = [one for one in self.latest.get(event.slid, []) if event.time_ns - one.time_ns <= SECOND][-self.allowed :]
+        same = [one for one in recent if (one.transaction, one.notice) == (event.transaction, event.notice)]
+        if any(event.time_ns - one.time_ns <= COPY_NS for one in same):
+            return None
+        self.latest.put(event.slid, [*recent, event], event.frame, event.time_ns)
         if len(recent) < self.allowed:
             return None
-        return {"count": len(recent) + 1}, [(frame, "an earlier one") for _, frame in recent]
+        return {"count": len(recent) + 1}, [(one.frame, "an earlier one") for one in recent]
 
 
 class KeyGuessing(Rule):

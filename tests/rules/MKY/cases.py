@@ -66,6 +66,13 @@ case("MKY004", [ask(5, PORT_INFO), answer(5, PORT_INFO, port_info(5, m_key=KEY, 
 STORM = [trap(256, bad_key(), tid=tid) for tid in range(1, 5)]
 case("MKY011", [CA, PORT, *STORM], [CA, PORT, *STORM[:2], repress(256, bad_key()), *STORM[2:]], frames=[6])
 PLAIN_ALSO = ("MKY005",)
+# a second mirror, whose clock is a little behind, delivers the same packets again
+APART: Any = partial(erf_pcap, step_ns=100_000)
+INSTALL = {"method": SET, "body": port_info(5, m_key=KEY, m_key_protect_bits=1, port_state=0, port_physical_state=0)}
+INSTALLED = [CA, ask(5, PORT_INFO, **INSTALL), answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=1))]
+case("MKY001", [*INSTALLED, ask(5, PORT_INFO, header={"transaction_id": 9}, **INSTALL)], [*INSTALLED, *INSTALLED[1:]], frames=[4],
+     also=ALSO, twin_also=ALSO, file=APART)  # fmt: skip
+case("MKY011", [CA, PORT, *STORM], [CA, PORT, *STORM[:2], *STORM[:2]], frames=[6], twin_also=["SMP020"], file=APART)
 
 
 def held(**values: Any) -> bytes:
