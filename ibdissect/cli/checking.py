@@ -62,6 +62,7 @@ def check_options(
         max_findings=max_findings,
         show_keys=common.show_keys,
         max_unpacked=common.max_unpacked,
+        roce_ports=common.roce_ports,
         timing=timing,
         shown=shown,
         severities=_severities(config, everything),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-OPTIONS = {"filter": "-Y", "name_ports": "--names"}
+OPTIONS = {"filter": "-Y", "name_ports": "--names", "roce_ports": "--roce-port"}
 """Options that are not called like their fields in `Common`."""
 STYLES = {
     "error": "bold red", "warning": "yellow", "info": "blue", "path": "bold", "faint": "dim", "layer": "bold cyan", "label": "",
@@ -68,6 +68,7 @@ class Common(Record, dict=True):
     name_ports: bool = False
     show_keys: bool = False
     max_unpacked: int | None = None
+    roce_ports: tuple[int, ...] = ()
 
     @cached_property
     def settings(self) -> Config:
@@ -94,6 +95,10 @@ class Common(Record, dict=True):
 
             loaded = load(self.plugin_names)
             catalog, rules = loaded.catalog, loaded.rules
+        if self.roce_ports:
+            from ibdissect.wire.catalog import builtin
+
+            catalog = (catalog or builtin()).with_roce(self.roce_ports)
         if self.settings.rule:
             from ibdissect.lint.toml_rules import rules_of
             from ibdissect.rules import load as load_rules
@@ -155,12 +160,12 @@ class Common(Record, dict=True):
             value = getattr(self, name)
             if value not in (None, (), False):
                 option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
-                given = "given" if value is True else " ".join(value) if isinstance(value, tuple) else str(value)
+                given = "given" if value is True else " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
                 raise ConfigError(option, given, reason, hint=hint)
 
     def refuse_capture_options(self) -> None:
         """Raise ConfigError for options that only a command on captures can obey."""
-        names = ("filter", "frames", "subnet", "subnet_time", "name_ports", "show_keys", "max_unpacked")
+        names = ("filter", "frames", "subnet", "subnet_time", "name_ports", "show_keys", "max_unpacked", "roce_ports")
         self.refuse(*names, reason="does nothing here: no capture is read")
 
     def paint(self, stream: IO[str]) -> Paint:
@@ -211,6 +216,10 @@ common_options = grouped(
     click.option(
         "--max-unpacked", metavar="SIZE", callback=_limited,
         help="Most bytes that a compressed capture may unpack to: 500M, 20G.  [1T]",
+    ),
+    click.option(
+        "--roce-port", "roce_ports", type=click.IntRange(1, 65535), multiple=True, metavar="PORT",
+        help="Read this UDP port as RoCE v2, too, beside 4791; may be repeated.",
     ),
     click.option("--show-keys", is_flag=True, help="Show M_Keys, SM_Keys, B_Keys, CC_Keys, Q_Keys and R_Keys unmasked."),
 )  # fmt: skip

@@ -103,7 +103,7 @@ def open_for(path: Unit, common: Common) -> Capture:
     from ibdissect.session.capture import Capture
 
     subnet = common.subnet_files
-    opened = Capture(path, plugins=common.plugin_names, show_keys=common.show_keys)
+    opened = Capture(path, plugins=common.plugin_names, show_keys=common.show_keys, roce_ports=common.roce_ports)
     opened.options, opened.subnet = partial(_options, common), subnet
     return opened
 

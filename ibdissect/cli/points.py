@@ -86,6 +86,7 @@ def compared(captures: Sequence[str], common: Common) -> Comparison:
     """The comparison of several captures."""
     from ibdissect.points.comparison import Comparison
 
+    common.refuse("roce_ports", reason="is not for several capture points yet", hint="lint each capture with it")
     common.refuse("filter", "frames", reason="packets are matched in whole captures", hint="cut the captures first")
     if len(captures) < 2:
         raise ConfigError("CAPTURE", captures[0], "there is nothing to compare it with", hint="name two captures or more")

@@ -67,6 +67,7 @@ def command_line(words: list[str]) -> str:
 def passed_on(common: Common) -> list[str]:
     """The common options as command-line words for the terminal UI."""
     words = [*(f"--plugin={name}" for name in common.plugins), *(f"--subnet={name}" for name in common.subnet)]
+    words += [f"--roce-port={port}" for port in common.roce_ports]
     for name in ("config", "filter", "color", "subnet_time", "max_unpacked"):
         if value := getattr(common, name):
             words.append(f"--{name.replace('_', '-')}={value}")

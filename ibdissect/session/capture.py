@@ -67,14 +67,15 @@ class Capture(Reading):
 
     def __init__(
         self, source: Source | Sequence[str], *, plugins: Iterable[str] = (), show_keys: bool = False, follow: bool = False,
-        subnet: Iterable[str] = (), set: bool = False,
+        subnet: Iterable[str] = (), set: bool = False, roce_ports: Sequence[int] = (),
     ) -> None:  # fmt: skip
         """`source`: a path, `-` or a binary file object; CaptureError if it is no capture. `plugins`: files or modules, as for --plugin.
 
         `show_keys`: keys are not masked. `follow`: wait for more when the file ends, until it is closed. `subnet`: files about the
         subnet, as for --subnet; SubnetFileError if they cannot be read.
 
-        `set`: read the files, directories and globs in `source` as one capture, as --set does.
+        `set`: read the files, directories and globs in `source` as one capture, as --set does. `roce_ports`: UDP ports of RoCE v2 beside
+        4791, as for --roce-port.
         """
         if set:
             source = one_set(discover([source] if isinstance(source, str) else cast("Sequence[str]", source)).files)
@@ -86,7 +87,8 @@ class Capture(Reading):
 
             files = read_files(subnet)
         loaded = plugin_loader.load(plugins)
-        super().__init__(open_capture(source, follow=follow), catalog=loaded.catalog, show_keys=show_keys)
+        catalog = loaded.catalog.with_roce(roce_ports) if roce_ports else loaded.catalog
+        super().__init__(open_capture(source, follow=follow), catalog=catalog, show_keys=show_keys)
         self.source: Source = source
         self.subnet: SubnetFiles | None = files
         self.plugin_rules: tuple[type[Rule], ...] = loaded.rules

@@ -30,7 +30,7 @@ from ibdissect.rules import load
 from ibdissect.table.locate import Located
 from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.catalog import Catalog, builtin
 
 from .reading import Progress, Reading, open_reading
 
@@ -75,6 +75,8 @@ class Options(Record, kw_only=True):
     plugins: tuple[str, ...] = ()
     """Names of the plugins that contributed to `rules` and `catalog`."""
     catalog: Catalog | None = None
+    roce_ports: tuple[int, ...] = ()
+    """UDP ports of RoCE v2 in `catalog`, beside the usual one."""
     declared: Declared | None = None
     """Source of those `rules` that a configuration file declares."""
     max_findings: int | None = 100
@@ -134,6 +136,8 @@ def _options(codes: list[str], rest: dict[str, Any]) -> Options:
 
     load()
     catalog = load_plugins(rest["plugins"]).catalog if rest["plugins"] else None
+    if rest["roce_ports"]:
+        catalog = (catalog or builtin()).with_roce(rest["roce_ports"])
     if rest["declared"] is not None:
         from ibdissect.lint.toml_rules import rules_of
 

@@ -6,6 +6,7 @@ Columns, views and the tree all use these offsets, so they cannot disagree. Ever
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -101,8 +102,8 @@ class Located(Record, eq=False):
         return (self.at("bth") < 0) & (self.at("lrh") < 0) & (self.at("grh") < 0) & (self.at("link") < 0)
 
 
-def locate(chunk: Chunk) -> Located:
-    """Find the headers of every row. Never raises, whatever the bytes."""
+def locate(chunk: Chunk, roce_ports: Sequence[int] = (encapsulation.ROCE_PORT,)) -> Located:
+    """Find the headers of every row. Never raises, whatever the bytes. `roce_ports`: UDP ports of RoCE v2."""
     n = len(chunk)
     end = chunk.offset + chunk.caplen
     loc = Located(n, end, chunk.caplen < chunk.length, np.zeros(n, np.uint8), Front(chunk))
@@ -112,7 +113,7 @@ def locate(chunk: Chunk) -> Located:
         return loc
     if (chunk.pseudo >= 0).any():
         loc.start["erf"] = chunk.pseudo
-    finder = _Finder(chunk, loc)
+    finder = _Finder(chunk, loc, roce_ports)
     first = int(chunk.link[0])
     alike = bool((chunk.link == first).all())
     for link in [first] if alike else np.unique(chunk.link).tolist():
@@ -137,8 +138,8 @@ class _Finder:
     Most chunks hold one kind of packet: if `rows` is `every`, whole columns are used without indexing.
     """
 
-    def __init__(self, chunk: Chunk, loc: Located) -> None:
-        self.data, self.chunk, self.loc = chunk.data, chunk, loc
+    def __init__(self, chunk: Chunk, loc: Located, roce_ports: Sequence[int]) -> None:
+        self.data, self.chunk, self.loc, self.roce_ports = chunk.data, chunk, loc, roce_ports
         self.every = np.arange(loc.n)
 
     def pick(self, values: npt.NDArray[Any], rows: Int) -> npt.NDArray[Any]:
@@ -320,7 +321,10 @@ class _Finder:
         self.put("udp", rows, at)
         head = Place(self.loc.front, rows, at)
         size = first_bytes.u16(head.part(4, 4), 0)
-        roce = first_bytes.u16(head.part(0, 4), 2) == encapsulation.ROCE_PORT
+        port = first_bytes.u16(head.part(0, 4), 2)
+        roce = port == self.roce_ports[0]
+        for other in self.roce_ports[1:]:
+            roce |= port == other
         rows, at, stop, size = kept(roce, rows, at, stop, size)
         long = stop - self.pick(self.chunk.offset, rows) > self.pick(self.chunk.length, rows)
         if long.any():

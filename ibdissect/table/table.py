@@ -85,7 +85,7 @@ class ChunkTable:
         """`shown_by`: the table whose `shown` it is."""
         self.chunk = chunk
         self.catalog = catalog if catalog is not None else builtin_catalog()
-        self.located: Located = shown_by.located if shown_by is not None else locate(chunk)
+        self.located: Located = shown_by.located if shown_by is not None else locate(chunk, self.catalog.roce_ports)
         self.repeats = shown_by is not None
         """Whether the records that failed SA answers repeat from their requests are among the occurrences."""
         self._shown: ChunkTable | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from functools import cache, cached_property
 from itertools import chain
 from types import MappingProxyType, ModuleType
@@ -14,6 +15,7 @@ from ibdissect import wire
 from ibdissect.errors import PluginError, defined_in
 
 from .column import ComputedField
+from .encapsulation import ROCE_PORT
 from .mad import COMMON_ATTRIBUTES, MAD
 from .numbers import SMP_CLASSES
 from .places import Inside, Mad, MadFormat, Place, VendorOui
@@ -33,6 +35,8 @@ class Catalog:
 
     def __init__(self, modules: Iterable[ModuleType]) -> None:
         self.structs: tuple[StructType, ...] = tuple(_declared(modules))
+        self.roce_ports: tuple[int, ...] = (ROCE_PORT,)
+        """UDP ports of RoCE v2."""
         formats: dict[tuple[int, int], list[StructType]] = {}
         attributes: dict[tuple[int, int], list[tuple[Mad, StructType]]] = {}
         inside: dict[StructType, list[tuple[Inside, StructType]]] = {}
@@ -72,6 +76,12 @@ class Catalog:
         """Computed fields by structure."""
         if not all(module.__name__.startswith(f"{wire.__name__}.") for module in modules):
             _refuse_mixed_names(self.names)
+
+    def with_roce(self, ports: Iterable[int]) -> Catalog:
+        """The same structures, with RoCE v2 on these UDP ports, too."""
+        made = copy(self)
+        made.roce_ports = (*self.roce_ports, *ports)
+        return made
 
     @cached_property
     def names(self) -> Mapping[str, tuple[Field[Any], ...]]:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import commands
+import ibdissect
+from tests import commands, craft
 from tests.craft import erf_pcap, native, smp
 
 pytestmark = pytest.mark.slow
@@ -226,3 +227,21 @@ def test_a_capture_that_unpacks_to_too_much_is_checked_up_to_there(tmp_path: Pat
         assert 1 < report["captures"][0]["frames"] < 101
     assert run("--max-unpacked", "1M", str(tmp_path / "a.pcap.gz")).returncode == 1
     assert b"is no size; write 500M, 20G or 2T" in run("--max-unpacked", "1X", str(tmp_path)).stderr
+
+
+def test_roce_on_another_port(tmp_path: Path) -> None:
+    """One process, workers, frames, columns, Python: all read the port as RoCE."""
+    frames = [craft.roce2(0x04, bytes(8), bth={"psn": 5, "p_key": 0, "destqp": port}, udp={"destination_port": port})
+              for port in (4791, 4799)]  # fmt: skip
+    for name in "ab":
+        (tmp_path / f"{name}.pcap").write_bytes(craft.ethernet_pcap(frames))
+    one, port = str(tmp_path / "a.pcap"), ("--roce-port", "4799")
+    found = [commands.run("lint", *words, "--select", "PKY002", "--format", "json", str(tmp_path), text=True).stdout
+             for words in ((), port, (*port, "--jobs", "2"))]  # fmt: skip
+    assert [[entry["frame"] for entry in json.loads(text)["findings"]] for text in found] == [[1, 1], [1, 2, 1, 2], [1, 2, 1, 2]]
+    assert commands.run("show", one, "-Y", "bth.psn == 5", "--count", *port, text=True).stdout == "2\n"
+    assert commands.run("show", one, "-Y", "bth.psn == 5", "--count", text=True).stdout == "1\n"
+    refused = commands.run("points", one, one, *port, text=True)
+    assert refused.returncode == 2 and "--roce-port" in refused.stderr
+    with ibdissect.open(one, roce_ports=[4799]) as capture:
+        assert len(capture.table()["bth.psn"]) == 2
