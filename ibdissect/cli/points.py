@@ -143,7 +143,7 @@ def lines(result: dict[str, Any], paint: Paint) -> Iterator[str]:
         first = point["name"] == result["reference"]
         for segment in segments:
             clocks.append((
-                printable(point["name"]), str(point["frames"]), str(segment["first_frame"]),
+                printable(point["name"]), point["frames"], segment["first_frame"],
                 "reference" if first else f"{segment['offset_ns'] / 1e9:+.9f} s", "" if first else f"{segment['drift_ppm']:+.3f} ppm",
                 "" if first else f"± {micro(segment['uncertainty_ns'])} us",
             ))  # fmt: skip
@@ -152,7 +152,7 @@ def lines(result: dict[str, Any], paint: Paint) -> Iterator[str]:
     names = ("matched", "lost", "not_captured", "unknown", "outside", "reordered")
     pairs = result["pairs"]
     yield from table_lines("Packets between two points", [
-        (printable(pair["from"]), printable(pair["to"]), *(str(pair[name]) for name in names)) for pair in pairs
+        (printable(pair["from"]), printable(pair["to"]), *(pair[name] for name in names)) for pair in pairs
     ], ("from", "to", "matched", "lost", "not captured", "unknown", "outside", "reordered"), paint)  # fmt: skip
     yield from table_lines("Latency in microseconds", [
         (printable(pair["from"]), printable(pair["to"]), *(micro(pair["latency_ns"][name]) for name in ("min", "p50", "p90", "p99", "max")))
@@ -165,7 +165,7 @@ def lines(result: dict[str, Any], paint: Paint) -> Iterator[str]:
     conversations = result["conversations"]
     title = "Conversations" if len(conversations) <= SHOWN else f"Conversations ({SHOWN} of {len(conversations)})"
     yield from table_lines(title, [
-        (f"{one['source']} > {one['destination']}", f"0x{one['dest_qp']:06x}", str(one["packets"]), str(one["lost"]),
+        (f"{one['source']} > {one['destination']}", f"0x{one['dest_qp']:06x}", one["packets"], one["lost"],
          micro(one["latency_ns"]["p50"]), micro(one["latency_ns"]["p99"]), micro(one["jitter_ns"]))
         for one in conversations[:SHOWN]
     ], ("from > to", "QP", "packets", "lost", "median us", "99 % us", "jitter us"), paint)  # fmt: skip

@@ -119,13 +119,13 @@ def lines(result: dict[str, Any], paint: Paint, members: Sequence[Member] = ()) 
         "Partitions", [(f"0x{e['p_key']:04x}", *_size(e)) for e in result["p_keys"]], ("P_Key", "frames", "bytes"), paint
     )
     for side, title in (("source", "Source LIDs"), ("destination", "Destination LIDs")):
-        yield from table_lines(title, [(str(e["lid"]), *_size(e)) for e in result["lids"][side]], ("LID", "frames", "bytes"), paint)
+        yield from table_lines(title, [(e["lid"], *_size(e)) for e in result["lids"][side]], ("LID", "frames", "bytes"), paint)
     yield from table_lines("Destination QPs", [(f"0x{e['dest_qp']:06x}", *_size(e)) for e in result["queue_pairs"]],
                      ("QP", "frames", "bytes"), paint)  # fmt: skip
     yield from table_lines("Conversations", [(e["source"], e["destination"], *_size(e)) for e in result["conversations"]],
                      ("from", "to", "frames", "bytes"), paint)  # fmt: skip
     yield from table_lines("Response times", [
-        (e["class_name"], e["method"], e["attribute_name"], str(e["answered"]), str(e["unanswered"]),
+        (e["class_name"], e["method"], e["attribute_name"], e["answered"], e["unanswered"],
          *(_time(e.get(name)) for name in ("min_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"))) for e in result["response_times"]
     ], ("class", "method", "attribute", "answered", "unanswered", "min", "median", "90 %", "99 %", "max"), paint)  # fmt: skip
     if result["connections"]["requested"]:
@@ -134,35 +134,35 @@ def lines(result: dict[str, Any], paint: Paint, members: Sequence[Member] = ()) 
     yield from table_lines("", [
         (place_text(members, e["frame"]), e["service"],
          e["active"], _queue_pair(e["active_qpn"]), e["passive"], _queue_pair(e["passive_qpn"]),
-         _or_dash(e["mtu"]), str(e["retry_count"]), _time(e["setup_ns"]), e["outcome"], e["alternate_path"] or "")
+         e["mtu"], e["retry_count"], _time(e["setup_ns"]), e["outcome"], e["alternate_path"] or "")
         for e in result["connection_list"]
     ], ("frame", "", "active", "QP", "passive", "QP", "MTU", "retries", "set up in", "outcome", "alternate path"), paint)  # fmt: skip
     yield from table_lines("Datagram services (SIDR)", [
         (place_text(members, e["frame"]), e["source"],
-         e["destination"], f"0x{e['service_id']:016x}", str(e["requests"]), _queue_pair(e["qpn"]),
+         e["destination"], f"0x{e['service_id']:016x}", e["requests"], _queue_pair(e["qpn"]),
          e["outcome"]) for e in result["datagram_services"]
     ], ("frame", "from", "to", "service", "requests", "QP", "outcome"), paint)  # fmt: skip
     yield from table_lines("Streams", [
         (f"{e['service']} {'responses' if e['responses'] else 'requests'}", e["source"], e["destination"], _queue_pair(e["dest_qp"]),
-         *(str(e[name]) for name in _TROUBLE), _codes(e["nak_codes"]), str(e["rnr_naks"]), _or_dash(e["least_credits"]))
+         *(e[name] for name in _TROUBLE), _codes(e["nak_codes"]), e["rnr_naks"], e["least_credits"])
         for e in result["streams"]
     ], ("", "from", "to", "QP", "packets", "bytes", "repeated", "in message", "READs", "missing", "NAK (code)", "RNR", "credits"),
         paint)  # fmt: skip
     yield from table_lines("Messages", [
         (e["service"], e["source"], e["destination"], _queue_pair(e["dest_qp"]), ", ".join(f"{n} {kind}" for kind, n in e["kinds"].items()),
-         *(str(e[name]) for name in ("complete", "bytes")), _rate(e["bits_per_second"]),
-         *(_time(e[name]) for name in ("p50_ns", "p95_ns", "p99_ns")), *(str(e[name]) for name in ("retries", "naks", "cnps")))
+         *(e[name] for name in ("complete", "bytes")), _rate(e["bits_per_second"]),
+         *(_time(e[name]) for name in ("p50_ns", "p95_ns", "p99_ns")), *(e[name] for name in ("retries", "naks", "cnps")))
         for e in result["messages"]
     ], ("", "from", "to", "QP", "messages", "complete", "bytes", "rate", "median", "95 %", "99 %", "sent again", "NAKs", "CNPs"),
         paint)  # fmt: skip
     yield from table_lines("Multicast senders", [
-        (e["source"], _queue_pair(e["source_qp"]), e["group"], f"0x{e['p_key']:04x}", str(e["packets"]), str(e["payload_bytes"]),
-         str(e["largest"]), _or_dash(e["group_mtu"]), _rate(e["bits_per_second"]), e["group_rate"] or "-",
+        (e["source"], _queue_pair(e["source_qp"]), e["group"], f"0x{e['p_key']:04x}", e["packets"], e["payload_bytes"],
+         e["largest"], e["group_mtu"], _rate(e["bits_per_second"]), e["group_rate"] or "-",
          "-" if e["disagrees"] is None else ", ".join(e["disagrees"]) or "no") for e in result["multicast"]
     ], ("from", "QP", "group", "P_Key", "packets", "bytes", "largest", "MTU", "rate", "group's", "disagrees"), paint)  # fmt: skip
     marked = [e for e in result["congestion"] if any(e[name] for name in _MARKS) or e["queue_pairs"]]
     yield from table_lines("Congestion and paths", [
-        (e["source"], e["destination"], *(str(e[name]) for name in _MARKS), str(e["queue_pairs"]), str(e["source_ports"])) for e in marked
+        (e["source"], e["destination"], *(e[name] for name in _MARKS), e["queue_pairs"], e["source_ports"]) for e in marked
     ], ("from", "to", "ECN CE", "FECN", "BECN", "CNP", "fragments", "QPs", "source ports"), paint)  # fmt: skip
 
 
@@ -170,12 +170,8 @@ _TROUBLE = ("packets", "payload_bytes", "repeated", "middle_restarts", "repeated
 _MARKS = ("ce", "fecn", "becn", "cnp", "fragments")
 
 
-def _queue_pair(number: int | None) -> str:
-    return "-" if number is None else f"0x{number:06x}"
-
-
-def _or_dash(number: int | None) -> str:
-    return "-" if number is None else str(number)
+def _queue_pair(number: int | None) -> str | None:
+    return None if number is None else f"0x{number:06x}"
 
 
 def _codes(naks: dict[str, int]) -> str:
@@ -183,21 +179,21 @@ def _codes(naks: dict[str, int]) -> str:
     return ", ".join(f"{count} ({code})" for code, count in naks.items()) or "0"
 
 
-def _rate(bits_per_second: int | None) -> str:
-    return "-" if bits_per_second is None else f"{bits_per_second / 1e6:.3f} Mb/s"
+def _rate(bits_per_second: int | None) -> str | None:
+    return None if bits_per_second is None else f"{bits_per_second / 1e6:.3f} Mb/s"
 
 
-def table_lines(title: str, rows: Iterable[tuple[str, ...]], heads: tuple[str, ...], paint: Paint) -> Iterator[str]:
-    """A titled table with right-aligned numbers; nothing if there are no rows."""
-    rows = list(rows)
-    if not rows:
+def table_lines(title: str, rows: Iterable[tuple[str | int | None, ...]], heads: tuple[str, ...], paint: Paint) -> Iterator[str]:
+    """A titled table with right-aligned numbers, and a dash for None; nothing if there are no rows."""
+    texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    if not texts:
         return
-    widths = [max(len(head), *(len(row[i]) for row in rows)) for i, head in enumerate(heads)]
-    right = [all(_is_number(row[i]) for row in rows) for i in range(len(heads))]
+    widths = [max(len(head), *(len(row[i]) for row in texts)) for i, head in enumerate(heads)]
+    right = [all(_is_number(row[i]) for row in texts) for i in range(len(heads))]
     if title:
         yield ""
         yield paint(title, "path")
-    for row, style in ((heads, "faint"), *((row, "") for row in rows)):
+    for row, style in ((heads, "faint"), *((row, "") for row in texts)):
         cells = [cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in zip(row, widths, right, strict=True)]
         text = "  " + "  ".join(cells).rstrip()
         yield paint(text, style) if style else text
@@ -207,9 +203,9 @@ def _is_number(text: str) -> bool:
     return text == "-" or text.removesuffix(" ms").replace(".", "", 1).isdecimal()
 
 
-def _size(entry: dict[str, Any]) -> tuple[str, str]:
-    return str(entry["frames"]), str(entry["bytes"])
+def _size(entry: dict[str, Any]) -> tuple[int, int]:
+    return entry["frames"], entry["bytes"]
 
 
-def _time(ns: int | None) -> str:
-    return "-" if ns is None else f"{ns / 1e6:.3f} ms"
+def _time(ns: int | None) -> str | None:
+    return None if ns is None else f"{ns / 1e6:.3f} ms"
