@@ -10,6 +10,7 @@ from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LI
 from ibdissect.dissect.tree import Tree, dissect_row
 from ibdissect.dissect.value import TELLS, Presenter
 from ibdissect.layers import ERF, LRH, layer
+from ibdissect.table.finding import placed
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.places import CmPayload, QKey
 from ibdissect.wire.text import printable
@@ -42,7 +43,7 @@ def _conversed(packet: Any, table: ChunkTable, row: int) -> None:
         return
     for place, struct in table.catalog.others:
         if isinstance(place, (CmPayload, QKey)):
-            found = table.placed(struct, place)
+            found = placed(table, struct, place)
             if ((found.rows == row) & (found.at == payload)).any():
                 raw = packet[Raw]
                 raw.underlayer.payload = layer(struct)(raw.load, _underlayer=raw.underlayer)

@@ -15,9 +15,10 @@ from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect.table.cut_keys import any_set, cut_keys, cut_messages, revealing_rows, with_keys
+from ibdissect.table.finding import HEADERS, placed
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
 from ibdissect.table.rows import U64, mix
-from ibdissect.table.table import HEADERS, ChunkTable
+from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import failed, unread
 from ibdissect.wire import encapsulation
 from ibdissect.wire.catalog import Catalog, StructType
@@ -208,7 +209,7 @@ class Walk:
     def _structures(self) -> tuple[Int, Int, Int, Int]:
         parts: list[tuple[int, Any]] = []
         for number, (struct, place) in enumerate((p.struct, p.place) for p in self.kinds):
-            found = self.table.occurrences(struct) if place is None else self.table.placed(struct, place)
+            found = self.table.occurrences(struct) if place is None else placed(self.table, struct, place)
             if len(found):
                 parts.append((number, found))
         if not parts:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Any
 
+from ibdissect.table.finding import HEADERS
 from ibdissect.table.locate import EXTENDED_STRUCTS
-from ibdissect.table.table import HEADERS
 from ibdissect.wire import mad, transport
 from ibdissect.wire.catalog import Catalog, StructType, is_foreign
 from ibdissect.wire.places import Inside, Place

@@ -15,8 +15,9 @@ from ibdissect.dfilter.names import Source, names_of
 from ibdissect.dfilter.undeclared import column as undeclared
 from ibdissect.dissect import named_values
 from ibdissect.dissect.value import Presenter
+from ibdissect.table.finding import HEADERS
 from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
-from ibdissect.table.table import HEADERS, ChunkTable
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.numbers import SA_CLASS

@@ -10,50 +10,24 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.capture.chunk import Chunk
-from ibdissect.capture.scattered import looked_up, u16
+from ibdissect.capture.scattered import u16
 from ibdissect.table.rows import by_value
-from ibdissect.wire import encapsulation, link, network, transport
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.column import ComputedField
-from ibdissect.wire.mad import BASE_VERSION_OPA, MAD, RMPP_CLASSES
-from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct, field_named
 
-from . import sa_tables
 from .bits import extract
 from .computed import values_of
+from .finding import find
 from .first_bytes import Place, tight
-from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, Located, locate
-from .occurrences import NONE, Occurrences, merged
-from .payloads import FINDERS, parsed
+from .locate import Bool, Int, Located, locate
+from .occurrences import Occurrences
 from .services import Services
 from .unread import failed
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Struct)
-
-HEADERS: dict[StructType, tuple[str, ...]] = {
-    encapsulation.ERF: ("erf",),
-    encapsulation.Ethernet: ("eth",),
-    encapsulation.VLAN: ("vlan", "vlan2", "vlan3"),
-    encapsulation.SLL: ("sll",),
-    encapsulation.SLL2: ("sll2",),
-    encapsulation.IPv4: ("ip4",),
-    encapsulation.IPv6: ("ip6",),
-    encapsulation.UDP: ("udp",),
-    link.LRH: ("lrh",),
-    link.RWH: ("rwh",),
-    link.FlowControl: ("link",),
-    link.VCRC: ("vcrc",),
-    network.GRH: ("grh",),
-    transport.BTH: ("bth",),
-    transport.ICRC: ("icrc",),
-    transport.Payload: ("payload",),
-    MAD: ("mad",),
-}
-"""Structures that `locate` finds; all others are found through their places."""
-
 
 NO_NUMBERS = BYTE_KINDS | {"hole", "nested"}
 """Kinds of fields whose values are bytes."""
@@ -164,55 +138,8 @@ class ChunkTable:
         """Every occurrence of a structure in the chunk; each has at least `struct.size` bytes."""
         found = self._found.get(struct)
         if found is None:
-            found = self._found[struct] = self._find(struct)
+            found = self._found[struct] = find(self, struct)
         return found
-
-    def _find(self, struct: StructType) -> Occurrences:
-        if struct in HEADERS:
-            return merged([self._header(struct, name) for name in HEADERS[struct]])
-        if struct in EXTENDED_STRUCTS:
-            return self._extended(struct)
-        parts = [self.placed(struct, place) for place in struct.carried_by]
-        parts += [self._nested(struct, field) for field in self.catalog.nesting.get(struct, ())]
-        return merged(parts)
-
-    def placed(self, struct: StructType, place: object) -> Occurrences:
-        """The occurrences of a structure at one of its places; none for a place that is not searched."""
-        if isinstance(place, MadFormat):
-            return self._format(struct, place)
-        if isinstance(place, Mad):
-            return self._attribute(struct, place)
-        if isinstance(place, Inside):
-            return self._inside(struct, place)
-        if isinstance(place, Parsed):
-            return parsed(self, struct, place)
-        find = FINDERS.get(type(place))
-        found = find(self, place) if find is not None else NONE
-        return found.pick(found.at + struct.size <= found.stop)
-
-    def _header(self, struct: StructType, name: str) -> Occurrences:
-        start = self.located.start.get(name)
-        if start is None:
-            return NONE
-        rows = np.flatnonzero(start >= 0)
-        at = start if len(rows) == len(start) else start[rows]
-        if name in ("payload", "mad"):
-            return Occurrences(rows, at, self.located.payload_end[rows])
-        return Occurrences(rows, at, at + struct.size)
-
-    def _extended(self, struct: StructType) -> Occurrences:
-        loc = self.located
-        bth = loc.start.get("bth")
-        if bth is None:
-            return NONE
-        delta = EXTENDED_AT[EXTENDED_STRUCTS[struct]]
-        rows = np.flatnonzero(looked_up(loc.opcode, delta >= 0))
-        at = bth[rows]
-        stop = at + (delta[loc.opcode[rows]] + (12 + struct.size))
-        good = (at >= 0) & (stop <= loc.limit[rows])
-        if not good.all():
-            rows, stop = rows[good], stop[good]
-        return Occurrences(rows, stop - struct.size, stop)
 
     def attributes(self) -> dict[tuple[int, int], Int]:
         """Rows of the chunk by management class and attribute id of their MAD."""
@@ -226,52 +153,6 @@ class ChunkTable:
                 for value, index in by_value(key):
                     self._groups[value >> 16, value & 0xFFFF] = rows[index]
         return self._groups
-
-    def _format(self, struct: StructType, place: MadFormat) -> Occurrences:
-        parts = []
-        for (mgmt_class, attr_id), rows in self.attributes().items():
-            if mgmt_class in place.classes and not (place.unclaimed and (mgmt_class, attr_id) in self.catalog.attributes):
-                parts.append(self._fitting(rows, self.located.at("mad")[rows], struct, place.base_version))
-        return merged(parts)
-
-    def _attribute(self, struct: StructType, place: Mad) -> Occurrences:
-        rows = self.attributes().get((place.mgmt_class, place.attr_id))
-        if rows is None:
-            return NONE
-        rows = sa_tables.of_methods(self, rows, place)
-        data = self.catalog.start_of(place)
-        if place.mgmt_class in RMPP_CLASSES:
-            return sa_tables.records(self, rows, place, data, struct)
-        return self._fitting(rows, self.located.at("mad")[rows] + data, struct, place.base_version)
-
-    def _fitting(self, rows: Int, at: Int, struct: StructType, base_version: int) -> Occurrences:
-        good = at + struct.size <= self.located.payload_end[rows]
-        good &= (self.chunk.data[self.located.at("mad")[rows]] == BASE_VERSION_OPA) == (base_version == BASE_VERSION_OPA)
-        rows, at = rows[good], at[good]
-        has_rest = any(field.kind == "rest" for field in struct.fields)
-        return Occurrences(rows, at, self.located.payload_end[rows] if has_rest else at + struct.size)
-
-    def _inside(self, struct: StructType, place: Inside) -> Occurrences:
-        owner = place.field.owner
-        assert owner is not None
-        keep = self.where(owner, place.when)
-        outer = self.occurrences(owner).pick(keep)
-        at = outer.at + place.field.bit // 8
-        stop = outer.stop if place.field.kind == "rest" else at + place.field.bits // 8
-        good = at + struct.size <= stop
-        if place.skip is not None:
-            field, unit, add = place.skip
-            skipped = self.values(field)[keep].astype(np.int64) * unit + add
-            at = at + skipped
-            good = (skipped >= 0) & (at + struct.size <= stop)
-        return Occurrences(outer.rows, at, stop).pick(good)
-
-    def _nested(self, struct: StructType, field: Field[Any]) -> Occurrences:
-        assert field.owner is not None
-        outer = self.occurrences(field.owner)
-        starts = np.array([bit // 8 for bit in field.entries()], np.int64)
-        at = (outer.at[:, None] + starts).ravel()
-        return Occurrences(np.repeat(outer.rows, len(starts)), at, at + struct.size)
 
     # -- what fields hold
 

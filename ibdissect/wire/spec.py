@@ -23,12 +23,10 @@ S = TypeVar("S", bound="Struct")
 INT_KINDS = frozenset({"uint", "flag"})
 BIT_KINDS = INT_KINDS | {"pad"}
 """Kinds that may start at any bit."""
-PROTOCOLS = frozenset(
-    (
-        "infiniband", "infiniband_link", "infiniband_sdp", "opa", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "frame", "ibdissect",
-        "icmp", "icmpv6", "ipoib", "iscsi", "iser", "nvme", "nvme-rdma", "rpc", "rpcordma", "tcp",
-    )
-)  # fmt: skip
+PROTOCOLS = frozenset((
+    "infiniband", "infiniband_link", "infiniband_sdp", "opa", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "frame", "ibdissect",
+    "icmp", "icmpv6", "ipoib", "iscsi", "iser", "nvme", "nvme-rdma", "rpc", "rpcordma", "tcp",
+))  # fmt: skip
 """First words of a full filter name in `ws=`; any other `ws` is the last part, after `infiniband.<key>.`"""
 BYTE_KINDS = frozenset({"gid", "mac", "ip4", "raw", "text"})
 HELD_BY_KIND = {"flag": "number", "pad": "reserved", "raw": "data", "rest": "data", "hole": "data", "nested": "data"}
@@ -39,7 +37,6 @@ HELD = frozenset(
 """Valid values of `Field.holds`."""
 WIDTHS = {"lid": (16, 32), "qpn": (24, 32), "guid": (64,), "prefix": (64,), "gid": (128,), "mac": (48,), "ip4": (32,), "pkey": (16,)}
 """Required bits for some values of `Field.holds`."""
-_NO_NAME = re.compile(r"[^a-z0-9_]")
 
 
 class Common(TypedDict, total=False):
@@ -129,7 +126,7 @@ class Field(Value, Generic[V]):
     def filter_name(self) -> str:
         """The field's name in filters; empty if it is in no structure. Built on first use, because few names are used."""
         if not self._filter_name and self.owner is not None:
-            key = self.filter_key or (self.name.replace("_", "") if " " in self.label else _NO_NAME.sub("", self.label.lower()))
+            key = self.filter_key or (self.name.replace("_", "") if " " in self.label else re.sub("[^a-z0-9_]", "", self.label.lower()))
             whole = "." in key and key.split(".")[0] in PROTOCOLS
             self._filter_name = key if whole else f"{self.owner.prefix}.{self.owner.key}.{key.lstrip('+')}"
         return self._filter_name
@@ -306,8 +303,7 @@ def bit(whole: Field[int], number: int, label: str, ws: str = "") -> Field[bool]
 
 def field_named(struct: type[Struct], name: str) -> Field[Any] | None:
     """The field with this attribute name; None if there is none."""
-    found = getattr(struct, name, None)
-    return found if isinstance(found, Field) else None
+    return found if isinstance(found := getattr(struct, name, None), Field) else None
 
 
 class _StructMeta(type):
@@ -367,9 +363,8 @@ class Struct(metaclass=_StructMeta):
         own = _fields_of(cls)
         if not own:
             return
-        for taken in Struct.__slots__:
-            if taken in vars(cls):
-                raise SpecError(cls.__name__, taken, "a view uses this name itself; choose another")
+        if taken := vars(cls).keys() & set(Struct.__slots__):
+            raise SpecError(cls.__name__, min(taken), "a view uses this name itself; choose another")
         at = 0
         parts: dict[int, list[Field[Any]]] = {}
         for field in own:
@@ -385,13 +380,10 @@ class Struct(metaclass=_StructMeta):
                 parts.setdefault(id(whole), []).append(field)
         if at % 8:
             raise SpecError(cls.__name__, "", f"ends in the middle of a byte, at bit {at}")
-        if "size" in vars(cls) and cls.size != at // 8:
+        if vars(cls).get("size", at // 8) != at // 8:
             raise SpecError(cls.__name__, "", f"declared as {cls.size} bytes, its fields make {at // 8}")
-        ordered: list[Field[Any]] = []
-        for field in own:
-            if field.part_of is None:
-                ordered += [field, *parts.get(id(field), ())]
-        cls.fields, cls.size = tuple(ordered), at // 8
+        cls.fields = tuple(one for field in own if field.part_of is None for one in (field, *parts.get(id(field), ())))
+        cls.size = at // 8
         cls.title = vars(cls).get("title") or cls.__name__
 
     def __init__(self, buffer: bytes | memoryview, offset: int = 0, stop: int | None = None) -> None:

@@ -1,0 +1,133 @@
+"""Where does a structure occur in a chunk? Its places say where to search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ibdissect.capture.scattered import looked_up
+from ibdissect.wire import encapsulation, link, network, transport
+from ibdissect.wire.catalog import StructType
+from ibdissect.wire.mad import BASE_VERSION_OPA, MAD, RMPP_CLASSES
+from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed
+from ibdissect.wire.spec import Field
+
+from . import sa_tables
+from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Int
+from .occurrences import NONE, Occurrences, merged
+from .payloads import FINDERS, parsed
+
+if TYPE_CHECKING:
+    from .table import ChunkTable
+
+HEADERS: dict[StructType, tuple[str, ...]] = {
+    encapsulation.ERF: ("erf",), encapsulation.Ethernet: ("eth",), encapsulation.VLAN: ("vlan", "vlan2", "vlan3"),
+    encapsulation.SLL: ("sll",), encapsulation.SLL2: ("sll2",), encapsulation.IPv4: ("ip4",), encapsulation.IPv6: ("ip6",),
+    encapsulation.UDP: ("udp",), link.LRH: ("lrh",), link.RWH: ("rwh",), link.FlowControl: ("link",), link.VCRC: ("vcrc",),
+    network.GRH: ("grh",), transport.BTH: ("bth",), transport.ICRC: ("icrc",), transport.Payload: ("payload",), MAD: ("mad",),
+}  # fmt: skip
+"""Structures that `locate` finds; all others are found through their places."""
+
+
+def find(table: ChunkTable, struct: StructType) -> Occurrences:
+    """Every occurrence of a structure."""
+    if struct in HEADERS:
+        return merged([_header(table, struct, name) for name in HEADERS[struct]])
+    if struct in EXTENDED_STRUCTS:
+        return _extended(table, struct)
+    parts = [placed(table, struct, place) for place in struct.carried_by]
+    parts += [_nested(table, struct, field) for field in table.catalog.nesting.get(struct, ())]
+    return merged(parts)
+
+
+def placed(table: ChunkTable, struct: StructType, place: object) -> Occurrences:
+    """The occurrences of a structure at one of its places; none for a place that is not searched."""
+    if isinstance(place, MadFormat):
+        return _format(table, struct, place)
+    if isinstance(place, Mad):
+        return _attribute(table, struct, place)
+    if isinstance(place, Inside):
+        return _inside(table, struct, place)
+    if isinstance(place, Parsed):
+        return parsed(table, struct, place)
+    search = FINDERS.get(type(place))
+    found = search(table, place) if search is not None else NONE
+    return found.pick(found.at + struct.size <= found.stop)
+
+
+def _header(table: ChunkTable, struct: StructType, name: str) -> Occurrences:
+    start = table.located.start.get(name)
+    if start is None:
+        return NONE
+    rows = np.flatnonzero(start >= 0)
+    at = start if len(rows) == len(start) else start[rows]
+    if name in ("payload", "mad"):
+        return Occurrences(rows, at, table.located.payload_end[rows])
+    return Occurrences(rows, at, at + struct.size)
+
+
+def _extended(table: ChunkTable, struct: StructType) -> Occurrences:
+    loc = table.located
+    bth = loc.start.get("bth")
+    if bth is None:
+        return NONE
+    delta = EXTENDED_AT[EXTENDED_STRUCTS[struct]]
+    rows = np.flatnonzero(looked_up(loc.opcode, delta >= 0))
+    at = bth[rows]
+    stop = at + (delta[loc.opcode[rows]] + (12 + struct.size))
+    good = (at >= 0) & (stop <= loc.limit[rows])
+    if not good.all():
+        rows, stop = rows[good], stop[good]
+    return Occurrences(rows, stop - struct.size, stop)
+
+
+def _format(table: ChunkTable, struct: StructType, place: MadFormat) -> Occurrences:
+    parts = []
+    for (mgmt_class, attr_id), rows in table.attributes().items():
+        if mgmt_class in place.classes and not (place.unclaimed and (mgmt_class, attr_id) in table.catalog.attributes):
+            parts.append(_fitting(table, rows, table.located.at("mad")[rows], struct, place.base_version))
+    return merged(parts)
+
+
+def _attribute(table: ChunkTable, struct: StructType, place: Mad) -> Occurrences:
+    rows = table.attributes().get((place.mgmt_class, place.attr_id))
+    if rows is None:
+        return NONE
+    rows = sa_tables.of_methods(table, rows, place)
+    data = table.catalog.start_of(place)
+    if place.mgmt_class in RMPP_CLASSES:
+        return sa_tables.records(table, rows, place, data, struct)
+    return _fitting(table, rows, table.located.at("mad")[rows] + data, struct, place.base_version)
+
+
+def _fitting(table: ChunkTable, rows: Int, at: Int, struct: StructType, base_version: int) -> Occurrences:
+    good = at + struct.size <= table.located.payload_end[rows]
+    good &= (table.chunk.data[table.located.at("mad")[rows]] == BASE_VERSION_OPA) == (base_version == BASE_VERSION_OPA)
+    rows, at = rows[good], at[good]
+    has_rest = any(field.kind == "rest" for field in struct.fields)
+    return Occurrences(rows, at, table.located.payload_end[rows] if has_rest else at + struct.size)
+
+
+def _inside(table: ChunkTable, struct: StructType, place: Inside) -> Occurrences:
+    owner = place.field.owner
+    assert owner is not None
+    keep = table.where(owner, place.when)
+    outer = table.occurrences(owner).pick(keep)
+    at = outer.at + place.field.bit // 8
+    stop = outer.stop if place.field.kind == "rest" else at + place.field.bits // 8
+    good = at + struct.size <= stop
+    if place.skip is not None:
+        field, unit, add = place.skip
+        skipped = table.values(field)[keep].astype(np.int64) * unit + add
+        at = at + skipped
+        good = (skipped >= 0) & (at + struct.size <= stop)
+    return Occurrences(outer.rows, at, stop).pick(good)
+
+
+def _nested(table: ChunkTable, struct: StructType, field: Field[Any]) -> Occurrences:
+    assert field.owner is not None
+    outer = table.occurrences(field.owner)
+    starts = np.array([bit // 8 for bit in field.entries()], np.int64)
+    at = (outer.at[:, None] + starts).ravel()
+    return Occurrences(np.repeat(outer.rows, len(starts)), at, at + struct.size)

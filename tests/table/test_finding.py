@@ -1,0 +1,25 @@
+"""Are structures found at their places, and only there?"""
+
+from __future__ import annotations
+
+from ibdissect.table.finding import find, placed
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.sa_records import NodeRecord
+from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.transport import DETH
+from tests.flow.test_transfers import FRAMES
+from tests.table.made import native_table
+
+
+def test_structures_are_found_at_their_places() -> None:
+    table = native_table(FRAMES)
+    assert find(table, LRH).at.tolist() == table.chunk.offset.tolist()
+    assert find(table, DETH).at.tolist() == (find(table, MAD).at - DETH.size).tolist()
+    # An ACK holds no record, of a straddling one no frame has all.
+    assert find(table, NodeRecord).rows.tolist() == [0, 1, 3] == placed(table, NodeRecord, NodeRecord.carried_by[0]).rows.tolist()
+    assert find(table, NodeInfo).rows.tolist() == [0, 1, 3]
+
+
+def test_nothing_is_found_at_a_place_that_is_not_searched() -> None:
+    assert len(placed(native_table(FRAMES), NodeRecord, "elsewhere")) == 0
