@@ -34,6 +34,9 @@ Named, opaque and reserved bytes make up the whole attribute: a declaration with
 lengths with a second source. `+` marks an attribute that goes on as far as the datagram does. The last two columns are tshark 4.0.17's
 named fields and the bytes under them, measured with one made packet per attribute, entries of a table counted one by one (ours
 count once); a dash: not measured.
+
+The open header ([open-header.md](open-header.md)) has no layout of SHARP's aggregation management (class 0x0B) or of NVIDIA's diagnostic
+counters (class 0x0A, attribute 0x78): their datagrams have a header, a masked key, and bytes.
 """
 
 
