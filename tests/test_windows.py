@@ -108,14 +108,6 @@ def _rows() -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_some_proofs(part: int) -> None:
-    """One proof in nine; `slow` takes more of them, `--thorough` all."""
-    for proof in PROOFS[part * 7 :: 61]:
-        check(*proof)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pkey-lab-full.pcap", "rxe-nak-bad-rkey.pcap"])
 def test_samples(name: str, repo: Path, tmp_path: Path) -> None:
     data = (repo / "captures" / name).read_bytes()
@@ -136,14 +128,8 @@ def check_mix(name: str, data: bytes, policy: SitePolicy | Sightings | None) -> 
 
 
 @pytest.mark.slow
-def test_some_mixes() -> None:
-    for mix in MIXES[::40]:
-        check_mix(*mix)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
-def test_more_mixes_and_proofs(part: int) -> None:
+def test_some_mixes_and_proofs(part: int) -> None:
     for mix in MIXES[part * 6 :: 24]:
         check_mix(*mix)
     for proof in PROOFS[part * 6 :: 24]:
@@ -160,9 +146,9 @@ def test_all_mixes_and_proofs(part: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", [0, *(pytest.param(other, marks=pytest.mark.thorough) for other in (1, 2))])
+@pytest.mark.parametrize("part", [0, *(pytest.param(other, marks=pytest.mark.thorough) for other in range(1, 6))])
 def test_shared_captures(part: int, shared: Path) -> None:
     """Those below 500 kB: larger ones take minutes in windows of 4 KiB."""
     small = [path for path in sorted((shared / "captures").rglob("*.pcap")) if path.stat().st_size < 500_000]
-    for path in small[part::3]:
+    for path in small[part::6]:
         check(path.name, path.read_bytes(), None)
