@@ -86,6 +86,8 @@ def _learnt(path: str | CaptureSet | None, at: int | None, common: Common) -> tu
                     story.take(event)
                 frames += len(table)
         masker, members = opened.masker, opened.reader.members
+        if follower.unreliable:
+            say(f"note: {path} mixes packets of two subnets, so none of this is certain: export those of each, and read them alone")
         if at is not None and at > frames:
             say(f"note: {path} ends with frame {frames}, before --at {at}")
 

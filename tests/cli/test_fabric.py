@@ -12,6 +12,7 @@ from ibdissect.cli.fabric import command
 from ibdissect.errors import ConfigError
 from tests import craft
 from tests.fabric.made import ANSWER, answer, node, p_keys, port_info, switch, switch_info
+from tests.fabric.test_division import HERE, THERE, mixed
 
 KEY = 0x1122334455667788
 
@@ -102,3 +103,9 @@ def test_a_frame_behind_the_end_is_told(tmp_path: Path) -> None:
     beyond = CliRunner().invoke(command, [path, "--at", "9999"])
     assert beyond.exit_code == 0 and f"{path} ends with frame 8, before --at 9999" in beyond.stderr
     assert CliRunner().invoke(command, [path, "--at", "8"]).stderr == ""
+
+
+def test_two_subnets_are_no_subnet(tmp_path: Path) -> None:
+    for other, said in ((THERE, True), (HERE, False)):
+        (tmp_path / "two.pcap").write_bytes(mixed(HERE, other, interfaces=True))
+        assert ("mixes packets of two subnets" in CliRunner().invoke(command, [str(tmp_path / "two.pcap")]).stderr) == said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
 from tests.craft import build, erf_pcap, gmp, native, smp, ud, vcrc
@@ -143,20 +142,22 @@ case("LNK025", answer(5, PORT_INFO, port_info(5, lmc=1)), answer(6, PORT_INFO, p
 case("LNK025", answer(6, PORT_INFO, port_info(6, lmc=2)), answer(4, PORT_INFO, port_info(4, lmc=2)))
 
 
-def port_sweep(lid: int) -> list[bytes]:
-    """Two adapters at a switch, both active; the second has a LID of choice."""
+def port_sweep(lid: int, *, second: int = 0) -> list[bytes]:
+    """Two adapters at a switch, both active; the second has a LID of choice. A `second` manager may find it, at a switch of its own."""
 
-    def back(attribute: int, body: bytes, path: list[int], **kw: Any) -> bytes:
-        return smp(ANSWER, attribute, body, path=path, **kw)
+    def back(attribute: int, body: bytes, path: list[int], manager: int = 0) -> bytes:
+        return smp(ANSWER, attribute, body, path=path, header={"transaction_id": manager << 32 | 0x1234})
 
+    more = [back(NODE_INFO, node(8), [], second), back(NODE_INFO, switch(9, local_port_num=3), [1], second)] if second else []
     return [
         back(NODE_INFO, node(1), []), back(PORT_INFO, port_info(1), []), back(NODE_INFO, switch(2, local_port_num=3), [1]),
         back(NODE_INFO, node(5), [1, 4]), back(PORT_INFO, port_info(5), [1, 4]),
-        back(NODE_INFO, node(6), [1, 5]), back(PORT_INFO, port_info(lid), [1, 5]),
+        *more, back(NODE_INFO, node(6), [1, 5], second), back(PORT_INFO, port_info(lid), [1, 5], second),
     ]  # fmt: skip
 
 
 case("LNK024", port_sweep(5), port_sweep(6), frames=[7])
+case("LNK024", port_sweep(5), port_sweep(5, second=7), frames=[7])  # of two subnets, perhaps
 # LIDs: of packets, and as assigned
 LIDS = SitePolicy(lids=((1, 15),))
 case("LNK020", [site_send(0xFFFF, slid=16), site_send(0xFFFF, psn=2, slid=16)], [site_send(0xFFFF, slid=15)], frames=[1], policy=LIDS)
