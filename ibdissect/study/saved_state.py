@@ -56,7 +56,7 @@ class SavedColumns:
         self.columns: list[str] = []
         """Keys in order; empty: the default ones."""
         self.look: dict[str, str] = {}
-        """How the screen looks: `theme`, `time`, and the like."""
+        """How the screen looks: `theme`, `time`, and filters by name (`filter NAME`); empty texts are forgotten."""
         self.note = ""
         try:
             text = read_text(self.path)
@@ -78,7 +78,8 @@ class SavedColumns:
             self._write()
 
     def _write(self) -> None:
-        replace_text(self.path, json.dumps({"columns": self.columns, **self.look}, indent=1) + "\n")
+        look = {key: text for key, text in self.look.items() if text}
+        replace_text(self.path, json.dumps({"columns": self.columns, **look}, indent=1) + "\n")
 
 
 def _columns(found: object) -> list[str]:

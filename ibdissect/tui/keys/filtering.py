@@ -8,10 +8,15 @@ from ibdissect.study.filters import as_filter, checked
 from ibdissect.study.shown_frames import FilteredRows
 from ibdissect.study.threads import Latest
 
+from ..screens.choice import Choice
+from ..screens.prompt import Prompt
 from .command import Command
 
 if TYPE_CHECKING:
     from ..app import TuiApp
+
+SAVED = "filter "
+"""What is remembered of the screen begins so if it is a filter with a name."""
 
 
 class Filtering:
@@ -94,6 +99,32 @@ class Filtering:
             self.app.main.filter_bar.put(text)
             self.edit()
 
+    def saved(self) -> None:
+        """Offer the saved filters, and to save or forget the one that is applied."""
+        app, now = self.app, self.text
+        names = {key.removeprefix(SAVED): text for key, text in app.memory.look.items() if key.startswith(SAVED) and text}
+        entries = [(text, name, text) for name, text in names.items()]
+        if now:
+            entries.append((SAVED, "forget this filter" if now in names.values() else "save this filter", now))
+
+        def named(answer: tuple[str, str] | None) -> None:
+            if answer is not None:
+                app.memory.keep(SAVED + answer[1].strip(), now)
+
+        def done(chosen: str | None) -> None:
+            if chosen == SAVED and now in names.values():
+                for name in [name for name, text in names.items() if text == now]:
+                    app.memory.keep(SAVED + name, "")
+            elif chosen == SAVED:
+                app.push_screen(Prompt("Name of this filter", lambda _, name: None if name.strip() else "type a name"), named)
+            elif chosen:
+                self.enter(chosen)
+
+        if entries:
+            app.push_screen(Choice("Saved filters", entries), done)
+        else:
+            app.note("No filter is saved; apply one, and the same key saves it")
+
 
 COMMANDS = (
     Command("slash", "Display filter", lambda app: app.filtering.edit(), "Search", "display filter; Tab completes, ↑ ↓ earlier ones",
@@ -102,4 +133,5 @@ COMMANDS = (
             "apply the selected field as filter", "apply as filter", 8),
     Command("p", "Prepare the selected field as filter", lambda app: app.filtering.from_field(apply=False), "Search",
             "prepare it in the filter bar"),
+    Command("B", "Saved filters", lambda app: app.filtering.saved(), "Search", "saved filters; save or forget this one"),
 )  # fmt: skip

@@ -79,3 +79,19 @@ async def test_a_filter_that_nothing_matches_says_so(tmp_path: Path) -> None:
         await until(pilot, lambda: app.main.packets.count() == 0 and not app.filtering.busy)
         await pilot.pause(0.1)
         assert "No frame matches this filter" in app.main.packets.render_line(1).text
+
+
+async def test_filters_are_saved_by_name(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("B")
+        assert app.screen is app.main, "nothing is saved"
+        app.filtering.enter("lrh.slid == 3")
+        await pilot.press("B", "enter", *"three", "enter")
+        await until(pilot, lambda: app.screen is app.main)
+        app.filtering.enter("")
+    async with running(tmp_path / "made.pcap") as (app, pilot):
+        await pilot.press("B", "enter")
+        await until(pilot, lambda: app.filtering.text == "lrh.slid == 3")
+        await pilot.press("B", "end", "enter")
+        await until(pilot, lambda: app.screen is app.main)
+    assert "lrh.slid" not in (tmp_path / "screen.json").read_text()
