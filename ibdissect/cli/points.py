@@ -7,6 +7,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -100,6 +101,20 @@ def compared(captures: Sequence[str], common: Common) -> Comparison:
     return comparison
 
 
+class Merged:
+    """The merged capture of several points, in a temporary file, for the screen."""
+
+    def __init__(self, captures: Sequence[str], common: Common) -> None:
+        from ibdissect.points.merged import delays, merged_sightings, write_merged
+
+        comparison = compared(captures, common)
+        self.names = " + ".join(printable(point.name) for point in comparison.points)
+        self.file = NamedTemporaryFile(prefix="ibdissect-points-", suffix=".pcapng")  # noqa: SIM115 - deleted when the screen ends
+        numbers = write_merged(comparison, self.file)
+        self.file.flush()
+        self.known, self.delays = merged_sightings(comparison, numbers), delays(comparison, numbers)
+
+
 def _json(result: dict[str, Any], packets: Iterable[Any] | None) -> Iterator[str]:
     """The result as JSON, with a line for each packet."""
     text = visible_json(json.dumps(result, ensure_ascii=False))
@@ -132,7 +147,7 @@ def _write(comparison: Any, target: str, captures: tuple[str, ...], common: Comm
 
     source = next((one for one in captures if os.path.exists(target) and os.path.samefile(one, target)), None)
     with replacing(target, source, "--write") as file:
-        count = write_merged(comparison, file)
+        count = sum(map(len, write_merged(comparison, file)))
     common.tell(f"{counted(count, 'frame')} written to {target}, as they are, with the keys in them")
 
 

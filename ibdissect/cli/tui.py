@@ -21,19 +21,25 @@ from ibdissect.errors import CaptureError
 @click.argument("captures", nargs=-1, metavar="CAPTURE")
 @click.option("--live", metavar="COMMAND", help="Show what this command captures: tcpdump -U -i eth0 -w - udp port 4791.")
 @set_option
+@click.option("--points", is_flag=True, help="Match several captures of the same traffic, and show them as one: see `ibdissect points`.")
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows; with --set also the files after it.")
 @sandbox_option
 @common_options
-def command(captures: tuple[str, ...], live: str | None, as_set: bool, follow: bool, sandbox: bool, common: Common) -> None:
+def command(
+    captures: tuple[str, ...], live: str | None, as_set: bool, points: bool, follow: bool, sandbox: bool, common: Common
+) -> None:
     """Browse CAPTURE (a file, or `-` for a pipe), or what the command of --live writes to its standard output. Press ? for the keys.
 
-    The command of --live is started without a shell, and ends with the screen.
+    The command of --live is started without a shell, and ends with the screen. With --points several captures of the same traffic are
+    shown in one order of time, with the point as a column, each packet's way as a comment, and delays in the time chart.
 
     Exit status 2: the capture cannot be opened, or standard output is not a terminal (use `ibdissect show` instead).
     """
     if bool(captures) == (live is not None):
         raise click.UsageError("name a capture, or a command with --live")
-    capture = source_of(captures, as_set) if captures else "-"
+    if points and (as_set or follow or live is not None):
+        raise click.UsageError("--points takes the captures of several points, without --set, --follow and --live")
+    capture = captures[0] if points else source_of(captures, as_set) if captures else "-"
     in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")  # started by `ibdissect serve`
     if not sys.stdout.isatty() and not in_browser:
         name = shown(str(capture))
@@ -43,7 +49,8 @@ def command(captures: tuple[str, ...], live: str | None, as_set: bool, follow: b
     from ibdissect.cli.checking import check_options
 
     catalog, _ = common.loaded()
-    made = check_options(common) if common.settings.judges or common.subnet else None  # report errors before the screen is drawn
+    judged = points or common.settings.judges or common.subnet
+    made = check_options(common, points=points) if judged else None  # report errors before the screen is drawn
     if common.filter:
         from ibdissect.dfilter.compile import compile_filter
 
@@ -62,6 +69,12 @@ def command(captures: tuple[str, ...], live: str | None, as_set: bool, follow: b
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         confine(common, [str(folder)] if folder is not None else [], network=any(map(is_url, captures)))
+    several = None
+    if points:
+        from ibdissect.cli.points import Merged
+
+        several = Merged(captures, common)
+        source = several.file.name
     try:
         assert source is not None
         model = CaptureModel(source, catalog=catalog, show_keys=common.show_keys, follow=follow)
@@ -69,6 +82,9 @@ def command(captures: tuple[str, ...], live: str | None, as_set: bool, follow: b
         raise (error if process is None else CaptureError(shown(live or ""), f"it wrote no capture{ended(process)}")) from error
     if live is not None:
         model.path = shown(live)
+    if several is not None and made is not None:
+        made.policy = several.known
+        model.path, model.delays = several.names, several.delays
     if not in_browser:
         _terminal_for_output()
     # Keep computing threads from delaying the thread that draws.
@@ -80,6 +96,10 @@ def command(captures: tuple[str, ...], live: str | None, as_set: bool, follow: b
         from ibdissect.study.packet_columns import with_fields
 
         app.main.packets.columns = with_fields(app.main.packets.columns, load_plugins(names).columns)
+    if several is not None:
+        from ibdissect.study.packet_columns import POINT
+
+        app.main.packets.columns.insert(1, POINT)
     try:
         app.run()
     finally:

@@ -7,23 +7,27 @@ from collections.abc import Iterator
 from typing import IO
 
 import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.interfaces import OPT_END, OPT_NAME, OPT_TSRESOL, Interfaces
 from ibdissect.capture.records import LONGEST
 from ibdissect.capture.writing import NANOSECONDS, CaptureWriter
+from ibdissect.lint.sightings import Sightings
 from ibdissect.session.reading import open_reading
 
 from .columns import FIELDS
 from .comparison import Comparison
-from .verdicts import WHY
+from .verdicts import WHY, lost_packets
 
 Frame = tuple[int, int, int, Chunk, int]
 """Time on the reference clock, point, frame number, chunk, row."""
 
 
-def write_merged(comparison: Comparison, file: IO[bytes]) -> int:
-    """Write all frames of all points in reference time, and return their number."""
+def write_merged(comparison: Comparison, file: IO[bytes]) -> list[npt.NDArray[np.int64]]:
+    """Write all frames of all points in reference time; for each point the number there of each of its frames."""
+    numbers = [np.zeros(point.frames, np.int64) for point in comparison.points]
     interfaces = Interfaces()
     known: dict[tuple[int, int], int] = {}
     verdicts = [_verdicts(comparison, i) for i in range(len(comparison.points))]
@@ -41,7 +45,38 @@ def write_merged(comparison: Comparison, file: IO[bytes]) -> int:
                 chunk.data[start - front : stop].tobytes(), link=link, time_ns=max(time, 0), length=int(chunk.length[row]) + front,
                 interface=known[i, link], comments=verdicts[i].get(number, ()),
             )  # fmt: skip
-        return writer.frames
+            numbers[i][number - 1] = writer.frames
+    return numbers
+
+
+def merged_sightings(comparison: Comparison, numbers: list[npt.NDArray[np.int64]]) -> Sightings:
+    """What rules hear of the merged capture."""
+    from .findings import sightings
+
+    found = Sightings()
+    for known, of in zip(sightings(comparison, list(lost_packets(comparison))), numbers, strict=True):
+        for code, entries in known.by_rule.items():
+            found.by_rule.setdefault(code, []).extend(replace(one, frame=int(of[one.frame - 1])) for one in entries)
+    for entries in found.by_rule.values():
+        entries.sort(key=lambda one: one.frame)
+    return found
+
+
+def delays(comparison: Comparison, numbers: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    """For each frame of the merged capture the nanoseconds since the point that has the packet before; -1 for none."""
+    rows, never = comparison.matched.rows, np.iinfo(np.int64)
+    at = np.full(rows.shape, never.max)
+    for i, times in enumerate(comparison.clocks.times):
+        seen = rows[:, i] >= 0
+        at[seen, i] = times[rows[seen, i]]
+    found = np.full(sum(map(len, numbers)), -1, np.int64)
+    for i, point in enumerate(comparison.points):
+        mine = np.flatnonzero(rows[:, i] >= 0)
+        earlier = np.where(at[mine] < at[mine, i][:, None], at[mine], never.min).max(axis=1)
+        some = earlier > never.min
+        frames = point.frame[rows[mine[some], i]]
+        found[numbers[i][frames - 1] - 1] = at[mine[some], i] - earlier[some]
+    return found
 
 
 def _frames(comparison: Comparison, i: int) -> Iterator[Frame]:

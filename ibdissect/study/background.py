@@ -179,7 +179,8 @@ class Study:
         self.exchanges.count(event, pairs=True)
 
     def _streamed(self, event: object) -> None:
-        if isinstance(event, Repeated) and len(self.repeated) < MAX_REPEATED:
+        several = self.model.delays is not None  # every point has the packet
+        if isinstance(event, Repeated) and len(self.repeated) < MAX_REPEATED and not several:
             self.repeated.update(event.frames)
 
     def _feed(self, table: ChunkTable) -> None:

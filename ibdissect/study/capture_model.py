@@ -17,7 +17,7 @@ from ibdissect.capture.sets import CaptureSet
 from ibdissect.dfilter.answers import Answers
 from ibdissect.dissect.named_values import Run, answer_text, fields_named, runs
 from ibdissect.dissect.summary import summaries
-from ibdissect.dissect.tree import Tree, dissect_row, dissect_rows
+from ibdissect.dissect.tree import Node, Tree, dissect_row, dissect_rows
 from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError
 from ibdissect.session.reading import Reading, plain_files
@@ -35,6 +35,7 @@ PIECE = 4 << 20
 """Bytes of a window: the first one is there at once, and memory stays small."""
 STEP = 16384
 """Rows looked at between two looks at whether to stop."""
+INTERFACE = "frame.interface_name"
 
 
 class Matcher(Protocol):
@@ -101,6 +102,8 @@ class CaptureModel:
         self.studied = False
         """The whole capture was studied: no finding and no answer is to come."""
         self.rows = AllRows()
+        self.delays: npt.NDArray[np.int64] | None = None
+        """Of the merged capture of several points: nanoseconds since the point before by frame, -1 for none."""
         self.marked: set[int] = set()
         self.hosts: dict[int | bytes, str] = {}
         """Names of nodes by LID, as far as the study has learnt them."""
@@ -186,8 +189,11 @@ class CaptureModel:
         ]  # fmt: skip
 
     def tree(self, frame: int) -> Tree:
-        """One frame, dissected; KeyError when there is no such frame."""
-        return dissect_row(self.table([frame]), 0, self.presenter(frame))
+        """One frame, dissected, and its comments; KeyError when there is no such frame."""
+        table = self.table([frame])
+        found = dissect_row(table, 0, self.presenter(frame))
+        found.layers += [Node("", "Comment", 0, 0, 0, 0, None, printable(text)) for text in table.chunk.comments.get(frame, ())]
+        return found
 
     def trees(self, frames: Sequence[int]) -> dict[int, Tree]:
         """Several frames (ascending), dissected at once, by number."""
@@ -202,6 +208,10 @@ class CaptureModel:
         found: dict[int, dict[str, str]] = {}
         table, show = self.table(frames), self.presenter(frames[-1])
         for name in names:
+            if name == INTERFACE:
+                for frame, text in zip(frames, table.chunk.interface_names(np.arange(len(frames))), strict=True):
+                    found.setdefault(frame, {})[name] = printable(text)
+                continue
             for run in runs(table, fields_named(table.catalog, name)):
                 if run.field.kind in ("raw", "rest"):
                     continue  # these bytes may hold a key that another structure shows

@@ -10,7 +10,7 @@ from enum import StrEnum
 from ibdissect.dissect.named_values import MESSAGE
 from ibdissect.wire.catalog import Catalog
 
-from .capture_model import Line
+from .capture_model import INTERFACE, Line
 
 
 class TimeFormat(StrEnum):
@@ -58,9 +58,11 @@ ANSWERS = (
     *(Column(MESSAGE + name, title, "right", 8, 10, 4, MESSAGE + name) for name, title in (
         ("first_frame", "Msg first"), ("last_frame", "Msg last"), ("bytes", "Msg bytes"), ("latency", "Msg time"), ("retries", "Msg again"),
         ("naks", "Msg NAKs"))),
-    Column("frame.interface_name", "Interface", "left", 6, 16, 4, "frame.interface_name"),
+    Column(INTERFACE, "Interface", "left", 6, 16, 4, INTERFACE),
 )  # fmt: skip
 """Columns that the capture as a whole fills; shown when they are asked for."""
+POINT = Column(INTERFACE, "Point", "left", 6, 12, 2, INTERFACE)
+"""Of the merged capture of several points."""
 LEAST_INFO, GOOD_INFO = 16, 30
 """Cells of the last column, which tells rows apart: other columns are dropped for the first, addresses are cut for the second."""
 GUTTER = 4

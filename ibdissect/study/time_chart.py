@@ -1,4 +1,7 @@
-"""How many packets or bytes are there over time, of all frames or of those that filters select? Equal buckets, however far one zooms in."""
+"""How many packets or bytes are there over time, of all frames or of those that filters select, and how slow were they between points?
+
+Equal buckets, however far one zooms in.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,8 @@ class TimeChart:
         self.series: list[Series] = []
         self.frames = 0
         """Frames that are drawn."""
+        self.measures = ("packets", "bytes", *["delay"] * (model.delays is not None))
+        """What can be drawn of a bucket; `delay`: the longest one since the point before."""
         self._times: list[npt.NDArray[np.int64]] = []
         self._lengths: list[npt.NDArray[np.int32]] = []
 
@@ -64,17 +69,22 @@ class TimeChart:
             grew()
         grew()
 
-    def counts(self, shown: Range, columns: int, *, octets: bool) -> tuple[int, list[list[int]]]:
-        """Nanoseconds of a bucket, and per series the packets or bytes in each bucket of a range: at most `columns`, all equally long."""
+    def counts(self, shown: Range, columns: int, measure: str = "packets") -> tuple[int, list[list[int]]]:
+        """Nanoseconds of a bucket, and per series one of `measures` in each bucket of a range: at most `columns`, all equally long."""
         step = max(-(-(shown[1] - shown[0]) // max(columns, 1)), 1)
         many = -(-(shown[1] - shown[0]) // step)
         sums = [np.zeros(many, np.int64) for _ in self.series]
+        first, delays = 0, self.model.delays
         for number, (times, lengths) in enumerate(zip(self._times, self._lengths, strict=False)):
+            first += len(times)
             inside = (times >= shown[0]) & (times < shown[1])
             for total, series in zip(sums, self.series, strict=True):
                 some = inside & series.hits[number]
                 bucket = (times[some] - shown[0]) // step
-                weights = lengths[some] if octets else None
+                if measure == "delay" and delays is not None:
+                    np.maximum.at(total, bucket, delays[first - len(times) : first][some])
+                    continue
+                weights = lengths[some] if measure == "bytes" else None
                 total += np.bincount(bucket, weights, many).astype(np.int64)
         return step, [total.tolist() for total in sums]
 

@@ -28,6 +28,12 @@ def test_its_words_are_no_shell_and_what_failed_is_said() -> None:
             started(command)
 
 
+def test_points_are_captures_as_they_are() -> None:
+    for words in (["--set"], ["--follow"]):
+        result = run("tui", "a.pcap", "b.pcap", "--points", *words, text=True)
+        assert result.returncode == 2 and "--points" in result.stderr
+
+
 def test_either_a_capture_or_a_command() -> None:
     for words in (["tui"], ["tui", "x.pcap", "--live", "cat x.pcap"]):
         result = run(*words, text=True)

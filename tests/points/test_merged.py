@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import numpy as np
+
 import ibdissect
-from ibdissect.points.merged import write_merged
+from ibdissect.points.merged import delays, merged_sightings, write_merged
 
 from .world import World, behind
 
@@ -15,7 +17,9 @@ def test_written_and_read_again(tmp_path: Path) -> None:
     world = World(clocks={"tap": behind(-7_200_000_000_000), "server": behind(40_000_000, 30)})
     world.conversation(40, lost={10: "server"}, missing={20: ["tap"]})
     file = io.BytesIO()
-    count = write_merged(world.compare(tmp_path), file)
+    comparison = world.compare(tmp_path)
+    numbers = write_merged(comparison, file)
+    count = sum(map(len, numbers))
     merged = tmp_path / "merged.pcapng"
     merged.write_bytes(file.getvalue())
     with ibdissect.open(str(merged)) as capture:
@@ -36,3 +40,8 @@ def test_written_and_read_again(tmp_path: Path) -> None:
     assert sum("with other ttl" in text for text in texts) > count // 2
     assert sum("lost after tap, before server (absent)" in text for text in texts) == 2
     assert sum("tap did not capture it" in text for text in texts) == 2
+    since = delays(comparison, numbers)
+    assert np.count_nonzero(since < 0) == len(comparison.matched) and since[since >= 0].min() > 600
+    assert [(one.frame, by_name[one.frame - 1]) for one in merged_sightings(comparison, numbers).by_rule["PTS001"]] == [
+        (number, "tap") for number, said in sorted(comments.items()) if "lost after tap" in said[0] and by_name[number - 1] == "tap"
+    ]  # fmt: skip

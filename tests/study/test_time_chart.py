@@ -30,7 +30,7 @@ def chart_of(tmp_path: Path, *texts: str, many: int = 8) -> TimeChart:
 @pytest.mark.parametrize("columns", [1, 3, 10, 97])
 def test_every_bucket_is_as_long_and_nothing_is_lost(tmp_path: Path, columns: int) -> None:
     chart = chart_of(tmp_path, "", "infiniband.bth.destqp == 1", many=300)
-    step, (every, odd) = chart.counts((0, chart.span), columns, octets=False)
+    step, (every, odd) = chart.counts((0, chart.span), columns)
     by_hand = Counter(frame * 1_000_000 // step for frame in range(300))
     assert len(every) <= columns and every == [by_hand[bucket] for bucket in range(len(every))]
     assert sum(odd) == 150
@@ -38,7 +38,7 @@ def test_every_bucket_is_as_long_and_nothing_is_lost(tmp_path: Path, columns: in
 
 def test_zoom_and_bytes(tmp_path: Path) -> None:
     chart = chart_of(tmp_path, "", many=10)
-    step, (octets,) = chart.counts((2_000_000, 5_000_000), 3, octets=True)
+    step, (octets,) = chart.counts((2_000_000, 5_000_000), 3, measure="bytes")
     lengths = [int(length) for length in chart.model.index.chunk([3, 4, 5]).length]
     assert step == 1_000_000 and octets == lengths and chart.first_frame((2_000_000, 5_000_000)) == 3
     assert chart.first_frame((9_500_000, 9_600_000)) is None
@@ -47,7 +47,7 @@ def test_zoom_and_bytes(tmp_path: Path) -> None:
 def test_a_chart_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_chart, "STEP", 3)
     chart = chart_of(tmp_path, "")
-    assert chart.frames == 8 and sum(chart.counts((0, chart.span), 5, octets=False)[1][0]) == 8
+    assert chart.frames == 8 and sum(chart.counts((0, chart.span), 5)[1][0]) == 8
     chart.follow(lambda: True, lambda: None)
     assert chart.frames == 8
 

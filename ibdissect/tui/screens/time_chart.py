@@ -39,8 +39,8 @@ class Chart(Drawing):
         super().__init__(id="time-chart")
         self.chart = chart
         self.shown: Range = (0, chart.span)
-        self.whole, self.octets = True, False
-        """Whether all of the capture is shown, as it grows; bytes in place of packets."""
+        self.whole, self.measure = True, "packets"
+        """Whether all of the capture is shown, as it grows; what is drawn, one of `TimeChart.measures`."""
         self.cursor, self.brush = 0, -1
         """Columns; -1: no brush."""
         self.step, self.counts = 1, [[0]]
@@ -54,7 +54,7 @@ class Chart(Drawing):
         """Count again: the range, the size or the capture changed."""
         if self.whole:
             self.shown = (0, self.chart.span)
-        self.step, self.counts = self.chart.counts(self.shown, self.columns, octets=self.octets)
+        self.step, self.counts = self.chart.counts(self.shown, self.columns, self.measure)
         self.cursor = max(0, min(self.cursor, len(self.counts[0]) - 1 if self.counts else 0))
         self.refresh()
 
@@ -77,9 +77,10 @@ class Chart(Drawing):
         return Text("\n", no_wrap=True, overflow="crop").join([*lines, *self._axis()])
 
     def _curve(self, title: str, counts: list[int], height: int, ink: str) -> list[Text]:
-        scale, top = octets if self.octets else number, max(counts, default=0)
+        scale, top = {"packets": number, "bytes": octets, "delay": duration}[self.measure], max(counts, default=0)
         here = counts[self.cursor] if self.cursor < len(counts) else 0
-        said = f"  {scale(here)} at the cursor, at most {scale(top)}, {scale(sum(counts))} in all"
+        whole = f", {scale(sum(counts))} in all" if self.measure != "delay" else " since the point before"
+        said = f"  {scale(here)} at the cursor, at most {scale(top)}{whole}"
         name = cut(f"  {printable(title)}", max(self.size.width - len(said) - 2, 8))
         lines = [Text.assemble((name, "bold"), (said, self.ink("dim")))]
         other = self.brush if self.brush >= 0 else self.cursor
@@ -143,6 +144,7 @@ class TimeChartScreen(Overlay[tuple[str, int | None]]):
         super().__init__("Time chart")
         self.owner, self.work, self.before = app, Latest(), app.filtering.text
         self.chart = TimeChart(app.model)
+        self.keys = self.keys.replace("bytes", ", ".join(self.chart.measures[1:]))
         self.view = Chart(self.chart)
         self.texts = ["", *([self.before] if self.before else [])]
 
@@ -215,7 +217,8 @@ class TimeChartScreen(Overlay[tuple[str, int | None]]):
         self._say()
 
     def action_bytes(self) -> None:
-        self.view.octets = not self.view.octets
+        measures = self.chart.measures
+        self.view.measure = measures[(measures.index(self.view.measure) + 1) % len(measures)]
         self.view.renew()
 
     def action_add(self) -> None:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from ibdissect.points.comparison import Comparison
+from ibdissect.points.merged import delays, merged_sightings, write_merged
+from ibdissect.rules.PTS.packets import LostBetweenPoints
+from ibdissect.session.check import Options
+from ibdissect.study.packet_columns import POINT
 from ibdissect.tui.screens.time_chart import Chart, TimeChartScreen
 from tests.tui import drawn
-from tests.tui.made import running, until
+from tests.tui.made import SIZE, app_on, running, shows, text, until
 
 
 async def test_chart(repo: Path, tmp_path: Path) -> None:
@@ -43,3 +48,26 @@ async def test_curves_and_the_frame_at_the_cursor(repo: Path, tmp_path: Path) ->
         assert [sum(counts) for counts in screen.view.counts] == [125, 1]
         await pilot.press("d", "end", "g")
         await until(pilot, lambda: app.main.packets.frame == 125)
+
+
+async def test_several_points(repo: Path, tmp_path: Path) -> None:
+    """The merged list with the point, the way of a packet in its tree, what was lost, and the delays."""
+    comparison = Comparison([str(repo / f"docs/examples/lost/{name}.pcap") for name in ("client", "tap", "server")])
+    with (tmp_path / "x.pcapng").open("wb") as file:
+        numbers = write_merged(comparison, file)
+    app = app_on(tmp_path / "x.pcapng")
+    app.study.load = lambda: Options(rules=[LostBetweenPoints], policy=merged_sightings(comparison, numbers))
+    app.model.delays = found = delays(comparison, numbers)
+    app.main.packets.columns.insert(1, POINT)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
+        app.jump(74)
+        await shows(pilot, 74)
+        assert sorted(app.model.findings.codes(1, 621)) == [74, 248, 477] and not app.study.repeated
+        assert " tap " in text(app, app.main.packets.cursor - app.main.packets.scroll_offset.y)
+        assert app.main.tree_pane.frame_tree is not None
+        assert "lost after tap, before server" in app.main.tree_pane.frame_tree.layers[-1].text
+        await pilot.press("T")
+        await until(pilot, lambda: isinstance(app.screen, TimeChartScreen) and app.screen.chart.frames == 621)
+        await pilot.press("b", "b")
+        assert max(app.screen.query_one(Chart).counts[0]) == found.max() and "since the point before" in drawn.text(app)
