@@ -1,4 +1,4 @@
-"""To which of several subnets in a capture does a packet belong? Its interface, directed route, LIDs and GID prefixes tell."""
+"""To which of several subnets in a capture does a packet belong? Its interface, route or GID prefix tells, or the site's policy."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ class _Seen:
         numbers = {(self.kind, near): number[find(near)] for near in group if find(near) in number}
         owners: dict[Address, set[int]] = {}
         for near, kind, far in self.pairs:
-            owners.setdefault((kind, far), set()).add(numbers.get((self.kind, near), 0))
-        numbers |= {address: of.pop() for address, of in owners.items() if address[0] != GUID and len(of) == 1}
-        numbers = {address: one for address, one in numbers.items() if one}
+            if kind == PREFIX:  # a LID that one subnet shows may exist unseen in another
+                owners.setdefault((kind, far), set()).add(numbers.get((self.kind, near), 0))
+        numbers |= {address: one for address, (one, *more) in owners.items() if one and not more}
         return Division({**numbers, **site.numbers}, HOW[self.kind], site.expected)
 
 

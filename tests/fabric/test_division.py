@@ -70,17 +70,18 @@ HERE, THERE = subnet(0x2C9, 1, (1, 2, 3), LIMITED), subnet(0x255, 2, (1, 2), FUL
 
 def test_two_interfaces_tell_all_packets_apart() -> None:
     raw = mixed([*HERE, data(2, 1, LIMITED)], [*THERE, data(2, 1, FULL), data(2, 1, FULL)], interfaces=True)
-    assert divide(tables(raw), Division()).numbers == {(INTERFACE, 0): 1, (INTERFACE, 1): 2, (LID, 3): 1}
+    assert divide(tables(raw), Division()).numbers == {(INTERFACE, 0): 1, (INTERFACE, 1): 2}
     assert codes(raw) == ["CAP017", "PKY001"]  # both are limited members in one subnet only
 
 
-def test_origins_tell_directed_routes_apart_and_teach_lids_of_one_subnet() -> None:
-    unknown = [data(2, 1, LIMITED), data(2, 1, 0x8999)]
-    raw = mixed([*HERE, *unknown, data(2, 3, LIMITED)], THERE, interfaces=False)
+def test_origins_tell_directed_routes_apart_but_no_other_packets() -> None:
+    """LID 3 was shown in one subnet only, but the capture may have missed the other port with LID 3."""
+    unknown = [data(2, 1, LIMITED), data(2, 3, 0x8999)]
+    raw = mixed([*HERE, *unknown], THERE, interfaces=False)
     found = divide(tables(raw), Division())
-    assert found.numbers == {(ORIGIN, 1): 1, (ORIGIN, 2): 2, (LID, 3): 1}
-    assert codes(raw) == ["CAP017", "PKY001"]
-    assert found.of(tables(mixed(unknown, [], interfaces=False))[0]).tolist() == [0, 0]
+    assert found.numbers == {(ORIGIN, 1): 1, (ORIGIN, 2): 2}
+    assert codes(raw) == ["CAP017"]
+    assert found.of(tables(mixed([HERE[0], *unknown], [], interfaces=False))[0]).tolist() == [1, 0, 0]
 
 
 def test_origins_that_found_one_node_are_of_one_subnet() -> None:
@@ -105,9 +106,7 @@ def test_the_site_names_what_the_capture_does_not_tell() -> None:
     there = subnet(0x255, 2, (101, 102), LIMITED)
     raw = mixed([*HERE, data(2, 1, LIMITED)], [*there, data(102, 101, LIMITED), data(102, 1, LIMITED)], interfaces=False)
     found = divide(tables(raw), site)
-    assert {address: found.numbers[address] for address in ((ORIGIN, 1), (ORIGIN, 2), (LID, 103))} == {
-        (ORIGIN, 1): 1, (ORIGIN, 2): 2, (LID, 103): 2,
-    }  # fmt: skip
+    assert {(ORIGIN, 1): 1, (ORIGIN, 2): 2, (LID, 103): 2}.items() <= found.numbers.items()
     assert codes(raw, site) == ["PKY001", "PKY001"]  # not of the packet from one subnet to the other
 
 

@@ -345,7 +345,7 @@ class StateWasEvicted(Rule):
 class SubnetsAreMixed(Rule):
     """The capture holds packets of two subnets.
 
-    LIDs and directed routes mean different things in each subnet. If capture interfaces, the origins of directed routes, LIDs or GID
+    LIDs and directed routes mean different things in each subnet. If capture interfaces, the origins of directed routes or GID
     prefixes tell to which subnet packets belong, each subnet is checked alone, and packets that could belong to several are
     checked only by rules that need one packet. If nothing tells, the rules that rely on the subnet's state report nothing.
 
