@@ -132,7 +132,7 @@ class ConversationScreen(Overlay[str]):
     """Returns the filter of the conversation that was chosen."""
 
     BINDINGS = [Binding("C", "dismiss(None)", "back"), Binding("tab", "app.focus_next", "other table", priority=True)]
-    keys = "Enter shows its frames · o O sort by another column · / search · Tab other table"
+    keys = "Enter shows its frames · o O sort · / search · Tab other table"
 
     def __init__(self, snapshot: Snapshot, name: Callable[[str], str] = str) -> None:
         pairs, asked = snapshot.conversations, snapshot.exchanges

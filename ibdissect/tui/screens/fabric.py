@@ -98,7 +98,7 @@ class FabricScreen(Overlay[int]):
     """Returns a frame to go to."""
 
     BINDINGS = [Binding("b", "dismiss(None)", "back")]
-    keys = "→ ← open, close · / search · Tab other half · Enter goes to the frame"
+    keys = "→ ← open, close · / search · Tab other half · Enter to the frame"
 
     def __init__(self, view: FabricView) -> None:
         counts = ((view.nodes, "node"), (view.ports, "port"), (view.partitions, "partition"), (view.sms, "subnet manager"))

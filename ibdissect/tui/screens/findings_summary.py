@@ -62,7 +62,7 @@ class SummaryScreen(Overlay[tuple[str, str]]):
     """Returns ("filter", code) or ("explain", code), None when left."""
 
     BINDINGS = [Binding("S", "dismiss(None)", "back"), Binding("e", "leave_with('explain')", "explain")]
-    keys = "Enter shows its frames · e explains · o O sort by another column · / search"
+    keys = "Enter shows its frames · e explains · o O sort · / search"
 
     def __init__(self, store: FindingsStore, frames: int, rules: Mapping[str, type[Rule]], finished: bool) -> None:
         state, total = "checked" if finished else "so far", sum(store.by_rule.values())

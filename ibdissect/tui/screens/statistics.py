@@ -63,7 +63,7 @@ class StatisticsScreen(Overlay[str]):
     """Numbers of the frames studied so far. Returns the filter of the line that was chosen in a table."""
 
     BINDINGS = [Binding("s", "dismiss(None)", "back")]
-    keys = "↑ ↓ scroll · Tab next table · Enter shows its frames · o O sort · / search"
+    keys = "↑ ↓ scroll · Tab table · Enter its frames · o O sort · / search"
 
     def __init__(
         self, snapshot: Snapshot, findings: tuple[Int, Int], catalog: Catalog, named: Callable[[str], str] = str

@@ -138,7 +138,7 @@ class TimeChartScreen(Overlay[tuple[str, int | None]]):
         Binding("enter", "choose", show=False), Binding("g", "go", show=False),
     ]  # fmt: skip
 
-    keys = "← → move · Space brush · Enter filter · g go · +-0 zoom · b bytes · a d curves"
+    keys = "Space brush · Enter filter · g go · +-0 zoom · b bytes · a d curves"
 
     def __init__(self, app: TuiApp) -> None:
         super().__init__("Time chart")

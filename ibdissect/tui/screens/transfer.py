@@ -71,7 +71,7 @@ class TransferScreen(Overlay[int]):
     """Returns a frame to go to."""
 
     BINDINGS = [Binding("R", "dismiss(None)", "back")]
-    keys = "→ ← open, close · * open all · Enter goes to the frame that brought the record"
+    keys = "→ ← open, close · * open all · Enter goes to its frame"
 
     def __init__(self, transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> None:
         super().__init__(f"Transfer   {printable(headline(transfer, catalog))}")

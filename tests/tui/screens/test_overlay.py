@@ -19,5 +19,6 @@ async def test_screens_open_and_leave(tmp_path: Path, leave: str) -> None:
             await until(pilot, lambda: isinstance(app.screen, Overlay))
             await pilot.pause()
             assert app.focused is not None and app.focused.can_focus and "· Esc back" in drawn.text(app), key
+            assert isinstance(app.screen, Overlay) and len(f" {app.screen.keys} · Esc back") <= 80
             await pilot.press(key if leave == "again" else leave)
             assert app.screen is app.main and app.main.packets.has_focus, key
