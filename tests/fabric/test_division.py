@@ -128,3 +128,16 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     (found,) = check(str(tmp_path / "pipe"), Options(rules=rules)).findings
     writer.join()
     assert found.code == "CAP017" and "report nothing" in found.message
+
+
+def test_two_subnets_without_a_lid_in_common_do_not_disturb_each_other() -> None:
+    """Nobody notices them, and nothing has to: all is said of both that is said of each alone."""
+    one = [*HERE, data(2, 1, LIMITED), data(2, 3, 0x8999), data(1, 2, FULL)]
+    other = [*subnet(0x255, 2, (101, 102), FULL), data(101, 102, 0x8777), data(102, 101, FULL)]
+
+    def said(raw: bytes) -> list[tuple[str, str]]:
+        return sorted((found.code, found.message) for found in check(io.BytesIO(raw), Options(rules=load())).findings)
+
+    together = said(mixed(one, other, interfaces=False))
+    assert together == sorted([*said(erf_pcap(one)), *said(erf_pcap(other))])
+    assert {"PKY001", "PKY003", "PKY004"} <= {code for code, _ in together}
