@@ -6,8 +6,12 @@ import os
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
+import re2  # patterns of a configuration that was found must not run forever
 from msgspec import Struct as Record
+
+from ibdissect.errors import ConfigError
 
 from .rule import Rule
 from .rule_selection import matches
@@ -34,14 +38,14 @@ class PathIgnores(Record, frozen=True):
 
 def _hit(glob: str, names: Iterable[str], full: str) -> bool:
     if os.path.isabs(glob):
-        return _pattern(glob).fullmatch(full.replace(os.sep, "/")) is not None
-    if "/" not in glob:  # as in .gitignore: a bare name matches in every folder
+        names = [full]
+    elif "/" not in glob:  # as in .gitignore: a bare name matches in every folder
         glob = f"**/{glob}"
-    return any(_pattern(glob).fullmatch(name.replace(os.sep, "/")) for name in names)
+    return any(_pattern(glob).fullmatch(name.replace(os.sep, "/").encode(errors="replace").decode()) for name in names)
 
 
 @lru_cache(maxsize=256)
-def _pattern(glob: str) -> re.Pattern[str]:
+def _pattern(glob: str) -> Any:
     """A glob as a regular expression: `*` and `?` stay within a name, `**` crosses folders, a folder matches all below it."""
     glob = os.path.normpath(glob).replace(os.sep, "/")
     parts = []
@@ -57,8 +61,11 @@ def _pattern(glob: str) -> re.Pattern[str]:
         elif len(token) > 2 and token.startswith("["):
             parts.append(_choice(token))
         else:
-            parts.append(re.escape(token))
-    return re.compile("".join(parts) + "(?:/.*)?", re.S)
+            parts.append(re2.escape(token))
+    try:
+        return re2.compile("(?s)" + "".join(parts) + "(?:/.*)?")
+    except re2.error as error:
+        raise ConfigError("per-path-ignores", glob[:60], f"is no pattern: {error.args[0]}") from error
 
 
 def _choice(token: str) -> str:
@@ -67,7 +74,7 @@ def _choice(token: str) -> str:
     inner = re.sub(r"([\\\[\]^&~|])", r"\\\1", token[1 + negated : -1])
     text = f"[{'^/' if negated else ''}{inner}]"
     try:
-        re.compile(text)
-    except re.error:  # a reversed range such as [z-a]: match the characters literally
-        return re.escape(token)
+        re2.compile(text)
+    except re2.error:  # a reversed range such as [z-a]: match the characters literally
+        return str(re2.escape(token))
     return text

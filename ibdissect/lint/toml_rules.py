@@ -20,6 +20,8 @@ from .rule import Hit, Rule, Seen
 
 KEYS = ("code", "name", "severity", "when", "message", "docs", "reference", "example", "since")
 NEEDED = ("code", "name", "when", "message")
+MOST_SHOWN = 32
+"""Most fields in a message; each may be written up to 999 characters wide."""
 OF_FRAME = ("frame.number", "frame.len", "frame.cap_len", "frame.interface_id", "_ws.malformed")
 """Names that a message may use although they are not fields of a structure."""
 _WORD = re.compile(r"[A-Za-z_][\w.-]*")
@@ -118,6 +120,8 @@ def _message(text: str, where: str, key: str, catalog: Catalog) -> tuple[str, di
         pieces = list(string.Formatter().parse(text))
     except ValueError as error:
         raise ConfigError(where, f"{key}, message", f"{error}; write {{{{ for a brace") from error
+    if len(pieces) > MOST_SHOWN:
+        raise ConfigError(where, f"{key}, message", f"shows more than {MOST_SHOWN} fields")
     for literal, name, spec, conversion in pieces:
         parts.append(literal.replace("{", "{{").replace("}", "}}"))
         if name is None:

@@ -50,3 +50,12 @@ def test_an_absolute_glob_and_links(tmp_path: Path) -> None:
     assert "PKY001" not in codes(
         PathIgnores("/elsewhere", ((f"{real}/*.pcap", ("limited-to-limited",)),)).left(str(real / "a.pcap"), rules)
     )
+
+
+def test_globs_that_backtrack_and_names_that_are_no_text(tmp_path: Path) -> None:
+    """Python's own expressions need longer than the universe exists for these."""
+    path = "/".join(["a" * 60] * 4) + "/\udcff" + "a" * 120 + ".pcap"
+    globs = ("**/a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", "*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", "**/**/**/**/**/**/**/**/**/**/x")
+    rules = load()
+    assert PathIgnores(str(tmp_path), tuple((glob, ("PKY",)) for glob in globs)).left(path, rules) == list(rules)
+    assert len(PathIgnores(str(tmp_path), (("?" + "a" * 120 + ".pcap", ("PKY",)),)).left(path, rules)) < len(rules)

@@ -91,6 +91,7 @@ def test_keys_in_values_are_masked(tmp_path: Path) -> None:
         ({"message": "{lrh.sl!r}"}, "there is no conversion !r"),
         ({"message": "{grh.sgid:d}"}, "cannot be written as 'd'"),
         ({"message": "{lrh.sl:99999999999}"}, "too wide"),
+        ({"message": "{lrh.sl:999}" * 33}, "shows more than 32 fields"),
         ({"message": "{infiniband.payload}"}, "raw bytes"),
         ({"severity": "bad"}, "'bad' is none of error, warning, info"),
         ({"name": "Wrong lane"}, "is not a name"),
