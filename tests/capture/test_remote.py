@@ -252,6 +252,22 @@ def test_what_a_server_answers_is_said(serve: Callable[..., Server], status: int
     assert server.requests == asked
 
 
+def test_no_redirection_leads_to_a_file(serve: Callable[..., Server]) -> None:
+    class Elsewhere(Handler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", "file:///etc/passwd")
+            self.end_headers()
+
+        do_HEAD = do_GET
+
+    server = serve(b"")
+    server.RequestHandlerClass = Elsewhere
+    with pytest.raises(CaptureError, match="Redirect"):
+        open_capture(server.url())
+
+
+
 def test_ctrl_c_ends_the_attempts(serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve(long_capture())
     with open_capture(server.url()) as reader:
