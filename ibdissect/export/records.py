@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ibdissect.dissect.tree import Node
 from ibdissect.flow.reassembly import Reassembled
-from ibdissect.flow.transfers import Transfers, nodes, records
+from ibdissect.flow.transfers import Transfers, nodes
 from ibdissect.session.arrow import TIME
 from ibdissect.session.capture import Capture
 from ibdissect.session.reading import Progress
@@ -51,7 +51,7 @@ def _rows(opened: Capture, shown: Shown | None, progress: Progress | None) -> It
                 catalog.attribute_name(first.mgmt_class, first.attribute, first.method), first.tid, len(transfer.segments),
                 transfer.complete,
             )  # fmt: skip
-            for record, node in zip(records(transfer, catalog), nodes(transfer, catalog, presenter), strict=True):
+            for record, node in nodes(transfer, catalog, presenter):
                 places = [(span.frame, span.offset, span.length) for span in record.spans]
                 if shown is None or any(chosen[frame - 1] for frame, _, _ in places):
                     layer = type(record.view).title if record.view is not None else None

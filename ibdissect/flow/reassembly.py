@@ -5,6 +5,7 @@ Segments may come late, twice, or never; a capture may begin or end in mid-trans
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator
 
@@ -102,32 +103,38 @@ class Reassembled(Transfer, eq=False):
 
     def records(self) -> Iterator[tuple[int, bytes, tuple[Span, ...]]]:
         """Number (from 0), bytes and spans of every complete record."""
+        step = self.first.step
         for first, offset, data in self.runs():
-            step = self.first.step
+            starts = self._starts(first, len(data))
             if not step:
                 if first == 1 and data:
-                    yield 0, data, tuple(self.spans(first, 0, len(data)))
+                    yield 0, data, tuple(self._spans(first, starts, 0, len(data)))
                 continue
             skip = -offset % step
             for start in range(skip, len(data) - step + 1, step):
-                yield (offset + start) // step, data[start : start + step], tuple(self.spans(first, start, step))
+                yield (offset + start) // step, data[start : start + step], tuple(self._spans(first, starts, start, step))
             rest = (len(data) - skip) % step if len(data) > skip else 0
             if rest and self.last and all(number in self.segments for number in range(first, self.last + 1)):
                 # The last record may be shorter than the step.
                 start = len(data) - rest
-                yield (offset + start) // step, data[start:], tuple(self.spans(first, start, rest))
+                yield (offset + start) // step, data[start:], tuple(self._spans(first, starts, start, rest))
 
-    def spans(self, first: int, start: int, length: int) -> Iterator[Span]:
-        """Where bytes of the data that starts with segment `first` came from."""
-        number, stop = first, start + length
-        at = 0
-        while at < stop and number in self.segments:
-            segment = self.segments[number]
+    def _starts(self, first: int, size: int) -> list[int]:
+        """Where the data of each segment starts in the `size` bytes of a run that starts with segment `first`."""
+        starts, at = [], 0
+        while at < size:
+            starts.append(at)
+            at += len(self.segments[first + len(starts) - 1].data)
+        return starts
+
+    def _spans(self, first: int, starts: list[int], start: int, length: int) -> Iterator[Span]:
+        """Where bytes of a run came from."""
+        stop = start + length
+        for place in range(bisect_right(starts, start) - 1, bisect_left(starts, stop)):
+            segment, at = self.segments[first + place], starts[place]
             low, high = max(start, at), min(stop, at + len(segment.data))
             if low < high:
                 yield Span(segment.frame, segment.offset + low - at, high - low)
-            at += len(segment.data)
-            number += 1
 
 
 class Reassembler(Transfers[Reassembled]):

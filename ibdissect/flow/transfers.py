@@ -135,9 +135,8 @@ def headline(transfer: Reassembled, catalog: Catalog) -> str:
     return ", ".join(said)
 
 
-def nodes(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> list[Node]:
-    """The records as trees. Field offsets count from the start of the record; the text of a record lists its frames."""
-    found = []
+def nodes(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> Iterator[tuple[Record, Node]]:
+    """The records, also as trees. Field offsets count from the start of the record; the text of a record lists its frames."""
     for record in records(transfer, catalog):
         view = record.view
         title = type(view).title if view is not None else "Record"
@@ -147,8 +146,7 @@ def nodes(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> list
         if view is not None:
             node.struct = type(view)
             node.children = fields_of(type(view), record.data, presenter, catalog)
-        found.append(node)
-    return found
+        yield record, node
 
 
 def _places(spans: tuple[Span, ...]) -> str:
@@ -158,7 +156,7 @@ def _places(spans: tuple[Span, ...]) -> str:
 def as_json(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> dict[str, Any]:
     """The records of a transfer, each with the bytes of the frames that it came from; docs/contract.md describes the keys."""
     shown = []
-    for record, node in zip(records(transfer, catalog), nodes(transfer, catalog, presenter), strict=True):
+    for record, node in nodes(transfer, catalog, presenter):
         pieces = [{"frame": span.frame, "offset": span.offset, "length": span.length} for span in record.spans]
         name = type(record.view).title if record.view is not None else "Record"
         shown.append({"record": record.number, "layer": name, "pieces": pieces, "fields": [_plain(child) for child in node.children]})
@@ -176,5 +174,5 @@ def outline(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> li
     """A layer with the records of a transfer, for the frame that completed it; none if the transfer has one segment only."""
     if len(transfer.segments) < 2:
         return []
-    layer = Node("", "Reassembled", 0, 0, 0, 0, None, headline(transfer, catalog), nodes(transfer, catalog, presenter))
-    return [layer]
+    below = [node for _, node in nodes(transfer, catalog, presenter)]
+    return [Node("", "Reassembled", 0, 0, 0, 0, None, headline(transfer, catalog), below)]

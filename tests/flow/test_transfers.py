@@ -6,14 +6,18 @@ import io
 import json
 import struct
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 from click.testing import CliRunner
 
 from ibdissect.cli.show import command as show
 from ibdissect.dissect.value import Presenter
+from ibdissect.flow.reassembly import Reassembled, Segment
+from ibdissect.flow.rmpp import Message
 from ibdissect.flow.transfers import Transfers, headline, nodes, outline, records
 from ibdissect.session.capture import Capture
+from ibdissect.table.addresses import End
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sa_records import NodeRecord
 from tests.craft import build, erf_pcap, gmp
@@ -50,7 +54,7 @@ def test_records_of_a_transfer_whose_segments_came_late() -> None:
 
 def test_tree_of_a_transfer() -> None:
     (transfer,) = Transfers().feed(native_table(FRAMES)).values()
-    found = nodes(transfer, builtin(), Presenter())
+    found = [node for _, node in nodes(transfer, builtin(), Presenter())]
     assert [node.label for node in found] == [f"NodeRecord[{i}]" for i in range(5)]
     assert found[1].text == "frame 1 bytes 196-283, frame 4 bytes 84-107"
     assert [child.text for child in found[4].children if child.name == "infiniband.sa.lid"] == ["5"]
@@ -101,3 +105,12 @@ def test_show_prints_the_records_behind_the_frame_that_completed_them(tmp_path: 
         assert whole["records"][1]["pieces"] == [{"frame": 1, "offset": 196, "length": 88}, {"frame": 4, "offset": 84, "length": 24}]
         lids = [field["value"] for record in whole["records"] for field in record["fields"] if field["name"] == "infiniband.sa.lid"]
         assert lids == [1, 2, 3, 4, 5]
+
+
+def test_where_the_bytes_of_a_long_transfer_came_from_is_found_at_once() -> None:
+    transfer = Reassembled(first=Message(1, 0, End(), End(), 3, 1, 0x92, 0x11, 1, 1, 0, 1, 0, step=8), last_ns=0, next=1, last=20_000)
+    transfer.segments = {number: Segment(number, 84, bytes(12)) for number in range(1, 20_001)}
+    began = process_time()
+    found = [spans for _, _, spans in transfer.records()]
+    assert process_time() - began < 2 and len(found) == 30_000
+    assert [(span.frame, span.offset, span.length) for span in found[1]] == [(1, 92, 4), (2, 84, 4)]

@@ -11,7 +11,7 @@ from textual.binding import Binding
 from ibdissect.dissect.tree import Node
 from ibdissect.dissect.value import Presenter
 from ibdissect.flow.reassembly import Reassembled
-from ibdissect.flow.transfers import headline, nodes, records
+from ibdissect.flow.transfers import headline, nodes
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable
 
@@ -75,8 +75,7 @@ class TransferScreen(Overlay[int]):
 
     def __init__(self, transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> None:
         super().__init__(f"Transfer   {printable(headline(transfer, catalog))}")
-        starts = [record.spans[0].frame for record in records(transfer, catalog)]
-        self.records = RecordTree(list(zip(nodes(transfer, catalog, presenter), starts, strict=True)))
+        self.records = RecordTree([(node, record.spans[0].frame) for record, node in nodes(transfer, catalog, presenter)])
 
     def content(self) -> ComposeResult:
         yield self.records
