@@ -115,6 +115,10 @@ ENDED = [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 3, 40, flags=LAST)]
 case("TXN012", [*ENDED, MISSED, ENDED[-1]], ENDED, frames=[2])
 case("TXN012", ENDED, [ENDED[0], segment(DATA, 2, 40, flags=LAST)], frames=[2],
      also=["CAP009"], twin_also=["CAP009"], file=partial(ethernet_pcap, link=247))  # fmt: skip
+# a transfer that was answered begins anew: with a gap 1 ms later; 0.2 ms later, it is the copy of a mirror that lost a segment
+TWICE = [ENDED[0], MISSED, ENDED[1], segment(ACK, 3, 64, method=TABLE), *ENDED]
+case("TXN012", ethernet_pcap(TWICE, link=247), ethernet_pcap(TWICE, link=247, step_ns=200_000), frames=[6],
+     also=["CAP009"], twin_also=["CAP009"], file=None)  # fmt: skip
 case("TXN013", [segment(DATA, 1, 300, flags=FIRST), segment(DATA, 2, 40, flags=LAST)],
      [segment(DATA, 1, 260, flags=FIRST), segment(DATA, 2, 40, flags=LAST)], frames=[2])  # fmt: skip
 case("TXN017", segment(ACK, 5, 1, method=TABLE), segment(ACK, 5, 5, method=TABLE))
