@@ -100,10 +100,12 @@ def test_the_last_segment_alone_gives_no_record() -> None:
 
 
 def test_the_same_transaction_id_starts_anew_once_the_receiver_has_it_all() -> None:
-    first, second = segments(), segments(frame=20)
+    first, copy = segments(), segments(frame=20)
+    second = [replace(one, time_ns=1_000_000_000) for one in copy]
     assert [t.frames for t in fed([*first, answer(ACK, 3), *second])] == [[1, 2, 3], [20, 21, 22]]
-    (only,) = fed([*first, answer(ACK, 2), *second])
-    assert only.repeated == [20, 21, 22]
+    for again in ([*first, answer(ACK, 2), *second], [*first, answer(ACK, 3), *copy]):  # a second mirror is as fast as that
+        (only,) = fed(again)
+        assert only.repeated == [20, 21, 22]
 
 
 def test_another_first_segment_replaces_a_transfer_that_never_ended() -> None:
