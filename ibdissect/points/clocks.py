@@ -168,18 +168,22 @@ def _refuted(bounds: Bounds, starts: Sequence[int], drift: float, resolution: in
     rest = (bounds.offset - bounds.offset[0] - drift * (bounds.time - bounds.time[0]))[order]
     size = max(BLOCK, len(row) // BLOCKS)
     found, low, high = [], -np.inf, np.inf
+    doubt = -1  # the block before that cannot be on the line: a burst of late stamps, unless the next one cannot be either
     for at in range(0, len(row) - size // 2, size):
         part = slice(at, at + size)
         uppers, lowers = rest[part][above[part]], rest[part][~above[part]]
         upper = float(np.quantile(uppers, USUAL)) if len(uppers) >= BLOCK // 8 else np.inf
         lower = float(np.quantile(lowers, 1 - USUAL)) if len(lowers) >= BLOCK // 8 else -np.inf
         if any(row[at] < start <= row[min(at + size, len(row) - 1)] for start in starts[1:]):  # its packets lie on both sides of a step
-            low, high = -np.inf, np.inf
+            low, high, doubt = -np.inf, np.inf, -1
             continue
         if max(low, lower) > min(high, upper) + REFUTED_NS + resolution:
-            found.append(int(row[at]))
+            if doubt < 0:
+                doubt = int(row[at])
+                continue
+            found.append(doubt)
             low, high = -np.inf, np.inf
-        low, high = max(low, lower), min(high, upper)
+        low, high, doubt = max(low, lower), min(high, upper), -1
     return found
 
 

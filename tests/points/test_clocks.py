@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from ibdissect.points.clocks import Bounds, _refuted
 
 from .world import START, World, behind
 
@@ -37,3 +40,13 @@ def test_stamps_of_a_batch_are_late(tmp_path: Path) -> None:
     world.seen["server"] = late
     (segment,) = world.compare(tmp_path).clocks.segments[1]
     assert abs(segment.offset_ns) < 1_000
+
+
+@pytest.mark.parametrize(("late", "expected"), [(slice(640, 672), []), (slice(640, 1280), [640])], ids=["a burst of late stamps", "a step"])
+def test_small_steps(late: slice, expected: list[int]) -> None:
+    """Packets of both directions, one every microsecond, that need 500 ns; some stamps are 10 us late."""
+    row = np.arange(1280)
+    above = row % 2 == 0
+    offset = np.where(above, 500, -500)
+    offset[late] += 10_000
+    assert _refuted(Bounds(row, row * 1000, offset, above, np.zeros(1280, np.int64)), [0], 0.0, 1) == expected
