@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.pictures.conversations import asked, latencies, talks, trouble, troubled
+from ibdissect.pictures.conversations import asked, talks, troubled
+from ibdissect.study.conversations import trouble
 from tests.study import made
 
 from .looks import portrait
@@ -18,11 +19,11 @@ def test_latency_of_a_clean_conversation(repo: Path) -> None:
     assert all(talk.times) and talk.nanoseconds == sorted(talk.nanoseconds) and talk.nanoseconds[0] > 0
     assert len(talk.spark.split()) == 64
     messages = found.model.answers.messages
-    assert messages is not None and latencies(None, []) == {}
+    assert messages is not None
     columns = messages.columns()
     known = columns.latency_ns[(columns.place >= 0) & (columns.latency_ns >= 0)]
-    times = latencies(messages, [talk.one])[0]
-    assert (times.count, times.least, times.most) == (len(known), known.min(), known.max())
+    times = talk.one.times
+    assert times is not None and (times.count, times.least, times.most) == (len(known), known.min(), known.max())
 
 
 def test_the_worst_comes_first(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.result import CaptureReport
-from ibdissect.report import Run, render
+from ibdissect.report import Run, first_of_each, render
 from ibdissect.report.compared import before_of_reports, compare
-from ibdissect.report.html import ROWS, Pictures, environment, first_of_each, page_text, verdict
+from ibdissect.report.html import ROWS, Pictures, environment, page_text, verdict
 from ibdissect.rules import load
 
 from .pages import safe
