@@ -119,4 +119,4 @@ def test_lids_that_a_port_had() -> None:
 def test_a_great_fabric_says_how_many_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fabric_view, "MAX_NODES", 2)
     found = view(*FRAMES)
-    assert found.nodes == 3 and found.entries[-1].text == "1 further nodes are not shown"
+    assert found.nodes == 3 and found.entries[-1].text == "1 further node not shown"
