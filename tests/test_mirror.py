@@ -67,7 +67,7 @@ TESTED_BY_OTHERS = {
     ),
     "table": (
         "tests/table/test_locate*.py and test_mask.py",
-        "bits compare computed mads plugin_calls secrets series services table",
+        "bits compare computed mads plugin_calls series services table",
     ),
     "tui": ("tests/tui/test_snapshots.py, and test_ending.py for the drivers", "drivers messages"),
     "tui/keys": ("tests/tui/screens/test_page.py shows all of them", "command"),

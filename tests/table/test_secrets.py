@@ -1,0 +1,38 @@
+"""Which values are keys, and which numbers do they get?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ibdissect.table import secrets
+from ibdissect.table.secrets import Masker, is_secret, must_mask, secret_fields
+from ibdissect.wire.catalog import builtin
+from ibdissect.wire.sm import SMP
+from ibdissect.wire.transport import DETH
+from tests import craft
+from tests.table.made import native_table
+
+
+def test_only_fields_that_hold_keys() -> None:
+    fields = secret_fields(builtin())
+    assert DETH.q_key in fields and SMP.m_key in fields
+    assert all(field.secret for field in fields)
+
+
+def test_zero_and_public_values_are_no_secrets() -> None:
+    values = np.array([0, 1, 0x80010000, 0x80010001], np.uint32)
+    assert must_mask(DETH.q_key, values).tolist() == [False, True, False, True]
+    assert [is_secret("Q_Key", value) for value in values.tolist()] == [False, True, False, True]
+    assert is_secret("M_Key", 0x80010000)
+
+
+def test_numbers_follow_the_first_appearance_up_to_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "MAX_KEYS", 2)
+    masker, table = Masker(), native_table([craft.smp(1, 0x10, m_key=key) for key in (9, 0, 7, 9, 5, 5)])
+    masker.feed(table)
+    assert [masker.name("M_Key", key) for key in (9, 7, 5, 6)] == ["M_Key#1", "M_Key#2", "M_Key#?", "M_Key#?"]
+    assert (masker.number("M_Key", 5), masker.number("Q_Key", 5)) == (0, 1)
+    assert (masker.dropped.count, masker.dropped.frame, masker.dropped.time_ns) == (1, 1, int(table.chunk.time_ns[0]))
+    masker.feed(table)  # what was fed before is skipped
+    assert masker.dropped.count == 1
