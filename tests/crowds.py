@@ -43,7 +43,7 @@ def proofs() -> Chunk:
                 at += len(pieces[-1])
     columns = [np.concatenate(column) for column in zip(*records, strict=True)]
     offset, caplen, length, _, link, interface, pseudo = columns
-    time_ns = np.arange(len(offset), dtype=np.int64) * 100_000
+    time_ns = np.arange(len(offset), dtype=np.int64) * 1_000_000
     return Chunk(
         first=1, base=0, data=np.concatenate(pieces), offset=offset, caplen=caplen, length=length, time_ns=time_ns,
         link=link, interface=interface, pseudo=pseudo,
