@@ -40,8 +40,8 @@ from .rmpp import Message, Transfer, TransferEvent, Transfers
 
 ASKS = frozenset(RESPONSE_OF) - {TRAP}
 """Methods that require an answer."""
-PATIENCE_NS = 10_000_000_000
-"""A request expires after this time without an answer or another try."""
+RETRY_NS = 10_000_000_000
+"""The same request after this time is another one, no further try. An answer counts however late it is."""
 MAX_OPEN, MAX_TRAPS, MAX_UNASKED = 65536, 4096, 4096
 NEIGHBOURS, NEIGHBOURS_NS = 64, 10_000_000
 """A request may be recorded at most this much after its answer, as captures from several queues change the order."""
@@ -107,7 +107,6 @@ class Transactions:
         self.matched = None
         if len(mads):
             yield from self._chunk(mads)
-        yield from self._expire()
 
     def open_requests(self) -> Iterator[Request]:
         """Unanswered requests so far, oldest first."""
@@ -221,7 +220,7 @@ class Transactions:
         before = self.open.get(key)
         if before is not None:
             same = (before.method, before.attribute, before.modifier) == (mads.method[i], mads.attribute[i], mads.modifier[i])
-            if same and mads.times[i] - before.last_ns < PATIENCE_NS:
+            if same and mads.times[i] - before.last_ns < RETRY_NS:
                 before.tries += 1
                 before.last_frame, before.last_ns = mads.frames[i], mads.times[i]
                 return
@@ -297,23 +296,6 @@ class Transactions:
     def _repress(self, mads: Listed, i: int) -> Iterator[MadEvent]:
         if _key(mads, i, True) not in self.traps:
             yield RepressAlone(mads.frames[i], mads.times[i], request_of(mads, i))
-
-    def _expire(self) -> Iterator[MadEvent]:
-        """Expire old requests; `open` is in the order of first tries."""
-        over: list[Request] = []
-        for key, request in list(self.open.items()):
-            if self.last_ns - request.time_ns < PATIENCE_NS:
-                break
-            if self.last_ns - request.last_ns >= PATIENCE_NS:
-                del self.open[key]
-                over += request.silent()
-        if self.waiting is not None:
-            late = self.last_ns - self.waiting.times >= PATIENCE_NS
-            if late.any():
-                over += _requests(self.waiting.take(np.flatnonzero(late)))
-                self.waiting = self.waiting.take(np.flatnonzero(~late))
-        for request in sorted(over, key=_age):
-            yield _unanswered(request)
 
 
 def _neighbours(answer: tuple[int, int, int, bool], frame: int, time_ns: int) -> bool:

@@ -166,7 +166,9 @@ def test_ip_addresses_tell_requesters_apart(window: int) -> None:
     assert (answered[0].request.frame, answered[0].request.to) == (2, "10.0.0.2")
 
 
-def test_a_request_of_an_earlier_chunk_is_given_up_after_its_time() -> None:
+@pytest.mark.parametrize("window", [16, 16 << 20])
+def test_an_answer_counts_however_late(window: int) -> None:
     asks = [craft.gmp(4, 1, 0x12, slid=1, dlid=2, header={"transaction_id": i}) for i in range(1, 4)]
-    seen, unanswered, _ = followed(io.BytesIO(craft.erf_pcap(asks, step_ns=6_000_000_000)), window=16)
-    assert seen["Unanswered"] == 1 and unanswered == 3  # the first, 12 s later
+    late = craft.gmp(4, 0x81, 0x12, slid=2, dlid=1, header={"transaction_id": 1})
+    seen, unanswered, answered = followed(io.BytesIO(craft.erf_pcap([*asks, late], step_ns=6_000_000_000)), window=window)
+    assert seen["Unanswered"] == 0 and unanswered == 2 and [one.request.frame for one in answered] == [1]
