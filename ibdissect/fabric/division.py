@@ -19,9 +19,11 @@ from ibdissect.wire.numbers import FIRST_MULTICAST, GET_RESP, SMP_CLASSES
 from ibdissect.wire.sm import NodeInfo, SMInfo
 from ibdissect.wire.sm_port import PortInfo
 
-INTERFACE, ORIGIN, LID, PREFIX, GUID = "interface", "origin", "LID", "GID prefix", "GUID"
-"""Kinds of addresses. The origin of a directed route is known by the high half of its transaction ids, as in `routes`."""
-HOW = {INTERFACE: "capture interfaces", ORIGIN: "origins of directed routes"}
+INTERFACE, DESCRIBED, ORIGIN, LID, PREFIX, GUID = "interface", "pcapng interface", "origin", "LID", "GID prefix", "GUID"
+"""Kinds of addresses. `chunk` tells the two kinds of interfaces apart: they differ for ERF records in pcapng, as merged captures have them.
+The origin of a directed route is known by the high half of its transaction ids, as in `routes`.
+"""
+HOW = {INTERFACE: "capture interfaces", DESCRIBED: "capture interfaces", ORIGIN: "origins of directed routes"}
 LINK_LOCAL = 0xFE80 << 48
 """The GID prefix that every subnet may use."""
 MAX_SEEN = 1 << 18
@@ -68,7 +70,7 @@ def divide(tables: Iterable[ChunkTable], site: Division) -> Division:
     Ports that answer on one interface are of one subnet, and so are ports that answer to one origin of directed routes. Two interfaces
     or origins with a port in common are of one subnet, too. If all are, nothing tells the subnets apart.
     """
-    kinds = _Seen(INTERFACE), _Seen(ORIGIN)
+    kinds = list(map(_Seen, HOW))
     for table in tables:
         for seen in kinds:
             seen.feed(table)
@@ -91,7 +93,7 @@ class _Seen:
                 anchor[rows] = values.astype(np.int64)
         for kind, rows, values in (*_addresses(table), *_told(table)):
             there = anchor[rows] >= 0
-            if kind not in (INTERFACE, ORIGIN) and len(self.pairs) <= MAX_SEEN:
+            if kind not in HOW and len(self.pairs) <= MAX_SEEN:
                 pairs = np.unique(np.column_stack([anchor[rows][there].astype(np.uint64), values[there]]), axis=0)
                 self.pairs.update((near, kind, far) for near, far in pairs.tolist())
 
@@ -129,6 +131,8 @@ class _Seen:
 def _addresses(table: ChunkTable) -> Iterator[Some]:
     """The addresses of the packets of a chunk."""
     yield INTERFACE, np.arange(len(table)), table.chunk.interface.astype(np.uint64)
+    if table.chunk.described is not None:
+        yield DESCRIBED, np.arange(len(table)), table.chunk.described.astype(np.uint64)
     mads = table.once(Mads)
     smps = np.isin(mads.mgmt_class, list(SMP_CLASSES))
     yield ORIGIN, mads.rows[smps], mads.transaction[smps] >> np.uint64(32)

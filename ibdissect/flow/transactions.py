@@ -100,9 +100,9 @@ class Transactions:
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
         """Process a chunk; yields its events in frame order, then all matched answers."""
-        if len(table):
-            self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
-            self.last_ns = int(table.chunk.time_ns[-1])
+        if len(table.times):
+            self.first_ns = self.first_ns or int(table.times[0])
+            self.last_ns = int(table.times[-1])
         mads = table.once(Datagrams)
         self.matched = None
         if len(mads):

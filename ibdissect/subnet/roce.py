@@ -58,7 +58,7 @@ def _facts(reader: _Reader, content: dict[str, Any]) -> Iterator[Fact]:
     hosts = table.get("host", [])
     if not isinstance(hosts, list) or not all(isinstance(host, dict) for host in hosts):
         raise reader.error(1, "hosts must be written as [[roce.host]]")
-    start = 0
+    start, owners = 0, dict[bytes, str]()
     for host in hosts:
         start = reader.line(r"\s*\[\[\s*roce\s*\.\s*host\s*\]\]", start)
         reader.known(host, HOST_KEYS, start)
@@ -71,7 +71,10 @@ def _facts(reader: _Reader, content: dict[str, Any]) -> Iterator[Fact]:
                 packed = mapped(ip_address(address if isinstance(address, str) else "").packed)
             except ValueError:
                 raise reader.error(start, f"{address!r} is not an IP address or a GID") from None
-            yield RoceHostFact(reader.line(f".*{re.escape(address)}\\b", start), packed, name, vlans)
+            line = reader.line(f".*{re.escape(address)}\\b", start)
+            if owners.setdefault(packed, name) != name:
+                raise reader.error(line, f"{address} is an address of {owners[packed]!r}, too")
+            yield RoceHostFact(line, packed, name, vlans)
 
 
 class _Reader:

@@ -93,9 +93,9 @@ class Connections:
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
         """Process a chunk; yields its events in frame order."""
-        if len(table):
-            self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
-            self.last_ns = int(table.chunk.time_ns[-1])
+        if len(table.times):
+            self.first_ns = self.first_ns or int(table.times[0])
+            self.last_ns = int(table.times[-1])
         for message in table.once(messages):
             if len(self.speakers) < MAX_CONNECTIONS:
                 self.speakers.setdefault(message.sender, message.frame)

@@ -58,6 +58,8 @@ class ChunkTable:
     ) -> None:
         """`shown_by`: the table whose `shown` it is."""
         self.chunk = chunk
+        self.times = chunk.time_ns
+        """Of the packets that this table is about: all, or those of one subnet (`limited`)."""
         self.catalog = catalog if catalog is not None else builtin_catalog()
         self.located: Located = shown_by.located if shown_by is not None else locate(chunk, self.catalog.roce_ports)
         self.repeats = shown_by is not None
@@ -91,6 +93,7 @@ class ChunkTable:
     def limited(self, rows: Bool) -> ChunkTable:
         """The same chunk with only the packets where `rows`, bool[n], holds."""
         made = ChunkTable(self.chunk, self.catalog, self._services)
+        made.times = self.times[rows]
         made.leave_out(~rows)
         return made
 

@@ -9,8 +9,12 @@ from itertools import zip_longest
 from pathlib import Path
 from threading import Thread
 
+import numpy as np
+from msgspec.structs import replace
+
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric.division import INTERFACE, LID, ORIGIN, PREFIX, Division, divide
+from ibdissect.fabric.division import DESCRIBED, INTERFACE, LID, ORIGIN, PREFIX, Division, divide
+from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.policy import subnets_of
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check
@@ -72,6 +76,25 @@ def test_two_interfaces_tell_all_packets_apart() -> None:
     raw = mixed([*HERE, data(2, 1, LIMITED)], [*THERE, data(2, 1, FULL), data(2, 1, FULL)], interfaces=True)
     assert divide(tables(raw), Division()).numbers == {(INTERFACE, 0): 1, (INTERFACE, 1): 2}
     assert codes(raw) == ["CAP017", "PKY001"]  # both are limited members in one subnet only
+
+
+def test_merged_captures_of_the_same_card_are_told_apart() -> None:
+    """Their ERF records all say interface 0, but the pcapng describes an interface for each capture."""
+    (chunk,) = open_capture(io.BytesIO(mixed(HERE, THERE, interfaces=True))).chunks()
+    merged = replace(chunk, described=chunk.interface, interface=np.zeros_like(chunk.interface))
+    found = divide([ChunkTable(merged)], Division())
+    assert found.numbers == {(DESCRIBED, 0): 1, (DESCRIBED, 1): 2}
+    assert np.array_equal(found.of(ChunkTable(merged)), chunk.interface + 1)
+
+
+def test_each_subnet_begins_and_ends_with_its_own_packets() -> None:
+    """Traps before its first packet may have been sent, and requests at its end may still be answered."""
+    (table,) = tables(mixed(HERE, THERE, interfaces=True))
+    other = np.flatnonzero(table.chunk.interface == 1)
+    transactions = Transactions()
+    list(transactions.feed(table.limited(table.chunk.interface == 1)))
+    assert other[0] > 0 and other[-1] < len(table) - 1
+    assert (transactions.first_ns, transactions.last_ns) == tuple(table.chunk.time_ns[other[[0, -1]]].tolist())
 
 
 def test_origins_tell_directed_routes_apart_but_no_other_packets() -> None:

@@ -11,6 +11,8 @@ from ibdissect.fabric.roce_network import mapped
 from tests.subnet.files import parsed, subnet_of
 from tests.subnet.samples import SAMPLES
 
+HOST = "[[roce.host]]\nname = 'a'\naddresses = ['1.2.3.4']\n"
+
 
 def line_of(number: int) -> int:
     return file_and_line(number)[1]
@@ -55,6 +57,7 @@ def test_nothing_is_known_without_a_file() -> None:
     ("[roce]\n[[roce.host]]\nname = 'a'", "f:2: a host needs a name and addresses"),
     ("[[roce.host]]\nname = 'a'\naddresses = ['fe80::x']", "f:1: 'fe80::x' is not an IP address or a GID"),
     ("[[roce.host]]\nname = 'a'\naddresses = [1]", "f:1: 1 is not an IP address or a GID"),
+    (HOST + "[[roce.host]]\nname = 'b'\naddresses = ['::ffff:1.2.3.4']", "f:6: ::ffff:1.2.3.4 is an address of 'a', too"),
     ("[[roce.host]]\nname = 'a'\naddress = ['::1']", "f:3: there is no key 'address'; did you mean addresses?"),
 ])  # fmt: skip
 def test_refusals(text: str, said: str) -> None:

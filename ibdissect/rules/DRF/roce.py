@@ -89,7 +89,8 @@ class RoceVlan(_RoceRule):
     example = "a RoCE packet in VLAN 200, where a file gives its sender VLAN 100"
 
     def values(self, table: ChunkTable, rows: Int, network: RoceNetwork) -> Int:
-        return _tagged(table, rows, VLAN.id)
+        found = _tagged(table, rows, VLAN.id)
+        return np.where(found > 0, found, -1)  # a tag with VLAN 0 gives only the priority
 
     def faults(self, source: End, destination: End, value: int, network: RoceNetwork) -> Iterator[Fault]:
         host = network.host(source)
@@ -139,7 +140,7 @@ class RoceLossy(_RoceRule):
 
     code, name = "DRF008", "roce-lossy-priority"
     reference = "IEEE 802.1Qbb; RoCE Annex A17"
-    message = "{host} sends in priority {priority}; with flow control, the file has {lossless}"
+    message = "{host} sends in priority {priority}, which has no flow control (the file has it for {lossless})"
     example = "an RC packet with DSCP 0, where a file says that priority 3 is lossless"
 
     def values(self, table: ChunkTable, rows: Int, network: RoceNetwork) -> Int:
@@ -192,7 +193,7 @@ class RoceUnknownHost(_RoceRule):
 
     code, name = "DRF010", "roce-unknown-host"
     reference = "RoCE Annex A17"
-    message = "{host} {verb}, and the file that lists all hosts does not have it"
+    message = "{host} {verb}, but is not in the file that lists all hosts"
     example = "a RoCE packet from 10.0.0.9, where a file lists all hosts without it"
 
     def values(self, table: ChunkTable, rows: Int, network: RoceNetwork) -> Int:
@@ -201,7 +202,7 @@ class RoceUnknownHost(_RoceRule):
     def faults(self, source: End, destination: End, value: int, network: RoceNetwork) -> Iterator[Fault]:
         for end, verb, four, six in (
             (source, f"sends to {destination}", IPv4.source, IPv6.source),
-            (destination, f"is sent to by {source}", IPv4.destination, IPv6.destination),
+            (destination, f"receives from {source}", IPv4.destination, IPv6.destination),
         ):
             if not ip_address(end).is_multicast and network.host(end) is None:
                 yield end, four if len(end) == 4 else six, str(end), network.lines["all-hosts"], {"verb": verb}

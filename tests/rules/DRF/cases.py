@@ -85,7 +85,12 @@ def over(vlan: int = 0, priority: int = 3, source: int = 2, opcode: int = SEND, 
     address = {"source": bytes([192, 168, 0, source]), "destination": bytes([192, 168, 0, 1 if source == 2 else 2])}
     payload, headers = (b"", ACKNOWLEDGED) if opcode == ACK else (b"data", {})
     frame = roce2(opcode, payload, ext=headers, ip={"dscp": 26, "ecn": 2, **address, **ip})
-    return frame[:12] + bytes([0x81, 0, priority << 5 | vlan >> 8, vlan & 255]) + frame[12:] if vlan else frame
+    return tagged(frame, vlan, priority) if vlan else frame
+
+
+def tagged(frame: bytes, vlan: int, priority: int = 3) -> bytes:
+    """The frame with a VLAN tag."""
+    return frame[:12] + bytes([0x81, 0, priority << 5 | vlan >> 8, vlan & 255]) + frame[12:]
 
 
 def roce(code: str, bad: bytes, *twins: bytes) -> None:
@@ -94,7 +99,7 @@ def roce(code: str, bad: bytes, *twins: bytes) -> None:
         case(code, bad, twin, file=ethernet_pcap, frames=[1], known=[ROCE])
 
 
-roce("DRF006", over(102), over(100), over())
+roce("DRF006", over(102), over(100), over(), tagged(over(), 0))
 roce("DRF006", over(100, source=1), over(101, source=1))
 roce("DRF007", over(100, 0), over(100), over())
 roce("DRF008", over(dscp=0), over(dscp=24))
