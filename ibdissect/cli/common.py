@@ -15,7 +15,7 @@ import click
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError
-from ibdissect.wire.text import Paint, printable, visible_json
+from ibdissect.wire.text import Paint, counted, printable, visible_json
 
 from .config import Config, read_config
 
@@ -152,7 +152,7 @@ class Common(Record, dict=True):
 
     def _tell_hidden(self, limits: Limits) -> None:
         if limits.filter is not None and (count := limits.filter.hidden_checksums):
-            self.tell(f"note: {count} checksum{'s' * (count != 1)} of frames with keys were not compared; --show-keys compares them")
+            self.tell(f"note: {counted(count, 'checksum')} of frames with keys were not compared; --show-keys compares them")
 
     def refuse(self, *names: str, reason: str, hint: str = "") -> None:
         """Raise ConfigError for a given option that makes no sense with a command."""

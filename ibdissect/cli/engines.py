@@ -81,6 +81,7 @@ class EachCapture(Generic[T]):
         """Afterwards the exit status: 2 if a capture could not be read, 130 after Ctrl+C."""
 
     def __iter__(self) -> Iterator[Outcome[T]]:
+        self.common.limits(self.common.loaded()[0])  # what is wrong with a filter is said once, not for each capture
         with chosen_engine(self.engine, self.jobs, self.units, self.common) as made, Interruptions() as asked:
             names = [file for unit in self.units for file in files_of(unit)] if made is None else list(map(str, self.units))
             with progress_bar(names, quiet=self.common.quiet, by_capture=made is not None) as progress:

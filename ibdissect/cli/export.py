@@ -75,6 +75,8 @@ def command(
     if partition_by is not None:
         if others or format_ not in (None, "parquet"):
             raise ConfigError("--partition-by", partition_by, "is for the columns of frames, as Parquet")
+        if target == "-":
+            raise ConfigError("--to", target, "a dataset is a folder", hint="name one")
         units = sets_of(set_files(captures)) if as_set else captures_of(captures)
         return _partitioned(units, _RowsOf(target, tuple(partition_by.split(",")), names, first), jobs, engine, common)
     if jobs is not None or engine is not None:
@@ -172,10 +174,13 @@ def _partitioned(units: Sequence[Unit], rows: _RowsOf, jobs: int | None, engine:
     """Add the frames of captures to a dataset, each when all of it was read."""
     require_extra("pyarrow")
     from ibdissect.export.partitions import KEYS, unfinished_files
+    from ibdissect.session.rows import named_columns
+    from ibdissect.wire.catalog import builtin
 
     if not set(rows.keys) <= KEYS.keys() or len(set(rows.keys)) < len(rows.keys):
         hint = f"name some of {', '.join(KEYS)}, each once"
         raise ConfigError("--partition-by", ",".join(rows.keys), "is no list of partitions", hint=hint)
+    named_columns(common.loaded()[0] or builtin(), rows.names)  # a wrong name is said once, not for each capture
     written = masked = 0
     quiet = replace(common, quiet=True, plugins=common.plugin_names)
     with unfinished_files(rows.folder) as private:

@@ -33,8 +33,8 @@ def command(
 
     The page is one file for a ticket or a CI artifact: it loads nothing, hides keys, prints, and is complete without JavaScript.
 
-    Exit status 0: the page was written, whatever was found; 2: a capture could not be read (the page says which; without
-    any that could be read there is none).
+    Exit status 0: the page was written, whatever was found; 2: a capture, or a part of it, could not be read (the page
+    says which; without any that could be read there is none).
     """
     require_extra("jinja2", extra="report")
     common.refuse("filter", "frames", reason="the page is about whole captures", hint="cut them first: ibdissect export")
@@ -49,7 +49,7 @@ def command(
     with progress_bar(files, quiet=common.quiet) as progress:
         before = earlier(compared, options, progress) if compared is not None else None
         text, reports = page(files, options, before, None if max_findings < 0 else max_findings, progress)
-    if any(report.error is None for report in reports):
+    if any(report.status != "unreadable" for report in reports):
         write_text(text, output)
     for report in reports:
         if report.error is not None:

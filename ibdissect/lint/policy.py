@@ -71,7 +71,7 @@ class SitePolicy:
             manager_guids=frozenset(one for one in managers if one > LAST_UNICAST),
             manager_lids=frozenset(one for one in managers if one <= LAST_UNICAST),
             m_keys=values("m-keys", (1 << KEY_BITS) - 1),
-            lids=tuple(sorted(_range(where, one) for one in _list(where, "lids", table.get("lids", [])))),
+            lids=tuple(sorted(_range(where, "lids", one) for one in _list(where, "lids", table.get("lids", [])))),
         )
 
 
@@ -82,6 +82,8 @@ def subnets_of(table: dict[str, Any], where: str) -> Division:
     if not isinstance(subnets, list) or not all(isinstance(one, dict) for one in subnets):
         raise ConfigError(where, "site.subnets", "must be tables: [[site.subnets]]")
     for number, subnet in enumerate(subnets, 1):
+        if not subnet:
+            raise ConfigError(where, "site.subnets", "a table names no addresses", hint=f"known are {', '.join(OF_SUBNET)}")
         for key, value in subnet.items():
             if key not in OF_SUBNET:
                 raise ConfigError(where, f"site.subnets.{key}", "there is no such key", hint=nearest(str(key), OF_SUBNET))
@@ -95,7 +97,7 @@ def subnets_of(table: dict[str, Any], where: str) -> Division:
 def _addresses(where: str, key: str, value: Any) -> range | list[int]:
     """The addresses that one entry of a subnet stands for."""
     if key == "lids":
-        low, high = _range(where, value)
+        low, high = _range(where, f"subnets.{key}", value)
         return range(low, high + 1)
     if key == "prefixes" and isinstance(value, str) and "::" in value:
         try:
@@ -132,13 +134,13 @@ def _number(where: str, key: str, value: Any, low: int, high: int) -> int:
     return number
 
 
-def _range(where: str, value: Any) -> tuple[int, int]:
+def _range(where: str, key: str, value: Any) -> tuple[int, int]:
     """A LID, or a range as text: `16-127`."""
     if isinstance(value, str) and "-" in value.strip():
         first, last = value.split("-", 1)
-        low, high = _number(where, "lids", first, 1, LAST_UNICAST), _number(where, "lids", last, 1, LAST_UNICAST)
+        low, high = _number(where, key, first, 1, LAST_UNICAST), _number(where, key, last, 1, LAST_UNICAST)
         if low > high:
-            raise ConfigError(where, "site.lids", f"the range {value!r} ends before it starts")
+            raise ConfigError(where, f"site.{key}", f"the range {value!r} ends before it starts")
         return low, high
-    lid = _number(where, "lids", value, 1, LAST_UNICAST)
+    lid = _number(where, key, value, 1, LAST_UNICAST)
     return lid, lid

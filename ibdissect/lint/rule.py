@@ -222,7 +222,7 @@ class Rule:
         if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise PluginError(defined_in(cls), f"rule {code} is already {other.__qualname__} ({defined_in(other)})")
         if not re.fullmatch(r"[A-Z]{2,8}[0-9]{3}", code):
-            raise PluginError(cls.__module__, f"{cls.__qualname__}: {code!r} is not a rule code (letters and three digits)")
+            raise PluginError(cls.__module__, f"{cls.__qualname__}: {code!r} is not a rule code (2 to 8 capital letters and three digits)")
         REGISTRY[code] = cls
 
     @classmethod

@@ -113,6 +113,9 @@ def _report(model: CaptureModel, study: Study, broken: str | None) -> CaptureRep
         finding.capture = report.path
     if model.damage:
         report.status = "truncated" if all(one.kind == "cut-off" for one in model.damage) else "damaged"
+    errors = [f"{report.path}: {one.reason}" for one in model.damage if one.unread]
     if model.error:
-        report.status, report.error = "unreadable" if broken else "failed", f"{report.path}: {model.error}"
+        report.status = "unreadable" if broken else "failed"
+        errors.append(f"{report.path}: {model.error}")
+    report.error = "; ".join(errors) or None
     return report

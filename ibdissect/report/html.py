@@ -164,8 +164,10 @@ def verdict(reports: Sequence[CaptureReport]) -> tuple[str, str, list[str]]:
         if count > frames * MUCH:
             return "warning", f"No errors or warnings, but {name} {count:,} times in {frames:,} frames", doubts
         return "info", f"No errors or warnings, {counted(counts['info'], 'note', ',')}", doubts
-    if all(one.error is not None or not one.infiniband for one in reports) and doubts:
+    if all(one.status == "unreadable" or not one.infiniband for one in reports) and doubts:
         return "warning", "Nothing can be said: no InfiniBand or RoCE was read", doubts
+    if any(one.incomplete for one in reports):
+        return "warning", "Nothing was found in what was read", doubts
     return "good", "Healthy: nothing was found", doubts
 
 

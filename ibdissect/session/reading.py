@@ -140,7 +140,7 @@ class Reading:
             name_frames(finding, self.reader.members)
 
     def _masked(self, secret: Secret) -> str:
-        return self.masker.name(secret.kind, secret.value)
+        return self.masker.name(secret.kind, secret.value) if secret.kind else "(hidden)"
 
 
 def _after(tables: Iterator[ChunkTable], first: Prepare) -> Iterator[ChunkTable]:

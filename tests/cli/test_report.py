@@ -41,6 +41,9 @@ def test_a_capture_that_cannot_be_read(repo: Path, tmp_path: Path) -> None:
     done = run("report", str(bad), str(repo / "captures/pkey-lab.pcap"), "-o", str(target), text=True)
     assert done.returncode == 2 and "bad.pcap" in done.stderr and "Traceback" not in done.stderr
     assert "bad.pcap" in safe(target.read_text(encoding="utf-8")).text
+    curtailed = run("report", str(repo / "captures/mkey-enforced.pcap.gz"), "--max-unpacked", "8K", "-o", str(target), text=True)
+    assert curtailed.returncode == 2 and "it unpacks to more than 8,192 bytes" in curtailed.stderr
+    assert "it unpacks to more than 8,192 bytes" in safe(target.read_text(encoding="utf-8")).text
     alone = run("report", str(bad), "-o", str(tmp_path / "none.html"), text=True)
     assert alone.returncode == 2 and "bad.pcap" in alone.stderr and not (tmp_path / "none.html").exists()
 

@@ -94,7 +94,8 @@ def test_findings_mask_keys_and_need_a_policy() -> None:
     [
         ({"lids": 1}, "site.subnets: must be tables"),
         ([{"lid": 1}], "site.subnets.lid: there is no such key"),
-        ([{"lids": ["9-1"]}], "ends before it starts"),
+        ([{}], "site.subnets: a table names no addresses; known are interfaces"),
+        ([{"lids": ["9-1"]}], "site.subnets.lids: the range '9-1' ends before it starts"),
         ([{"lids": "1-9"}, {"lids": 9}], "9 is in two subnets"),
         ([{"prefixes": "fe80::x"}], "'fe80::x' is not a GID prefix"),
         ([{"interfaces": 70000}], "a number outside of 0 to 0xffff"),

@@ -76,6 +76,8 @@ def test_keys_in_values_are_masked(tmp_path: Path) -> None:
     path = capture(tmp_path, FRAMES)
     assert [f.value for f in check(path, Options(rules=rules_of([table], "x"))).findings] == [None, None, None]
     assert check(path, Options(rules=rules_of([table], "x"), show_keys=True)).findings[0].value == 0xC0FFEE
+    table = {**GOOD, "when": "invariant.crc", "message": "ICRC {invariant.crc}"}
+    assert check(path, Options(rules=rules_of([table], "x"))).findings[0].message == "ICRC (hidden)"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_keys_in_values_are_masked(tmp_path: Path) -> None:
         ({"message": "{infiniband.payload}"}, "raw bytes"),
         ({"severity": "bad"}, "'bad' is none of error, warning, info"),
         ({"name": "Wrong lane"}, "is not a name"),
-        ({"code": "x"}, "is not a rule code"),
+        ({"code": "X001"}, "'X001' is not a rule code [(]2 to 8 capital letters and three digits[)]"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_file_and_key(change: dict[str, Any], message: str) -> None:

@@ -43,6 +43,8 @@ def test_the_page_says_first_what_matters() -> None:
         ([report(replace(finding(severity=Severity.INFO), count=40))], "warning", "AM001 nodedescription-am 40 times in 43 frames"),
         ([report(finding(severity=Severity.WARNING)), report(finding(severity=Severity.WARNING))], "warning", "2 warnings"),
         ([BROKEN], "warning", "Nothing can be said"),
+        ([report(), BROKEN], "warning", "Nothing was found in what was read"),
+        ([report(status="truncated", error="a b.pcap: it unpacks to more")], "warning", "Nothing was found in what was read"),
     ],
 )
 def test_the_verdict(reports: list[CaptureReport], level: str, said: str) -> None:
@@ -50,7 +52,7 @@ def test_the_verdict(reports: list[CaptureReport], level: str, said: str) -> Non
         one.infiniband = one.frames
     found = verdict(reports)
     assert found[0] == level and said in found[1]
-    assert bool(found[2]) == (level == "warning" and reports == [BROKEN])
+    assert bool(found[2]) == any(one.incomplete for one in reports)
 
 
 def test_doubts_are_told() -> None:
