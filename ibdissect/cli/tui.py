@@ -43,7 +43,8 @@ def command(
     in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")  # started by `ibdissect serve`
     if not sys.stdout.isatty() and not in_browser:
         name = shown(str(capture))
-        hint = f"print the frames with: ibdissect show {' '.join(map(shown, captures))}"
+        instead = "compare them with: ibdissect points" if points else f"print the frames with: ibdissect show{' --set' * as_set}"
+        hint = f"{instead} {' '.join(map(shown, captures)) or '-'}"
         raise CaptureError(name, "the terminal UI needs a terminal on standard output", hint=hint)
     common.refuse("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
     from ibdissect.cli.checking import check_options

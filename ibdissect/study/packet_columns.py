@@ -61,7 +61,7 @@ ANSWERS = (
     Column(INTERFACE, "Interface", "left", 6, 16, 4, INTERFACE),
 )  # fmt: skip
 """Columns that the capture as a whole fills; shown when they are asked for."""
-POINT = Column(INTERFACE, "Point", "left", 6, 12, 2, INTERFACE)
+POINT = Column(INTERFACE, "Point", "left", 6, 12, field=INTERFACE)
 """Of the merged capture of several points."""
 LEAST_INFO, GOOD_INFO = 16, 30
 """Cells of the last column, which tells rows apart: other columns are dropped for the first, addresses are cut for the second."""

@@ -38,3 +38,12 @@ def test_either_a_capture_or_a_command() -> None:
     for words in (["tui"], ["tui", "x.pcap", "--live", "cat x.pcap"]):
         result = run(*words, text=True)
         assert result.returncode == 2 and "--live" in result.stderr
+
+
+@pytest.mark.parametrize(("words", "instead"), [
+    (["a.pcap"], "ibdissect show a.pcap"), (["--live", "cat a.pcap"], "ibdissect show -"),
+    (["--points", "a.pcap", "b.pcap"], "compare them with: ibdissect points a.pcap b.pcap"),
+])  # fmt: skip
+def test_without_a_terminal_it_names_a_command_that_does_without(words: list[str], instead: str) -> None:
+    result = run("tui", *words, text=True)
+    assert result.returncode == 2 and result.stderr.rstrip().endswith(instead)
