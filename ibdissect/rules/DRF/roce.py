@@ -60,9 +60,10 @@ class _RoceRule(Rule):
 
 
 def _tagged(table: ChunkTable, rows: Int, field: Field[int]) -> Int:
-    """A field of the first VLAN tag of each row; -1 without a tag, as cards and virtual interfaces take tags off."""
-    values, there = table.of_rows(field)
-    return np.where(there[rows], values[rows].astype(np.int64), -1)
+    """A field of the VLAN tag of each row; -1 without a tag, as cards and virtual interfaces take tags off, and with two."""
+    values, _ = table.of_rows(field)
+    tags = np.bincount(table.occurrences(VLAN).rows, minlength=len(table))
+    return np.where(tags[rows] == 1, values[rows].astype(np.int64), -1)
 
 
 def _dscp(table: ChunkTable, rows: Int) -> Int:

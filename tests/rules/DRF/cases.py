@@ -99,7 +99,7 @@ def roce(code: str, bad: bytes, *twins: bytes) -> None:
         case(code, bad, twin, file=ethernet_pcap, frames=[1], known=[ROCE])
 
 
-roce("DRF006", over(102), over(100), over(), tagged(over(), 0))
+roce("DRF006", over(102), over(100), over(), tagged(over(), 0), tagged(over(102), 7))
 roce("DRF006", over(100, source=1), over(101, source=1))
 roce("DRF007", over(100, 0), over(100), over())
 roce("DRF008", over(dscp=0), over(dscp=24))
