@@ -100,7 +100,7 @@ class TransactionReused(Rule):
         other = np.zeros(len(same), np.bool_)
         for name in ("method", "attribute", "modifier"):
             other |= rows[name][:-1] != rows[name][1:]
-        wrong = same & other & (rows["time"][1:] - rows["time"][:-1] < SHORTEST_TIMEOUT_NS)
+        wrong = same & other & (np.abs(rows["time"][1:] - rows["time"][:-1]) < SHORTEST_TIMEOUT_NS)
         for i in np.flatnonzero(wrong & self._proven(rows, fresh)).tolist():
             one, two = ({name: int(column[k]) for name, column in rows.items()} for k in (i, i + 1))
             yield fault(
