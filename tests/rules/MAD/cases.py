@@ -52,4 +52,7 @@ case("MAD005", [ASK, lid_counters(0x1D, PortCountersExtended)], [ASK, WHERE], fr
 # from the eleventh second on, to one whose requests the capture shows
 ANSWER, STRAY = lid_counters(0x12, PortCounters), gmp(PERF, RESPONSE, 0x12, PORT, header={"transaction_id": 9}, slid=2, dlid=1)
 case("MAD004", [ASK, ANSWER, STRAY], [ASK, ANSWER, gmp(PERF, RESPONSE, 0x12, PORT, slid=2, dlid=9)], frames=[3], file=SLOW)
+# a repeated request is matched by itself; LID 9 asks nobody
+REPEATED = [gmp(PERF, RESPONSE, 0x12, PORT, slid=9, dlid=2), ASK, ASK, ANSWER]
+case("MAD004", [*REPEATED, STRAY], [*REPEATED, gmp(PERF, RESPONSE, 0x12, PORT, slid=2, dlid=9)], frames=[5], file=SLOW)
 case("MAD004", SLOW([ASK, ANSWER, STRAY]), erf_pcap([ASK, ANSWER, STRAY]), frames=[3], file=None)  # type: ignore[arg-type]
