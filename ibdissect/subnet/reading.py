@@ -98,7 +98,7 @@ KINDS: dict[str, Kind] = {
     "ibv_devinfo": Kind(_sign(r"hca_id:"), host.ibv_devinfo),
     "rdma-link": Kind(_sign(r"link \S+/\d+ .*\blid \d"), host.rdma_link),
     "show_gids": Kind(_sign(r"DEV\s+PORT\s+INDEX\s+GID"), host.show_gids),
-    "roce": Kind(_sign(r"\s*\[+\s*roce\b"), roce, lasting=True),
+    "roce": Kind(_sign(r"\s*(?:\[+\s*roce\b|roce\s*[.=])"), roce, lasting=True),
     "partitions.conf": Kind(
         _sign(r"[^#:;]*:\s*(?:0x[0-9a-fA-F]{6,16}|ALL|SELF|mgid)|[^#:;=]*=\s*0x[0-9a-fA-F]{1,4}\s*(?:,[^#:;]*)?:\s*(?:#|$)"),
         partitions_conf, lasting=True,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ibdissect.errors import SubnetFileError
 from ibdissect.fabric.file_lines import file_and_line
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.roce_network import mapped
+from ibdissect.subnet import read_files
 from tests.subnet.files import parsed, subnet_of
 from tests.subnet.samples import SAMPLES
 
@@ -64,3 +67,9 @@ def test_refusals(text: str, said: str) -> None:
     with pytest.raises(SubnetFileError) as refused:
         parsed("roce", text, "f")
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["# ours\nroce.ecn = true", "roce = { ecn = true }", "[ roce ]\necn = true"])
+def test_all_spellings_are_recognised(text: str, tmp_path: Path) -> None:
+    (tmp_path / "network.toml").write_text(text)
+    assert [file.kind for file in read_files([str(tmp_path / "network.toml")]).files] == ["roce"]
