@@ -127,7 +127,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.server.sent += self.wfile.write(data)
+        self.server.sent += len(data)  # before the client has it, and asks for the sum
+        self.wfile.write(data)
 
     def log_message(self, *_: object) -> None:
         pass

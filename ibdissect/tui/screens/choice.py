@@ -63,20 +63,19 @@ def _label(column: Column) -> Text:
 
 
 class ColumnChoice(ModalScreen[list[str] | None]):
-    """Returns the keys of the columns wanted, None for Escape."""
+    """Offers those shown first; returns the keys of the columns wanted, None for Escape."""
 
     BINDINGS = [Binding("escape,q", "dismiss(None)", "back"), Binding("enter", "done", "done", priority=True)]
 
     def __init__(self, columns: Sequence[Column], shown: Sequence[str]) -> None:
         super().__init__()
-        self.columns, self.shown = columns, set(shown)
+        self.shown = set(shown)
+        self.columns = sorted(columns, key=lambda column: column.key not in self.shown)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Label("Columns of the packet list", classes="heading")
-            yield Columns(
-                *(Selection(_label(column), column.key, column.key in self.shown) for column in self.columns)
-            )
+            yield Columns(*(Selection(_label(column), column.key, column.key in self.shown) for column in self.columns))
             yield Label("space changes, Enter takes; + on a field of the tree adds it as a column", classes="hint", markup=False)
 
     def action_done(self) -> None:
