@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,6 @@ from ibdissect.wire.text import Paint, counted, printable
 if TYPE_CHECKING:
     from ibdissect.fabric.changes import Story
     from ibdissect.fabric.model import Subnet
-
 
 
 @click.command(short_help="The subnet as learnt from a capture.")
@@ -150,6 +150,13 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
             if not quiet:
                 for member in group["members"]:
                     yield f"    {member['port_gid']}  {', '.join(member['join_state'])}  {_frame(member, paint)}"
+    if "roce" in result:
+        yield from ("", paint("RoCE", "path"))
+        for setting in result["roce"]["settings"]:
+            yield f"  {setting['name']} = {json.dumps(setting['value'])}  {_frame(setting, paint)}"
+        for host in result["roce"]["hosts"]:
+            vlans = f"  VLAN {', '.join(map(str, host['vlans']))}" if host["vlans"] else ""
+            yield f"  {host['address']}  {printable(host['name'])}{vlans}  {_frame(host, paint)}"
     if result["events"]:
         yield from ("", paint("Events", "path"))
         for event in result["events"]:

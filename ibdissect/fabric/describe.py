@@ -11,6 +11,7 @@ from .file_lines import KnownFile, is_doubtful, place_text
 from .groups import Group, GroupFacts
 from .model import CA, ROUTER, SWITCH, Node, Port, Subnet
 from .partitions import BASE, FULL
+from .roce_network import RoceNetwork
 from .topology import links
 
 KINDS = {0: "unknown", CA: "channel adapter", SWITCH: "switch", ROUTER: "router"}
@@ -45,9 +46,27 @@ def describe(subnet: Subnet, key_text: KeyText, files: Sequence[KnownFile] = ())
         "partitions": _partitions(subnet),
         "groups": [_group(group, key_text) for group in sorted(subnet.groups.by_mgid.values(), key=_place)],
     }  # fmt: skip
+    if subnet.roce.lines or subnet.roce.hosts:
+        described["roce"] = _roce(subnet.roce)
     if files:
         _name_sources(described, files)
     return described
+
+
+def _roce(network: RoceNetwork) -> dict[str, Any]:
+    from ipaddress import IPv6Address  # most captures need no such module
+
+    values = {
+        "vlans": sorted(network.vlans), "lossless": sorted(network.lossless), "ecn": network.ecn, "all-hosts": network.whole,
+        "priorities": {str(dscp): priority for dscp, priority in network.priorities.items()},
+    }  # fmt: skip
+    return {
+        "settings": [{"name": name, "value": values[name], "frame": line} for name, line in network.lines.items()],
+        "hosts": [
+            {"address": str(address.ipv4_mapped or address), "name": host.name, "vlans": sorted(host.vlans), "frame": host.line}
+            for address, host in ((IPv6Address(packed), host) for packed, host in network.hosts.items())
+        ],
+    }
 
 
 def _name_sources(value: Any, files: Sequence[KnownFile]) -> None:

@@ -13,6 +13,7 @@ from ibdissect.errors import ConfigError
 from tests import craft
 from tests.fabric.made import ANSWER, answer, node, p_keys, port_info, switch, switch_info
 from tests.fabric.test_division import HERE, THERE, mixed
+from tests.subnet.samples import SAMPLES
 
 KEY = 0x1122334455667788
 
@@ -109,3 +110,12 @@ def test_two_subnets_are_no_subnet(tmp_path: Path) -> None:
     for other, said in ((THERE, True), (HERE, False)):
         (tmp_path / "two.pcap").write_bytes(mixed(HERE, other, interfaces=True))
         assert ("mixes packets of two subnets" in CliRunner().invoke(command, [str(tmp_path / "two.pcap")]).stderr) == said
+
+
+def test_a_roce_network(tmp_path: Path) -> None:
+    (tmp_path / "net.toml").write_text(SAMPLES["roce"])
+    text = run("--subnet", str(tmp_path / "net.toml"))
+    assert f"  lossless = [3]  [{tmp_path}/net.toml:4]" in text and f"  192.168.0.1  node01  VLAN 101  [{tmp_path}/net.toml:11]" in text
+    roce = json.loads(run("--subnet", str(tmp_path / "net.toml"), "--format", "json"))["roce"]
+    assert [one["address"] for one in roce["hosts"]] == ["192.168.0.1", "fd00::1", "192.168.0.2", "192.168.0.3"]
+    assert {one["name"]: one["value"] for one in roce["settings"]}["priorities"] == {"26": 3, "48": 6}
