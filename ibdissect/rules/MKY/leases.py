@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 
 import numpy as np
 
@@ -92,9 +93,14 @@ class LeaseTooShort(Rule):
         """Port, key, and time and frame of the latest request with it, by slot and port number."""
         self.managed: set[int] = set()
         """Ports that somebody wrote to with their key."""
+        self.news: list[MKeyLearnt] = []
+        """What was learnt in the present chunk."""
 
     @on_event(MKeyLearnt)
     def learnt(self, event: MKeyLearnt, context: Context) -> None:
+        self.news.append(event)
+
+    def _learn(self, event: MKeyLearnt) -> None:
         key = event.port.node.slot << 8 | event.port.number
         self.leased.pop(key, None)
         if event.held.key and event.held.lease:
@@ -102,19 +108,28 @@ class LeaseTooShort(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        if not self.leased:
+        """Go through what was learnt and the visits, in the order of frames."""
+        if not self.leased and not self.news:
             return
         asks, table = event.requests, event.table
         index = np.flatnonzero(((asks.method == GET) | (asks.method == SET)) & (asks.slot >= 0))
         kinds = asks.kind[index]
         port = asks.slot[index] << 8 | np.where(kinds == SWITCH, 0, asks.entered[index])
         presented = asks.m_key[index]
-        mine = np.flatnonzero(np.isin(port, list(self.leased)))
-        for j in mine[np.argsort(port[mine], kind="stable")].tolist():
+        ports = self.leased.keys() | {one.port.node.slot << 8 | one.port.number for one in self.news}
+        mine = np.flatnonzero(np.isin(port, list(ports)))
+        frames = (asks.rows[index[mine]] + table.chunk.first).tolist()
+        steps: list[tuple[int, MKeyLearnt | int]] = [*((one.frame, one) for one in self.news), *zip(frames, mine.tolist(), strict=True)]
+        self.news = []
+        for frame, j in sorted(steps, key=itemgetter(0)):
+            if isinstance(j, MKeyLearnt):
+                self._learn(j)
+                continue
             key = int(port[j])
+            if key not in self.leased:
+                continue
             about, m_key, latest, before = self.leased[key]
-            row = int(asks.rows[index[j]])
-            time_ns, frame = int(table.chunk.time_ns[row]), table.chunk.first + row
+            time_ns = int(table.chunk.time_ns[frame - table.chunk.first])
             if int(presented[j]) != m_key or frame <= before:
                 continue
             self.leased[key] = (about, m_key, time_ns, frame)
@@ -125,7 +140,7 @@ class LeaseTooShort(Rule):
                     else:
                         self.dropped.add(frame, time_ns)
                 continue
-            held = about.guard.held.now if about.guard is not None else None
+            held = about.guard.held.at(frame)[0] if about.guard is not None else None
             if held is None or held.key != m_key or not held.lease or time_ns - latest < held.lease * SECOND:
                 continue
             yield fault(
