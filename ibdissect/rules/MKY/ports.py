@@ -16,7 +16,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Evidence, value_of
 from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT
-from ibdissect.rules.shared.silence import PATIENCE_NS, KnowledgeRule
+from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import foreign_keys
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY
 from ibdissect.table.table import ChunkTable
@@ -92,16 +92,13 @@ class _WrongKey(KnowledgeRule):
         self.untold.clear()
 
     @on_chunk
-    def settle(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+    def settle(self, table: ChunkTable, context: Context) -> None:
         answers = context.get(Transactions).matched
         if self.waiting and answers is not None:
             good = np.isin(answers.mgmt_class, list(SMP_CLASSES)) & (answers.status & STATUS == 0)
             done = np.concatenate((answers.request_frames[good], answers.last_frames[good]))
             for frame in set(done.tolist()) & self.waiting.keys():
                 del self.waiting[frame]
-        late = int(table.chunk.time_ns[-1]) - PATIENCE_NS if len(table) else 0
-        for one in [one for one in self.waiting.values() if one.time_ns < late]:
-            yield self.found(self.waiting.pop(one.frame), LEARNT)
 
     @on_end
     def rest(self, context: Context) -> Iterator[Hit]:
