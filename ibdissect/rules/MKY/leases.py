@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import itemgetter
 
 import numpy as np
 
@@ -98,7 +97,8 @@ class LeaseTooShort(Rule):
 
     @on_event(MKeyLearnt)
     def learnt(self, event: MKeyLearnt, context: Context) -> None:
-        self.news.append(event)
+        if event.held.lease or self.leased or self.news:
+            self.news.append(event)
 
     def _learn(self, event: MKeyLearnt) -> None:
         key = event.port.node.slot << 8 | event.port.number
@@ -118,13 +118,11 @@ class LeaseTooShort(Rule):
         presented = asks.m_key[index]
         ports = self.leased.keys() | {one.port.node.slot << 8 | one.port.number for one in self.news}
         mine = np.flatnonzero(np.isin(port, list(ports)))
-        frames = (asks.rows[index[mine]] + table.chunk.first).tolist()
-        steps: list[tuple[int, MKeyLearnt | int]] = [*((one.frame, one) for one in self.news), *zip(frames, mine.tolist(), strict=True)]
-        self.news = []
-        for frame, j in sorted(steps, key=itemgetter(0)):
-            if isinstance(j, MKeyLearnt):
-                self._learn(j)
-                continue
+        news, self.news = self.news[::-1], []
+        for j in mine.tolist():
+            frame = int(asks.rows[index[j]]) + table.chunk.first
+            while news and news[-1].frame < frame:
+                self._learn(news.pop())
             key = int(port[j])
             if key not in self.leased:
                 continue
@@ -148,3 +146,5 @@ class LeaseTooShort(Rule):
                 value_of(SMP.m_key, m_key), proof=[(before, "the latest request with the key")],
                 start=int(asks.mad[index[j]]), key=key,
             )  # fmt: skip
+        for one in reversed(news):
+            self._learn(one)
