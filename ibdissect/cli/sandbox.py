@@ -6,7 +6,6 @@ import ctypes
 import os
 import resource
 import struct
-import tempfile
 from collections.abc import Iterable
 
 import click
@@ -40,6 +39,8 @@ def confine(common: Common, targets: Iterable[str | None], *, network: bool) -> 
 
 
 def _confined(writable: set[str], *, network: bool) -> str | None:
+    import tempfile  # with what it imports, a twentieth of the start of every command that takes --sandbox
+
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core would hold keys
     _lower(resource.RLIMIT_DATA, MOST_MEMORY)
     call = getattr(ctypes.CDLL(None, use_errno=True), "syscall", None)  # Linux only

@@ -56,12 +56,12 @@ def describe(subnet: Subnet, key_text: KeyText, files: Sequence[KnownFile] = ())
 def _roce(network: RoceNetwork) -> dict[str, Any]:
     from ipaddress import IPv6Address  # most captures need no such module
 
-    values = {
-        "vlans": sorted(network.vlans), "lossless": sorted(network.lossless), "ecn": network.ecn, "all-hosts": network.whole,
-        "priorities": {str(dscp): priority for dscp, priority in network.priorities.items()},
-    }  # fmt: skip
+    def value(name: str) -> Any:
+        found = getattr(network, name.replace("-", "_"))
+        return sorted(found) if isinstance(found, frozenset) else found
+
     return {
-        "settings": [{"name": name, "value": values[name], "frame": line} for name, line in network.lines.items()],
+        "settings": [{"name": name, "value": value(name), "frame": line} for name, line in network.lines.items()],
         "hosts": [
             {"address": str(address.ipv4_mapped or address), "name": host.name, "vlans": sorted(host.vlans), "frame": host.line}
             for address, host in ((IPv6Address(packed), host) for packed, host in network.hosts.items())

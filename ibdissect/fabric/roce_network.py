@@ -27,7 +27,7 @@ class RoceNetwork(Record):
     """Priorities with flow control (PFC), in which RoCE must travel; empty: not said."""
     ecn: bool = False
     """Whether packets have to be ECN-capable."""
-    whole: bool = False
+    all_hosts: bool = False
     """Whether all hosts are listed."""
     hosts: dict[bytes, RoceHost] = field(default_factory=dict)
     """By address: 16 bytes, IPv4 addresses mapped."""

@@ -9,6 +9,7 @@ from msgspec import field
 from ibdissect.capture.scattered import looked_up
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End, ends_hash, ends_of
+from ibdissect.table.bits import extract
 from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SLOTS, SPREAD, by_value, first_places
@@ -217,13 +218,18 @@ def _marked(table: ChunkTable) -> bool:
     return bool(told or any((table.values(field) == CE).any() for field in (IPv4.ecn, IPv6.ecn)))
 
 
-def ecn(table: ChunkTable, rows: Int) -> Int:
-    """The ECN bits of the IP header of each row, int64[n]; 0 without IP."""
+def traffic_class(table: ChunkTable, rows: Int) -> Int:
+    """DSCP and ECN of the IP header of each row, int64[n]; -1 without IP."""
     start = table.located.start
-    found = np.zeros(len(rows), np.int64)
-    for name, offset, shift in (("ip4", 1, 0), ("ip6", 1, 4)):
+    found = np.full(len(rows), -1, np.int64)
+    for name, declared in (("ip4", IPv4.dsfield), ("ip6", IPv6.traffic_class)):
         if name in start:
             index = np.flatnonzero(start[name][rows] >= 0)
             some = rows[index]
-            found[index] = table.located.front.part(some, start[name][some] + offset, 1)[:, 0] >> shift & 3
+            found[index] = extract(table.located.front.part(some, start[name][some], 2), declared.bit, declared.bits)
     return found
+
+
+def ecn(table: ChunkTable, rows: Int) -> Int:
+    """The ECN bits of the IP header of each row, int64[n]; 0 without IP."""
+    return np.maximum(traffic_class(table, rows), 0) & 3

@@ -116,6 +116,11 @@ class AnsweredMany(Record, frozen=True, eq=False):
     def __len__(self) -> int:
         return len(self.frames)
 
+    @property
+    def many(self) -> Int:
+        """Indices of all others, whose requests `asked` gives, ascending."""
+        return np.delete(np.arange(len(self)), list(self.singles))
+
     def targets(self) -> Int:
         """Destination LIDs of the requests, int64[n]; 0 for none, -1 for GIDs and IP addresses."""
         to = self.mads.destination.take(self.asked)

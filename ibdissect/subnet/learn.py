@@ -147,7 +147,7 @@ class _Learner:
         self._partitions()
         roce = self.subnet.roce
         for line, setting in self._of(RoceFact):
-            setattr(roce, "whole" if setting.name == "all-hosts" else setting.name, setting.value)
+            setattr(roce, setting.name.replace("-", "_"), setting.value)
             roce.lines[setting.name] = line
         for line, host in self._of(RoceHostFact):
             roce.hosts[host.address] = RoceHost(host.name, host.vlans, line)

@@ -38,7 +38,7 @@ def _facts(reader: _Reader, content: dict[str, Any]) -> Iterator[Fact]:
     table = content["roce"]
     reader.known(table, SETTINGS)
     for key, value in table.items():
-        line = reader.line(rf"\s*(?:\[roce\.)?{re.escape(key)}\b")
+        line = reader.of_key(key)
         match key:
             case "vlans":
                 yield RoceFact(line, key, frozenset(reader.numbers(value, VLANS, key, line)))
@@ -88,6 +88,10 @@ class _Reader:
         start = re.compile(pattern)
         return next((number for number, text in enumerate(self.text[after:], after + 1) if start.match(text)), after)
 
+    def of_key(self, key: str, after: int = 0) -> int:
+        """The first line behind line `after` that sets a key."""
+        return self.line(rf"\s*(?:\[roce\.)?{re.escape(key)}\b", after)
+
     def error(self, line: int, reason: str, hint: str = "") -> SubnetFileError:
         """What is wrong in a line."""
         return SubnetFileError(self.path, line, reason, hint=hint)
@@ -96,7 +100,7 @@ class _Reader:
         """Refuse keys that do not exist."""
         for key in table:
             if key not in keys:
-                raise self.error(self.line(rf"\s*(?:\[roce\.)?{re.escape(key)}\b", after), f"there is no key {key!r}", nearest(key, keys))
+                raise self.error(self.of_key(key, after), f"there is no key {key!r}", nearest(key, keys))
 
     def numbers(self, value: Any, allowed: range, key: str, line: int) -> list[int]:
         """A number, or a list of numbers."""

@@ -23,7 +23,7 @@ def line_of(number: int) -> int:
 
 def test_facts_and_their_lines() -> None:
     roce = subnet_of(("roce", SAMPLES["roce"])).roce
-    assert (roce.vlans, roce.lossless, roce.ecn, roce.whole, roce.priorities) == ({100, 101}, {3}, True, True, {26: 3, 48: 6})
+    assert (roce.vlans, roce.lossless, roce.ecn, roce.all_hosts, roce.priorities) == ({100, 101}, {3}, True, True, {26: 3, 48: 6})
     assert [(name, line_of(line)) for name, line in roce.lines.items()] == [
         ("vlans", 3), ("lossless", 4), ("ecn", 5), ("all-hosts", 6), ("priorities", 7),
     ]  # fmt: skip

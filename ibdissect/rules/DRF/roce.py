@@ -11,7 +11,7 @@ import numpy as np
 from ibdissect.capture.scattered import looked_up
 from ibdissect.fabric import Follower
 from ibdissect.fabric.roce_network import RoceNetwork
-from ibdissect.flow.congestion import ANSWERED, CONNECTED, ecn
+from ibdissect.flow.congestion import ANSWERED, CONNECTED, ecn, traffic_class
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.table.addresses import End, ends_hash, ends_of
 from ibdissect.table.locate import Int
@@ -68,11 +68,7 @@ def _tagged(table: ChunkTable, rows: Int, field: Field[int]) -> Int:
 
 def _dscp(table: ChunkTable, rows: Int) -> Int:
     """The DSCP of each row; -1 without IP."""
-    found = np.full(len(rows), -1, np.int64)
-    for field in (IPv4.dscp, IPv6.dscp):
-        values, there = table.of_rows(field)
-        found = np.where(there[rows], values[rows], found)
-    return found
+    return traffic_class(table, rows) >> 2
 
 
 class RoceVlan(_RoceRule):
@@ -198,7 +194,7 @@ class RoceUnknownHost(_RoceRule):
     example = "a RoCE packet from 10.0.0.9, where a file lists all hosts without it"
 
     def values(self, table: ChunkTable, rows: Int, network: RoceNetwork) -> Int:
-        return np.where((_dscp(table, rows) >= 0) & network.whole, 0, -1)
+        return np.where((_dscp(table, rows) >= 0) & network.all_hosts, 0, -1)
 
     def faults(self, source: End, destination: End, value: int, network: RoceNetwork) -> Iterator[Fault]:
         for end, verb, four, six in (

@@ -92,7 +92,7 @@ class AnswerAlone(Rule):
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:
-        source = event.mads.source.take(np.delete(event.asked, list(event.singles)))
+        source = event.mads.source.take(event.asked[event.many])
         self.asking[source.low[source.size == LID_SIZE].astype(np.int64)] = True
         self.asking[[lid for request in event.singles.values() if (lid := request.source.lid) is not None]] = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
@@ -92,7 +93,7 @@ class LeaseTooShort(Rule):
         """Port, key, and time and frame of the latest request with it, by slot and port number."""
         self.managed: set[int] = set()
         """Ports that somebody wrote to with their key."""
-        self.news: list[MKeyLearnt] = []
+        self.news = deque[MKeyLearnt]()
         """What was learnt in the present chunk."""
 
     @on_event(MKeyLearnt)
@@ -118,11 +119,10 @@ class LeaseTooShort(Rule):
         presented = asks.m_key[index]
         ports = self.leased.keys() | {one.port.node.slot << 8 | one.port.number for one in self.news}
         mine = np.flatnonzero(np.isin(port, list(ports)))
-        news, self.news = self.news[::-1], []
         for j in mine.tolist():
             frame = int(asks.rows[index[j]]) + table.chunk.first
-            while news and news[-1].frame < frame:
-                self._learn(news.pop())
+            while self.news and self.news[0].frame < frame:
+                self._learn(self.news.popleft())
             key = int(port[j])
             if key not in self.leased:
                 continue
@@ -146,5 +146,5 @@ class LeaseTooShort(Rule):
                 value_of(SMP.m_key, m_key), proof=[(before, "the latest request with the key")],
                 start=int(asks.mad[index[j]]), key=key,
             )  # fmt: skip
-        for one in reversed(news):
-            self._learn(one)
+        while self.news:
+            self._learn(self.news.popleft())
