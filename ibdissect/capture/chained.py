@@ -191,14 +191,12 @@ class _Reading:
         """A member's chunk as one of the set."""
         chunk = replace(chunk, first=chunk.first + self.frames, base=chunk.base + self.base, comments=self.comments)
         if self.of.interfaces is None:  # the first member is no pcapng
-            return replace(chunk, described=None, interfaces=None)
+            return replace(chunk, interfaces=None)
         given = reader.interfaces if reader.interfaces is not None else _only(reader.link_types[0])
         for index in range(len(self.indices), len(given)):
             self.indices.append(self._interface(given, index))
-        described = np.array(self.indices, np.uint16)[0 if chunk.described is None else chunk.described]
-        described = np.broadcast_to(described, len(chunk))
-        interface = np.where(chunk.pseudo >= 0, chunk.interface, described)
-        return replace(chunk, described=described, interface=interface, interfaces=self.interfaces)
+        own = chunk.interface if reader.interfaces is not None else np.zeros_like(chunk.interface)
+        return replace(chunk, interface=np.array(self.indices, np.uint16)[own], interfaces=self.interfaces)
 
     def _interface(self, given: Interfaces, index: int) -> int:
         """The set's index of a member's interface: that of an equal one of an earlier member, or a new one."""

@@ -27,7 +27,8 @@ LINK_NAMES = {
     LINK_SLL2: "Linux cooked v2",
 }
 
-
+ERF_FLAGS = 9
+"""Where an ERF header has its flags; the two lowest bits are the card's port."""
 FRONT = 72
 """Bytes of a front: ERF, LRH, BTH and RETH need 52; AHEAD, Ethernet, IPv4, UDP, BTH and RETH need 72."""
 AHEAD = 2
@@ -57,11 +58,9 @@ class Chunk(Record, frozen=True, eq=False):
     link: npt.NDArray[np.uint16]
     """Link type of the record (`LINK_*`)."""
     interface: npt.NDArray[np.uint16]
-    """Capture-interface bits of ERF flags, else the pcapng interface index (over the whole file), else 0."""
+    """Index of the pcapng interface (over the whole file), else the capture-interface bits of ERF flags, else 0: `frame.interface_id`."""
     pseudo: npt.NDArray[np.int64]
     """Where the 16-byte ERF header of the record starts in `data`; -1 for none."""
-    described: npt.NDArray[np.uint16] | None = None
-    """Index of the pcapng interface of each record, including ERF records; None for other containers."""
     front: npt.NDArray[np.uint32] | None = None
     """FRONT bytes from `front_at` of each row, as columns of four bytes in capture byte order, uint32[FRONT / 4, n]; zeros past the
     end of the data. None if the reader did not gather them."""
@@ -78,8 +77,12 @@ class Chunk(Record, frozen=True, eq=False):
         if self.interfaces is None:
             return [""] * len(rows)
         names = [*map(self.interfaces.name, range(len(self.interfaces))), ""]
-        index = self.described if self.described is not None else np.where(self.pseudo < 0, self.interface, len(names))
-        return [names[min(i, len(names) - 1)] for i in index[rows].tolist()]
+        return [names[min(i, len(names) - 1)] for i in self.interface[rows].tolist()]
+
+    def card_ports(self, rows: npt.NDArray[np.int64]) -> list[int]:
+        """What JSON calls `interface`: the capture-interface bits of ERF flags, else the interface."""
+        at = self.pseudo[rows]
+        return np.where(at >= 0, self.data[at + ERF_FLAGS] & 3, self.interface[rows]).tolist()
 
     def front_at(self) -> npt.NDArray[np.int64]:
         """Start of each row's front in `data`, int64[n]: its ERF header, else its frame, minus AHEAD for Ethernet."""

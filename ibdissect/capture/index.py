@@ -26,7 +26,7 @@ from ibdissect.capture.scattered import Ints
 from ibdissect.capture.stream import SLACK
 from ibdissect.errors import CaptureError
 
-FIELDS = ("position", "caplen", "length", "time_ns", "link", "interface", "described", "lead")
+FIELDS = ("position", "caplen", "length", "time_ns", "link", "interface", "lead")
 """What is stored per frame: `position` is its offset in the (decompressed) file, `lead` the bytes of ERF header before it."""
 MERGED = 8192
 """Small chunks, as read from pipes, are joined up to this many rows."""
@@ -119,8 +119,7 @@ class FrameIndex:
             begin = int((chunk.offset - lead).min())
             stop = int((chunk.offset + chunk.caplen).max())
             os.pwrite(self._spool.fileno(), chunk.data[begin:stop].data, chunk.base + begin)
-        described = chunk.interface if chunk.described is None else chunk.described
-        arrays = [chunk.base + chunk.offset, chunk.caplen, chunk.length, chunk.time_ns, chunk.link, chunk.interface, described, lead]
+        arrays = [chunk.base + chunk.offset, chunk.caplen, chunk.length, chunk.time_ns, chunk.link, chunk.interface, lead]
         columns = [np.asarray(array, np.int64) for array in arrays]
         last = self._blocks[-1] if self._blocks else None
         if last is not None and last.count + count <= MERGED and int(columns[0][-1]) - last.packed[0].least < SPAN:
@@ -167,7 +166,7 @@ class FrameIndex:
             columns = [empty] * len(FIELDS)
         else:
             columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        position, caplen, length, time_ns, link, interface, described, lead = columns
+        position, caplen, length, time_ns, link, interface, lead = columns
         data, start, there = self._bytes(position - lead, position + caplen)
         offset = start + lead
         return Chunk(
@@ -175,7 +174,6 @@ class FrameIndex:
             data=data, offset=np.minimum(offset, start + there), caplen=np.maximum(there - lead, 0), length=length, time_ns=time_ns,
             link=link.astype(np.uint16), interface=interface.astype(np.uint16),
             pseudo=np.where((lead > 0) & (there >= lead), start, -1), comments=self.comments, interfaces=self.interfaces,
-            described=described.astype(np.uint16) if self.interfaces is not None else None,
         )  # fmt: skip
 
     def _block(self, frame: int) -> _Block:

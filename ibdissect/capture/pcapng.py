@@ -198,13 +198,12 @@ class PcapngRecords(Records):
         time_ns = self.interfaces.nanoseconds(interface, ticks)
         time_ns[simple] = 0
         link = self.interfaces.link[interface].astype(np.uint16)
-        described = interface.astype(np.uint16)
         pseudo = np.full(len(offset), -1, np.int64)
-        rows = Chunk(0, 0, raw, offset, caplen, length, time_ns, link, described.copy(), pseudo, described, interfaces=self.interfaces)
+        rows = Chunk(0, 0, raw, offset, caplen, length, time_ns, link, interface.astype(np.uint16), pseudo, interfaces=self.interfaces)
         inside = np.flatnonzero(link == LINK_ERF)
         if inside.size:
             found = erf.erf_rows(raw, offset[inside], caplen[inside])
-            for column in ("offset", "caplen", "length", "link", "interface", "pseudo"):
+            for column in ("offset", "caplen", "length", "link", "pseudo"):
                 getattr(rows, column)[inside] = getattr(found, column)
         return rows
 

@@ -70,7 +70,7 @@ class CaptureWriter:
             link, length, start = LINK_ERF, length + start - pseudo, pseudo
         self.write(
             chunk.data[start:stop].tobytes(), link=link, time_ns=int(chunk.time_ns[row]), length=length,
-            interface=int(chunk.interface[row] if chunk.described is None else chunk.described[row]), comments=comments,
+            interface=int(chunk.interface[row]), comments=comments,
         )  # fmt: skip
 
     def write(

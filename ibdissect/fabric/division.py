@@ -19,11 +19,9 @@ from ibdissect.wire.numbers import FIRST_MULTICAST, GET_RESP, SMP_CLASSES
 from ibdissect.wire.sm import NodeInfo, SMInfo
 from ibdissect.wire.sm_port import PortInfo
 
-INTERFACE, DESCRIBED, ORIGIN, LID, PREFIX, GUID = "interface", "pcapng interface", "origin", "LID", "GID prefix", "GUID"
-"""Kinds of addresses. `chunk` tells the two kinds of interfaces apart: they differ for ERF records in pcapng, as merged captures have them.
-The origin of a directed route is known by the high half of its transaction ids, as in `routes`.
-"""
-HOW = {INTERFACE: "capture interfaces", DESCRIBED: "capture interfaces", ORIGIN: "origins of directed routes"}
+INTERFACE, ORIGIN, LID, PREFIX, GUID = "interface", "origin", "LID", "GID prefix", "GUID"
+"""Kinds of addresses. The origin of a directed route is known by the high half of its transaction ids, as in `routes`."""
+HOW = {INTERFACE: "capture interfaces", ORIGIN: "origins of directed routes"}
 LINK_LOCAL = 0xFE80 << 48
 """The GID prefix that every subnet may use."""
 MAX_SEEN = 1 << 18
@@ -131,8 +129,6 @@ class _Seen:
 def _addresses(table: ChunkTable) -> Iterator[Some]:
     """The addresses of the packets of a chunk."""
     yield INTERFACE, np.arange(len(table)), table.chunk.interface.astype(np.uint64)
-    if table.chunk.described is not None:
-        yield DESCRIBED, np.arange(len(table)), table.chunk.described.astype(np.uint64)
     mads = table.once(Mads)
     smps = np.isin(mads.mgmt_class, list(SMP_CLASSES))
     yield ORIGIN, mads.rows[smps], mads.transaction[smps] >> np.uint64(32)

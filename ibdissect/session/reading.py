@@ -224,5 +224,4 @@ def _cut(chunks: Iterable[Chunk], edges: Sequence[int]) -> Iterator[Chunk]:
 def _rows(chunk: Chunk, start: int, stop: int) -> Chunk:
     """Some rows of a chunk, as a chunk."""
     columns = {name: getattr(chunk, name)[start:stop] for name in _COLUMNS}
-    described = None if chunk.described is None else chunk.described[start:stop]
-    return replace(chunk, first=chunk.first + start, front=None, described=described, **columns)
+    return replace(chunk, first=chunk.first + start, front=None, **columns)

@@ -68,7 +68,7 @@ def test_interfaces_and_comments(tmp_path: Path) -> None:
 def test_pcapng_after_pcap(tmp_path: Path) -> None:
     with open_capture(made(tmp_path, pcap(MADE[:1]), NG)) as reader:
         assert reader.interfaces is None
-        assert [chunk.described for chunk in reader.chunks()] == [None, None]
+        assert [chunk.interfaces for chunk in reader.chunks()] == [None, None]
 
 
 def test_what_is_wrong_with_members(tmp_path: Path) -> None:

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
 from ibdissect.capture.chained import Member
 from ibdissect.capture.index import FrameIndex
-from ibdissect.capture.interfaces import Interfaces
 from ibdissect.capture.opening import open_capture
 from tests.conftest import REPO
 from tests.study import made
@@ -37,16 +35,6 @@ def test_index_gives_back_every_frame(name: str) -> None:
         assert len(index.after(index.frames)) == 0
         with pytest.raises(KeyError):
             index.time_ns(index.frames + 1)
-
-
-def test_erf_records_keep_the_pcapng_interface_that_describes_them() -> None:
-    path = REPO / "captures" / "pkey-lab.pcap"
-    with open_capture(str(path)) as reader, FrameIndex([Member(str(path), 1, 0)]) as index:
-        (chunk,) = reader.chunks()
-        described = np.arange(len(chunk), dtype=np.uint16) % 2
-        index.add(replace(chunk, described=described, interfaces=Interfaces()))
-        again = index.chunk([1, 2, 4])
-    assert again.described is not None and again.described.tolist() == [0, 1, 1]
 
 
 def test_index_joins_the_small_chunks_of_a_pipe(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import io
 import struct
 
 import dpkt
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,10 +82,13 @@ def test_long_sections_use_the_walkers(order: str, count: int) -> None:
     assert reader.link_types == [1, 242] and reader.damage == []
 
 
-def test_erf_blocks_keep_the_time_of_the_block() -> None:
+def test_erf_blocks_keep_the_time_and_interface_of_the_block() -> None:
+    """tshark's frame.interface_id is the block's, too, whatever the bits of the ERF record."""
     record = erf_record(b"q" * 33, second=1, flags=2, extensions=1)
     blob = section("<") + interface("<", 1) + interface("<", 197) + enhanced("<", 1, 2_000_000, record)
-    assert read(blob)[0] == [(2_000_000_000, 33, 33, b"q" * 33, 197, 2, True)]
+    assert read(blob)[0] == [(2_000_000_000, 33, 33, b"q" * 33, 197, 1, True)]
+    (chunk,) = open_capture(io.BytesIO(blob)).chunks()
+    assert chunk.card_ports(np.array([0])) == [2]
 
 
 def test_only_other_links_is_an_error_but_some_keep_their_numbers() -> None:

@@ -38,7 +38,7 @@ BY_FILTER: dict[str, str] = {
     "ip.dsfield.dscp == Default": REFUSED + "code points have no names here",
     "infiniband.lrh.dlid + -1 == 3": "tshark takes -1 beside a 16-bit field for 65535 and does not cut the sum",
     "len(erf) == 16": "tshark's ERF layer has no bytes",
-    "frame.interface_id == 0": "tshark numbers interfaces as they appear, CONTRACT.md takes the bits of the ERF flags",
+    "frame.interface_id == 0": "tshark numbers the interfaces of pcap files as they appear, we take the bits of the ERF flags",
     "infiniband.payload contains 00:01": "tshark hands IPoIB payloads on and takes off their header",
 }
 """Single filters."""

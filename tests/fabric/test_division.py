@@ -10,10 +10,9 @@ from pathlib import Path
 from threading import Thread
 
 import numpy as np
-from msgspec.structs import replace
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric.division import DESCRIBED, INTERFACE, LID, ORIGIN, PREFIX, Division, divide
+from ibdissect.fabric.division import INTERFACE, LID, ORIGIN, PREFIX, Division, divide
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.policy import subnets_of
 from ibdissect.rules import load
@@ -76,15 +75,6 @@ def test_two_interfaces_tell_all_packets_apart() -> None:
     raw = mixed([*HERE, data(2, 1, LIMITED)], [*THERE, data(2, 1, FULL), data(2, 1, FULL)], interfaces=True)
     assert divide(tables(raw), Division()).numbers == {(INTERFACE, 0): 1, (INTERFACE, 1): 2}
     assert codes(raw) == ["CAP017", "PKY001"]  # both are limited members in one subnet only
-
-
-def test_merged_captures_of_the_same_card_are_told_apart() -> None:
-    """Their ERF records all say interface 0, but the pcapng describes an interface for each capture."""
-    (chunk,) = open_capture(io.BytesIO(mixed(HERE, THERE, interfaces=True))).chunks()
-    merged = replace(chunk, described=chunk.interface, interface=np.zeros_like(chunk.interface))
-    found = divide([ChunkTable(merged)], Division())
-    assert found.numbers == {(DESCRIBED, 0): 1, (DESCRIBED, 1): 2}
-    assert np.array_equal(found.of(ChunkTable(merged)), chunk.interface + 1)
 
 
 def test_each_subnet_begins_and_ends_with_its_own_packets() -> None:
