@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
+from msgspec.structs import replace
 
 from ibdissect.table.locate import Int
 from ibdissect.table.mads import Mads
@@ -43,6 +44,8 @@ class Division(Record, frozen=True):
     """In words, what tells the subnets apart."""
     expected: bool = False
     """Whether the site's policy names the subnets."""
+    tried: bool = False
+    """Whether the capture was asked what tells its subnets apart."""
 
     @property
     def subnets(self) -> list[int]:
@@ -62,8 +65,10 @@ class Division(Record, frozen=True):
         return found
 
 
-def divide(tables: Iterable[ChunkTable], site: Division) -> Division:
-    """Tell the subnets of a capture apart; `site` is what the site's policy says. Empty if there is no evidence.
+def divide(tables: Iterable[ChunkTable], site: Division, first: Collection[int] = ()) -> Division:
+    """Tell the subnets of a capture apart. Empty if there is no evidence.
+
+    `site` is what the site's policy says, `first` are the port GUIDs of subnet 1, if files describe it.
 
     Ports that answer on one interface are of one subnet, and so are ports that answer to one origin of directed routes. Two interfaces
     or origins with a port in common are of one subnet, too. If all are, nothing tells the subnets apart.
@@ -72,7 +77,7 @@ def divide(tables: Iterable[ChunkTable], site: Division) -> Division:
     for table in tables:
         for seen in kinds:
             seen.feed(table)
-    return next((found for seen in kinds if (found := seen.division(site)).numbers), site)
+    return replace(next((found for seen in kinds if (found := seen.division(site, first)).numbers), site), tried=True)
 
 
 class _Seen:
@@ -95,7 +100,7 @@ class _Seen:
                 pairs = np.unique(np.column_stack([anchor[rows][there].astype(np.uint64), values[there]]), axis=0)
                 self.pairs.update((near, kind, far) for near, far in pairs.tolist())
 
-    def division(self, site: Division) -> Division:
+    def division(self, site: Division, first: Collection[int]) -> Division:
         """The subnets that these addresses tell apart; without numbers if they do not."""
         group: dict[int, int] = {near: near for near, *_ in self.pairs}
 
@@ -104,17 +109,17 @@ class _Seen:
                 group[one] = one = group[group[one]]
             return one
 
-        first: dict[Address | int, int] = {}
+        seen: dict[Address | int, int] = {}
         for near, kind, far in sorted(self.pairs):
-            named = site.numbers.get((self.kind, near)) or site.numbers.get((kind, far))
+            named = site.numbers.get((self.kind, near)) or site.numbers.get((kind, far)) or int(kind == GUID and far in first)
             for shared in ((kind, far),) * (kind == GUID) + ((named,) if named else ()):
-                group[find(near)] = find(first.setdefault(shared, near))
+                group[find(near)] = find(seen.setdefault(shared, near))
         number: dict[int, int] = {}
-        for shared, near in first.items():
+        for shared, near in seen.items():
             if isinstance(shared, int) and number.setdefault(find(near), shared) != shared:
                 return Division()
-        for near in first.values():
-            number.setdefault(find(near), max((*number.values(), *site.subnets), default=0) + 1)
+        for near in seen.values():
+            number.setdefault(find(near), max(*number.values(), *site.subnets, len(first) > 0, 0) + 1)
         if len(number) < 2 or len(self.pairs) > MAX_SEEN:
             return Division()
         numbers = {(self.kind, near): number[find(near)] for near in group if find(near) in number}

@@ -203,7 +203,8 @@ def _divided(reading: Reading, options: Options) -> Options:
     """The options with what the capture itself tells of its subnets; the same if it can be read only once."""
     if not reading.reader.again or reading.reader.far:
         return options
-    return replace(options, division=divide(reading.tables(keys=False), options.division))
+    first = options.subnet.ports if options.subnet is not None else ()
+    return replace(options, division=divide(reading.tables(keys=False), options.division, first))
 
 
 def _check(reading: Reading, options: Options, failures: Failures, progress: Progress | None, stop: Stop | None) -> CaptureReport:
@@ -238,11 +239,12 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
         raise
     except Exception as error:  # keep the findings so far
         failures.add("the check", error)
-    mixed = getattr(linter.context.sources.get(Follower), "unreliable", False) and options.subnet is None
+    mixed = getattr(linter.context.sources.get(Follower), "unreliable", False)
     if mixed and not options.division.numbers and not (stop is not None and stop()):
         divided = _divided(reading, options)
         if divided.division.numbers:
             return _check(reading, divided, failures, progress, stop)
+        linter.context.sources[Division] = divided.division
     linter.context.damage = reading.damage
     if stop is not None and stop():
         report.status = "interrupted"

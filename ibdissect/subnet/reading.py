@@ -29,7 +29,7 @@ from ibdissect.wire.catalog import builtin
 from . import discover, dumps, host, ibdiagnet, lanes, opensm_files, queries
 from .described import described
 from .discovered_cache import MAGIC, ibnetdiscover_cache
-from .facts import Fact
+from .facts import Fact, PortFact
 from .learn import SubnetFile
 from .partitions_conf import partitions_conf
 from .roce import roce
@@ -120,6 +120,11 @@ class SubnetFiles(Record):
     def known(self) -> tuple[KnownFile, ...]:
         """The files as findings name them."""
         return tuple(file.known for file in self.files)
+
+    @property
+    def ports(self) -> set[int]:
+        """GUIDs of the ports that the files list."""
+        return {fact.end.guid for file in self.files for fact in file.facts if type(fact) is PortFact and fact.end.guid}
 
 
 def read_files(arguments: Iterable[str], taken: float | None = None) -> SubnetFiles:

@@ -17,6 +17,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.policy import subnets_of
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check
+from ibdissect.subnet.reading import SubnetFiles, read_files
 from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap, rc, smp
 from tests.fabric.made import ANSWER, node, p_keys, port_info
@@ -55,10 +56,10 @@ def mixed(one: Sequence[bytes], other: Sequence[bytes], *, interfaces: bool) -> 
     return bytes(raw)
 
 
-def codes(raw: bytes, division: Division | None = None) -> list[str]:
+def codes(raw: bytes, division: Division | None = None, subnet: SubnetFiles | None = None) -> list[str]:
     """What rules of partitions and of the subnet find, and whether subnets are mixed."""
     rules = [rule for rule in load() if rule.code.startswith(("PKY0", "LNK0")) or rule.code == "CAP017"]
-    report = check(io.BytesIO(raw), Options(rules=rules, division=division or Division()))
+    report = check(io.BytesIO(raw), Options(rules=rules, division=division or Division(), subnet=subnet))
     assert report.status == "ok"
     assert report.counts["error"] == sum(one.severity == "error" for one in report.findings)
     return [one.code for one in report.findings]
@@ -75,6 +76,17 @@ def test_two_interfaces_tell_all_packets_apart() -> None:
     raw = mixed([*HERE, data(2, 1, LIMITED)], [*THERE, data(2, 1, FULL), data(2, 1, FULL)], interfaces=True)
     assert divide(tables(raw), Division()).numbers == {(INTERFACE, 0): 1, (INTERFACE, 1): 2}
     assert codes(raw) == ["CAP017", "PKY001"]  # both are limited members in one subnet only
+
+
+def test_files_describe_the_subnet_whose_ports_they_list(tmp_path: Path) -> None:
+    there = subnet(0x255, 2, (1, 2, 3, 4), FULL)
+    raw = mixed([*HERE, data(2, 1, LIMITED)], [*there, data(2, 1, FULL)], interfaces=True)
+    for maker, numbers in ((0x2C9, {0: 1, 1: 2}), (0x255, {0: 2, 1: 1}), (0x777, {0: 2, 1: 3})):
+        (tmp_path / "guid2lid").write_text(f"0x{maker << 40 | 1 << 8 | 1:016x} 0x0001 0x0001\n")
+        files = read_files([str(tmp_path / "guid2lid")])
+        found = divide(tables(raw), Division(), files.ports)
+        assert found.numbers == {(INTERFACE, interface): number for interface, number in numbers.items()}
+        assert codes(raw, subnet=files) == ["CAP017", "PKY001"]
 
 
 def test_each_subnet_begins_and_ends_with_its_own_packets() -> None:

@@ -354,8 +354,9 @@ class SubnetsAreMixed(Rule):
     Two LIDs of ports that one sender of directed routes found are also those of ports that another found, and the two found no node in
     common. Or four facts of two kinds, which a subnet does not change by itself, contradict earlier packets, and one
     returns to its earlier value: the port with a LID, the node at the end of a directed route, the size of a node. Two subnet
-    managers of one subnet with the same transaction ids look the same. The capture is read again to tell its subnets
-    apart; a pipe cannot be. A note if the site's policy names the subnets.
+    managers of one subnet with the same transaction ids look the same. `lint` reads the capture again to tell its subnets
+    apart; a pipe cannot be read again, and the screen and `fabric` do not. Files of `--subnet` describe the subnet whose ports they
+    list. A note if the site's policy names the subnets.
     """
 
     code, name, severity = "CAP017", "subnets-mixed", WARNING
@@ -372,7 +373,9 @@ class SubnetsAreMixed(Rule):
             return
         what = ", ".join(f"{kind} changes" for kind, _ in found.examples())
         proof = [(frame, f"{kind} differs from before") for kind, frame in found.examples()]
-        how = context.get(Division).how
-        then = f"{how} tell them apart, and each is checked alone" if how else "rules that know the subnet report nothing"
-        severity = INFO if context.get(Division).expected else None
+        division = context.get(Division)
+        then = f"{division.how} tell them apart, and each is checked alone" if division.how else "rules that know the subnet report nothing"
+        if not division.how and not division.tried:
+            then += "; `ibdissect lint` of a file on disk tries to tell them apart"
+        severity = INFO if division.expected else None
         yield fault(found.frame, found.times.get(found.frame, 0), {"what": what, "then": then}, proof=proof, severity=severity)
