@@ -79,10 +79,10 @@ class Chunk(Record, frozen=True, eq=False):
         names = [*map(self.interfaces.name, range(len(self.interfaces))), ""]
         return [names[min(i, len(names) - 1)] for i in self.interface[rows].tolist()]
 
-    def card_ports(self, rows: npt.NDArray[np.int64]) -> list[int]:
+    def card_ports(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """What JSON calls `interface`: the capture-interface bits of ERF flags, else the interface."""
         at = self.pseudo[rows]
-        return np.where(at >= 0, self.data[at + ERF_FLAGS] & 3, self.interface[rows]).tolist()
+        return np.where(at >= 0, self.data[at + ERF_FLAGS] & 3, self.interface[rows]).astype(np.int64)
 
     def front_at(self) -> npt.NDArray[np.int64]:
         """Start of each row's front in `data`, int64[n]: its ERF header, else its frame, minus AHEAD for Ethernet."""

@@ -169,7 +169,7 @@ class JsonLines:
         heads = []
         for frame, time, time_ns, length, caplen, interface, source, destination, protocol, info in zip(
             (rows + chunk.first).tolist(), times, chunk.time_ns[rows].tolist(), chunk.length[rows].tolist(),
-            chunk.caplen[rows].tolist(), chunk.card_ports(rows), summary.source, summary.destination, summary.protocol,
+            chunk.caplen[rows].tolist(), chunk.card_ports(rows).tolist(), summary.source, summary.destination, summary.protocol,
             summary.info, strict=True,
         ):  # fmt: skip
             who = (source, destination, protocol)

@@ -137,7 +137,7 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
         time_ns=int(chunk.time_ns[row]),
         length=int(chunk.length[row]),
         caplen=int(chunk.caplen[row]),
-        interface=chunk.card_ports(np.array([row]))[0],
+        interface=int(chunk.card_ports(np.array([row]))[0]),
         summary=summary,
         ends=ends_at(walk.table, row),
         layers=layers,

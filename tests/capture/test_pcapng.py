@@ -88,7 +88,7 @@ def test_erf_blocks_keep_the_time_and_interface_of_the_block() -> None:
     blob = section("<") + interface("<", 1) + interface("<", 197) + enhanced("<", 1, 2_000_000, record)
     assert read(blob)[0] == [(2_000_000_000, 33, 33, b"q" * 33, 197, 1, True)]
     (chunk,) = open_capture(io.BytesIO(blob)).chunks()
-    assert chunk.card_ports(np.array([0])) == [2]
+    assert chunk.card_ports(np.array([0])).tolist() == [2]
 
 
 def test_only_other_links_is_an_error_but_some_keep_their_numbers() -> None:
