@@ -31,8 +31,8 @@ WORST = 3
 """Rules explained at the top."""
 ROWS = 4000
 """Findings listed; beyond, each rule lists its first ones."""
-MUCH = 0.05
-"""Share of the frames from which on a note is worth a headline."""
+MUCH, FEW = 0.05, 10
+"""A note is worth a headline above this share of the frames, unless there are only a few."""
 LINES = 24
 """Captures without pictures that have a time line of their own."""
 
@@ -161,7 +161,7 @@ def verdict(reports: Sequence[CaptureReport]) -> tuple[str, str, list[str]]:
         for one in (finding for report in reports for finding in report.findings):
             often[f"{one.code} {one.name}"] += one.count
         name, count = often.most_common(1)[0]
-        if count > frames * MUCH:
+        if count > max(frames * MUCH, FEW):
             return "warning", f"No errors or warnings, but {name} {count:,} times in {frames:,} frames", doubts
         return "info", f"No errors or warnings, {counted(counts['info'], 'note', ',')}", doubts
     if all(one.status == "unreadable" or not one.infiniband for one in reports) and doubts:

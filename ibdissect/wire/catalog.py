@@ -12,7 +12,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ibdissect import wire
-from ibdissect.errors import PluginError, defined_in
+from ibdissect.errors import ConfigError, PluginError, defined_in
 
 from .column import ComputedField
 from .encapsulation import ROCE_PORT
@@ -78,9 +78,12 @@ class Catalog:
             _refuse_mixed_names(self.names)
 
     def with_roce(self, ports: Iterable[int]) -> Catalog:
-        """The same structures, with RoCE v2 on these UDP ports, too."""
+        """The same structures, with RoCE v2 on these UDP ports, too. Raises ConfigError for what is no port."""
         made = copy(self)
         made.roce_ports = (*self.roce_ports, *ports)
+        for port in made.roce_ports:
+            if not 0 < port < 1 << 16:
+                raise ConfigError("roce_ports", str(port), "is no UDP port", hint="1 to 65535")
         return made
 
     @cached_property

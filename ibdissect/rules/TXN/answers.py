@@ -21,6 +21,7 @@ from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.table.locate import Bool
 from ibdissect.wire.cm import MRA
 from ibdissect.wire.mad import MAD, RESPONSE_OF, method_name
+from ibdissect.wire.text import counted
 
 
 def _fits() -> Bool:
@@ -50,7 +51,7 @@ class RequestUnanswered(UnansweredRule):
 
     code, name, severity = "TXN001", "request-unanswered", WARNING
     reference = "IBA 13.4.6; opensm OSM_DEFAULT_TRANS_TIMEOUT"
-    message = "{what} to {to} was not answered, {tries} tries"
+    message = "{what} to {to} was not answered ({tries})"
     example = "a PerformanceGet, and no answer for a second"
     needs = (VisibleAnswers, CaptureLoss)
     patience = Setting(PATIENCE_NS / SECOND, "seconds that the capture must go on after the last try", 0.0)
@@ -60,7 +61,8 @@ class RequestUnanswered(UnansweredRule):
         loss = context.get(CaptureLoss)
         for request in self.unanswered(context, self.patience * SECOND):
             yield fault(
-                request.frame, request.time_ns, {"what": request.what, "to": request.to, "tries": request.tries}, MAD.transaction_id,
+                request.frame, request.time_ns,
+                {"what": request.what, "to": request.to, "tries": counted(request.tries, "request")}, MAD.transaction_id,
                 proof=[(request.last_frame, "last try")] if request.tries > 1 else (), evidence=LEARNT,
                 severity=None if not loss.erf and loss.proves_silence(request.last_ns) else INFO,
             )  # fmt: skip
