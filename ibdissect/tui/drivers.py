@@ -96,7 +96,11 @@ def _end_anyway() -> None:
 
 
 def hang_up_with_terminal() -> None:
-    """From now on SIGHUP comes when the terminal, or the server at the other end of the pipes, is gone; a kernel sends it only to some."""
+    """From now on SIGHUP comes when the terminal, or the server at the other end of the pipes, is gone; a kernel sends it only to some.
+
+    It ends the process also under `nohup`, which ignores it: a screen without a terminal is of no use. Called from the main thread.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     threading.Thread(target=_watch, daemon=True, name="hangup").start()
 
 

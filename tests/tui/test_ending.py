@@ -70,8 +70,12 @@ def test_a_terminal_that_goes_away_ends_its_screen(tmp_path: Path, moment: float
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "ibdissect", "tui", str(made.capture(tmp_path))]
     env = {**os.environ, "TERM": "xterm-256color", "XDG_STATE_HOME": str(tmp_path)}
-    # Without a session of its own no SIGHUP comes: only the hangup of the terminal tells.
-    process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=env)
+    # Without a session of its own no SIGHUP comes: only the hangup of the terminal tells. Ignored as under nohup, one must still end it.
+    nohup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=env)
+    finally:
+        signal.signal(signal.SIGHUP, nohup)
     os.close(slave)
     try:
         time.sleep(moment)
