@@ -110,9 +110,10 @@ class ChunkTable:
     @property
     def shown(self) -> ChunkTable:
         """The same chunk with what failed SA answers repeat, for all who show or select packets; who learns or judges uses `self`."""
+        if self.repeats or not self.once(failed).any():
+            return self  # not kept in `_shown`: a table that refers to itself stays in memory until the garbage collector comes
         if self._shown is None:
-            plain = self.repeats or not self.once(failed).any()
-            self._shown = self if plain else ChunkTable(self.chunk, self.catalog, self._services, shown_by=self)
+            self._shown = ChunkTable(self.chunk, self.catalog, self._services, shown_by=self)
         return self._shown
 
     def services_of(self, struct: StructType) -> npt.NDArray[np.uint64]:
