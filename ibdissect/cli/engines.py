@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -16,12 +16,20 @@ from ibdissect.capture.sets import Unit, files_of
 from ibdissect.errors import ConfigError, IbdissectError
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
-from ibdissect.session.spread import Engine, Stopped, spread
+from ibdissect.session.spread import Engine, Stopped, Work, spread
 
 from .common import Common, progress_bar, say
 from .interrupted import INTERRUPTED, Interruptions
 
+
+class Frames(Protocol):
+    """What work on a capture gives: it says how many frames that has."""
+
+    frames: int
+
+
 T = TypeVar("T")
+R = TypeVar("R", bound=Frames)
 
 engine_option = click.option(
     "--engine",
@@ -56,6 +64,33 @@ def chosen_engine(name: str | None, jobs: int | None, files: Sequence[Unit], com
         yield cluster.pool
 
 
+@contextmanager
+def each_capture(
+    units: Sequence[Unit], work: Work[R], lost: Callable[[Unit], R], jobs: int | None, engine: str | None, common: Common
+) -> Iterator[tuple[Iterator[R], Stop]]:
+    """The results of work on several captures, in their order as they come, with a progress bar; and whether Ctrl+C ended it.
+
+    `lost` gives the result for a capture whose process died.
+    """
+    files = [file for unit in units for file in files_of(unit)]
+    with chosen_engine(engine, jobs, units, common) as made, Interruptions() as asked:
+        names = files if made is None else list(map(str, units))
+        with progress_bar(names, quiet=common.quiet, by_capture=made is not None) as progress:
+
+            def results() -> Iterator[R]:
+                if made is None:
+                    for unit in units:
+                        if not asked.stop():
+                            yield work(unit, stop=asked.stop, progress=progress)
+                    return
+                for done, result in enumerate(spread(units, made(work), lost, asked.stop), 1):
+                    if progress is not None:
+                        progress(result.frames, done)
+                    yield result
+
+            yield results(), asked.stop
+
+
 class Outcome(Record, Generic[T]):
     """What became of one capture among several."""
 
@@ -66,46 +101,32 @@ class Outcome(Record, Generic[T]):
     error: str | None = None
 
 
-class Work(Protocol[T]):
-    """What is done with a capture. Must be picklable; raises IbdissectError, and Stopped if `stop` says so."""
-
-    def __call__(self, unit: Unit, *, stop: Stop | None = None, progress: Progress | None = None) -> Outcome[T]: ...
-
-
 class EachCapture(Generic[T]):
-    """The outcomes of work on several captures, in their order, as they come. Prints errors, and where captures are damaged."""
+    """The outcomes of work on several captures. Prints errors, and where captures are damaged.
 
-    def __init__(self, units: Sequence[Unit], work: Work[T], jobs: int | None, engine: str | None, common: Common) -> None:
+    The work raises IbdissectError, and Stopped if `stop` says so.
+    """
+
+    def __init__(self, units: Sequence[Unit], work: Work[Outcome[T]], jobs: int | None, engine: str | None, common: Common) -> None:
         self.units, self.work, self.jobs, self.engine, self.common = units, partial(_attempt, work), jobs, engine, common
         self.status = 0
         """Afterwards the exit status: 2 if a capture could not be read, 130 after Ctrl+C."""
 
     def __iter__(self) -> Iterator[Outcome[T]]:
         self.common.limits(self.common.loaded()[0])  # what is wrong with a filter is said once, not for each capture
-        with chosen_engine(self.engine, self.jobs, self.units, self.common) as made, Interruptions() as asked:
-            names = [file for unit in self.units for file in files_of(unit)] if made is None else list(map(str, self.units))
-            with progress_bar(names, quiet=self.common.quiet, by_capture=made is not None) as progress:
-                outcomes: Iterator[Outcome[T]]
-                if made is None:
-                    outcomes = (self.work(unit, stop=asked.stop, progress=progress) for unit in self.units)
-                else:
-                    outcomes = spread(self.units, made(self.work), _died, asked.stop)
-                for done, outcome in enumerate(outcomes, 1):
-                    if made is None and asked.stop():
-                        break
-                    if made is not None and progress is not None:
-                        progress(outcome.frames, done)
-                    self.common.tell_damage(outcome.name, outcome.damage)
-                    if outcome.error is None:
-                        yield outcome
-                    else:
-                        self.status = 2
-                        say(f"error: {outcome.error}")
-            if asked.stop():
+        with each_capture(self.units, self.work, _died, self.jobs, self.engine, self.common) as (outcomes, stopped):
+            for outcome in outcomes:
+                self.common.tell_damage(outcome.name, outcome.damage)
+                if outcome.error is not None:
+                    self.status = 2
+                    say(f"error: {outcome.error}")
+                elif outcome.result is not None:
+                    yield outcome
+            if stopped():
                 self.status = INTERRUPTED
 
 
-def _attempt(work: Work[T], unit: Unit, *, stop: Stop | None = None, progress: Progress | None = None) -> Outcome[T]:
+def _attempt(work: Work[Outcome[T]], unit: Unit, *, stop: Stop | None = None, progress: Progress | None = None) -> Outcome[T]:
     try:
         return work(unit, stop=stop, progress=progress)
     except IbdissectError as error:

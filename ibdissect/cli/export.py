@@ -137,7 +137,7 @@ def command(
         if ending == ".csv":
             from ibdissect.export.csv import write_rows
 
-            columns = Rows(opened.catalog, wanted, opened.presenter(), state)
+            columns = Rows(wanted, state)
             chosen = selected(opened, shown, number_keys=columns.numbers_keys, progress=progress)
             with _written(target, capture) as file:
                 count = write_rows(columns, chosen, file)
@@ -145,7 +145,7 @@ def command(
             from ibdissect.export import tables
             from ibdissect.session.arrow import ArrowColumns
 
-            columns = made = ArrowColumns(opened.catalog, wanted, opened.presenter(), state)
+            columns = made = ArrowColumns(wanted, state)
             chosen = selected(opened, shown, number_keys=columns.numbers_keys, progress=progress)
             with _written(target, capture) as file:
                 count = tables.write((made.batch(table, rows) for table, rows in chosen), made.schema, file, ending)
@@ -214,7 +214,7 @@ def _added(
 
     with open_for(unit, common) as opened:
         wanted = named_columns(opened.catalog, rows.names or DEFAULT, first=rows.first)
-        columns = ArrowColumns(opened.catalog, wanted, opened.presenter(), opened.state(column.name for column in wanted))
+        columns = ArrowColumns(wanted, opened.state(column.name for column in wanted))
         chosen = selected(opened, shown_of(opened, common), number_keys=columns.numbers_keys, progress=progress)
         with Partitions(rows.folder, rows.keys, columns.schema, unit, private) as dataset:
             for table, indices in chosen:

@@ -10,12 +10,13 @@ from time import localtime
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ibdissect.capture.chained import Member
-from ibdissect.dfilter.undeclared import column as undeclared
 from ibdissect.dissect import named_values, printers
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.layout import Layout, layout_of
+from ibdissect.dissect.named_values import Run
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Tree, tree_of
 from ibdissect.dissect.value import Presenter
@@ -24,8 +25,8 @@ from ibdissect.flow.transfers import Transfers, as_json
 from ibdissect.flow.transfers import outline as reassembled
 from ibdissect.lint.set_members import place, place_text
 from ibdissect.session.capture import Capture
-from ibdissect.session.rows import Named, named_columns
-from ibdissect.table.locate import Int
+from ibdissect.session.rows import Named, each_once, named_columns, objects, occurrences, plain_values
+from ibdissect.table.locate import Bool, Int
 from ibdissect.table.series import Values
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Field, decode_text
@@ -231,31 +232,27 @@ class FieldLines(_Plain):
         return zip(*columns, strict=True)
 
     def _column(self, table: ChunkTable, rows: Int, column: Named) -> list[str]:
-        if column.fields:
-            of_row, values = named_values.merged(list(named_values.runs(table, column.fields)), partial(self._texts, table))
-        else:
-            of_row, found, hidden = undeclared(column.source, table, self.state, rows)
-            texts = undeclared_texts(column, found)
-            values = ["*" * len(text) if hide else text for text, hide in zip(texts, hidden.tolist(), strict=True)]
+        of_row, values, hidden = occurrences(column, table, self.state, rows, self._texts)
+        if not column.fields:
+            values = starred(undeclared_texts(column, values), hidden)
         line = [""] * len(table)
-        for row, text in zip(of_row.tolist(), values, strict=True):
+        for row, text in zip(of_row.tolist(), values.tolist(), strict=True):
             line[row] = f"{line[row]},{text}" if line[row] else text
         return [line[row] for row in rows.tolist()]
 
-    def _texts(self, table: ChunkTable, run: named_values.Run) -> list[str]:
-        texts = self._shown(run)
-        if self.presenter.show_keys or run.field.secret:  # a key's text is its number
-            return texts
-        hidden = named_values.reveals_key(table, run).tolist()
-        return ["*" * len(text) if hide else text for text, hide in zip(texts, hidden, strict=True)]
-
-    def _shown(self, run: named_values.Run) -> list[str]:
-        field = run.field
+    def _texts(self, run: Run, hidden: Bool) -> npt.NDArray[Any]:
         if isinstance(run.values, list):
-            return [value.hex() for value in run.values]
-        values: list[Any] = [row.tobytes() for row in run.values] if run.values.ndim == 2 else run.values.tolist()
-        known = {value: field_text(self.presenter, field, value) for value in set(values)}
-        return [known[value] for value in values]
+            texts = objects([value.hex() for value in run.values])
+        else:
+            texts = each_once(plain_values(run), partial(field_text, self.presenter, run.field))
+        return texts if run.field.secret else starred(texts, hidden)  # a key's text is its number
+
+
+def starred(texts: npt.NDArray[Any], hidden: Bool) -> npt.NDArray[Any]:
+    """Texts with asterisks in place of those that are hidden."""
+    for i in np.flatnonzero(hidden).tolist():
+        texts[i] = "*" * len(texts[i])
+    return texts
 
 
 class ChosenColumns(FieldLines):
@@ -276,11 +273,11 @@ class ChosenColumns(FieldLines):
         yield from ("  ".join(map(str.ljust, line, self.widths)).rstrip() + "\n" for line in lines)
 
 
-def undeclared_texts(column: Named, values: Values) -> list[str]:
+def undeclared_texts(column: Named, values: Values) -> npt.NDArray[Any]:
     """Values of a name that no structure declares, as tshark prints them; times in UTC."""
     if column.type == "time":
-        return [f"{text}Z" for text in np.datetime_as_string(values.astype("M8[ns]"), unit="ns").tolist()]
-    return [printable(text) for text in map(named_values.seconds_text if column.type == "seconds" else str, values.tolist())]
+        return objects([f"{text}Z" for text in np.datetime_as_string(values.astype("M8[ns]"), unit="ns").tolist()])
+    return objects([printable(text) for text in map(named_values.seconds_text if column.type == "seconds" else str, values.tolist())])
 
 
 def field_text(presenter: Presenter, field: Field[Any], value: Any) -> str:

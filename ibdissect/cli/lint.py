@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,15 +17,15 @@ from ibdissect import report as formats
 from ibdissect.capture.remote import is_url, shown
 from ibdissect.capture.sets import Unit, files_of, rings, sets_of
 from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
-from ibdissect.cli.common import Common, common_options, grouped, progress_bar, say
-from ibdissect.cli.engines import chosen_engine, engine_option
-from ibdissect.cli.interrupted import INTERRUPTED, Interruptions
+from ibdissect.cli.common import Common, common_options, grouped, say
+from ibdissect.cli.engines import each_capture, engine_option
+from ibdissect.cli.interrupted import INTERRUPTED
 from ibdissect.cli.output import captures_of, require_extra, same_file, set_files, write_text
 from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
 from ibdissect.report import text as text_report
-from ibdissect.session.check import check, check_many
+from ibdissect.session.check import check, killed
 from ibdissect.wire.text import plain
 
 if TYPE_CHECKING:
@@ -154,29 +155,23 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     paint = common.paint(sys.stdout) if stream else plain
     reports: list[CaptureReport] = []
     done, printed = 0, CaptureReport(path="", captures=0)
-    with (
-        chosen_engine(wanted.engine, wanted.jobs, units, common) as engine,
-        progress_bar(list(map(str, units)) if engine is not None else files, quiet=common.quiet, by_capture=engine is not None) as progress,
-        Interruptions() as asked,
-    ):
-        for report in check_many(units, options, engine=engine, checked=checked, progress=progress, stop=asked.stop):
+    with each_capture(units, partial(checked, options=options), killed, wanted.jobs, wanted.engine, common) as (checks, interrupted):
+        for report in checks:
             if known is not None:
                 known.apply(report)
             done += 1
-            if engine is not None and progress is not None:
-                progress(report.frames, done)
             if stream:
                 click.echo(text_report.capture_text(report, paint), nl=False)
             if stream and not report.remarkable:
                 printed.add(report)  # memory must not grow with the number of captures
             else:
                 reports.append(report)
-        if asked.stop():
+        if interrupted():
             reports += [CaptureReport(path=shown(str(unit)), status="interrupted") for unit in units[done:]]
     if printed.captures:
         reports.insert(0, printed)
     # Do not write a baseline after an interrupted check: it would be incomplete.
-    compared = known.finish() if known is not None and not (asked.stop() and write_baseline is not None) else None
+    compared = known.finish() if known is not None and not (interrupted() and write_baseline is not None) else None
     if not stream:
         against = None if compared is None else compared.object()
         run = formats.Run(rules=tuple(rules), fail_rank=RANKS[fail_on], baseline=against, summarized=summary_file(written) is not None)
@@ -195,7 +190,7 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
             say(f"{report.path}: {report.incomplete}")
         for doubt in report.doubts:
             common.tell(f"warning: {report.path}: {doubt}")
-    if asked.stop():
+    if interrupted():
         return INTERRUPTED
     for line in known.lines() if known is not None else ():
         common.tell(line)

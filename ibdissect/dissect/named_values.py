@@ -89,18 +89,6 @@ def reveals_key(table: ChunkTable, run: Run) -> Bool:
     return hides(table, run.at, run.at + lengths)
 
 
-def merged(parts: list[Run], take: Callable[[Run], list[Any]]) -> tuple[Int, list[Any]]:
-    """All entries in frame and byte order: rows, and the values that `take` returns for each run."""
-    if not parts:
-        return np.empty(0, np.int64), []
-    rows = np.concatenate([part.rows for part in parts])
-    values = [value for part in parts for value in take(part)]
-    if len(parts) == 1 and parts[0].field.count == 1 and not (rows[1:] == rows[:-1]).any():
-        return rows, values
-    order = np.lexsort((np.concatenate([part.at for part in parts]), rows))
-    return rows[order], [values[i] for i in order.tolist()]
-
-
 def frame_numbers(table: ChunkTable, name: str, first_ns: int = 0) -> Int:
     """A number of each frame, int64[n]; times in nanoseconds. `first_ns`: the time of the capture's first frame."""
     chunk = table.chunk

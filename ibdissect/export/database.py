@@ -205,7 +205,7 @@ class Database:
         for name, read in wanted.items():
             if name in self.columns:
                 named = [self.columns[name][column] for column in read]
-                made[name] = ArrowColumns(opened.catalog, named, opened.presenter(), opened.state(column.name for column in named))
+                made[name] = ArrowColumns(named, opened.state(column.name for column in named))
         if made:
             number = any(columns.numbers_keys for columns in made.values())
             for table, rows in selected(opened, self.shown, number_keys=number, progress=self.progress):

@@ -9,11 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ibdissect.dfilter.computed import State
-from ibdissect.dissect.value import Presenter
-from ibdissect.session.rows import Cells, Named, Rows, named_columns
+from ibdissect.session.rows import Cells, Named, Rows
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.catalog import Catalog
 
 TIME = pa.timestamp("ns", "UTC")
 SECONDS = pa.decimal128(28, 9)
@@ -33,8 +31,8 @@ def schema_of(columns: Iterable[Named]) -> pa.Schema:
 class ArrowColumns(Rows):
     """Turns rows of chunks into record batches. Pass the chunks of one capture in order."""
 
-    def __init__(self, catalog: Catalog, columns: list[Named], presenter: Presenter, state: State | None = None) -> None:
-        super().__init__(catalog, columns, presenter, state)
+    def __init__(self, columns: list[Named], state: State) -> None:
+        super().__init__(columns, state)
         self.schema = schema_of(columns)
 
     def batch(self, table: ChunkTable, rows: Int) -> pa.RecordBatch:
@@ -63,6 +61,3 @@ def decimal(ns: Int, null: Bool) -> pa.Array:
     words = np.ascontiguousarray(np.stack([ns, ns >> 63], axis=1))
     there = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
     return pa.Array.from_buffers(SECONDS, len(ns), [there, pa.py_buffer(words)])
-
-
-__all__ = ["SECONDS", "TIME", "ArrowColumns", "decimal", "named_columns", "schema_of"]

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from ibdissect.subnet import SubnetFiles
     from ibdissect.subnet.names import Names
 
-    from .spread import Engine
-
 Stop = Callable[[], bool]
 """Called after every window; True ends the check and keeps the findings so far."""
 
@@ -309,27 +307,6 @@ def _describe(findings: list[Finding], table: ChunkTable, *, packed: bool) -> No
             finding.context = f"{line.source} → {line.destination}  {line.protocol}  {line.info}"
             if not packed:
                 finding.starts = table.chunk.base + int(table.chunk.offset[finding.frame - table.chunk.first])
-
-
-def check_many(
-    paths: Sequence[Unit], options: Options, *, engine: Engine[CaptureReport] | None = None, progress: Progress | None = None,
-    stop: Stop | None = None, checked: Callable[..., CaptureReport] = check,
-) -> Iterable[CaptureReport]:  # fmt: skip
-    """Reports of several captures in the order of `paths`; with an engine, a crash loses only the capture it happened in.
-
-    `checked` makes a report as `check` does (`cache.Cache.check`).
-
-    `stop` ends what runs and skips the remaining captures.
-    """
-    if engine is not None:
-        from ibdissect.session.spread import spread
-
-        yield from spread(paths, engine(partial(checked, options=options)), killed, stop)
-        return
-    for path in paths:
-        if stop is not None and stop():
-            return
-        yield checked(path, options, progress=progress, stop=stop)
 
 
 def killed(path: Unit) -> CaptureReport:

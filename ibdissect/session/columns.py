@@ -11,15 +11,13 @@ import numpy.typing as npt
 
 from ibdissect.dfilter.computed import State
 from ibdissect.dfilter.names import names_of
-from ibdissect.dfilter.undeclared import column as undeclared
 from ibdissect.dissect import named_values
-from ibdissect.dissect.value import Presenter
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
 
-from .rows import Named, Rows, named_columns, texts
+from .rows import Rows, named_columns, objects, occurrences, texts
 from .tabular import Tabular, missing_extra, table_html
 
 if TYPE_CHECKING:
@@ -52,7 +50,6 @@ class Source(Protocol):
     def tables(self) -> Iterator[ChunkTable]: ...
     def answers(self, names: Iterable[str] = ()) -> Answers: ...
     def codes(self) -> Mapping[int, list[str]]: ...
-    def presenter(self) -> Presenter: ...
     def state(self, names: Iterable[str]) -> State: ...
 
 
@@ -115,7 +112,10 @@ class Columns(Tabular):
         for table, chosen in self._chosen():
             state.begin(table)
             for column in wanted:
-                rows, values, hidden = _of_chunk(column, table, state, chosen)
+                rows, values, hidden = occurrences(column, table, state, chosen, _array)
+                if column.fields and len(chosen) < len(table):
+                    keep = np.isin(rows, chosen)
+                    rows, values, hidden = rows[keep], values[keep], hidden[keep]
                 if len(rows):
                     parts[column.name].append((rows + table.chunk.first, values, hidden))
             state.end(table)
@@ -159,11 +159,11 @@ class Columns(Tabular):
         except ModuleNotFoundError as error:
             raise missing_extra(error) from error
         columns = named_columns(self._capture.catalog, names, first=first)
-        return ArrowColumns(self._capture.catalog, columns, self._capture.presenter(), self._capture.state(one.name for one in columns))
+        return ArrowColumns(columns, self._capture.state(one.name for one in columns))
 
     def _repr_html_(self) -> str:
         columns = named_columns(self._capture.catalog, self.names)
-        made = Rows(self._capture.catalog, columns, self._capture.presenter(), self._capture.state(one.name for one in columns))
+        made = Rows(columns, self._capture.state(one.name for one in columns))
         cells = (
             zip(*(texts(each, column) for each, column in zip(made.cells(table, rows), columns, strict=True)), strict=True)
             for table, rows in self._chosen()
@@ -180,28 +180,6 @@ class Columns(Tabular):
             yield table, np.arange(len(table)) if only is None else np.flatnonzero(only.rows(table, codes, answers))
 
 
-def _of_chunk(column: Named, table: ChunkTable, state: State, chosen: Int) -> tuple[Int, npt.NDArray[Any], Bool]:
-    """The values of a column in the chosen rows of a chunk: the row of each, the values, and which of them to hide."""
-    if not column.fields:
-        rows, values, hidden = undeclared(column.source, table, state, chosen)
-        return rows, values.astype(column.dtype, copy=False), hidden
-    found = list(named_values.runs(table, column.fields))
-    if not found:
-        return np.empty(0, np.int64), np.empty(0, object), np.empty(0, np.bool_)
-    hides = [named_values.reveals_key(table, run) if state.hide_keys else np.zeros(len(run.rows), np.bool_) for run in found]
-    rows, values = np.concatenate([run.rows for run in found]), _joined([_array(run) for run in found])
-    order = np.lexsort((np.concatenate([run.at for run in found]), rows)) if len(found) > 1 else np.arange(len(rows))
-    keep = order if len(chosen) == len(table) else order[np.isin(rows[order], chosen)]
-    return rows[keep], values[keep], np.concatenate(hides)[keep]
-
-
-def _joined(arrays: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """The values of several fields in the widest of their types."""
-    if len({array.shape[1:] for array in arrays}) > 1:  # byte fields of different lengths share this name
-        arrays = [_objects([row.tobytes() if isinstance(row, np.ndarray) else row for row in array]) for array in arrays]
-    return np.concatenate(arrays)
-
-
 def _masked(values: npt.NDArray[Any], hidden: Bool) -> npt.NDArray[Any]:
     """The values with nothing left of those that are hidden."""
     from numpy.ma import MaskedArray  # takes time to load
@@ -210,12 +188,10 @@ def _masked(values: npt.NDArray[Any], hidden: Bool) -> npt.NDArray[Any]:
     return MaskedArray(values, np.broadcast_to(hidden.reshape(-1, *[1] * (values.ndim - 1)), values.shape))
 
 
-def _array(run: named_values.Run) -> npt.NDArray[Any]:
+def _array(run: named_values.Run, _hidden: Bool) -> npt.NDArray[Any]:
     if isinstance(run.values, list):
-        return _objects(run.values)
-    if run.field.kind == "text":
-        return _objects([decode_text(row.tobytes()) for row in run.values])
-    return run.values
+        return objects(run.values)
+    return objects([decode_text(row.tobytes()) for row in run.values]) if run.field.kind == "text" else run.values
 
 
 def _nothing(field: Field[Any]) -> npt.NDArray[Any]:
@@ -225,9 +201,3 @@ def _nothing(field: Field[Any]) -> npt.NDArray[Any]:
     if field.kind in BYTE_KINDS:
         return np.empty((0, field.bits // 8), np.uint8)
     return np.empty(0, np.bool_ if field.kind == "flag" else np.uint64)
-
-
-def _objects(values: list[Any]) -> npt.NDArray[Any]:
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array

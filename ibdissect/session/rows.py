@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ibdissect.dfilter.computed import State
 from ibdissect.dfilter.names import Source, names_of
 from ibdissect.dfilter.undeclared import column as undeclared
 from ibdissect.dissect import named_values
-from ibdissect.dissect.value import Presenter
+from ibdissect.dissect.named_values import Run
 from ibdissect.table.finding import HEADERS
 from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
 from ibdissect.table.table import ChunkTable
@@ -25,6 +26,7 @@ from ibdissect.wire.places import Mad, MadFormat
 from ibdissect.wire.spec import Field, decode_text
 from ibdissect.wire.text import plain_value
 
+Cell = npt.NDArray[Any]
 OF_KIND = {"uint": "int64", "bool": "bool", "abstime": "seconds", "reltime": "seconds", "none": "bool"}
 """Types of values by kind, for names that are no declared fields; others are text."""
 OF_NAME = {"frame.time": "time", "frame.interface_id": "int32", "_ws.malformed": "text"}
@@ -134,14 +136,55 @@ def texts(cells: Cells, column: Named) -> list[str]:
     return [",".join(found[start:stop]) for start, stop in zip([0, *stops], stops, strict=False)]
 
 
+def occurrences(
+    column: Named, table: ChunkTable, state: State, rows: Int, read: Callable[[Run, Bool], Cell]
+) -> tuple[Int, Cell, Bool]:
+    """Every value of a column in some rows of a chunk (of a declared field: in all rows), in order of frames and bytes.
+
+    The row of each, the values as `read` makes them of a run, given which of its values to hide, and which of all to hide.
+    """
+    if not column.fields:
+        return undeclared(column.source, table, state, rows)
+    runs = [run for run in named_values.runs(table, column.fields) if len(run.rows)]
+    if not runs:
+        return np.empty(0, np.int64), np.empty(0, column.dtype), np.empty(0, np.bool_)
+    hides = [named_values.reveals_key(table, run) if state.hide_keys else np.zeros(len(run.rows), np.bool_) for run in runs]
+    values = [read(run, hidden) for run, hidden in zip(runs, hides, strict=True)]
+    if len(runs) == 1:
+        return runs[0].rows, values[0], hides[0]
+    if len({each.shape[1:] for each in values}) > 1:  # byte fields of different lengths share this name
+        values = [objects([row.tobytes() if isinstance(row, np.ndarray) else row for row in each]) for each in values]
+    of_row = np.concatenate([run.rows for run in runs])
+    order = np.lexsort((np.concatenate([run.at for run in runs]), of_row))
+    return of_row[order], np.concatenate(values)[order], np.concatenate(hides)[order]
+
+
+def plain_values(run: Run) -> list[Any]:
+    """The values of a run: numbers, bool or bytes."""
+    if isinstance(run.values, list):
+        return run.values
+    return [row.tobytes() for row in run.values] if run.values.ndim == 2 else run.values.tolist()
+
+
+def each_once(values: list[Any], text: Callable[[Any], str]) -> Cell:
+    """The text of each value, made once for equal ones."""
+    known = {value: text(value) for value in set(values)}
+    return objects([known[value] for value in values])
+
+
+def objects(values: list[Any]) -> Cell:
+    """A list as an array of objects."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
 class Rows:
     """Turns rows of chunks into cells. Pass the chunks of one capture in order."""
 
-    def __init__(self, catalog: Catalog, columns: list[Named], presenter: Presenter, state: State | None = None) -> None:
+    def __init__(self, columns: list[Named], state: State) -> None:
         """`state`: findings, answers and names of nodes, for names that need them."""
-        self.catalog, self.columns, self.presenter = catalog, columns, presenter
-        self.state = state if state is not None else State()
-        self.state.presenter, self.state.hide_keys = presenter, not presenter.show_keys
+        self.columns, self.state = columns, state
         self.masked = 0
         """Number of values omitted so far because they are keys."""
 
@@ -159,23 +202,11 @@ class Rows:
 
     def _cells(self, table: ChunkTable, rows: Int, column: Named) -> Cells:
         """All occurrences of a name, or the first one per row; null where there is none or a key is masked."""
-        if column.fields:
-            parts = [run for run in named_values.runs(table, column.fields) if len(run.rows)]
-            pieces = [(run.rows, *self._values(table, run, column.type)) for run in parts]
-        else:
-            of_row, values, hidden = undeclared(column.source, table, self.state, rows)
-            parts, pieces = [], [(of_row, values.astype(column.dtype, copy=False), hidden)]
-            self.masked += 0 if self.presenter.show_keys else int(np.count_nonzero(hidden))
-        if len(pieces) == 1 and not column.repeats and np.array_equal(pieces[0][0], rows):
-            return Cells(pieces[0][1], pieces[0][2])
-        of_row, values, hidden = (
-            [np.concatenate(each) for each in zip(*pieces, strict=True)]
-            if pieces
-            else (np.empty(0, np.int64), np.empty(0, column.dtype), np.empty(0, np.bool_))
-        )
-        if len(parts) > 1:
-            order = np.lexsort((np.concatenate([run.at for run in parts]), of_row))
-            of_row, values, hidden = of_row[order], values[order], hidden[order]
+        of_row, values, hidden = occurrences(column, table, self.state, rows, partial(_typed, column.type))
+        values = values.astype(column.dtype, copy=False)
+        self.masked += int(np.count_nonzero(hidden))
+        if not column.repeats and np.array_equal(of_row, rows):
+            return Cells(values, hidden)
         per_row = np.bincount(of_row, minlength=len(table))
         high = np.cumsum(per_row)[rows]
         low = high - per_row[rows]
@@ -190,30 +221,13 @@ class Rows:
         take = np.repeat(low - ends[:-1], counts) + np.arange(ends[-1])
         return Cells(values[take], hidden[take], counts)
 
-    def _values(self, table: ChunkTable, run: named_values.Run, kind: str) -> tuple[npt.NDArray[Any], Bool]:
-        """Values of one field in the column's type, and which of them to hide."""
-        field = run.field
-        hidden = self._hidden(table, run)
-        if kind != "text":
-            assert not isinstance(run.values, list)
-            values = run.values.astype(kind, copy=False)
-            # Arrow's buffers, and so the file, keep the value under a null: overwrite it.
-            return np.where(hidden, values.dtype.type(0), values) if hidden.any() else values, hidden
-        if isinstance(run.values, list):
-            raw: list[Any] = run.values
-        elif run.values.ndim == 2:
-            raw = [row.tobytes() for row in run.values]
-        else:
-            raw = run.values.tolist()
-        known = {value: str(plain_value(field, decode_text(value) if field.kind == "text" else value)) for value in set(raw)}
-        texts = np.empty(len(raw), object)
-        texts[:] = [known[value] for value in raw]
-        return texts, hidden
 
-    def _hidden(self, table: ChunkTable, run: named_values.Run) -> Bool:
-        """Which values are keys, or raw bytes that contain a key."""
-        if self.presenter.show_keys:
-            return np.zeros(len(run.rows), np.bool_)
-        hidden = named_values.reveals_key(table, run)
-        self.masked += int(np.count_nonzero(hidden))
-        return hidden
+def _typed(kind: str, run: Run, hidden: Bool) -> Cell:
+    """Values of one field in a column's type."""
+    if kind == "text":
+        field = run.field
+        return each_once(plain_values(run), lambda value: str(plain_value(field, decode_text(value) if field.kind == "text" else value)))
+    assert not isinstance(run.values, list)
+    values = run.values.astype(kind, copy=False)
+    # Arrow's buffers, and so the file, keep the value under a null: overwrite it.
+    return np.where(hidden, values.dtype.type(0), values) if hidden.any() else values

@@ -70,7 +70,7 @@ def test_what_no_command_expects_is_status_2(
     def broken(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("ibdissect.cli.lint.check_many", broken)
+    monkeypatch.setattr("ibdissect.cli.lint.each_capture", broken)
     assert lint("clean.pcap") == 2
     assert said in capsys.readouterr().err
 

@@ -99,14 +99,15 @@ def test_keys_are_masked_unless_asked_for(native: Path, tmp_path: Path) -> None:
 
 def test_raw_bytes_that_hold_a_key_are_masked(native: Path) -> None:
     from ibdissect.capture.opening import open_capture
-    from ibdissect.dissect.value import Presenter
-    from ibdissect.session.arrow import ArrowColumns, named_columns
+    from ibdissect.dfilter.computed import State
+    from ibdissect.session.arrow import ArrowColumns
+    from ibdissect.session.rows import named_columns
     from ibdissect.table.table import ChunkTable
     from ibdissect.wire.catalog import builtin
 
     raw = sorted({f.filter_name for s in builtin().structs for f in s.fields if f.kind in ("raw", "rest")})
-    made = ArrowColumns(builtin(), named_columns(builtin(), raw), Presenter())
-    clear = ArrowColumns(builtin(), named_columns(builtin(), raw), Presenter(show_keys=True))
+    made = ArrowColumns(named_columns(builtin(), raw), State(hide_keys=True))
+    clear = ArrowColumns(named_columns(builtin(), raw), State())
     with open_capture(str(native)) as reader:
         for chunk in reader.chunks():
             table = ChunkTable(chunk)
@@ -123,12 +124,13 @@ def test_every_name_can_be_written(native: Path, first: bool) -> None:
     from ibdissect.dfilter.names import names_of
     from ibdissect.export import tables
     from ibdissect.export.frames import selected
-    from ibdissect.session.arrow import ArrowColumns, named_columns
+    from ibdissect.session.arrow import ArrowColumns
     from ibdissect.session.capture import Capture
+    from ibdissect.session.rows import named_columns
 
     with Capture(str(native)) as opened:
         names = [name for name in names_of(opened.catalog).every() if ".node" not in name]  # which needs files about the subnet
-        made = ArrowColumns(opened.catalog, named_columns(opened.catalog, names, first=first), opened.presenter(), opened.state(names))
+        made = ArrowColumns(named_columns(opened.catalog, names, first=first), opened.state(names))
         batches = [made.batch(table, rows) for table, rows in selected(opened, None)]
     assert len(made.schema) > 1000
     for ending in (".csv", ".jsonl", ".parquet", ".arrow"):

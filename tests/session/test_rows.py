@@ -18,7 +18,7 @@ from tests.dissect.frames import all_frames, ethernet_frames
 def lines(data: bytes, *names: str, show_keys: bool = False) -> tuple[list[list[str]], int]:
     with ibdissect.open(io.BytesIO(data), show_keys=show_keys) as capture:
         columns = named_columns(capture.catalog, names)
-        made = Rows(capture.catalog, columns, capture.presenter(), capture.state(names))
+        made = Rows(columns, capture.state(names))
         (table,) = capture.tables()
         cells = made.cells(table, np.arange(len(table)))
         return [texts(each, column) for each, column in zip(cells, columns, strict=True)], made.masked
