@@ -55,6 +55,12 @@ class ConfigError(IbdissectError):
         super().__init__(f"{source}: {key}: {reason}" + (f"; {hint}" if hint else ""))
 
 
+def missing_extra(extra: str, module: str) -> ConfigError:
+    """The error that says how to install what a module of an extra needs."""
+    name = f"ibdissect[{extra}]"
+    return ConfigError(name, module, "is not installed", hint=f"install it: python -m pip install '{name}'")
+
+
 class SubnetFileError(IbdissectError):
     """A file about the subnet cannot be read, or opensm would refuse it; `line` is 0 for the file as a whole."""
 

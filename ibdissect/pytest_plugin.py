@@ -46,7 +46,6 @@ class CaptureFile(pytest.File):
     """A capture, as a file with one test."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """The one test."""
         yield CaptureItem.from_parent(self, name="lint")
 
 
@@ -54,7 +53,6 @@ class CaptureItem(pytest.Item):
     """Passes if the capture has no findings at or above the severity."""
 
     def runtest(self) -> None:
-        """Check the capture."""
         option = self.config.getoption
         below = self.path.is_relative_to(Path.cwd())
         assert_clean(
@@ -75,7 +73,6 @@ class CaptureItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """The test's name in the summary."""
         return self.path, None, f"ibdissect lint {self.path.name}"
 
 
@@ -95,51 +92,36 @@ def assert_clean(
     working directory. Raises NotClean (an AssertionError) with the findings, or IbdissectError if an option is wrong.
     """
     __tracebackhide__ = True
+    from ibdissect.cli.baselines import Known
+    from ibdissect.cli.checking import check_options
+    from ibdissect.cli.common import Common
     from ibdissect.cli.lint import RANKS
+    from ibdissect.errors import ConfigError
     from ibdissect.report.text import capture_text
     from ibdissect.session.check import check
 
-    rank, options, known = _prepared(ignore, select, fail_on, baseline, config, plugins)
+    common = Common(config=os.fspath(config) if config is not None else None, plugins=tuple(plugins))
+    options = check_options(common, selected=select, ignored=ignore, max_findings=SHOWN)
+    least = fail_on or common.settings.fail_on or "error"
+    if least not in RANKS:
+        raise ConfigError("assert_clean", "fail_on", f"{least!r} is none of {', '.join(RANKS)}")
+    known = os.fspath(baseline) if baseline is not None else common.settings.baseline
+    compared = Known(known, None, options) if known is not None else None
     report = check(os.fspath(path), options)
-    if known is not None:
-        known.apply(report)
+    if compared is not None:
+        compared.apply(report)
     if report.error is not None:
         found = capture_text(report)
         raise NotClean(f"not {'readable' if report.status == 'unreadable' else 'checked to the end'}: {report.error}\n{found}".rstrip())
-    bad = [finding for finding in report.findings if finding.severity.rank >= rank]
+    bad = [finding for finding in report.findings if finding.severity.rank >= RANKS[least]]
     if not bad:
         return
     report.findings = bad
     report.by_rule = {code: count for code, count in report.by_rule.items() if any(finding.code == code for finding in bad)}
     count = sum(report.by_rule.values())
     codes = ", ".join(report.by_rule)
-    least = next(name for name, value in RANKS.items() if value == rank)
     head = f"{path}: {counted(count, 'finding')} at or above {least} ({codes})"
     raise NotClean(f"{head}\n{capture_text(report)}Explain a rule: ibdissect rules {bad[0].code}")
-
-
-def _prepared(
-    ignore: Iterable[str] | str,
-    select: Iterable[str] | str,
-    fail_on: str | None,
-    baseline: str | os.PathLike[str] | None,
-    config: str | os.PathLike[str] | None,
-    plugins: Iterable[str],
-) -> tuple[int, Any, Any]:
-    """Severity rank, options and baseline of a check. Raises ConfigError."""
-    from ibdissect.cli.baselines import Known
-    from ibdissect.cli.checking import check_options
-    from ibdissect.cli.common import Common
-    from ibdissect.cli.lint import RANKS
-    from ibdissect.errors import ConfigError
-
-    common = Common(config=os.fspath(config) if config is not None else None, plugins=tuple(plugins))
-    options = check_options(common, selected=select, ignored=ignore, max_findings=SHOWN)
-    fail_on = fail_on or common.settings.fail_on or "error"
-    if fail_on not in RANKS:
-        raise ConfigError("assert_clean", "fail_on", f"{fail_on!r} is none of {', '.join(RANKS)}")
-    known = os.fspath(baseline) if baseline is not None else common.settings.baseline
-    return RANKS[fail_on], options, Known(known, None, options) if known is not None else None
 
 
 @pytest.fixture(name="assert_clean", scope="session")

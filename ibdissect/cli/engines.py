@@ -13,7 +13,7 @@ from msgspec import Struct as Record
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.remote import shown
 from ibdissect.capture.sets import Unit, files_of
-from ibdissect.errors import ConfigError, IbdissectError
+from ibdissect.errors import ConfigError, IbdissectError, missing_extra
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
 from ibdissect.session.spread import Engine, Stopped, Work, spread
@@ -56,9 +56,7 @@ def chosen_engine(name: str | None, jobs: int | None, files: Sequence[Unit], com
     try:
         from ibdissect.session.cluster import Dask
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            "ibdissect[cluster]", str(error.name), "is not installed", hint="install it: python -m pip install 'ibdissect[cluster]'"
-        ) from error
+        raise missing_extra("cluster", str(error.name)) from error
     with Dask(name, workers=jobs, plugins=common.plugin_names) as cluster:
         common.tell(f"dashboard: {cluster.dashboard}")
         yield cluster.pool

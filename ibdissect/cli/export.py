@@ -106,25 +106,20 @@ def command(
             say("note: frames are written as they are, with the keys in them")
             common.tell(f"{counted(count, 'frame')} written to {written}")
             return 0
-        if findings:
-            from ibdissect.export import tables
-            from ibdissect.session.findings import SCHEMA, batches
-
-            report = findings_of(opened, common, shown, max_findings)
-            with _written(target, capture) as file:
-                count = tables.write(batches(report.findings), SCHEMA, file, ending)
-            common.tell(f"{counted(count, 'finding')} written to {written}")
-            return 0
         if others:
             from ibdissect.export import messages as message_table
             from ibdissect.export import records as record_table
             from ibdissect.export import tables
+            from ibdissect.session import findings as finding_table
 
+            if findings:
+                schema, batches = finding_table.SCHEMA, finding_table.batches(findings_of(opened, common, shown, max_findings).findings)
+            elif messages:
+                schema, batches = message_table.SCHEMA, message_table.batches(opened, shown)
+            else:
+                schema, batches = record_table.SCHEMA, record_table.batches(opened, shown, progress)
             with _written(target, capture) as file:
-                if messages:
-                    count = tables.write(message_table.batches(opened, shown), message_table.SCHEMA, file, ending)
-                else:
-                    count = tables.write(record_table.batches(opened, shown, progress), record_table.SCHEMA, file, ending)
+                count = tables.write(batches, schema, file, ending)
             common.tell(f"{counted(count, others[0].removesuffix('s'))} written to {written}")
             return 0
         from ibdissect.export.frames import selected

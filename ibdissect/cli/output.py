@@ -14,7 +14,7 @@ import click
 from ibdissect.capture.discover import discover
 from ibdissect.capture.sets import Unit, one_set
 from ibdissect.cli.common import Common, incomplete, say
-from ibdissect.errors import CaptureError, ConfigError
+from ibdissect.errors import CaptureError, ConfigError, missing_extra
 from ibdissect.wire.text import counted
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ def require_extra(*modules: str, extra: str = "export") -> None:
     """Raise ConfigError with the install command if a module is missing."""
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
-        name = f"ibdissect[{extra}]"
-        raise ConfigError(name, ", ".join(missing), "is not installed", hint=f"install it: python -m pip install '{name}'")
+        raise missing_extra(extra, ", ".join(missing))
 
 
 def findings_of(opened: Capture, common: Common, shown: Limits | None = None, max_findings: int | None = None) -> CaptureReport:

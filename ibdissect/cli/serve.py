@@ -12,11 +12,10 @@ import click
 from ibdissect.capture.remote import is_url, shown
 from ibdissect.cli.common import Common, common_options, say
 from ibdissect.cli.sandbox import sandbox_option
-from ibdissect.errors import CaptureError, ConfigError
+from ibdissect.errors import CaptureError, ConfigError, missing_extra
 from ibdissect.wire.text import printable
 
 HOST = "127.0.0.1"
-INSTALL = "pip install 'ibdissect[serve]'"
 
 
 @click.command(short_help="Open the terminal UI in a browser.")
@@ -50,7 +49,7 @@ def command(capture: str, port: int, follow: bool, sandbox: bool, common: Common
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("textual_serve", "aiohttp", "aiohttp_jinja2", "jinja2"):
             raise
-        raise ConfigError("serve", "textual-serve", "is not installed", hint=INSTALL) from error
+        raise missing_extra("serve", "textual-serve") from error
     chosen = free_port(port)
     given = capture if is_url(capture) else os.path.abspath(capture)
     words = ["tui", given, *["--follow"] * follow, *["--sandbox"] * sandbox, *passed_on(common)]

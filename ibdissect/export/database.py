@@ -116,7 +116,7 @@ class Database:
             result = self.connection.sql(query)
             return _NOTHING if result is None else result.to_arrow_reader(BATCH)
         except duckdb.Error as error:
-            raise _refused(query, error, (*self.columns, *self._others())) from error
+            raise self._refused(query, error) from error
 
     def write(self, query: str, file: IO[bytes], ending: str) -> int:
         """Write the result in a format of `tables.write`; return the number of rows."""
@@ -124,7 +124,7 @@ class Database:
         try:
             return tables.write(reader, reader.schema, file, ending)
         except pa.ArrowException as error:
-            raise _refused(query, error, (*self.columns, *self._others())) from error
+            raise self._refused(query, error) from error
 
     def text(self, query: str) -> Iterator[str]:
         """The result as lines of a table; control characters are escaped."""
@@ -136,7 +136,7 @@ class Database:
                 if len(rows) > SHOWN_ROWS:
                     break
         except pa.ArrowException as error:
-            raise _refused(query, error, (*self.columns, *self._others())) from error
+            raise self._refused(query, error) from error
         names, more = reader.schema.names, len(rows) > SHOWN_ROWS
         del rows[SHOWN_ROWS:]
         if not names:
@@ -233,6 +233,14 @@ class Database:
             tables["sightings"] = sightings.SCHEMA, lambda: sightings.batches(comparison)
         return tables
 
+    def _refused(self, query: str, error: Exception) -> FilterError:
+        missing = NO_TABLE.search(str(error))
+        if missing is not None:
+            hint = nearest(missing[1], (*self.columns, *self._others()))
+            return FilterError(query, f"query: there is no table {printable(missing[1])}", hint=hint)
+        hint = "`show tables` lists the columns" if NO_COLUMN.search(str(error)) else ""
+        return FilterError(query, f"query: {printable(' '.join(str(error).split()))}", hint=hint)
+
     def _create(self, name: str, schema: pa.Schema) -> None:
         self.connection.register("new_rows", schema.empty_table())
         self.connection.execute(f"CREATE TABLE {name} AS SELECT * FROM new_rows")
@@ -252,14 +260,6 @@ def _nodes(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for node in plan:
         yield node
         yield from _nodes(node.get("children", []))
-
-
-def _refused(query: str, error: Exception, known: Iterable[str]) -> FilterError:
-    missing = NO_TABLE.search(str(error))
-    if missing is not None:
-        return FilterError(query, f"query: there is no table {printable(missing[1])}", hint=nearest(missing[1], known))
-    hint = "`show tables` lists the columns" if NO_COLUMN.search(str(error)) else ""
-    return FilterError(query, f"query: {printable(' '.join(str(error).split()))}", hint=hint)
 
 
 def _there(names: tuple[str, ...], known: Any) -> list[str]:

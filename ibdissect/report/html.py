@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct as Record
 
-from ibdissect.errors import ConfigError
+from ibdissect.errors import missing_extra
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.page import TO_DO, page, summary
 from ibdissect.lint.result import CaptureReport
@@ -124,8 +124,7 @@ def environment() -> jinja2.Environment:
         import jinja2
         from markupsafe import Markup, escape
     except ModuleNotFoundError as error:
-        hint = "install it: python -m pip install 'ibdissect[report]'"
-        raise ConfigError("ibdissect[report]", "jinja2", "is not installed", hint=hint) from error
+        raise missing_extra("report", "jinja2") from error
 
     def harmless(value: Any) -> Any:
         return printable(value) if type(value) is str else value

@@ -17,7 +17,7 @@ from ibdissect.capture.opening import Source, open_capture
 from ibdissect.capture.sets import one_set
 from ibdissect.dissect.named_values import MESSAGE_NAMES
 from ibdissect.dissect.tree import Tree, dissect_row
-from ibdissect.errors import CaptureError, ConfigError, FilterError
+from ibdissect.errors import CaptureError, ConfigError, FilterError, missing_extra
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.rule import Rule
 from ibdissect.table.table import ChunkTable
@@ -25,7 +25,6 @@ from ibdissect.wire.text import printable
 
 from .columns import Columns
 from .reading import Reading, plain_files
-from .tabular import missing_extra
 
 if TYPE_CHECKING:
     from ibdissect.dfilter.answers import Answers
@@ -246,7 +245,7 @@ class Capture(Reading):
         try:
             from .findings import FindingsTable
         except ModuleNotFoundError as error:
-            raise missing_extra(error) from error
+            raise missing_extra("export", str(error.name)) from error
         return FindingsTable(self.lint(**options))
 
     def _options(
@@ -261,7 +260,6 @@ class Capture(Reading):
             raise ConfigError("max_findings", str(max_findings), "is not a number from 1 on", hint="leave it out for no limit")
         rules = select([*load(), *self.plugin_rules], split_codes(selected), split_codes(ignored))
         return Options(rules=rules, catalog=self.catalog, max_findings=max_findings, show_keys=self.show_keys, subnet=self.subnet)
-
 
     def report(self, options: Options) -> CaptureReport:
         """The report of a check with the given options. CaptureError if the capture cannot be read (a pipe only once), or not all of it."""

@@ -12,13 +12,14 @@ import numpy.typing as npt
 from ibdissect.dfilter.computed import State
 from ibdissect.dfilter.names import names_of
 from ibdissect.dissect import named_values
+from ibdissect.errors import missing_extra
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
 
 from .rows import Rows, named_columns, objects, occurrences, texts
-from .tabular import Tabular, missing_extra, table_html
+from .tabular import Tabular, table_html
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -157,7 +158,7 @@ class Columns(Tabular):
         try:
             from ibdissect.session.arrow import ArrowColumns
         except ModuleNotFoundError as error:
-            raise missing_extra(error) from error
+            raise missing_extra("export", str(error.name)) from error
         columns = named_columns(self._capture.catalog, names, first=first)
         return ArrowColumns(columns, self._capture.state(one.name for one in columns))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
 
 import pyarrow as pa
 
@@ -52,16 +54,15 @@ class FindingsTable(Tabular):
 
 def batches(findings: Iterable[Finding]) -> Iterator[pa.RecordBatch]:
     """Findings as record batches of SCHEMA."""
-    rows = []
-    for finding in findings:
-        row = finding_object(finding)
-        row["time"] = row.pop("time_ns")
-        row |= {key: printable(row[key]) for key in ("capture", "file") if key in row}  # a path need not be valid UTF-8
-        value = row["value"]
-        row["value"] = value if value is None or isinstance(value, str) else json.dumps(value)
-        rows.append(row)
-        if len(rows) == BATCH:
-            yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
-            rows = []
-    if rows:
-        yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    rows = map(_row, findings)
+    while some := list(islice(rows, BATCH)):
+        yield pa.RecordBatch.from_pylist(some, schema=SCHEMA)
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    row = finding_object(finding)
+    row["time"] = row.pop("time_ns")
+    row |= {key: printable(row[key]) for key in ("capture", "file") if key in row}  # a path need not be valid UTF-8
+    value = row["value"]
+    row["value"] = value if value is None or isinstance(value, str) else json.dumps(value)
+    return row

@@ -8,7 +8,6 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ibdissect.errors import ConfigError
 from ibdissect.wire.text import printable
 
 if TYPE_CHECKING:
@@ -40,12 +39,6 @@ class Tabular(ABC):
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_batches(schema, self.batches()).__arrow_c_stream__(requested_schema)
-
-
-def missing_extra(error: ModuleNotFoundError) -> ConfigError:
-    """The error that says how to install what Arrow needs."""
-    hint = "install it: python -m pip install 'ibdissect[export]'"
-    return ConfigError("ibdissect[export]", str(error.name), "is not installed", hint=hint)
 
 
 def table_html(names: Iterable[str], rows: Iterable[Iterable[str]], caption: str) -> str:
