@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from ibdissect.dissect.named_values import Run, answer_text, fields_named, runs
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Node, Tree, dissect_row, dissect_rows
 from ibdissect.dissect.value import Presenter
-from ibdissect.errors import CaptureError
+from ibdissect.errors import CaptureError, FilterError
 from ibdissect.session.reading import Reading, plain_files
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
@@ -31,36 +31,14 @@ from .findings_store import FindingsStore
 from .number_text import duration
 from .shown_frames import AllRows, FilteredRows
 
+if TYPE_CHECKING:
+    from ibdissect.dfilter.compile import Filter
+
 PIECE = 4 << 20
 """Bytes of a window: the first one is there at once, and memory stays small."""
 STEP = 16384
 """Rows looked at between two looks at whether to stop."""
 INTERFACE = "frame.interface_name"
-
-
-class Matcher(Protocol):
-    """A compiled display filter, fed with consecutive frames."""
-
-    @property
-    def codes(self) -> bool:
-        """Whether it asks for findings."""
-
-    @property
-    def pairs(self) -> bool:
-        """Whether it asks which request a frame answers, or the other way round."""
-
-    @property
-    def hosts(self) -> bool:
-        """Whether it asks for names of nodes."""
-
-    @property
-    def ahead(self) -> bool:
-        """Whether it asks for answers that come later."""
-
-    def rows(
-        self, table: ChunkTable, findings: Mapping[int, Sequence[str]] | None = None, answers: Answers | None = None,
-        marked: Collection[int] = (),
-    ) -> npt.NDArray[np.bool_]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,18 +209,29 @@ class CaptureModel:
 
     # -- matching
 
-    def matches(self, matcher: Matcher, chunk: Chunk) -> npt.NDArray[np.bool_]:
+    def filter(self, text: str) -> tuple[Filter | None, FilterError | None]:
+        """The filter that a text says, or why it says none; (None, None) for an empty text."""
+        if not text.strip():
+            return None, None
+        from ibdissect.dfilter.compile import compile_filter  # the grammar is not needed for the first rows
+
+        try:
+            return compile_filter(text, self.catalog, first_ns=self.first_ns, hide_keys=not self.show_keys, hosts=self.hosts), None
+        except FilterError as error:
+            return None, error
+
+    def matches(self, matcher: Filter, chunk: Chunk) -> npt.NDArray[np.bool_]:
         """Which rows of consecutive frames match."""
         codes = self.findings.codes(chunk.first, len(chunk)) if matcher.codes else None
         return matcher.rows(self.reading.table_of(chunk), codes, self.answers, self.marked)
 
-    def known_to(self, matcher: Matcher) -> int:
+    def known_to(self, matcher: Filter) -> int:
         """How many frames a filter can be asked about: what asks for findings or answers follows behind the thread that finds them."""
         if (matcher.ahead or matcher.hosts) and not (self.studied or self.live):
             return 0  # the answer to a request, or who a LID belongs to, may be any number of frames away
         return self.studied_to if matcher.codes or matcher.pairs else self.index.frames
 
-    def fill(self, rows: FilteredRows, matcher: Matcher, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
+    def fill(self, rows: FilteredRows, matcher: Filter, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
         """Put every matching frame into `rows`, in order, until the capture ends or `wanted` says no; runs in a thread."""
         late = self.findings.late
         self._fill(rows, matcher, wanted, grew)
@@ -254,7 +243,7 @@ class CaptureModel:
             rows.become(again)
         grew()
 
-    def _fill(self, rows: FilteredRows, matcher: Matcher, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
+    def _fill(self, rows: FilteredRows, matcher: Filter, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
         while wanted() and not self.stopped:
             chunk = self.index.after(rows.checked, max(min(STEP, self.known_to(matcher) - rows.checked), 0))
             if not len(chunk):

@@ -1,40 +1,11 @@
-"""How does the screen speak the filter language: compile, complete, turn a field into a filter?"""
+"""Which display filter says what a field holds?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
 from ibdissect.dissect.tree import Node
 from ibdissect.dissect.walk import LEFT_OVER
-from ibdissect.errors import FilterError
-from ibdissect.wire.catalog import Catalog, builtin
+from ibdissect.wire.catalog import builtin
 from ibdissect.wire.transport import Payload
-
-if TYPE_CHECKING:
-    from ibdissect.dfilter.compile import Filter
-    from ibdissect.dfilter.complete import Completion
-
-
-def checked(
-    text: str, catalog: Catalog | None, first_ns: int, *, hide_keys: bool = True, hosts: Mapping[int | bytes, str] | None = None
-) -> tuple[Filter | None, FilterError | None]:  # fmt: skip
-    """The filter, or why it is none; (None, None) for an empty text."""
-    if not text.strip():
-        return None, None
-    from ibdissect.dfilter.compile import compile_filter  # the grammar is not needed for the first rows
-
-    try:
-        return compile_filter(text, catalog, first_ns=first_ns, hide_keys=hide_keys, hosts=hosts), None
-    except FilterError as error:
-        return None, error
-
-
-def completions(text: str, cursor: int, catalog: Catalog | None) -> list[Completion]:
-    """What may be typed at the cursor."""
-    from ibdissect.dfilter.complete import complete
-
-    return complete(text, cursor, catalog)
 
 
 def _beside_bytes(node: Node) -> bool:

@@ -6,14 +6,18 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Node, Tree
 
-from .capture_model import CaptureModel, Matcher
+from .capture_model import CaptureModel
 from .shown_frames import Rows
+
+if TYPE_CHECKING:
+    from ibdissect.dfilter.compile import Filter
 
 STEP = 2048
 """Rows searched between two looks at whether to stop."""
@@ -34,7 +38,7 @@ class Query:
 
     kind: FindKind
     text: str
-    matcher: Matcher | None = None
+    matcher: Filter | None = None
 
     @staticmethod
     def hexadecimal(text: str) -> bytes:
@@ -84,7 +88,7 @@ class Place:
 def place(query: Query, tree: Tree) -> Place | None:
     """Where a search finds what it looks for in a frame that matches; None: in the list only."""
     if query.kind is FindKind.FILTER:
-        names = getattr(query.matcher, "names", ())
+        names = query.matcher.names if query.matcher is not None else ()
         node = next((node for node in tree.walk() if node.name in names), None)
         return Place(node) if node is not None else None
     folded = query.text.casefold()

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import numpy.typing as npt
 
 
-class Rows(Protocol):
-    """The displayed frames in order; grows while the capture is read."""
-
-    def __len__(self) -> int: ...
-
-    def frame(self, row: int) -> int:
-        """Frame number shown in a row."""
-
-    def frames(self, start: int, stop: int) -> list[int]:
-        """Frame numbers of the rows from `start` to before `stop`, fewer at the end."""
-
-    def nearest(self, frame: int) -> int:
-        """The row of a frame, or of the one nearest to it; 0 when nothing is shown."""
-
-
 class AllRows:
-    """Every frame of the capture."""
+    """Every frame of the capture, in order."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -33,12 +16,15 @@ class AllRows:
         return self.total
 
     def frame(self, row: int) -> int:
+        """Frame number shown in a row."""
         return row + 1
 
     def frames(self, start: int, stop: int) -> list[int]:
+        """Frame numbers of the rows from `start` to before `stop`, fewer at the end."""
         return list(range(max(start, 0) + 1, min(stop, self.total) + 1))
 
     def nearest(self, frame: int) -> int:
+        """The row of a frame, or of the one nearest to it; 0 when nothing is shown."""
         return max(0, min(frame, self.total) - 1)
 
 
@@ -88,3 +74,7 @@ class FilteredRows:
         if row == count or (row and frame - int(self._numbers[row - 1]) < int(self._numbers[row]) - frame):
             return row - 1
         return row
+
+
+Rows = AllRows | FilteredRows
+"""The displayed frames in order; they grow while the capture is read."""

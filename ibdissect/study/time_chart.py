@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from .capture_model import STEP, CaptureModel, Matcher
+from .capture_model import STEP, CaptureModel
 from .number_text import duration
+
+if TYPE_CHECKING:
+    from ibdissect.dfilter.compile import Filter
 
 MAX_FRAMES = 1 << 25
 """Frames kept, nine bytes each and one for every series; later ones are not drawn."""
@@ -26,7 +30,7 @@ class Series:
     """One curve: the frames that a filter selects, all without one."""
 
     text: str
-    matcher: Matcher | None
+    matcher: Filter | None
     hits: list[npt.NDArray[np.bool_]] = field(default_factory=list)
     """By chunk."""
 

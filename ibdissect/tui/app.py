@@ -89,6 +89,7 @@ class TuiApp(App[None]):
         self.following: Following = Following(self)
         self.jumping: Jumping = Jumping(self)
         self._look_soon = False
+        self.scroll_sensitivity_y = 3.0
 
     def get_default_screen(self) -> Screen[None]:
         return self.main

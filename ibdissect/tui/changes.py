@@ -23,13 +23,10 @@ class Changes(LineList):
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__(id="changes")
-        self.texts = lines
-
-    def count(self) -> int:
-        return len(self.texts)
+        self.lines = lines
 
     def parts(self, index: int, width: int) -> list[Segment]:
-        text = self.texts[index]
+        text = self.lines[index]
         return line_of(((f" {text[:1]}", self.ink(INKS[text[:1]])), (printable(text[1:]), None)), width)
 
 
@@ -41,7 +38,7 @@ class ChangesApp(App[None]):
 
     def __init__(self, title: str, lines: list[str]) -> None:
         super().__init__()
-        self.heading, self.lines = title, lines
+        self.heading, self.lines, self.scroll_sensitivity_y = title, lines, 3.0
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Names that the style sheet uses, for themes that lack them."""

@@ -14,7 +14,6 @@ from ibdissect.dissect.named_values import ANSWER_NAMES
 from ibdissect.dissect.tree import Tree
 from ibdissect.study import packet_columns
 from ibdissect.study.field_notes import FieldNotes
-from ibdissect.study.filters import checked, completions
 from ibdissect.study.find import Place
 from ibdissect.wire.text import counted, printable
 
@@ -66,10 +65,7 @@ class MainScreen(Screen[None]):
         self.layout_ = PaneLayout()
         notes = FieldNotes(lambda: study.subnet, lambda: study.connections)
         self.title_bar = TitleBar(model, study)
-        self.filter_bar = FilterBar(
-            lambda text: checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys, hosts=model.hosts)[1],
-            lambda text, cursor: completions(text, cursor, model.catalog), app.history,
-        )  # fmt: skip
+        self.filter_bar = FilterBar(model, app.history)
         self.packets = PacketList(model, study)
         self.tree_pane, self.bytes_pane = TreePane(notes.of, model.reader.members), BytesPane()
         self.bit_line = Line(self.bytes_pane.bit_line, id="bits")

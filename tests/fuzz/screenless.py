@@ -16,7 +16,7 @@ from ibdissect.session.check import Options
 from ibdissect.study.background import Study
 from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.field_notes import FieldNotes
-from ibdissect.study.filters import as_filter, checked
+from ibdissect.study.filters import as_filter
 from ibdissect.table.cut_keys import without_keys
 from ibdissect.table.table import ChunkTable
 from ibdissect.tui.panes.bytes_pane import BytesPane
@@ -107,7 +107,7 @@ def _nodes(model: CaptureModel, tree: Tree, pane: BytesPane, width: int) -> Iter
         pane.bit_line(width)
         text = as_filter(node)
         if text is not None:
-            made, error = checked(text, model.catalog, model.first_ns)
+            made, error = model.filter(text)
             if made is None:
                 yield f"the filter of a field is refused: {text}: {error}"
             elif not made.rows(table := model.table([tree.frame]))[0] and not (isinstance(node.value, str) and _zeroed(table, node)):

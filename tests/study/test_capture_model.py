@@ -92,3 +92,13 @@ def test_filter_fills_rows(tmp_path: Path) -> None:
     model.fill(stopped, compile_filter("infiniband"), lambda: False, lambda: None)
     assert len(stopped) == 0 and stopped.nearest(5) == 0
     model.close()
+
+
+def test_filters_are_checked(tmp_path: Path) -> None:
+    model = opened(made.capture(tmp_path))
+    assert model.filter("  ") == (None, None)
+    good, none = model.filter("infiniband")
+    assert good is not None and none is None
+    nothing, error = model.filter("infiniband.bth.psnn == 1")
+    assert nothing is None and error is not None and "psn" in error.hint + error.reason
+    model.close()

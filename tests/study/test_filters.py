@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.filters import as_filter, checked
+from ibdissect.study.filters import as_filter
 from ibdissect.table.table import ChunkTable
 from tests.conftest import REPO
 from tests.study import made
@@ -40,11 +40,3 @@ def test_masked_fields_and_layers_make_no_filter(tmp_path: Path) -> None:
     assert as_filter(next(node for node in nodes if node.label == "BTH")) is None
     assert as_filter(None) is None
     model.close()
-
-
-def test_checked() -> None:
-    assert checked("  ", None, 0) == (None, None)
-    good, none = checked("infiniband", None, 0)
-    assert good is not None and none is None
-    nothing, error = checked("infiniband.bth.psnn == 1", None, 0)
-    assert nothing is None and error is not None and "psn" in error.hint + error.reason

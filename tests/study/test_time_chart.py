@@ -10,7 +10,6 @@ import pytest
 
 from ibdissect.study import time_chart
 from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.filters import checked
 from ibdissect.study.time_chart import Series, TimeChart, ticks, time_filter
 from tests import craft
 
@@ -22,7 +21,7 @@ def chart_of(tmp_path: Path, *texts: str, many: int = 8) -> TimeChart:
     model = CaptureModel(str(path))
     model.scan(lambda: None)
     chart = TimeChart(model)
-    chart.series = [Series(text, checked(text, None, model.first_ns)[0]) for text in texts]
+    chart.series = [Series(text, model.filter(text)[0]) for text in texts]
     chart.follow(lambda: True, lambda: None)
     return chart
 
@@ -61,5 +60,5 @@ def test_ticks_are_round_and_apart() -> None:
 def test_filter_of_a_range(tmp_path: Path) -> None:
     chart = chart_of(tmp_path, "")
     text = time_filter((2_000_000, 4_000_000), "bth.destqp == 1 || bth.destqp == 0")
-    matcher = checked(text, None, chart.model.first_ns)[0]
+    matcher = chart.model.filter(text)[0]
     assert matcher is not None and chart.model.matches(matcher, chart.model.index.after(0, 8)).nonzero()[0].tolist() == [2, 3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ibdissect.study.filters import as_filter, checked
+from ibdissect.study.filters import as_filter
 from ibdissect.study.shown_frames import FilteredRows
 from ibdissect.study.threads import Latest
 
@@ -54,7 +54,7 @@ class Filtering:
     def apply(self, text: str) -> None:
         """Show the frames that a filter matches; an empty one shows all."""
         app, model, packets = self.app, self.app.model, self.app.main.packets
-        matcher, error = checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys, hosts=model.hosts)
+        matcher, error = model.filter(text)
         if error is not None:
             app.warn(str(error))
             return

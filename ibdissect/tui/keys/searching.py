@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ibdissect.study.filters import checked
 from ibdissect.study.find import FindKind, Query, find, place
 from ibdissect.study.number_text import number
 from ibdissect.study.threads import Latest
@@ -15,9 +14,6 @@ from ..screens.prompt import Prompt
 from .command import Command
 
 if TYPE_CHECKING:
-    from ibdissect.dfilter.compile import Filter
-    from ibdissect.errors import FilterError
-
     from ..app import TuiApp
 
 
@@ -47,9 +43,6 @@ class Searching:
         """Ask what to look for, and look for it."""
         model, old = self.app.model, self.query
 
-        def compiled(text: str) -> tuple[Filter | None, FilterError | None]:
-            return checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys, hosts=model.hosts)
-
         def check(kind: str, text: str) -> str | None:
             if not text.strip():
                 return "type what to look for"
@@ -58,13 +51,13 @@ class Searching:
                     Query.hexadecimal(text)
                 except ValueError as error:
                     return str(error)
-            reason = compiled(text)[1] if kind == FindKind.FILTER else None
+            reason = model.filter(text)[1] if kind == FindKind.FILTER else None
             return reason.reason if reason is not None else None
 
         def done(answer: tuple[str, str] | None) -> None:
             if answer is not None:
                 kind, text = FindKind(answer[0]), answer[1]
-                self.query = Query(kind, text, compiled(text)[0] if kind is FindKind.FILTER else None)
+                self.query = Query(kind, text, model.filter(text)[0] if kind is FindKind.FILTER else None)
                 self.again(forward=True)
 
         prompt = Prompt("Find", check, kinds=tuple(FindKind), kind=old.kind if old else "", value=old.text if old else "")

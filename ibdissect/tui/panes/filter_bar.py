@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -13,7 +12,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
-from ibdissect.errors import FilterError
+from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.number_text import number
 from ibdissect.study.saved_state import FilterHistory
 from ibdissect.wire.text import printable
@@ -25,8 +24,6 @@ from ..widgets.plain_input import PlainInput
 if TYPE_CHECKING:
     from ibdissect.dfilter.complete import Completion
 
-Check = Callable[[str], FilterError | None]
-Complete = Callable[[str, int], "list[Completion]"]
 LABEL = 10
 """Cells in front of the input."""
 OFFERED = 32
@@ -71,9 +68,9 @@ class FilterInput(PlainInput):
 class FilterBar(Vertical):
     """Filter, state and completions."""
 
-    def __init__(self, check: Check, complete: Complete, history: FilterHistory) -> None:
+    def __init__(self, model: CaptureModel, history: FilterHistory) -> None:
         super().__init__(id="filter")
-        self.check, self.complete, self.history = check, complete, history
+        self.model, self.history = model, history
         self.input = FilterInput(placeholder="press / and type, e.g. infiniband.bth.p_key < 0x8000", id="filter-input", compact=True)
         self.input.can_focus = False  # only / leads here: Tab completes in it, and would not lead out again
         self.count = Label("", id="filter-count", markup=False)
@@ -116,7 +113,7 @@ class FilterBar(Vertical):
             self.count.update(text)
 
     def _judge(self, text: str) -> None:
-        error = self.check(text)
+        error = self.model.filter(text)[1]
         reason = self.reason
         self.set_class(bool(text.strip()) and error is None, "valid")
         self.set_class(error is not None, "invalid")
@@ -137,7 +134,9 @@ class FilterBar(Vertical):
 
     def _offer(self) -> None:
         value, cursor = self.input.value, self.input.cursor_position
-        found = self.complete(value, cursor)[:OFFERED] if value.strip() else []
+        from ibdissect.dfilter.complete import complete  # not needed for the first rows
+
+        found = complete(value, cursor, self.model.catalog)[:OFFERED] if value.strip() else []
         self._found = [entry for entry in found if entry.text != value[entry.start : cursor]]
         choices = self.choices
         choices.clear_options()
@@ -195,7 +194,7 @@ class FilterBar(Vertical):
         event.stop()
         self.hide_choices()
         self._recalled = 0
-        if self.check(event.value) is None:
+        if self.model.filter(event.value)[1] is None:
             self.history.add(event.value)
             self.post_message(FilterEntered(event.value.strip()))
 

@@ -44,9 +44,6 @@ class FindingsPane(LineList):
 
     # -- lines
 
-    def count(self) -> int:
-        return len(self.lines)
-
     def _make(self) -> None:
         store, above = self.store, self.cursor - int(self.scroll_offset.y)
         self._groups = store.rules() if self.grouped else []
@@ -60,10 +57,7 @@ class FindingsPane(LineList):
         self.lines = np.concatenate([lines for lines, _ in parts])
         self._below = np.concatenate([np.full(len(lines), deep) for lines, deep in parts])
         place = self._find(self._at) if self._at is not None else 0
-        self.renew()
-        if place != self.cursor:
-            self.cursor = place
-            self.scroll_to(y=max(place - above, 0), animate=False, immediate=True, force=True)
+        self.renew_at(place, above)
 
     def _children(self, line: int) -> Int:
         return self._groups[-1 - line].places if line < 0 else self.store.again(line)

@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 
 from ibdissect.study.background import Snapshot
-from ibdissect.study.filters import checked
 from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, REFUSED, Ladder, short_ends
 from ibdissect.study.number_text import number
 from ibdissect.study.related_frames import filter_for_ladder
@@ -62,9 +61,6 @@ class LadderList(LineList):
         self.renew()
         self.select(max((n for n, (i, _) in enumerate(self.lines) if i == at), default=0), center=True)
 
-    def count(self) -> int:
-        return len(self.lines)
-
     def parts(self, index: int, width: int) -> list[Segment]:
         step, line = self.lines[index]
         ink = INKS.get(self.ladder.steps[step].mark)
@@ -98,7 +94,7 @@ def _open(app: TuiApp) -> None:
 def _find(app: TuiApp, shot: Snapshot) -> None:
     model, frame = app.model, app.main.packets.frame
     text = filter_for_ladder(model, frame, shot.conversations, app.study.connections.all) or app.filtering.text
-    matcher = checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys)[0]
+    matcher, _ = model.filter(text)
 
     def work(wanted: Callable[[], bool]) -> None:
         ladder, rows = Ladder(model.presenter(model.index.frames), app.study.repeated), FilteredRows()

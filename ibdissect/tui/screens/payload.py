@@ -43,9 +43,6 @@ class PayloadList(LineList):
         self.renew()
         self.select(next((at for at, line in enumerate(self.lines) if line[0] == here), 0), center=True)
 
-    def count(self) -> int:
-        return len(self.lines)
-
     def parts(self, index: int, width: int) -> list[Segment]:
         i, title, text = self.lines[index]
         ink = self.ink("plot" if self.found[i].forward else "plot-two")

@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widgets import Static
 
-from ibdissect.study.filters import checked
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.study.threads import Latest
 from ibdissect.study.time_chart import Range, Series, TimeChart, ticks, time_filter
@@ -162,8 +161,7 @@ class TimeChartScreen(Overlay[tuple[str, int | None]]):
         """Read all frames for the series there are now."""
         model = self.owner.model
         chart = self.view.chart = self.chart = TimeChart(model)
-        for text in self.texts:
-            chart.series.append(Series(text, checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys)[0]))
+        chart.series = [Series(text, model.filter(text)[0]) for text in self.texts]
 
         def grew() -> None:
             self.owner.call_later(self._grew, chart)
@@ -225,7 +223,7 @@ class TimeChartScreen(Overlay[tuple[str, int | None]]):
         model = self.owner.model
 
         def check(_: str, text: str) -> str | None:
-            error = checked(text, model.catalog, model.first_ns, hide_keys=not model.show_keys)[1]
+            error = model.filter(text)[1]
             return str(error) if error is not None else None
 
         def done(answer: tuple[str, str] | None) -> None:

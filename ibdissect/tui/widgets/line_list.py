@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -57,6 +57,8 @@ class LineList(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
+        self.lines: Any = ()
+        """What each line is about; a subclass whose lines are elsewhere has its own `count`."""
         self.cursor = self.total = 0
         """The line of the cursor, and how many lines were there when they were last looked at."""
         self.generation = 0
@@ -69,7 +71,7 @@ class LineList(ScrollView, can_focus=True):
 
     def count(self) -> int:
         """How many lines there are."""
-        raise NotImplementedError
+        return len(self.lines)
 
     def parts(self, index: int, width: int) -> list[Segment]:
         """What a line holds, at most `width` cells."""
@@ -165,6 +167,13 @@ class LineList(ScrollView, can_focus=True):
             self._strips[key] = strip
         return strip
 
+    def renew_at(self, place: int, above: int) -> None:
+        """Lines changed: the cursor goes to a line, `above` lines below the top of the screen."""
+        self.renew()
+        if place != self.cursor:
+            self.cursor = place
+            self.scroll_to(y=max(place - above, 0), animate=False, immediate=True, force=True)
+
     def select(self, index: int, *, tell: bool = True, center: bool = False) -> None:
         """Put the cursor on a line and show it."""
         total = self.count()
@@ -240,13 +249,3 @@ class LineList(ScrollView, can_focus=True):
 
     def clicked(self, index: int, event: events.Click) -> None:
         self.select(index)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        event.stop()
-        event.prevent_default()
-        self.scroll_to(y=min(self.scroll_offset.y + 3, self.max_scroll_y), animate=False, immediate=True)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        event.stop()
-        event.prevent_default()
-        self.scroll_to(y=max(self.scroll_offset.y - 3, 0), animate=False, immediate=True)

@@ -48,9 +48,6 @@ class TreeList(LineList, Generic[T]):
 
     # -- the rest is the same for all
 
-    def count(self) -> int:
-        return len(self.lines)
-
     @property
     def item(self) -> T | None:
         return self.lines[self.cursor][1] if self.cursor < len(self.lines) else None
@@ -66,11 +63,8 @@ class TreeList(LineList, Generic[T]):
         for root in self.roots():
             self._add(root, 0)
         key = self.key(at) if at is not None else None
-        place = next((i for i, (_, item) in enumerate(self.lines) if self.key(item) == key), self.cursor) if at is not None else 0
-        self.renew()
-        if at is not None and place != self.cursor:
-            self.cursor = place
-            self.scroll_to(y=max(place - above, 0), animate=False, immediate=True, force=True)
+        place = next((i for i, (_, item) in enumerate(self.lines) if at is not None and self.key(item) == key), self.cursor)
+        self.renew_at(min(place, max(len(self.lines) - 1, 0)), above)
 
     def _add(self, item: T, depth: int) -> None:
         self.lines.append((depth, item))
