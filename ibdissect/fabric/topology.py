@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .model import SWITCH, Node, Port, Subnet
+from .tables import UNREACHABLE
 
 
 def connect(near: Port, far: Port, frame: int) -> tuple[tuple[Port, Port], ...]:
@@ -62,3 +63,23 @@ def joined(one: Node, other: Node) -> bool:
         fresh = [node for slot, node in near.items() if slot not in seen]
         seen.update(near)
     return other.slot in seen
+
+
+def way(start: Node, goal: Port) -> Iterator[tuple[Port, int]]:
+    """The ports by which packets to the LID of `goal` leave one node after the other, and the frame that showed that table entry.
+
+    Ends at the node of `goal`, or where nothing is known. Another thread may go on teaching the subnet.
+    """
+    node, seen = start, set[int]()
+    while node is not goal.node and node.slot not in seen:
+        seen.add(node.slot)
+        if node.kind == SWITCH:
+            number, frame = node.forwarding.linear.port(goal.lid) if node.forwarding is not None else (UNREACHABLE, 0)
+            port = node.ports.get(number)
+        else:
+            port, frame = next((port for port in list(node.ports.values()) if port.peer is not None), None), 0
+        peer = port.peer if port is not None else None
+        if port is None or peer is None:
+            return
+        yield port, frame
+        node = peer.node

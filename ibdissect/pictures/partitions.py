@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct as Record
 
 from ibdissect.fabric.describe import name_of
+from ibdissect.fabric.levels import natural
 from ibdissect.fabric.model import SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.finding import Severity
@@ -17,7 +18,6 @@ from ibdissect.wire.text import counted
 from ibdissect.wire.transport import BTH
 
 from .portrait import Portrait
-from .subnet import natural
 
 ALONE = 24
 """Ports that have a line each; more are joined if their tables are equal."""

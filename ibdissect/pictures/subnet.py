@@ -1,20 +1,18 @@
 """How is a subnet drawn? Switches by level, their hosts below them, cables between, and ports with findings in colour.
 
-A switch with hosts is on the lowest level; any other is as high as its shortest way down to such a switch. A few hosts are boxes with
-names, many are dots, so that 20 nodes and 2,000 both fit the width of a page.
+A few hosts are boxes with names, many are dots, so that 20 nodes and 2,000 both fit the width of a page.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.fabric.describe import KINDS, name_of
-from ibdissect.fabric.model import SWITCH, Node, Port, Subnet
-from ibdissect.fabric.topology import links
+from ibdissect.fabric.levels import Levels, levels
+from ibdissect.fabric.model import Node, Port, Subnet
 
 from .marks import Mark
 
@@ -79,20 +77,13 @@ class Drawing(Record):
 
 def drawing(subnet: Subnet, marked: Mapping[Port, Mark]) -> Drawing | None:
     """The subnet; None if no node is known."""
-    everything = sorted(subnet.slots.values(), key=lambda node: (node.kind != SWITCH, natural(_name(node))))
-    nodes = everything[:MAX_NODES]
-    if not nodes:
+    found = levels(subnet, MAX_NODES)
+    if not found.nodes:
         return None
-    cables: dict[tuple[int, int], list[tuple[Port, Port]]] = {}
-    shown = {node.slot for node in nodes}
-    for near, far in links(subnet):
-        if near.node.slot in shown and far.node.slot in shown:
-            one, other = sorted((near.node.slot, far.node.slot))
-            cables.setdefault((one, other), []).append((near, far))
-    made = Drawing(0, nodes=len(everything), left_out=len(everything) - len(nodes))
-    places = _place(nodes, cables.keys(), marked, made)
-    made.dense = len(cables) > DENSE
-    for (one, other), pairs in cables.items():
+    made = Drawing(0, nodes=len(found.nodes) + found.left_out, left_out=found.left_out)
+    places = _place(found, marked, made)
+    made.dense = len(found.cables) > DENSE
+    for (one, other), pairs in found.cables.items():
         if one in places and other in places:
             made.cables.append(_cable(places[one], places[other], pairs, marked))
     made.cables.sort(key=lambda cable: cable.mark.rank if cable.mark is not None else 0)
@@ -100,11 +91,6 @@ def drawing(subnet: Subnet, marked: Mapping[Port, Mark]) -> Drawing | None:
         peer = _port(port.peer) if port.peer is not None else ""
         made.ports.append((_port(port), port.lid, peer, mark))
     return made
-
-
-def natural(text: str) -> list[tuple[int, int, str]]:
-    """A key that sorts `leaf2` before `leaf10`."""
-    return [(0, int(part), "") if part.isdecimal() and len(part) < 20 else (1, 0, part) for part in re.split(r"(\d+)", text)]
 
 
 def _name(node: Node) -> str:
@@ -115,32 +101,13 @@ def _port(port: Port) -> str:
     return _name(port.node) + (f" port {port.number}" if port.number else "")
 
 
-def _levels(nodes: Sequence[Node], near: Mapping[int, set[int]]) -> dict[int, int]:
-    """Level of each switch by slot, from 1."""
-    switches = {node.slot for node in nodes if node.kind == SWITCH}
-    fresh = {slot for slot in switches if near.get(slot, set()) - switches} or switches
-    levels, level = dict[int, int](), 1
-    while fresh:
-        levels |= dict.fromkeys(fresh, level)
-        fresh = {other for slot in fresh for other in near.get(slot, ()) if other in switches and other not in levels}
-        level += 1
-    return levels | {slot: 1 for slot in switches if slot not in levels}
-
-
-def _place(nodes: Sequence[Node], cables: Iterable[tuple[int, int]], marked: Mapping[Port, Mark], made: Drawing) -> dict[int, Box]:
+def _place(found: Levels, marked: Mapping[Port, Mark], made: Drawing) -> dict[int, Box]:
     """Put nodes into the drawing, the highest level first; boxes of nodes with a place of their own, by slot."""
-    near: dict[int, set[int]] = {}
-    for one, other in cables:
-        near.setdefault(one, set()).add(other)
-        near.setdefault(other, set()).add(one)
-    levels, few, places = _levels(nodes, near), len(nodes) <= FEW, dict[int, Box]()
-    of: dict[int, list[Node]] = {}
-    for node in nodes:
-        if node.kind != SWITCH:
-            of.setdefault(min((slot for slot in near.get(node.slot, ()) if slot in levels), default=-1), []).append(node)
+    few, places = len(found.nodes) <= FEW, dict[int, Box]()
+    *high, low = [[found.nodes[slot] for slot in row] for row in found.switches] or [[]]
+    of = {slot: [found.nodes[host] for host in hosts] for slot, hosts in found.hosts.items()}
     y = 10.0
-    for level in range(max(levels.values(), default=0), 1, -1):
-        row = [node for node in nodes if levels.get(node.slot) == level]
+    for row in high:
         width = max(min(130.0, WIDTH / len(row) - 14), 58.0)
         each = int(WIDTH // (width + 14))
         for start in range(0, len(row), each):
@@ -151,7 +118,6 @@ def _place(nodes: Sequence[Node], cables: Iterable[tuple[int, int]], marked: Map
                 x += width + 14
             y += 40
         y += 50 if few else 90
-    low = [node for node in nodes if levels.get(node.slot) == 1]
     most = 6 if few else 10 if len(low) < 12 else 5
     blocks = [_Block(node, of.get(node.slot, []), few, most) for node in low]
     if -1 in of:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import MappingProxyType
+from typing import Any
 
 from ibdissect.fabric.describe import SM_STATES, name_of
 from ibdissect.fabric.file_lines import KnownFile, place_text
-from ibdissect.fabric.model import CA, ROUTER, SWITCH, Node, Port, Sm, Subnet
+from ibdissect.fabric.levels import Levels, levels
+from ibdissect.fabric.model import CA, ROUTER, STATE_AT, SWITCH, Node, Port, Sm, Subnet
 from ibdissect.fabric.partitions import Block
+from ibdissect.fabric.topology import way
+from ibdissect.table.history import Track
 from ibdissect.wire.text import counted, printable
+
+from .ladder import short_ends
 
 KINDS = {CA: "Channel adapter", SWITCH: "Switch", ROUTER: "Router"}
 STATES = {1: "Down", 2: "Init", 3: "Armed", 4: "Active"}
@@ -33,6 +40,19 @@ class Entry:
     details: list[tuple[str, str, int]] = field(default_factory=list)
     """(label, text, frame that taught it or 0)."""
     children: list[Entry] = field(default_factory=list)
+    port: Port | None = None
+    """The port that it stands for; for a node, one with a LID."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something became different, as a frame showed."""
+
+    frame: int
+    who: str
+    what: str
+    """`Manager`, `LID`, `State`, `Link` or `P_Keys`."""
+    text: str
 
 
 @dataclass(slots=True)
@@ -40,6 +60,11 @@ class FabricView:
     """The subnet as lines, and how much there is of each kind."""
 
     entries: list[Entry]
+    levels: Levels
+    names: dict[int, str]
+    """Short ones of the nodes in `levels`, by slot."""
+    history: list[Change]
+    """In the order of frames."""
     nodes: int = 0
     ports: int = 0
     sms: int = 0
@@ -49,6 +74,7 @@ class FabricView:
 def view_of(subnet: Subnet, files: Sequence[KnownFile] = (), packets: Mapping[int, int] = MappingProxyType({})) -> FabricView:
     """The subnet as it is known now; facts of one of the `files` name their line. `packets`: how many each LID sent."""
     view = _view(subnet, packets)
+    view.history = [change for change in view.history if change.frame > 0]
     for entry in view.entries if files else ():
         _name_sources(entry, files)
     return view
@@ -66,10 +92,10 @@ def _name_sources(entry: Entry, files: Sequence[KnownFile]) -> None:
 
 def _view(subnet: Subnet, packets: Mapping[int, int]) -> FabricView:
     partitions: dict[int, list[tuple[Port, bool, int]]] = {}
-    nodes = sorted(subnet.slots.values(), key=lambda node: (node.kind != SWITCH, node.name, node.guid))
-    shown = [_node(node, partitions, packets) for node in nodes[:MAX_NODES]]
+    found, history = levels(subnet, MAX_NODES), list[Change]()
+    shown = [_node(node, partitions, packets, history) for node in found.nodes.values()]
     entries: list[Entry] = []
-    managers = _managers(subnet)
+    managers = _managers(subnet, history)
     if managers:
         entries.append(Entry(f"Subnet managers ({len(managers)})", kind="sm", children=managers))
     if partitions:
@@ -77,9 +103,13 @@ def _view(subnet: Subnet, packets: Mapping[int, int]) -> FabricView:
         group.children = [_partition(number, members) for number, members in sorted(partitions.items())]
         entries.append(group)
     entries += shown
-    if len(nodes) > MAX_NODES:
-        entries.append(Entry(f"{counted(len(nodes) - MAX_NODES, 'further node')} not shown"))
-    return FabricView(entries, len(nodes), subnet.port_count, len(managers), len(partitions))
+    if found.left_out:
+        entries.append(Entry(f"{counted(found.left_out, 'further node')} not shown"))
+    history.sort(key=lambda change: change.frame)
+    names = {slot: node_name(node) for slot, node in found.nodes.items()}
+    short = short_ends(names.values())
+    names = {slot: short.get(name, name) for slot, name in names.items()}
+    return FabricView(entries, found, names, history, len(subnet.slots), subnet.port_count, len(managers), len(partitions))
 
 
 def node_name(node: Node) -> str:
@@ -93,7 +123,23 @@ def port_name(port: Port) -> str:
     return f"{node_name(port.node)} port {port.number}"
 
 
-def _node(node: Node, partitions: dict[int, list[tuple[Port, bool, int]]], packets: Mapping[int, int]) -> Entry:
+def route(start: Port, goal: Port) -> tuple[list[tuple[str, str, int]], list[int]]:
+    """How packets get from one port to another by the forwarding tables: as details of the goal, and the slots of the nodes."""
+    found, node = [("Route from", port_name(start), 0)], start.node
+    slots = [node.slot]
+    for port, frame in way(start.node, goal):
+        if port.peer is not None:
+            found.append(("Route", f"{port_name(port)} → {port_name(port.peer)}", frame))
+            node = port.peer.node
+            slots.append(node.slot)
+    if node is not goal.node:
+        found.append(("Route", f"{node_name(node)}: no way to LID {goal.lid} is known" if goal.lid else "there is no LID to go to", 0))
+    return found, slots
+
+
+def _node(
+    node: Node, partitions: dict[int, list[tuple[Port, bool, int]]], packets: Mapping[int, int], history: list[Change]
+) -> Entry:  # fmt: skip
     kind = KINDS.get(node.kind, "Node")
     lid = next((f"LID {port.lid}, " for port in node.ports.values() if port.lid), "")
     note = f"0x{node.guid:016x}" if name_of(node) else f"{lid}{kind.lower()}" if node.guid else ""
@@ -116,11 +162,12 @@ def _node(node: Node, partitions: dict[int, list[tuple[Port, bool, int]]], packe
             ("Multicast FDB", f"{switch.multicast_fdb_cap} entries", switch_frame),
             ("Enhanced port 0", "yes" if switch.enhanced_port_zero else "no", switch_frame),
         ]
-    entry.children = [_port(port, partitions) for _, port in sorted(node.ports.items())]
+    entry.children = [_port(port, partitions, history) for _, port in sorted(node.ports.items())]
+    entry.port = max(node.ports.values(), key=lambda port: port.lid, default=None)
     return entry
 
 
-def _port(port: Port, partitions: dict[int, list[tuple[Port, bool, int]]]) -> Entry:
+def _port(port: Port, partitions: dict[int, list[tuple[Port, bool, int]]], history: list[Change]) -> Entry:
     state = STATES.get(port.state, "")
     text = f"Port {port.number}" + (f"  LID {port.lid}" if port.lid else "")
     peer = f"→ {port_name(port.peer)}" if port.peer is not None else ""
@@ -139,15 +186,14 @@ def _port(port: Port, partitions: dict[int, list[tuple[Port, bool, int]]]) -> En
         ]
     if port.peer is not None:
         entry.details.append(("Link to", port_name(port.peer), port.peer_frame))
-    for base, since in [*port.lids.past, (port.lids.now, port.lids.since)]:
-        if since:
-            entry.details.append(("LID from here on", f"{base[0]} (LMC {base[1]})" if base else "none", since))
+    changes = [Change(frame, port_name(port), what, text) for what, text, frame in _changes(port)]
+    entry.details += [(one.what, one.text, one.frame) for one in changes]
+    history += changes
+    entry.port = port
     if port.guard is not None and port.guard.held.now is not None:
         held = port.guard.held.now
         entry.details.append(("M_Key", f"{'set' if held.key else '0'}, protect bits {held.protect}, lease {held.lease} s",
                               port.guard.held.since))  # fmt: skip
-    for block in port.p_keys.blocks if port.p_keys is not None else ():
-        entry.details += _edits(block)
     if port.p_keys is not None:
         keys, _, taught = port.p_keys.keys(1 << 62)
         frame = taught[-1] if taught else 0
@@ -158,23 +204,35 @@ def _port(port: Port, partitions: dict[int, list[tuple[Port, bool, int]]]) -> En
     return entry
 
 
-def _edits(block: Block) -> list[tuple[str, str, int]]:
+def _changes(port: Port) -> Iterator[tuple[str, str, int]]:
+    """What became different at a port: its LID, its state, the port at the other end, its P_Keys. (what, text, frame) of each."""
+    tracks: tuple[tuple[str, Track[Any], Callable[[Any], str]], ...] = (  # Any: each track with what puts its values into words
+        ("LID", port.lids, lambda lid: f"{lid[0]} (LMC {lid[1]})" if lid else "none"),
+        ("State", port.shown, lambda body: STATES.get(body[STATE_AT] & 15, "?") if body else "uncertain"),
+        ("Link", port.facing, lambda peer: port_name(peer) if peer is not None else "uncertain"),
+    )
+    for what, track, said in tracks:
+        for (before, _), (after, frame) in pairwise((said(value), frame) for value, frame in track.values()):
+            if before != after:
+                yield what, f"{before} → {after}", frame
+    for block in port.p_keys.blocks if port.p_keys is not None else ():
+        yield from _edits(block)
+
+
+def _edits(block: Block) -> Iterator[tuple[str, str, int]]:
     """What was written to a block of a P_Key table, and when."""
-    found, before = [], set[int]()
-    for entries, frame in (*block.past, (block.now, block.since)):
+    before: set[int] | None = None
+    for entries, frame in block.values():
         keys = {int.from_bytes(entries[i : i + 2], "big") for i in range(0, len(entries), 2)} - {0} if entries is not None else None
         if keys is None:
-            found.append(("P_Keys", "uncertain from here on", frame))
-        elif found:
+            yield "P_Keys", "uncertain", frame
+        elif before is not None:
             steps = [f"+0x{key:04x}" for key in sorted(keys - before)] + [f"-0x{key:04x}" for key in sorted(before - keys)]
-            found.append(("P_Keys", " ".join(steps) or "as before", frame))
-        else:
-            found.append(("P_Keys", f"first shown, {len(keys)} in block {block.number}", frame))
-        before = keys or before
-    return found if len(found) > 1 else []
+            yield "P_Keys", " ".join(steps) or "as before", frame
+        before = keys if keys is not None else before
 
 
-def _managers(subnet: Subnet) -> list[Entry]:
+def _managers(subnet: Subnet, history: list[Change]) -> list[Entry]:
     """Those that showed themselves, the present master first, else those that PortInfo names."""
     latest = max((sm for sm in subnet.sms.values() if sm.state == MASTER), key=lambda sm: sm.frame, default=None)
     known = sorted(subnet.sms.values(), key=lambda sm: (sm is not latest, sm.frame))
@@ -182,7 +240,7 @@ def _managers(subnet: Subnet) -> list[Entry]:
     for port in subnet.ports():
         if port.info is not None and port.info.master_sm_lid:
             named.setdefault(port.info.master_sm_lid, []).append(port.info_frame)
-    found = [_manager(sm, subnet, sm is latest) for sm in known]
+    found = [_manager(sm, subnet, sm is latest, history) for sm in known]
     for lid, frames in sorted(named.items()):
         owner = subnet.by_lid(lid)
         if all(sm.lid != lid for sm in known) and not (owner is not None and owner.guid in subnet.sms):
@@ -193,7 +251,7 @@ def _managers(subnet: Subnet) -> list[Entry]:
     return found
 
 
-def _manager(sm: Sm, subnet: Subnet, current: bool) -> Entry:
+def _manager(sm: Sm, subnet: Subnet, current: bool, history: list[Change]) -> Entry:
     port = subnet.by_lid(sm.lid) if sm.lid else None
     name = node_name(port.node) if port is not None else f"0x{sm.guid:016x}"
     state = SM_STATES.get(sm.state, f"state {sm.state}")
@@ -203,9 +261,12 @@ def _manager(sm: Sm, subnet: Subnet, current: bool) -> Entry:
     entry.details = [
         ("Subnet manager", name, sm.frame), ("GUID", f"0x{sm.guid:016x}", sm.frame), ("State", state, sm.frame),
         ("Priority", str(sm.priority), sm.frame), ("LID", str(sm.lid), sm.frame),
-        *(("From here on", f"{SM_STATES.get(shown[0], shown[0])}, priority {shown[1]}", frame)
-          for shown, frame in (*sm.shown.past, (sm.shown.now, sm.shown.since)) if shown is not None),
     ]  # fmt: skip
+    changes = [Change(frame, name, "Manager", f"{SM_STATES.get(shown[0], shown[0])}, priority {shown[1]}")
+               for shown, frame in sm.shown.values() if shown is not None]  # fmt: skip
+    entry.details += [("From here on", one.text, one.frame) for one in changes]
+    entry.port = port
+    history += changes
     return entry
 
 

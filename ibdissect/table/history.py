@@ -59,6 +59,10 @@ class Track(Generic[V]):
                 yield value
             until = since
 
+    def values(self) -> list[tuple[V | None, int]]:
+        """The values kept with the frames that set them, oldest first."""
+        return [*self.past, (self.now, self.since)] if self.since else []
+
     def changes(self) -> list[int]:
         """Frames at which the value changed, oldest first."""
-        return [since for _, since in self.past] + ([self.since] if self.since else [])
+        return [since for _, since in self.values()]

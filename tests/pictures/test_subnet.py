@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.fabric.model import Subnet
 from ibdissect.pictures.marks import Mark
-from ibdissect.pictures.subnet import FEW, MAX_NODES, WIDTH, Box, Drawing, drawing, natural
+from ibdissect.pictures.subnet import FEW, MAX_NODES, WIDTH, Box, Drawing, drawing
 
 from .looks import fat_tree
 
@@ -63,7 +63,3 @@ def test_nothing_known_is_not_drawn_and_too_much_is_cut() -> None:
     assert drawing(Subnet(), {}) is None
     found = drawn(fat_tree(0, 100, MAX_NODES // 100))
     assert found.left_out == 100 and len(found.boxes) == MAX_NODES
-
-
-def test_natural_order() -> None:
-    assert sorted(["leaf10", "leaf2", "leaf", "3x", "a" + "9" * 30], key=natural) == ["3x", "a" + "9" * 30, "leaf", "leaf2", "leaf10"]

@@ -113,7 +113,7 @@ def test_keys_are_told_without_values() -> None:
 
 def test_lids_that_a_port_had() -> None:
     port = entry_of(view(*FRAMES, routed(0x15, port_info(6), 1, 3, modifier=1)), "port", "LID 6")
-    assert [(text, frame) for label, text, frame in port.details if label == "LID from here on"] == [("5 (LMC 0)", 8), ("6 (LMC 0)", 11)]
+    assert [(text, frame) for label, text, frame in port.details if label == "LID"] == [("5 (LMC 0) → 6 (LMC 0)", 11)]
 
 
 def test_a_great_fabric_says_how_many_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

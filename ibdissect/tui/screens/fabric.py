@@ -1,23 +1,31 @@
-"""The fabric: nodes, ports, partitions and subnet managers on the left, what is known of the selected one on the right."""
+"""The fabric: nodes, ports, partitions and subnet managers on the left; on the right the links, and what is known of the selected one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 
-from ibdissect.study.fabric_view import Entry, FabricView
+from ibdissect.fabric.model import Port
+from ibdissect.study.background import Snapshot
+from ibdissect.study.fabric_view import Entry, FabricView, port_name, route
 from ibdissect.wire.text import counted
 
 from ..keys.command import Command
 from ..widgets.cells import fit, line_of, width_of
 from ..widgets.line_list import LineList
+from ..widgets.link_map import LinkMap
 from ..widgets.splitter import Splitter
 from ..widgets.tree_list import TreeList
+from .fabric_history import HistoryScreen
 from .overlay import Overlay
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
 
 INKS = {"switch": "smp", "ca": "strong", "sm": "good", "partition": "cm", "down": "dim"}
 NARROW = 60
@@ -63,6 +71,12 @@ class FabricTree(TreeList[Entry]):
         else:
             super().choose()
 
+    def go_to(self, slot: int) -> None:
+        """Select the node in a slot."""
+        for line, (depth, entry) in enumerate(self.lines):
+            if not depth and entry.port is not None and entry.port.node.slot == slot:
+                self.select(line)
+
 
 class DetailTable(LineList):
     """What is known, each with the frame that taught it."""
@@ -97,29 +111,71 @@ class DetailTable(LineList):
 class FabricScreen(Overlay[int]):
     """Returns a frame to go to."""
 
-    BINDINGS = [Binding("b", "dismiss(None)", "back")]
-    keys = "→ ← open, close · / search · Tab other half · Enter to the frame"
+    BINDINGS = [
+        Binding("b", "dismiss(None)", "back"), Binding("m", "map", "map"), Binding("r", "route", "route from here"),
+        Binding("t", "history", "history"),
+    ]  # fmt: skip
+    keys = "→ ← open · / search · Tab half · r route · m map · t history · Enter"
 
-    def __init__(self, view: FabricView) -> None:
+    def __init__(self, view: FabricView, seconds: Callable[[int], float], span: float) -> None:
         counts = ((view.nodes, "node"), (view.ports, "port"), (view.partitions, "partition"), (view.sms, "subnet manager"))
         super().__init__("Fabric   " + ", ".join(counted(count, what, ",") for count, what in counts))
+        self.view, self.seconds, self.span = view, seconds, span
         self.known, self.details = FabricTree(view.entries), DetailTable()
+        self.map = LinkMap(view.levels, view.names.__getitem__, self.known.go_to)
+        self.start: Port | None = None
+        """Where a route begins."""
 
     def content(self) -> ComposeResult:
         with Horizontal():
             yield self.known
-            yield Splitter("details", vertical=True)
-            yield self.details
+            yield Splitter("fabric-side", vertical=True)
+            with Vertical(id="fabric-side"):
+                yield self.map
+                yield Splitter("details")
+                yield self.details
 
     def on_mount(self) -> None:
         self.known.rebuild()
         self.show_entry(self.known.item)
 
     def show_entry(self, entry: Entry | None) -> None:
-        self.details.show(entry.details if entry is not None else [])
+        """What is known of an entry, and how packets get to it."""
+        goal = entry.port if entry is not None else None
+        details = list(entry.details) if entry is not None else []
+        slots: list[int] = []
+        if goal is not None and self.start is not None and goal.node is not self.start.node:
+            details[1:1], slots = route(self.start, goal)
+        self.details.show(details)
+        self.map.show(goal.node.slot if goal is not None else -1, slots)
+
+    def action_map(self) -> None:
+        for part in (self.map, self.query_one("#split-details")):
+            part.display = not part.display
+
+    def action_route(self) -> None:
+        """Show routes from the selected port on; there again: no longer."""
+        here = self.known.item.port if self.known.item is not None else None
+        self.start = here if here is not self.start else None
+        self.notify(f"Routes from {port_name(here)}: select where to" if here is not None and self.start else "No routes")
+        self.show_entry(self.known.item)
+
+    def action_history(self) -> None:
+        def done(frame: int | None) -> None:
+            if frame is not None:
+                self.dismiss(frame)
+
+        self.app.push_screen(HistoryScreen(self.view.history, self.seconds, self.span), done)
 
 
-COMMAND = Command(
-    "b", "Fabric", lambda app: app.with_snapshot(lambda shot: app.push_screen(FabricScreen(shot.fabric), app.jump)), "Look",
-    "fabric: nodes, ports, partitions, SMs", "fabric", 13,
-)  # fmt: skip
+def _open(app: TuiApp) -> None:
+    model = app.model
+
+    def show(shot: Snapshot) -> None:
+        span = max(model.last_ns - model.first_ns, 1) / 1e9
+        app.push_screen(FabricScreen(shot.fabric, lambda frame: (model.index.time_ns(frame) - model.first_ns) / 1e9, span), app.jump)
+
+    app.with_snapshot(show)
+
+
+COMMAND = Command("b", "Fabric", _open, "Look", "fabric: nodes, links, routes, SMs, their history", "fabric", 13)

@@ -21,6 +21,7 @@ from ibdissect.wire.mad import method_name
 from ibdissect.wire.text import counted
 
 from ..keys.command import Command
+from ..widgets.line_list import LineList
 from ..widgets.plots import Axis, Bars, Plot
 from ..widgets.table import Cell, Heading, Table
 from .conversations import ConversationTable, open_with_filter, response_cells
@@ -62,7 +63,10 @@ class KindTable(Table[tuple[Kind, Exchange]]):
 class StatisticsScreen(Overlay[str]):
     """Numbers of the frames studied so far. Returns the filter of the line that was chosen in a table."""
 
-    BINDINGS = [Binding("s", "dismiss(None)", "back")]
+    BINDINGS = [
+        Binding("s", "dismiss(None)", "back"),
+        *(Binding(key, f"table('{action}')", show=False) for key, action in (("slash", "search"), ("o", "sort(1)"), ("O", "sort(-1)"))),
+    ]
     keys = "↑ ↓ scroll · Tab table · Enter its frames · o O sort · / search"
 
     def __init__(
@@ -99,6 +103,13 @@ class StatisticsScreen(Overlay[str]):
                 yield Label(f"  {title}", classes="table-title")
                 table.styles.height = min(max(table.count(), 1), MOST) + 1
                 yield table
+
+    async def action_table(self, action: str) -> None:
+        """Search or sort in the first table with lines, as none has the focus."""
+        table = next((table for table in self.query(LineList) if table.count()), None)
+        if table is not None:
+            table.focus()
+            await table.run_action(action)
 
 
 def _latencies(kinds: list[tuple[Kind, Exchange]]) -> list[tuple[str, int]]:

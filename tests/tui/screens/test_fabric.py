@@ -77,3 +77,27 @@ async def test_fabric(tmp_path: Path) -> None:
         await pilot.press("enter")
         await until(pilot, lambda: not isinstance(app.screen, FabricScreen))
         assert app.main.packets.frame in (1, 2, 4)
+
+
+async def test_a_route_from_one_port_to_another(tmp_path: Path) -> None:
+    path = tmp_path / "routed.pcap"
+    lft = bytes([255, 1, 255, 255, 255, 3]).ljust(64, b"\xff")
+    path.write_bytes(craft.erf_pcap([*FRAMES, craft.smp(0x81, 0x19, lft, path=[1])]))
+    async with running(path) as (app, pilot):
+        await pilot.press("b")
+        await until(pilot, lambda: isinstance(app.screen, FabricScreen))
+        screen = app.screen
+        assert isinstance(screen, FabricScreen)
+        places = {entry.text: i for i, (_, entry) in enumerate(screen.known.lines) if entry.kind == "ca"}
+        screen.known.select(places["manager host"])
+        await pilot.press("r")
+        (other,) = (place for name, place in places.items() if name != "manager host")
+        screen.known.select(other)
+        shown = [(text, frame) for label, text, frame in screen.details.details if label == "Route"]
+        assert [frame for _, frame in shown] == [0, 11] and shown[0][0].startswith("manager host port 1 → ")
+        assert len(screen.map.route) == 3 and screen.map.selected == screen.map.route[-1]
+        await pilot.press("m")
+        assert not screen.map.display
+        screen.known.select(places["manager host"])
+        await pilot.press("r")
+        assert screen.start is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ibdissect.tui.screens.prompt import Prompt
 from ibdissect.tui.screens.statistics import Bars, KindTable, Plot, StatisticsScreen
 from tests.study.made import TOTAL
 from tests.tui import made
@@ -26,3 +27,17 @@ async def test_statistics(tmp_path: Path) -> None:
         await until(pilot, lambda: app.filtering.text)
         assert "infiniband.mad.attributeid ==" in app.filtering.text and 0 < len(app.main.packets.rows) < TOTAL
         assert app.main.packets.has_focus
+
+
+async def test_search_and_sorting_find_a_table_by_themselves(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("s")
+        await until(pilot, lambda: isinstance(app.screen, StatisticsScreen))
+        await pilot.press("o")
+        kinds = app.screen.query_one(KindTable)
+        assert kinds.has_focus and kinds.sorted_by == 0
+        app.screen.set_focus(None)
+        await pilot.press("slash")
+        await until(pilot, lambda: isinstance(app.screen, Prompt))
+        await pilot.press(*"PM", "enter")
+        await until(pilot, lambda: isinstance(app.screen, StatisticsScreen) and kinds.sought == "PM")

@@ -1,0 +1,61 @@
+"""What became different in the fabric, and when: managers, LIDs, states, cables and P_Key tables on the time axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual.app import ComposeResult
+
+from ibdissect.study.fabric_view import Change
+from ibdissect.wire.text import counted
+
+from ..widgets.table import Cell, Heading, Table
+from .overlay import Overlay
+
+
+class HistoryTable(Table[Change]):
+    """Changes in the order of time. The axis has a dot for each change of the same port, a full one for that of the line."""
+
+    empty = "Nothing changed, as far as the capture shows."
+    behind, least_behind = "Time axis", 16
+    columns = (
+        Heading("time", "Seconds", 12), Heading("frame", "Frame", 8), Heading("what", "What", 7, "left"),
+        Heading("who", "Who", 28, "left"), Heading("text", "Change", 34, "left"),
+    )  # fmt: skip
+
+    def __init__(self, changes: Sequence[Change], seconds: Callable[[int], float], span: float) -> None:
+        super().__init__(changes, id="history")
+        self.seconds, self.span = seconds, span
+        self.of: dict[str, list[Change]] = {}
+        for change in changes:
+            self.of.setdefault(change.who, []).append(change)
+
+    def cells(self, item: Change) -> dict[str, Cell]:
+        ink = {"Manager": "good", "P_Keys": "cm", "LID": "smp", "State": "sa", "Link": "gs"}[item.what]
+        return {
+            "time": (f"{self.seconds(item.frame):.6f}", "dim"), "frame": (str(item.frame), "accent"), "what": (item.what, ink),
+            "who": (item.who, ""), "text": (item.text, "strong"),
+        }  # fmt: skip
+
+    def rest(self, item: Change, room: int) -> Cell:
+        axis = ["─"] * max(room, 1)
+        for change in (*self.of[item.who], item):
+            axis[round(self.seconds(change.frame) / self.span * (len(axis) - 1))] = "●" if change is item else "○"
+        return "".join(axis), "plot"
+
+    def choose(self) -> None:
+        if self.chosen is not None:
+            self.screen.dismiss(self.chosen.frame)
+
+
+class HistoryScreen(Overlay[int]):
+    """Returns a frame to go to."""
+
+    keys = "Enter to the frame · o O sort · / search"
+
+    def __init__(self, changes: Sequence[Change], seconds: Callable[[int], float], span: float) -> None:
+        super().__init__(f"History of the fabric   {counted(len(changes), 'change', ',')} in {span:.3f} s")
+        self.table = HistoryTable(changes, seconds, span)
+
+    def content(self) -> ComposeResult:
+        yield self.table

@@ -1,0 +1,28 @@
+"""Does every node stand on its level, or hang on its switch?"""
+
+from __future__ import annotations
+
+from ibdissect.fabric.levels import levels, natural
+from ibdissect.fabric.model import Subnet
+from tests.pictures.looks import fat_tree
+
+
+def test_a_fat_tree() -> None:
+    found = levels(fat_tree(2, 3, 2), 100)
+    names = {slot: node.name.decode() for slot, node in found.nodes.items()}
+    assert [[names[slot] for slot in row] for row in found.switches] == [["spine0", "spine1"], ["leaf0", "leaf1", "leaf2"]]
+    assert {names[leaf]: [names[slot] for slot in hosts] for leaf, hosts in found.hosts.items()} == {
+        f"leaf{i}": [f"host{i}-0 HCA-1", f"host{i}-1 HCA-1"] for i in range(3)
+    }
+    assert len(found.cables) == 12 and not found.left_out
+
+
+def test_little_room_and_nothing() -> None:
+    found = levels(fat_tree(2, 3, 2), 6)
+    assert found.left_out == 5 and sum(map(len, found.hosts.values())) == 1
+    nothing = levels(Subnet(), 6)
+    assert not (nothing.nodes or nothing.switches or nothing.hosts or nothing.cables)
+
+
+def test_natural_order() -> None:
+    assert sorted(["leaf10", "leaf2", "leaf", "3x", "a" + "9" * 30], key=natural) == ["3x", "a" + "9" * 30, "leaf", "leaf2", "leaf10"]
