@@ -16,7 +16,7 @@ from pathlib import Path
 from ibdissect.rules import load
 from ibdissect.session.check import Options
 from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.saved_state import FilterHistory, SavedColumns
+from ibdissect.study.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import TuiApp
 
 HERE = Path(__file__).resolve().parent
@@ -59,7 +59,7 @@ def firm(svg: str) -> str:
 async def shoot(captures: Path, name: str, capture: str, keys: tuple[str, ...], folder: Path) -> None:
     """One picture, by somebody who remembers nothing of earlier runs."""
     with tempfile.TemporaryDirectory() as state:
-        history, memory = FilterHistory(Path(state) / "filters"), SavedColumns(Path(state) / "screen.json")
+        history, memory = FilterHistory(Path(state) / "filters"), Profile(Path(state) / "screen.json")
         app = TuiApp(CaptureModel(str(captures / capture)), lambda: Options(rules=load()), history=history, memory=memory)
         await _drawn(app, name, keys, folder)
 

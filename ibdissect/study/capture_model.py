@@ -225,6 +225,12 @@ class CaptureModel:
         codes = self.findings.codes(chunk.first, len(chunk)) if matcher.codes else None
         return matcher.rows(self.reading.table_of(chunk), codes, self.answers, self.marked)
 
+    def matching(self, matcher: Filter, frames: Sequence[int]) -> set[int]:
+        """Which of a few frames (ascending) match, as far as is known."""
+        codes = {frame: tuple(one.code for one in self.findings.of_frame(frame)) for frame in frames} if matcher.codes else None
+        hits = matcher.rows(self.table(frames), codes, self.answers, self.marked) if frames else ()
+        return {frame for frame, hit in zip(frames, hits, strict=True) if hit}
+
     def known_to(self, matcher: Filter) -> int:
         """How many frames a filter can be asked about: what asks for findings or answers follows behind the thread that finds them."""
         if (matcher.ahead or matcher.hosts) and not (self.studied or self.live):

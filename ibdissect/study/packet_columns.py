@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from types import MappingProxyType
 
 from ibdissect.dissect.named_values import MESSAGE
 from ibdissect.wire.catalog import Catalog
@@ -65,6 +66,8 @@ POINT = Column(INTERFACE, "Point", "left", 6, 12, field=INTERFACE)
 """Of the merged capture of several points."""
 LEAST_INFO, GOOD_INFO = 16, 30
 """Cells of the last column, which tells rows apart: other columns are dropped for the first, addresses are cut for the second."""
+NARROWEST = 3
+"""Cells of a column that the user makes narrower."""
 GUTTER = 4
 """Mark and finding, in front of the first column."""
 
@@ -111,12 +114,14 @@ def seconds_text(ns: int) -> str:
     return f"{sign}{micro // 1_000_000}.{micro // 1000 % 1000:03} {micro % 1000:03}"
 
 
-def widths(columns: Sequence[Column], wanted: dict[str, int], width: int) -> dict[str, int]:
-    """Cells of each column shown; what has no room is not in it. `wanted`: widest text seen in each column."""
+def widths(
+    columns: Sequence[Column], wanted: Mapping[str, int], width: int, chosen: Mapping[str, int] = MappingProxyType({})
+) -> dict[str, int]:  # fmt: skip
+    """Cells of each column shown; what has no room is not in it. `wanted`: widest text seen in each column; `chosen`: by the user."""
     shown = list(columns)
     while True:
         given = {
-            column.key: min(max(column.least, wanted.get(column.key, 0), len(column.title)), column.most)
+            column.key: chosen.get(column.key) or min(max(column.least, wanted.get(column.key, 0), len(column.title)), column.most)
             for column in shown
             if column.key != "info"
         }
@@ -128,7 +133,7 @@ def widths(columns: Sequence[Column], wanted: dict[str, int], width: int) -> dic
             # Addresses give way before anything is dropped: GIDs and names are long.
             for key in ("source", "destination"):
                 if key in given and left < good:
-                    less = min(given[key] - min(given[key], BY_KEY[key].least + 3), good - left)
+                    less = min(given[key] - min(given[key], BY_KEY[key].least + 3), good - left) if key not in chosen else 0
                     given[key] -= less
                     left += less
         droppable = [column for column in shown if column.drop]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from pathlib import Path
 
 from ibdissect.errors import CaptureError
@@ -47,8 +48,8 @@ def replace_text(path: Path | None, text: str) -> None:
             file.write(text.encode())
 
 
-class SavedColumns:
-    """The columns of the packet list; `note` says why those of the last run are not shown, when they are not."""
+class Profile:
+    """How the screen looks, remembered under a name; `note` says why that of the last run is not shown, when it is not."""
 
     def __init__(self, path: Path | None = None) -> None:
         folder = state_folder() if path is None else None
@@ -56,7 +57,8 @@ class SavedColumns:
         self.columns: list[str] = []
         """Keys in order; empty: the default ones."""
         self.look: dict[str, str] = {}
-        """How the screen looks: `theme`, `time`, and filters by name (`filter NAME`); empty texts are forgotten."""
+        """`theme`, `time`, and by kind and name: `width COLUMN`, `size PANE`, `pane PANE`, `color FILTER`, `filter NAME`. In the default
+        profile `profile` is the one that was used last. Empty texts are forgotten."""
         self.note = ""
         try:
             text = read_text(self.path)
@@ -66,6 +68,39 @@ class SavedColumns:
                 self.look = {str(key): value for key, value in found.items() if isinstance(value, str)}
         except (OSError, ValueError, RecursionError) as error:
             self.note = f"the columns of the last run cannot be read: {error}"
+
+    @property
+    def name(self) -> str:
+        """Empty for the default profile."""
+        return self.path.stem.partition("-")[2] if self.path is not None else ""
+
+    def others(self) -> list[str]:
+        """The names of the profiles that were saved."""
+        return sorted(path.stem.partition("-")[2] for path in self.path.parent.glob("screen-*.json")) if self.path is not None else []
+
+    def other(self, name: str) -> Profile:
+        """The profile with a name, empty for the default one; from now on it is the one that was used last."""
+        if self.path is None:
+            return self
+        default = Profile(self.path.with_name("screen.json"))
+        default.keep("profile", name)
+        return Profile(self.path.with_name(f"screen-{name}.json")) if name else default
+
+    def last(self) -> Profile:
+        """Of the default profile: the one that was used last."""
+        name = self.look.get("profile", "")
+        return self.other(name) if unusable(name) is None and name in self.others() else self
+
+    def save_as(self, name: str) -> Profile:
+        """A profile of another name that looks the same."""
+        found = self.other(name)
+        found.columns, found.look = self.columns, {key: text for key, text in self.look.items() if key != "profile"}
+        found._write()
+        return found
+
+    def by_kind(self, kind: str) -> dict[str, str]:
+        """What is remembered of a kind, by name."""
+        return {key.removeprefix(f"{kind} "): text for key, text in self.look.items() if key.startswith(f"{kind} ") and text}
 
     def keep_columns(self, keys: list[str]) -> None:
         self.columns = keys[:MAX_COLUMNS]
@@ -80,6 +115,11 @@ class SavedColumns:
     def _write(self) -> None:
         look = {key: text for key, text in self.look.items() if text}
         replace_text(self.path, json.dumps({"columns": self.columns, **look}, indent=1) + "\n")
+
+
+def unusable(name: str) -> str | None:
+    """Why a profile cannot have a name; None when it can."""
+    return None if re.fullmatch(r"\w[\w .-]{0,39}", name) else "letters, digits, dots and spaces, at most 40"
 
 
 def _columns(found: object) -> list[str]:

@@ -21,12 +21,12 @@ from ibdissect.session.check import Options
 from ibdissect.study import threads
 from ibdissect.study.background import Snapshot, Study
 from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.saved_state import FilterHistory, SavedColumns
+from ibdissect.study.saved_state import FilterHistory, Profile
 from ibdissect.wire.text import printable
 
 from . import themes
 from .drivers import end_in_time
-from .keys import columns, explaining, filtering, following, jumping, keeping, searching
+from .keys import coloring, columns, explaining, filtering, following, jumping, keeping, searching
 from .keys.command import Command
 from .keys.filtering import Filtering
 from .keys.following import Following
@@ -53,6 +53,7 @@ COMMANDS: tuple[Command, ...] = (
     fabric.COMMAND,
     Command("x", "Bytes pane", lambda app: app.main.toggle("bytes"), "Look", "bytes pane"),
     *columns.COMMANDS,
+    *coloring.COMMANDS,
     *keeping.COMMANDS,
     Command("question_mark,f1", "Help", lambda app: app.push_screen(page.help_page(COMMANDS)), word="help", rank=-3),
     Command("q,ctrl+c", "Quit", lambda app: app.exit(), "Keep", "quit", "quit", -4),
@@ -75,12 +76,12 @@ class TuiApp(App[None]):
 
     def __init__(
         self, model: CaptureModel, load: Callable[[], Options], *, display_filter: str = "", history: FilterHistory | None = None,
-        memory: SavedColumns | None = None, driver: type[Driver] | None = None,
+        memory: Profile | None = None, driver: type[Driver] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(driver_class=driver)
         self.model, self.study = model, Study(model, load)
         self.history = history if history is not None else FilterHistory()
-        self.memory = memory if memory is not None else SavedColumns()
+        self.memory = memory if memory is not None else Profile().last()
         self.first_filter = display_filter
         self.main: MainScreen = MainScreen(self, COMMANDS)
         """The screen with the panes, whatever stands on it."""
@@ -99,8 +100,7 @@ class TuiApp(App[None]):
     def on_mount(self) -> None:
         for theme in themes.THEMES:
             self.register_theme(theme)
-        wanted = self.memory.look.setdefault("theme", "ibdissect-dark")  # nothing is written before it is changed
-        self.theme = wanted if wanted in self.available_themes else "ibdissect-dark"
+        self._recall_theme()
         threading.excepthook = self._thread_failed
         threads.start(lambda: self.model.scan(self.news), "scan")
         # The first rows come first.
@@ -214,7 +214,20 @@ class TuiApp(App[None]):
         """Say where it failed and why. Textual would show the local variables, too: bytes of frames, keys among them."""
         self.panic(Text("\n".join(map(printable, traceback.format_exc().split("\n")))))
 
-    # -- colours
+    # -- how it looks
+
+    def use(self, profile: Profile) -> None:
+        """Look as a profile says, and remember there what is changed."""
+        self.memory = profile
+        self._recall_theme()
+        self.main.recall()
+        self.main.lay_out()
+        self.main.packets.set_columns(self.main.packets.columns)
+        self.main.key_bar.say(f"profile: {profile.name or 'default'}")
+
+    def _recall_theme(self) -> None:
+        wanted = self.memory.look.setdefault("theme", "ibdissect-dark")  # nothing is written before it is changed
+        self.theme = wanted if wanted in self.available_themes else "ibdissect-dark"
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Names that the style sheet uses, for themes that lack them."""

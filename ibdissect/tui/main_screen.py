@@ -17,7 +17,8 @@ from ibdissect.study.field_notes import FieldNotes
 from ibdissect.study.find import Place
 from ibdissect.wire.text import counted, printable
 
-from .messages import ByteSelected, ExplainFinding, FilterEntered, FilterLeft, FrameSelected, JumpTo, NodeSelected
+from .keys import coloring
+from .messages import ByteSelected, ExplainFinding, FilterEntered, FilterLeft, FrameSelected, JumpTo, NodeSelected, Sized
 from .panes.bytes_pane import BytesPane
 from .panes.filter_bar import FilterBar
 from .panes.findings_pane import FindingsPane
@@ -73,16 +74,17 @@ class MainScreen(Screen[None]):
         self._studied = 0
         self.reveal: Callable[[Tree], Place | None] | None = None
         """What to go to in the tree of the frame that is selected next."""
-        self._recall_columns()
+        self.recall()
 
-    def _recall_columns(self) -> None:
-        """The columns of the last run; unknown ones are left out, with a note."""
-        memory = self.owner.memory
-        if memory.look.get("time") in packet_columns.TimeFormat.__members__:
-            self.packets.time_format = packet_columns.TimeFormat[memory.look["time"]]
+    def recall(self) -> None:
+        """Look as the profile says; unknown columns are left out, with a note."""
+        memory, packets = self.owner.memory, self.packets
+        packets.time_format = packet_columns.TimeFormat.__members__.get(memory.look.get("time", ""), packet_columns.TimeFormat.RELATIVE)
         found, unknown = packet_columns.recalled(memory.columns, self.model.catalog)
-        if found:
-            self.packets.columns = found
+        packets.columns = found or [packet_columns.BY_KEY[key] for key in packet_columns.DEFAULT]
+        packets.chosen = {key: int(cells) for key, cells in memory.by_kind("width").items() if cells.isdecimal()}
+        packets.rules = None  # compiled behind the first rows
+        self.layout_.wanted = {pane: there == "shown" for pane, there in memory.by_kind("pane").items()}
         if unknown:
             memory.note = f"columns of the last run that are unknown now: {', '.join(map(printable, unknown[:3]))}"
         self.key_bar.note = cut(memory.note or self.owner.history.note, 90)
@@ -120,14 +122,23 @@ class MainScreen(Screen[None]):
             ("#split-findings", shown["findings"]),
         ):  # fmt: skip
             self.query_one(name).display = there
-        self.query_one("#byte-side").styles.width = "1fr" if not shown["tree"] else 76 if width >= 150 else 44
+        sizes = {pane: f"{size}%" for pane, size in self.owner.memory.by_kind("size").items() if size.isdecimal()}
+        self.query_one("#byte-side").styles.width = (
+            "1fr" if not shown["tree"] else sizes.get("byte-side", 76 if width >= 150 else 44)
+        )  # fmt: skip
+        for pane in ("detail", "findings"):
+            self.query_one(f"#{pane}").styles.height = sizes.get(pane)
         if self.focused is None or not self.focused.display:
             self.packets.focus()
 
     def toggle(self, pane: str) -> None:
         """Show or hide `bytes` or `findings`; one that comes gets the focus."""
         wanted = not self.layout_.shown(*self.size)[pane]
-        self.layout_.wanted[pane] = wanted
+        self.layout_.wanted.pop(pane, None)
+        if wanted != self.layout_.shown(*self.size)[pane]:
+            self.layout_.wanted[pane] = wanted
+        there = self.layout_.wanted.get(pane)
+        self.owner.memory.keep(f"pane {pane}", "" if there is None else "shown" if there else "hidden")
         self.lay_out()
         if wanted:
             (self.bytes_pane if pane == "bytes" else self.findings_pane).focus()
@@ -141,6 +152,8 @@ class MainScreen(Screen[None]):
         at_end = self.model.live and packets.cursor == height - 1 > 0
         packets.grew()
         packets.learn_names()
+        if packets.rules is None and rows:
+            coloring.apply(self.owner)
         if not filtering.hold() and at_end and len(rows) > height:
             packets.select(len(rows) - 1)
         self.title_bar.update()
@@ -182,6 +195,9 @@ class MainScreen(Screen[None]):
 
     def on_byte_selected(self, message: ByteSelected) -> None:
         self.tree_pane.reveal(message.byte)
+
+    def on_sized(self, message: Sized) -> None:
+        self.owner.memory.keep(message.what, str(message.size))
 
     def on_filter_left(self, _: FilterLeft) -> None:
         self.filter_bar.put(self.owner.filtering.text)

@@ -56,3 +56,12 @@ class FilterEntered(Message):
 @dataclass
 class FilterLeft(Message):
     """The filter bar is done with; give the focus back."""
+
+
+@dataclass
+class Sized(Message):
+    """Something was made wider or narrower by hand: a pane, in per cent, or a column, in cells."""
+
+    what: str
+    """What a profile calls it: `size detail`, `width source`."""
+    size: int

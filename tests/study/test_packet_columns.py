@@ -45,3 +45,9 @@ def test_columns_go_in_order_when_space_is_short() -> None:
     assert widths(COLUMNS, {**wanted, "source": 39, "destination": 39}, 100)["info"] >= packet_columns.LEAST_INFO
     assert widths(COLUMNS, {**wanted, "source": 24, "destination": 24}, 120)["info"] == packet_columns.GOOD_INFO, "names give way"
     assert packet_columns.POINT.key in widths([COLUMNS[0], packet_columns.POINT, *COLUMNS[1:]], wanted, 80), "it tells copies apart"
+
+
+def test_a_width_that_the_user_chose_counts() -> None:
+    wanted = {"number": 4, "time": 9, "source": 39, "destination": 39, "protocol": 3}
+    given = widths(COLUMNS, wanted, 110, {"source": 30, "protocol": 3})
+    assert given["source"] == 30 and given["protocol"] == 3 and given["destination"] < 30, "the other address gives way"

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from ibdissect.rules import load
 from ibdissect.session.check import Options
 from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.saved_state import FilterHistory, SavedColumns
+from ibdissect.study.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import TuiApp
 from tests.study.made import capture as capture
 from tests.study.made import frames as frames
@@ -23,7 +23,7 @@ Running = tuple[TuiApp, Pilot[None]]
 def app_on(path: Path, *, follow: bool = False, show_keys: bool = False, display_filter: str = "") -> TuiApp:
     """The application on a capture, with a history of its own."""
     model = CaptureModel(str(path), follow=follow, show_keys=show_keys)
-    history, memory = FilterHistory(path.parent / "history"), SavedColumns(path.parent / "screen.json")
+    history, memory = FilterHistory(path.parent / "history"), Profile(path.parent / "screen.json")
     return TuiApp(model, lambda: Options(rules=load()), history=history, memory=memory, display_filter=display_filter)
 
 

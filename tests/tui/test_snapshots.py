@@ -19,7 +19,7 @@ from ibdissect.lint.rule import REGISTRY
 from ibdissect.rules import load
 from ibdissect.session.check import Options
 from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.saved_state import FilterHistory, SavedColumns
+from ibdissect.study.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import TuiApp
 from tests.tui import made
 from tests.tui.made import until
@@ -60,7 +60,7 @@ async def test_looks_the_same(tmp_path: Path, name: str, golden: Callable[[str, 
         return Options(rules=[REGISTRY[code] for code in RULES])
 
     model = CaptureModel(str(made.capture(tmp_path)))
-    app = TuiApp(model, options, history=FilterHistory(tmp_path / "history"), memory=SavedColumns(tmp_path / "screen.json"))
+    app = TuiApp(model, options, history=FilterHistory(tmp_path / "history"), memory=Profile(tmp_path / "screen.json"))
     async with app.run_test(size=size) as pilot:
         app.theme = theme
         for input_ in app.query(Input):

@@ -42,11 +42,16 @@ def choose_columns(app: TuiApp) -> None:
     extra = [column for column in packets.columns if column.field and column not in packet_columns.ANSWERS]
     offered = [*packet_columns.COLUMNS[:-1], *packet_columns.ANSWERS, *extra, packet_columns.COLUMNS[-1]]
 
+    widths = dict(packets.chosen)
+
     def done(keys: list[str] | None) -> None:
         if keys:
+            for key in packets.chosen.keys() | widths.keys():
+                app.memory.keep(f"width {key}", str(widths.get(key, "")))
+            packets.chosen = widths
             _show(app, [column for column in offered if column.key in keys])
 
-    app.push_screen(ColumnChoice(offered, [column.key for column in packets.columns]), done)
+    app.push_screen(ColumnChoice(offered, [column.key for column in packets.columns], packets.given, widths), done)
 
 
 def add_column(app: TuiApp) -> None:
@@ -68,6 +73,6 @@ COMMANDS = (
             "time format", "time", 18),
     Command("Z", "Time reference", set_reference, "Look", "count times from this frame"),
     Command("i", "Names of ports", toggle_names, "Look", "names of nodes, or addresses"),
-    Command("v", "Columns", choose_columns, "Look", "columns"),
+    Command("v", "Columns", choose_columns, "Look", "columns and their widths"),
     Command("plus", "Add the selected field as a column", add_column, "Look", "add the selected field as a column"),
 )  # fmt: skip

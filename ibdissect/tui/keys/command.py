@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..app import TuiApp
 
-SIGNS = {"slash": "/", "plus": "+", "question_mark": "?",
+SIGNS = {"slash": "/", "plus": "+", "question_mark": "?", "number_sign": "#",
          "apostrophe": "'", "quotation_mark": '"', "alt+left": "Alt+←", "alt+right": "Alt+→"}  # fmt: skip
 
 

@@ -102,7 +102,7 @@ class Filtering:
     def saved(self) -> None:
         """Offer the saved filters, and to save or forget the one that is applied."""
         app, now = self.app, self.text
-        names = {key.removeprefix(SAVED): text for key, text in app.memory.look.items() if key.startswith(SAVED) and text}
+        names = app.memory.by_kind("filter")
         entries = [(text, name, text) for name, text in names.items()]
         if now:
             entries.append((SAVED, "forget this filter" if now in names.values() else "save this filter", now))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,15 +18,16 @@ from ibdissect.study.background import Study
 from ibdissect.study.capture_model import CaptureModel, Line
 from ibdissect.study.ladder import Step
 from ibdissect.study.node_names import PERMISSIVE, route_ends
-from ibdissect.study.packet_columns import BY_KEY, GUTTER, Column, TimeFormat
+from ibdissect.study.packet_columns import BY_KEY, GUTTER, NARROWEST, Column, TimeFormat
 from ibdissect.study.shown_frames import Rows
 from ibdissect.wire.text import printable
 
-from ..messages import FrameSelected
+from ..messages import FrameSelected, Sized
 from ..widgets.cells import fit, width_of
 from ..widgets.line_list import LineList
 
 if TYPE_CHECKING:
+    from ibdissect.dfilter.compile import Filter
     from ibdissect.subnet.names import Names
 
 Shown = TypeVar("Shown", Line, Step)
@@ -58,10 +60,18 @@ class PacketList(LineList):
         """A text, folded, that is marked where it stands in the list."""
         self.reference_ns = 0
         """Time that relative times count from; 0: the first frame."""
+        self.chosen: dict[str, int] = {}
+        """Widths of columns that the user chose."""
+        self.rules: list[tuple[Filter, str]] | None = None
+        """Coloring rules: the ink of the frames that a filter matches, the first rule counts. None: not known yet."""
         self.given: dict[str, int] = {}
         self._wanted: dict[str, int] = {}
         self._pages: LRUCache[int, list[Line]] = LRUCache(64)
         self._extra: dict[int, dict[str, str]] = {}
+        self._colored: LRUCache[int, dict[int, str]] = LRUCache(64)
+        """Ink by frame, by page."""
+        self._pulled = ""
+        """The column that is made wider or narrower with the mouse."""
         self._resting: Timer | None = None
         self._told = 0
         self._laid_out_for = 0
@@ -102,7 +112,12 @@ class PacketList(LineList):
         """Dissect again what is shown: columns, keys or rows changed."""
         self._pages.clear()
         self._extra.clear()
+        self._colored.clear()
         self.renew()
+
+    def redraw(self) -> None:
+        self._colored.clear()  # what is known of a frame may be more than before
+        super().redraw()
 
     def set_columns(self, chosen: list[Column]) -> None:
         self.columns = chosen
@@ -149,7 +164,7 @@ class PacketList(LineList):
     def _lay_out(self) -> None:
         self._measure(self._page(int(self.scroll_offset.y) // PAGE))
         self._laid_out_for = self.line_width
-        self.given = packet_columns.widths(self.columns, self._wanted, self._laid_out_for)
+        self.given = packet_columns.widths(self.columns, self._wanted, self._laid_out_for, self.chosen)
         self.renew()
 
     def _measure(self, lines: list[Line]) -> bool:
@@ -200,7 +215,7 @@ class PacketList(LineList):
             self.call_later(self._lay_out)
         frame = line.frame
         worst = self.model.findings.worst(frame)
-        tint = self._tint(line)
+        tint = self._tint(index, line)
         dim = self.ink("dim")
         marked = frame in self.model.marked
         segments = [
@@ -257,8 +272,22 @@ class PacketList(LineList):
             return f"[repeated PSN] {line.info}"
         return str(getattr(line, key))
 
-    def _tint(self, line: Line) -> Style | None:
-        """Colour rules: what is wrong first, then management, then data without any."""
+    def _color(self, index: int, frame: int) -> str | None:
+        """The ink that a coloring rule gives a frame."""
+        page = index // PAGE
+        if page not in self._colored:
+            inks: dict[int, str] = {}
+            frames = self.rows.frames(page * PAGE, (page + 1) * PAGE) if self.rules else []
+            for matcher, ink in reversed(self.rules or ()):
+                inks |= dict.fromkeys(self.model.matching(matcher, frames), ink)
+            self._colored[page] = inks
+        return self._colored[page].get(frame)
+
+    def _tint(self, index: int, line: Line) -> Style | None:
+        """Coloring rules of the user, then what is wrong, then management, then data without any."""
+        ink = self._color(index, line.frame)
+        if ink is not None:
+            return self.ink(ink)
         if line.malformed or line.info.startswith(("NAK", "RNR NAK")):
             return self.ink("nak")
         if self.repeated(line.frame):
@@ -267,6 +296,39 @@ class PacketList(LineList):
         if name is not None:
             return self.ink(name)
         return None if line.p_key is not None else self.ink("other")
+
+    # -- widths of columns, at their right ends in the heading
+
+    def _end_at(self, x: int) -> str:
+        """The column that ends at a cell of the heading; empty for none."""
+        at = GUTTER
+        for key, width in self.given.items():
+            at += width + 2
+            if at - 2 <= x < at and key != "info":
+                return key
+        return ""
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self._pulled = self._end_at(event.x) if not event.y else ""
+        if self._pulled:
+            event.stop()
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._pulled:
+            start = GUTTER + sum(self.given[key] + 2 for key in itertools.takewhile(lambda key: key != self._pulled, self.given))
+            self.widen(self._pulled, event.x - start)
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        if self._pulled:
+            self.release_mouse()
+            self.post_message(Sized(f"width {self._pulled}", self.chosen.get(self._pulled, 0)))
+            self._pulled = ""
+
+    def widen(self, key: str, cells: int) -> None:
+        """Give a column so many cells."""
+        self.chosen[key] = max(NARROWEST, min(cells, self.line_width // 2))
+        self._lay_out()
 
     # -- the cursor
 

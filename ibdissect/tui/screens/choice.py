@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
@@ -17,7 +17,7 @@ from textual.widgets import Label, OptionList, SelectionList
 from textual.widgets.option_list import Option
 from textual.widgets.selection_list import Selection
 
-from ibdissect.study.packet_columns import Column
+from ibdissect.study.packet_columns import NARROWEST, Column
 from ibdissect.wire.text import printable
 
 
@@ -57,26 +57,40 @@ class Columns(SelectionList[str]):
         return Strip([Segment(sign, (rest[0].style or Style()) + Style(meta={"option": place})), *rest])
 
 
-def _label(column: Column) -> Text:
-    """The title, and the name of a field by which filters and commands know it."""
-    return Text.assemble(column.title.ljust(14), (column.field, "dim"), no_wrap=True, overflow="ellipsis")
-
-
 class ColumnChoice(ModalScreen[list[str] | None]):
-    """Offers those shown first; returns the keys of the columns wanted, None for Escape."""
+    """Offers those shown first; returns the keys of the columns wanted, None for Escape. `widths`: what the user chose, changed here."""
 
-    BINDINGS = [Binding("escape,q", "dismiss(None)", "back"), Binding("enter", "done", "done", priority=True)]
+    BINDINGS = [
+        Binding("escape,q", "dismiss(None)", "back"), Binding("enter", "done", "done", priority=True),
+        Binding("left", "widen(-1)", "narrower", priority=True), Binding("right", "widen(1)", "wider", priority=True),
+    ]  # fmt: skip
 
-    def __init__(self, columns: Sequence[Column], shown: Sequence[str]) -> None:
+    def __init__(self, columns: Sequence[Column], shown: Sequence[str], given: Mapping[str, int], widths: dict[str, int]) -> None:
+        """`given`: how wide each column is now."""
         super().__init__()
-        self.shown = set(shown)
+        self.shown, self.given, self.widths = set(shown), given, widths
         self.columns = sorted(columns, key=lambda column: column.key not in self.shown)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Label("Columns of the packet list", classes="heading")
-            yield Columns(*(Selection(_label(column), column.key, column.key in self.shown) for column in self.columns))
-            yield Label("space changes, Enter takes; + on a field of the tree adds it as a column", classes="hint", markup=False)
+            yield Columns(*(Selection(self._label(column), column.key, column.key in self.shown) for column in self.columns))
+            yield Label("space changes, ← → width, Enter takes; + on a field of the tree adds it", classes="hint", markup=False)
+
+    def _label(self, column: Column) -> Text:
+        """The title, the width if it was chosen, and the name of a field by which filters and commands know it."""
+        width = str(self.widths.get(column.key, "")).rjust(3)
+        return Text.assemble(column.title.ljust(14), width, "  ", (column.field, "dim"), no_wrap=True, overflow="ellipsis")
+
+    def action_widen(self, step: int) -> None:
+        """Make the column at the cursor wider or narrower; one that gets too narrow has the width that fits again."""
+        offered = self.query_one(Columns)
+        column = self.columns[offered.highlighted or 0]
+        cells = self.widths.get(column.key, self.given.get(column.key, column.least)) + step
+        self.widths[column.key] = cells
+        if cells < NARROWEST or column.key == "info":
+            del self.widths[column.key]
+        offered.replace_option_prompt_at_index(offered.highlighted or 0, self._label(column))
 
     def action_done(self) -> None:
         self.dismiss(list(self.query_one(SelectionList).selected))

@@ -6,6 +6,8 @@ from rich.text import Text
 from textual import events
 from textual.widget import Widget
 
+from ..messages import Sized
+
 LEAST = 3
 """Cells that a pane keeps."""
 
@@ -31,6 +33,11 @@ class Splitter(Widget):
     def on_mouse_up(self, event: events.MouseUp) -> None:
         event.stop()
         self.release_mouse()
+        if self._dragging:
+            pane, parent = self.screen.query_one(f"#{self.target}"), self.parent
+            assert isinstance(parent, Widget)
+            parts, whole = (pane.size.width, parent.size.width) if self.vertical else (pane.size.height, parent.size.height)
+            self.post_message(Sized(f"size {self.target}", round(100 * parts / max(whole, 1))))
         self._dragging = False
         self.remove_class("dragging")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from textual.widgets import SelectionList
 
+from ibdissect.study import packet_columns
 from ibdissect.subnet.names import Names
 from ibdissect.tui.panes.key_bar import KeyBar
 from ibdissect.tui.screens.choice import ColumnChoice
@@ -99,3 +100,25 @@ async def test_theme_and_time_format_are_those_of_the_last_run_and_time_has_a_re
         await pilot.press("t", "t", "t", "end", "Z", "home")
         await pilot.pause()
         assert "-0." in text(app, 0), "times count from the last frame, at 80 columns, too"
+
+
+async def test_widths_are_changed_with_keys_and_mouse_and_remembered(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    async with running(path) as (app, pilot):
+        packets = app.main.packets
+        before, number = packets.given["source"], packets.given["number"]
+        await pilot.press("v", "down", "down", "right", "right", "enter")
+        await pilot.pause()
+        assert packets.given["source"] == before + 2
+        end = packet_columns.GUTTER + number
+        await pilot.mouse_down(packets, offset=(end, 0))
+        await pilot.hover(packets, offset=(end + 4, 0))
+        await pilot.mouse_up(packets, offset=(end + 4, 0))
+        await pilot.pause()
+        assert packets.given["number"] == number + 4 and packets.cursor == 0
+    async with running(path) as (app, pilot):
+        given = app.main.packets.given
+        assert (given["source"], given["number"]) == (before + 2, number + 4)
+        await pilot.press("v", *["left"] * 7, "enter")
+        await pilot.pause()
+        assert app.main.packets.given["number"] == number and "number" not in app.main.packets.chosen, "narrower than possible: what fits"

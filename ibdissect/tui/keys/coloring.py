@@ -1,0 +1,71 @@
+"""Which frames have which colour (#), and how does the whole screen look (P)? Coloring rules and profiles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ibdissect.study.filters import as_filter
+from ibdissect.study.saved_state import unusable
+
+from ..screens.choice import Choice
+from ..screens.prompt import Prompt
+from .command import Command
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
+
+INKS = {"red": "nak", "orange": "again", "green": "good", "blue": "smp", "cyan": "accent", "violet": "cm", "gray": "dim", "bold": "strong"}
+"""Colours that can be read in every theme."""
+
+
+def apply(app: TuiApp) -> None:
+    """Color the packets as the profile says, the newest rule first; a filter that this capture does not understand is left out."""
+    packets, rules = app.main.packets, reversed(app.memory.by_kind("color").items())
+    found = ((app.model.filter(text)[0], INKS.get(color)) for text, color in rules)
+    packets.rules = [(matcher, ink) for matcher, ink in found if matcher is not None and ink is not None]
+    packets.redraw()
+
+
+def color(app: TuiApp) -> None:
+    """Offer to color the frames of the filter or with the value of the selected field, and to forget a rule."""
+    there, taken = app.memory.by_kind("color"), as_filter(app.main.tree_pane.node)
+    offered = ((app.filtering.text, "color the frames shown"), (taken, "color frames with this value"))
+    entries = [(text, what, text) for text, what in offered if text and text not in there]
+    entries += [(text, f"no longer {color}", text) for text, color in reversed(there.items())]
+
+    def keep(text: str, color: str) -> None:
+        app.memory.keep(f"color {text}", color)
+        apply(app)
+
+    def chosen(text: str | None) -> None:
+        if text in there:
+            keep(text, "")
+        elif text:
+            app.push_screen(Choice(text, [(color, color, "") for color in INKS]), lambda color: keep(text, color) if color else None)
+
+    if entries:
+        app.push_screen(Choice("Coloring rules", entries), chosen)
+    else:
+        app.note("Apply a filter, or select a field of the tree: their frames can be coloured")
+
+
+def profiles(app: TuiApp) -> None:
+    """Offer the profiles, and a new one that begins as the screen looks now."""
+    now = app.memory.name
+    names = ["", *app.memory.others()]
+    entries = [(f"={name}", ("● " if name == now else "  ") + (name or "default"), "") for name in names]
+
+    def chosen(key: str | None) -> None:
+        if key:
+            app.use(app.memory.other(key[1:]))
+        elif key == "":
+            prompt = Prompt("Name of the new profile", lambda _, name: unusable(name) or ("there is one" if name in names else None))
+            app.push_screen(prompt, lambda answer: app.use(app.memory.save_as(answer[1])) if answer else None)
+
+    app.push_screen(Choice("Profiles", [*entries, ("", "  new ...", "as the screen looks now")]), chosen)
+
+
+COMMANDS = (
+    Command("number_sign", "Coloring rules", color, "Look", "color frames of a filter or with a value"),
+    Command("P", "Profiles", profiles, "Look", "profiles: theme, panes, columns, times, colors"),
+)

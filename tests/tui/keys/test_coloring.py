@@ -1,0 +1,76 @@
+"""Do coloring rules colour, and does a profile bring back theme, panes, columns, widths, times and colours?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.tui.keys.coloring import INKS
+from ibdissect.tui.screens.choice import Choice
+from ibdissect.tui.screens.prompt import Prompt
+from tests.tui import made
+from tests.tui.made import running, type_text, until
+
+
+async def test_frames_of_a_filter_are_colored_until_the_rule_is_taken_away(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    async with running(path) as (app, pilot):
+        app.filtering.enter("infiniband.mad.method == 1")
+        await until(pilot, lambda: not app.filtering.busy and app.main.packets.count())
+        packets = app.main.packets
+        frames = set(packets.rows.frames(0, 99))
+        await pilot.press("number_sign", "enter", "enter")  # the filter, and the first colour
+        await pilot.pause()
+        app.filtering.enter("")
+        await pilot.pause()
+        colored = {packets.rows.frame(row) for row in range(packets.count()) if packets._color(row, packets.rows.frame(row))}
+        assert colored == frames and frames < set(range(1, app.model.index.frames + 1))
+        line = packets.line(min(frames) - 1)
+        assert line is not None and packets._tint(min(frames) - 1, line) == packets.ink(INKS["red"])
+    async with running(path) as (app, pilot):
+        await until(pilot, lambda: app.main.packets.rules)
+        app.jump(min(frames))
+        await pilot.press("number_sign")
+        assert isinstance(app.screen, Choice)
+        assert [what for _, what, _ in app.screen.entries][-1] == "no longer red"
+        await pilot.press("end", "enter")
+        await pilot.pause()
+        assert app.main.packets.rules == [] and not app.memory.by_kind("color")
+
+
+async def test_a_rule_may_ask_for_findings(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    (tmp_path / "screen.json").write_text('{"color ibdissect.code": "violet", "color no.such == 1": "red", "color mad": "no colour"}')
+    async with running(path) as (app, pilot):
+        await until(pilot, lambda: app.main.packets.rules)
+        packets = app.main.packets
+        assert packets.rules is not None and len(packets.rules) == 1, "what this capture does not know is left out"
+        found = {frame for frame in range(1, app.model.index.frames + 1) if packets._color(frame - 1, frame) == "cm"}
+        assert found == set(app.model.findings.frames().tolist()) != set()
+
+
+async def test_profiles(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    async with running(path) as (app, pilot):
+        await pilot.press("P", "end", "enter")
+        await until(pilot, lambda: isinstance(app.screen, Prompt))
+        await type_text(pilot, "work")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.memory.name == "work")
+        app.theme = "ibdissect-light"
+        await pilot.press("t", "x")
+        await pilot.mouse_down("#split-detail")
+        await pilot.hover("#packets", offset=(9, 6))
+        await pilot.mouse_up("#packets", offset=(9, 6))
+        await pilot.pause()
+        high, shown = app.main.query_one("#detail").size.height, app.main.layout_.wanted
+        assert app.memory.by_kind("size") and shown == {"bytes": False}
+        await pilot.press("P", "home", "enter")
+        await until(pilot, lambda: app.memory.name == "")
+        await pilot.pause()
+        assert app.theme == "ibdissect-dark" and app.main.packets.time_format.name == "RELATIVE" and not app.main.layout_.wanted
+        assert app.main.query_one("#detail").size.height != high
+        await pilot.press("P", "down", "enter")
+        await until(pilot, lambda: app.memory.name == "work")
+        await pilot.pause()
+        assert (app.theme, app.main.packets.time_format.name, app.main.layout_.wanted) == ("ibdissect-light", "DELTA", {"bytes": False})
+        assert abs(app.main.query_one("#detail").size.height - high) <= 1
