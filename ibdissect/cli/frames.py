@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from time import localtime
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,25 +36,20 @@ BATCH = 4096
 """Rows formatted at once."""
 
 
-class Printer(Protocol):
-    """Turns rows into text."""
-
-    def head(self) -> str: ...
-    def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]: ...
-    def tail(self) -> str: ...
-
-
-class _Plain:
-    """A printer without head and tail."""
+class Printer:
+    """Turns rows into text; most formats have no head and no tail."""
 
     def head(self) -> str:
         return ""
+
+    def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
+        raise NotImplementedError
 
     def tail(self) -> str:
         return ""
 
 
-class SummaryLines(_Plain):
+class SummaryLines(Printer):
     """One line per frame: number (FILE:N of a set), seconds since the first frame, source, destination, protocol, length, info."""
 
     def __init__(
@@ -121,7 +116,7 @@ CLOCKS: dict[str, Callable[[Int], list[str]]] = {
 """Times as tshark's -t names them: since the first frame, since the frame before, since 1970, of the day in UTC and here, with the date."""
 
 
-class Json:
+class Json(Printer):
     """One JSON object per frame: one per line, or all in one array. The frame that ends an RMPP transfer has its records, too."""
 
     def __init__(self, presenter: Presenter, *, lines: bool, members: Sequence[Member] = ()) -> None:
@@ -152,7 +147,7 @@ class Json:
         return "" if self.lines else "\n]\n"
 
 
-class Trees(_Plain):
+class Trees(Printer):
     """Formats that print one tree per frame."""
 
     def __init__(self, presenter: Presenter, form: Callable[[Tree, Paint], str], paint: Paint) -> None:
@@ -193,7 +188,7 @@ def _by_scapy(table: ChunkTable, row: int, presenter: Presenter) -> str:
     return "Decoded by Scapy\n" + "".join(f"    {line}".rstrip() + "\n" for line in lines)
 
 
-class LadderText(_Plain):
+class LadderText(Printer):
     """Who sent what to whom, as arrows between the ends, drawn when all is read."""
 
     def __init__(self, presenter: Presenter) -> None:
@@ -213,7 +208,7 @@ class LadderText(_Plain):
         return "\n".join([*lines, *([counted(self.ladder.left_out, "more packet")] if self.ladder.left_out else [])]) + "\n"
 
 
-class FieldLines(_Plain):
+class FieldLines(Printer):
     """Columns as `tshark -T fields` prints them: tabs between fields, commas between occurrences."""
 
     def __init__(self, opened: Capture, names: tuple[str, ...]) -> None:
@@ -293,7 +288,7 @@ def field_text(presenter: Presenter, field: Field[Any], value: Any) -> str:
     return str(int(plain))
 
 
-class ScapyText(_Plain):
+class ScapyText(Printer):
     """Scapy's own view of the frames, through the layers derived from the declarations."""
 
     def __init__(self, opened: Capture) -> None:

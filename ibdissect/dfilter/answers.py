@@ -55,15 +55,10 @@ class Answers:
             self._rows[old:new, at] = column
         self._count = new
 
-    def request_of(self, frame: int) -> int | None:
-        """The request (its latest try) that a frame answers; None if it is not an answer."""
-        rows, values = self.values(REQUEST_FRAME, frame, 1)
-        return int(values[0]) if len(rows) else None
-
-    def response_of(self, frame: int) -> int | None:
-        """The frame that answers a request; None if there is none (yet)."""
-        rows, values = self.values(RESPONSE_FRAME, frame, 1)
-        return int(values[0]) if len(rows) else None
+    def value(self, name: str, frame: int) -> int | None:
+        """The value of one of ANSWER_NAMES for a frame; None if there is none (yet)."""
+        _, values = self.values(name, frame, 1)
+        return int(values[0]) if len(values) else None
 
     def values(self, name: str, first: int, count: int) -> tuple[Int, Int]:
         """The values of one of ANSWER_NAMES for `count` frames from `first`: rows relative to `first`, ascending, and values.

@@ -35,6 +35,7 @@ class Filter:
     """A compiled display filter. Feed it the chunks of one capture in order."""
 
     edges: Sequence[int] = ()
+    last = (1 << 63) - 1
     """It selects no ranges of frames."""
 
     def __init__(

@@ -19,14 +19,14 @@ from ibdissect.lint.finding import Finding
 from ibdissect.session import findings
 from ibdissect.session.arrow import ArrowColumns, schema_of
 from ibdissect.session.capture import Capture
-from ibdissect.session.reading import Progress
+from ibdissect.session.reading import Progress, Shown
 from ibdissect.session.rows import Named, named_columns
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.text import printable
 
 from . import messages, records, tables
-from .frames import Shown, selected
+from .frames import selected
 
 if TYPE_CHECKING:
     from ibdissect.points.comparison import Comparison

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Protocol
+from typing import IO
 
 import numpy as np
-import numpy.typing as npt
 
 from ibdissect.errors import CaptureError
 from ibdissect.session.capture import Capture
-from ibdissect.session.reading import Progress
+from ibdissect.session.reading import Progress, Shown
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
-
-
-class Shown(Protocol):
-    """Limits the frames: a display filter, frame numbers, or both."""
-
-    def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]: ...
-
-    @property
-    def last(self) -> int: ...
 
 
 def selected(

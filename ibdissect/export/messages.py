@@ -10,8 +10,9 @@ import pyarrow as pa
 from ibdissect.dissect.named_values import MESSAGE_KINDS, MESSAGE_NAMES
 from ibdissect.session.arrow import SECONDS, TIME, decimal
 from ibdissect.session.capture import Capture
+from ibdissect.session.reading import Shown
 
-from .frames import Shown, selected
+from .frames import selected
 
 SCHEMA = pa.schema([
     ("kind", pa.string()), ("service", pa.string()), ("source", pa.string()), ("destination", pa.string()), ("dest_qp", pa.int64()),

@@ -14,10 +14,8 @@ from ibdissect.flow.reassembly import Reassembled
 from ibdissect.flow.transfers import Transfers, nodes
 from ibdissect.session.arrow import TIME
 from ibdissect.session.capture import Capture
-from ibdissect.session.reading import Progress
+from ibdissect.session.reading import Progress, Shown
 from ibdissect.wire.mad import method_name
-
-from .frames import Shown
 
 SCHEMA = pa.schema([
     ("layer", pa.string()), ("record", pa.int64()), ("frames", pa.list_(pa.int64())), ("offsets", pa.list_(pa.int64())),

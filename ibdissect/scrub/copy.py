@@ -6,9 +6,9 @@ from typing import IO
 
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.errors import CaptureError
-from ibdissect.export.frames import Shown, selected
+from ibdissect.export.frames import selected
 from ibdissect.session.capture import Capture
-from ibdissect.session.reading import Progress
+from ibdissect.session.reading import Progress, Shown
 
 from .rewrite import Scrubber
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from ibdissect.capture.scattered import Bytes
 from ibdissect.errors import CaptureError
-from ibdissect.export.frames import Shown, selected
+from ibdissect.export.frames import selected
 from ibdissect.session.capture import Capture
+from ibdissect.session.reading import Shown
 from ibdissect.wire.text import gid_text
 
 from .rewrite import Scrubber

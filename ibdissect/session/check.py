@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec import field
 from msgspec.structs import replace
@@ -32,7 +31,7 @@ from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin
 
-from .reading import Progress, Reading, open_reading
+from .reading import Progress, Reading, Shown, open_reading
 
 if TYPE_CHECKING:
     from ibdissect.lint.paths import PathIgnores
@@ -43,16 +42,6 @@ if TYPE_CHECKING:
 
 Stop = Callable[[], bool]
 """Called after every window; True ends the check and keeps the findings so far."""
-
-
-class Shown(Protocol):
-    """Limits the report: a compiled display filter, frame numbers, or both."""
-
-    def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]: ...
-
-    @property
-    def edges(self) -> Sequence[int]:
-        """Frames where the selection changes; findings of a flow are counted separately on both sides."""
 
 
 class Declared(Record, frozen=True):

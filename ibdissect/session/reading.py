@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from threading import Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from ibdissect.capture.chained import Member
@@ -32,6 +34,20 @@ Progress = Callable[[int, int], None]
 """Called with (frames so far, bytes so far)."""
 Prepare = Callable[[ChunkTable], object]
 _COLUMNS = ("offset", "caplen", "length", "time_ns", "link", "interface", "pseudo")
+
+
+class Shown(Protocol):
+    """Which frames are wanted: a display filter, frame numbers, or both."""
+
+    def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]: ...
+
+    @property
+    def edges(self) -> Sequence[int]:
+        """Frames where the selection changes; findings of a flow are counted separately on both sides."""
+
+    @property
+    def last(self) -> int:
+        """The last frame that may be selected."""
 
 
 class Reading:

@@ -201,11 +201,10 @@ class CaptureModel:
 
     def answer_text(self, frame: int, name: str) -> str:
         """One of ANSWER_NAMES as it is known now, empty where it is not."""
-        _, value = self.answers.values(name, frame, 1)
-        if not len(value):
+        value = self.answers.value(name, frame)
+        if value is None:
             return ""
-        is_time = name.endswith(("_time", ".latency"))
-        return duration(int(value[0])) if is_time else answer_text(name)(int(value[0]))
+        return duration(value) if name.endswith(("_time", ".latency")) else answer_text(name)(value)
 
     # -- matching
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ibdissect.capture.scattered import u16, u24
+from ibdissect.dfilter.answers import REQUEST_FRAME, RESPONSE_FRAME
 from ibdissect.flow.message_table import MessageTable
 from ibdissect.flow.reassembly import Reassembled
 from ibdissect.flow.rmpp import Message
@@ -80,7 +81,7 @@ def _frames(one: Connection) -> list[int]:
 
 def counterpart(model: CaptureModel, frame: int) -> int | None:
     """The answer to a request, or the request of an answer; None when there is none, or none that is known."""
-    found = model.answers.request_of(frame) or model.answers.response_of(frame)
+    found = model.answers.value(REQUEST_FRAME, frame) or model.answers.value(RESPONSE_FRAME, frame)
     if found:
         return found
     messages = model.answers.messages

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.dissect.named_values import seconds_text
+
 from .capture_model import STEP, CaptureModel
 from .number_text import duration
 
@@ -115,6 +117,6 @@ def ticks(shown: Range, columns: int, apart: int = 12) -> list[tuple[int, str]]:
 
 def time_filter(shown: Range, before: str = "") -> str:
     """The display filter for a range of time, with the one that was there before."""
-    low, high = (f"{ns // 1_000_000_000}.{ns % 1_000_000_000:09d}" for ns in shown)
+    low, high = map(seconds_text, shown)
     found = f"frame.time_relative >= {low} && frame.time_relative < {high}"
     return f"({before}) && {found}" if before else found

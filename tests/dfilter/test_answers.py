@@ -77,8 +77,8 @@ def test_single_frames() -> None:
     answers = Answers()
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(FRAMES))).chunks():
         answers.feed(ChunkTable(chunk))
-    assert [answers.response_of(frame) for frame in range(1, 9)] == [None, 6, None, 6, None, None, None, None]
-    assert [answers.request_of(frame) for frame in range(1, 9)] == [None] * 5 + [4, None, None]
+    assert [answers.value(RESPONSE_FRAME, frame) for frame in range(1, 9)] == [None, 6, None, 6, None, None, None, None]
+    assert [answers.value(REQUEST_FRAME, frame) for frame in range(1, 9)] == [None] * 5 + [4, None, None]
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_many_answers() -> None:
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
         answers.feed(ChunkTable(chunk))
     assert len(answers) == pairs
-    assert all(answers.response_of(2 * i + 1) == 2 * i + 2 and answers.request_of(2 * i + 2) == 2 * i + 1 for i in range(pairs))
+    assert all(answers.value(RESPONSE_FRAME, 2 * i + 1) == 2 * i + 2 and answers.value(REQUEST_FRAME, 2 * i + 2) == 2 * i + 1 for i in range(pairs))
 
 
 def run(*arguments: str, given: bytes | None = None) -> tuple[int, str]:
