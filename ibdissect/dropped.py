@@ -19,7 +19,6 @@ class Dropped(Record, eq=False):
     time_ns: int = 0
 
     def add(self, frame: int, time_ns: int, count: int = 1) -> None:
-        """Record evictions at a frame."""
         if not self.count:
             self.frame, self.time_ns = frame, time_ns
         self.count += count

@@ -20,8 +20,6 @@ VALUE = r"""(?i)b'[^']*'|b"[^"]*"|\b(?=[a-z]*\d)[\da-fx]{5,}\b"""
 
 
 class Failure(Record, eq=False):
-    """One distinct failure of a rule, a follower or a plugin function."""
-
     who: str
     frames: str
     """Text that says where it happened first."""

@@ -32,8 +32,6 @@ MOST_TEXT = 16 << 20
 
 
 class Loaded(Record, frozen=True):
-    """The result of loading plugins."""
-
     catalog: Catalog
     """The built-in structures and those from the plugins."""
     rules: tuple[type[Rule], ...]

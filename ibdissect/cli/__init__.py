@@ -47,7 +47,6 @@ class Commands(click.Group):
     """The commands; a file name in place of a command opens the file in the terminal UI."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, in typical order of use."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
@@ -211,7 +210,6 @@ def _failed(error: Exception) -> int:
 
 
 def _show(error: click.ClickException) -> None:
-    """Print a command-line error; line breaks in names are escaped."""
     from ibdissect.cli.common import say
 
     if isinstance(error, click.UsageError) and error.ctx is not None:
@@ -232,7 +230,6 @@ def _give_up_output() -> None:
 def _warned(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
 ) -> None:
-    """Print a warning as one line on standard error."""
     from ibdissect.cli.common import say
 
     say(f"warning: {message}")

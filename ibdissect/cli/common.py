@@ -169,7 +169,6 @@ class Common(Record, dict=True):
         self.refuse(*names, reason="does nothing here: no capture is read")
 
     def paint(self, stream: IO[str]) -> Paint:
-        """The painter chosen by command line or configuration."""
         return painter(self.color or self.settings.color, stream)
 
     def tell(self, text: str) -> None:

@@ -115,7 +115,6 @@ def read_config(path: str | None) -> Config:
 
 
 def configured(folder: str) -> Config | None:
-    """The configuration in a folder, None if there is none."""
     for name in (NAME, "pyproject.toml"):
         if os.path.isfile(file := os.path.join(folder, name)):
             config = _parse(file, named=False)

@@ -151,7 +151,6 @@ def command(
 
 
 def _sightings(captures: Sequence[str], target: str, ending: str, common: Common) -> int:
-    """Write the sightings of packets at several points."""
     if ending in FRAME_ENDINGS:
         raise ConfigError("--to", target, "a capture holds no sightings", hint="`ibdissect points --write` writes one with all frames")
     require_extra("pyarrow")
@@ -221,7 +220,6 @@ def _added(
 
 @contextmanager
 def _written(target: str, source: Unit) -> Iterator[IO[bytes]]:
-    """The file to write, or standard output for `-`."""
     if target == "-":
         yield sys.stdout.buffer
         sys.stdout.flush()

@@ -74,7 +74,6 @@ class Limits(Record):
 
     @property
     def last(self) -> int:
-        """The last frame that may be selected."""
         return max((high for _, high in self.ranges), default=ENDLESS)
 
 

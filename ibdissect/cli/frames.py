@@ -95,7 +95,6 @@ def seconds(ns: int) -> str:
 
 
 def _dates(ns: Int) -> list[str]:
-    """Date and time in UTC, with microseconds."""
     return [text.replace("T", " ") for text in np.datetime_as_string(ns.astype("M8[ns]"), unit="us").tolist()]
 
 
@@ -148,8 +147,6 @@ class Json(Printer):
 
 
 class Trees(Printer):
-    """Formats that print one tree per frame."""
-
     def __init__(self, presenter: Presenter, form: Callable[[Tree, Paint], str], paint: Paint) -> None:
         self.presenter, self.form, self.paint = presenter, form, paint
         self.layouts: dict[int, Layout] = {}
@@ -220,7 +217,6 @@ class FieldLines(Printer):
         yield from ("\t".join(line) + "\n" for line in self.lines(table, rows))
 
     def lines(self, table: ChunkTable, rows: Int) -> Iterator[tuple[str, ...]]:
-        """The values of all columns, frame by frame."""
         self.state.begin(table)
         columns = [self._column(table, rows, column) for column in self.columns]
         self.state.end(table)

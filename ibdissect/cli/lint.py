@@ -50,8 +50,6 @@ class MaxFindings(click.ParamType):  # type: ignore[type-arg]
 
 
 class Wanted(Record):
-    """What to check, and how to report it."""
-
     format_: str | None
     output: str | None
     selected: tuple[str, ...]

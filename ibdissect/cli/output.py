@@ -98,7 +98,6 @@ def set_files(paths: tuple[str, ...]) -> list[str]:
 
 
 def open_for(path: Unit, common: Common) -> Capture:
-    """A capture, opened as the options of all commands say."""
     from ibdissect.session.capture import Capture
 
     subnet = common.subnet_files
@@ -131,7 +130,6 @@ def captures_of(paths: tuple[str, ...]) -> list[str]:
 
 
 def same_file(target: str, file: str) -> bool:
-    """Whether both paths lead to one existing file."""
     return os.path.exists(target) and os.path.exists(file) and os.path.samefile(target, file)
 
 

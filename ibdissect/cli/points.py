@@ -84,7 +84,6 @@ def command(
 
 
 def compared(captures: Sequence[str], common: Common) -> Comparison:
-    """The comparison of several captures."""
     from ibdissect.points.comparison import Comparison
 
     common.refuse("roce_ports", reason="is not for several capture points yet", hint="lint each capture with it")

@@ -50,7 +50,6 @@ def command(
 
 
 def _print(opened: Any, wanted: Any, chosen: str, names: tuple[str, ...], clock: str | None, common: Common) -> None:
-    """Write the frames to standard output in batches."""
     from ibdissect.export.frames import selected
 
     paint = common.paint(sys.stdout)

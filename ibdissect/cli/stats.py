@@ -58,8 +58,6 @@ def command(
 
 
 class Counted(Record):
-    """The statistics of a capture."""
-
     name: str
     result: dict[str, Any]
     members: Sequence[Member]
@@ -87,7 +85,6 @@ def _counted(capture: Unit, common: Common, top: int, *, progress: Progress | No
 
 
 def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engine: str | None, common: Common) -> int:
-    """Print the statistics of several captures, as they come."""
     quiet = replace(common, quiet=True, plugins=common.plugin_names)
     each, paint, mark = EachCapture(units, partial(_counted, common=quiet, top=top), jobs, engine, common), common.paint(sys.stdout), "["
     for outcome in each:

@@ -31,14 +31,12 @@ class Answers:
         return self._count
 
     def feed(self, table: ChunkTable) -> None:
-        """Process the next chunk."""
         for event in self.transactions.feed(table):
             self.take(event)
         if self.messages is not None:
             self.messages.feed(table)
 
     def finish(self) -> None:
-        """The capture ends."""
         if self.messages is not None:
             self.messages.finish()
 

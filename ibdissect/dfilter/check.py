@@ -41,7 +41,6 @@ class Checker:
         """Names used in the filter."""
 
     def error(self, node: Node | int, reason: str, hint: str = "") -> FilterError:
-        """An error at a node or column."""
         return FilterError(self.text, reason, column=node if isinstance(node, int) else node.column, hint=hint)
 
     def find(self, node: Word) -> Source | None:
@@ -100,7 +99,6 @@ class Checker:
         return found
 
     def literal(self, node: Node, kind: Kind, source: Source | None) -> Constant:
-        """The value of a literal as `kind`."""
         if isinstance(node, Binary):
             return self.folded(node, kind, source)
         if isinstance(node, Negative):
@@ -132,7 +130,6 @@ class Checker:
             raise self.error(node.column + bad.at, bad.reason, bad.hint) from None
 
     def folded(self, node: Binary, kind: Kind, source: Source | None) -> Constant:
-        """The result of arithmetic on literals."""
         if kind not in OPERATES[node.op] or kind not in ("uint", "reltime"):
             raise self.error(node, f'"{node.op}" cannot be used on {KIND_NAMES[kind]}')
         a, b = self.literal(node.left, kind, source).value, self.literal(node.right, kind, source).value
@@ -198,7 +195,6 @@ class Checker:
         return start, None if start < 0 and stop >= 0 else stop
 
     def call(self, node: Call) -> Operand:
-        """`name(arguments)`."""
         least, most = FUNCTIONS.get(node.name, (0, 0))
         if not most:
             raise self.error(node, f'there is no function "{node.name}"', "functions: " + ", ".join(FUNCTIONS))
@@ -291,5 +287,4 @@ def _repeats(operand: Operand) -> bool:
 
 
 def ends_of(node: Node) -> tuple[Node, ...]:
-    """The one or two ends of a set element."""
     return (node.low, node.high) if isinstance(node, Range) else (node,)

@@ -62,7 +62,6 @@ def unescape(text: str) -> bytes:
 
 
 def of_char(text: str) -> int:
-    """The byte of a character constant."""
     data = unescape(text)
     if len(data) != 1:
         raise BadLiteral("a character constant is empty" if not data else f"{text} is more than one byte")
@@ -79,7 +78,6 @@ def byte_string(text: str) -> bytes | None:
 
 
 def of_word(text: str, kind: Kind, source: Source | None) -> Value:
-    """The value of an unquoted word."""
     if kind == "uint":
         return _number(text, source)
     if kind == "bool":
@@ -101,7 +99,6 @@ def of_word(text: str, kind: Kind, source: Source | None) -> Value:
 
 
 def of_string(text: str, kind: Kind, source: Source | None) -> Value:
-    """The value of a quoted string."""
     data = unescape(text)
     if kind in ("string", "bytes"):
         return data

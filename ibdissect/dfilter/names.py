@@ -108,8 +108,6 @@ _WHOLE = frozenset({"erf", "eth", "vlan", "sll", "sll2", "ip", "ipv6", "udp"})
 
 
 class Source(Record, frozen=True):
-    """The meaning of a name."""
-
     name: str
     kind: Kind
     fields: tuple[Field[Any], ...] = ()
@@ -138,8 +136,6 @@ def kind_of(field: Field[Any]) -> Kind:
 
 
 class Names:
-    """All names of a catalog and of the language."""
-
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         structs: dict[str, list[StructType]] = {}
@@ -189,7 +185,6 @@ class Names:
         yield from dict.fromkeys((*COMPUTED, *BOTH, *MARKS, *self.catalog.names, *keys))
 
     def label(self, name: str) -> str:
-        """The description shown beside a name."""
         if name in LABELS:
             return LABELS[name]
         source = self.find(name)
@@ -221,5 +216,4 @@ def _of_fields(name: str, fields: tuple[Field[Any], ...]) -> Source:
 
 @cache
 def names_of(catalog: Catalog) -> Names:
-    """The names of a catalog, cached."""
     return Names(catalog)

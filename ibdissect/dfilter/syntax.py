@@ -62,8 +62,6 @@ class Sliced(Node, frozen=True):
 
 
 class Call(Node, frozen=True):
-    """A function with its arguments."""
-
     name: str
     arguments: tuple[Node, ...]
 
@@ -279,7 +277,6 @@ _HINTS = {"=": 'did you mean "=="', "|": 'did you mean "||"', "@": "raw bytes ar
 
 
 def _unexpected(text: str, at: int, size: int) -> FilterError:
-    """The error for an unexpected token."""
     rest = text[at:]
     if rest[0] == '"' or rest[:2].lower() == 'r"':
         if _open(rest):

@@ -22,12 +22,9 @@ Value = int | bytes | Network
 
 
 class Operand(Record, frozen=True):
-    """An operand of a condition."""
-
     kind: Kind
 
     def series(self, judge: Judge) -> Series:
-        """The values in the rows of a chunk."""
         raise NotImplementedError
 
 

@@ -27,7 +27,6 @@ BATCH = 65536
 
 
 def batches(comparison: Comparison) -> Iterator[pa.RecordBatch]:
-    """All sightings as record batches of SCHEMA."""
     points, journey, packets, known = comparison.points, comparison.journey, comparison.what.packets, comparison.flows.known
     names, point = np.array([one.name for one in points], object), np.repeat(np.arange(len(points)), [len(one) for one in points])
     row, number = np.concatenate([np.arange(len(one)) for one in points]), np.concatenate(comparison.matched.number)

@@ -109,13 +109,11 @@ def _json_array(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[b
 
 
 def _objects(batch: pa.RecordBatch) -> Iterable[str]:
-    """Each row as a JSON object."""
     template = "{" + ", ".join(f"{quoted(name).replace('%', '%%')}: %s" for name in batch.schema.names) + "}"
     return map(template.__mod__, zip(*(_json(column) for column in batch.columns), strict=True))
 
 
 def _json(column: pa.Array) -> list[str]:
-    """The values of a column as JSON."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         times = np.datetime_as_string(column.to_numpy(zero_copy_only=False)).tolist()

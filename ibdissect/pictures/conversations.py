@@ -20,8 +20,6 @@ SPARK = (96, 16)
 
 
 class Talk(Record):
-    """A conversation between two queue pairs."""
-
     one: Conversation
     near: str
     far: str
@@ -33,8 +31,6 @@ class Talk(Record):
 
 
 class Asked(Record):
-    """Requests of management between two ends."""
-
     one: Exchange
     near: str
     far: str

@@ -24,8 +24,6 @@ EACH = 3
 
 
 class Layer(Record):
-    """A header, or one of its fields."""
-
     depth: int
     label: str
     text: str
@@ -33,8 +31,6 @@ class Layer(Record):
 
 
 class Decoded(Record):
-    """A frame."""
-
     head: str
     lines: list[Layer]
     more: int

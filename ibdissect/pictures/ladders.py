@@ -32,8 +32,6 @@ TEXT = 92
 
 
 class Arrow(Record):
-    """A packet."""
-
     frame: int
     when: str
     x1: float

@@ -32,8 +32,6 @@ CHANGES = 500
 
 
 class Earlier(Record):
-    """What the page compares with."""
-
     before: Before
     subnet: Subnet | None = None
     """Of a single capture that shows its subnet."""

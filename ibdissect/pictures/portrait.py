@@ -37,11 +37,9 @@ class Portrait(Record):
 
     @property
     def subnet(self) -> Subnet:
-        """The subnet as it was at the end of the capture."""
         return self.study.subnet
 
     def ends(self, frames: Iterable[int]) -> dict[int, tuple[End, End]]:
-        """Sender and receiver of frames."""
         numbers = sorted(set(frames))
         return dict(zip(numbers, ends_of(self.model.table(numbers), np.arange(len(numbers))), strict=True)) if numbers else {}
 

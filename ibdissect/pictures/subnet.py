@@ -29,8 +29,6 @@ LABEL, SMALL = 8.2, 6.4
 
 
 class Box(Record):
-    """A node."""
-
     x: float
     y: float
     width: float

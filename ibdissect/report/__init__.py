@@ -37,7 +37,6 @@ class Run(Record, frozen=True, kw_only=True):
 
 
 def render(name: str, reports: list[CaptureReport], run: Run) -> str:
-    """All reports as text in one of FORMATS."""
     module, function = FORMATS[name].split(":")
     text: str = getattr(import_module(f".{module}", __name__), function)(reports, run)
     return text

@@ -38,8 +38,6 @@ LINES = 24
 
 
 class Row(Record):
-    """A finding of the table."""
-
     finding: Finding
     path: str
     anchor: str
@@ -51,8 +49,6 @@ class Row(Record):
 
 
 class Group(Record):
-    """A rule with findings."""
-
     code: str
     name: str
     severity: str
@@ -67,8 +63,6 @@ class Group(Record):
 
 
 class Section(Record):
-    """A capture with findings or pictures."""
-
     anchor: str
     report: CaptureReport
     line: TimeLine | None
@@ -171,7 +165,6 @@ def verdict(reports: Sequence[CaptureReport]) -> tuple[str, str, list[str]]:
 
 
 def _rows(reports: Sequence[CaptureReport], pictures: Sequence[Pictures], compared: Compared | None, limit: int | None) -> list[Row]:
-    """The findings to list, the worst first."""
     found = list[Row]()
     for i, (report, one) in enumerate(zip(reports, pictures, strict=True)):
         for j, finding in enumerate(first_of_each(report.findings, limit)):

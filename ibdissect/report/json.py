@@ -55,7 +55,6 @@ def capture_object(report: CaptureReport) -> dict[str, Any]:
 
 
 def json_text(reports: list[CaptureReport], run: Run) -> str:
-    """The whole result as one JSON object."""
     counts, by_rule = totals(reports)
     result: dict[str, Any] = {
         "schema": SCHEMA,

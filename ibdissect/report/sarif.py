@@ -86,7 +86,6 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
 
 
 def sarif_text(reports: list[CaptureReport], run: Run) -> str:
-    """The whole run as one SARIF log."""
     used = {finding.code for report in reports for finding in report.findings}
     listed = [rule for rule in run.rules if rule.code in used]
     index = {rule.code: i for i, rule in enumerate(listed)}

@@ -19,7 +19,6 @@ def capture_text(report: CaptureReport, paint: Paint = plain) -> str:
 
 
 def report_text(reports: list[CaptureReport], run: Run) -> str:
-    """The whole report, for a file."""
     return "".join(map(capture_text, reports)) + summary_text(reports, len(run.rules))
 
 

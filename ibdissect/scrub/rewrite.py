@@ -48,7 +48,6 @@ class Scrubber:
         self._templates: dict[StructType, Bytes] = {}
 
     def survey(self, table: ChunkTable) -> None:
-        """Learn the largest LMC and the values of LinearFDBTop from a chunk."""
         self.lids.survey(table)
 
     def replaced(self) -> Iterator[tuple[str, list[bytes]]]:

@@ -24,7 +24,6 @@ TYPES = {
 
 
 def schema_of(columns: Iterable[Named]) -> pa.Schema:
-    """Names and types of columns."""
     return pa.schema([pa.field(one.name, pa.list_(TYPES[one.type]) if one.repeats else TYPES[one.type]) for one in columns])
 
 

@@ -98,7 +98,6 @@ class Options(Record, kw_only=True):
         return _options, ([rule.code for rule in self.rules], rest)
 
     def rules_for(self, path: str) -> list[type[Rule]]:
-        """The rules that check the capture at a path."""
         return self.rules if self.ignored is None else self.ignored.left(path, self.rules)
 
     def severity_of(self, rule: Rule | type[Rule], said: Severity | None = None) -> Severity:

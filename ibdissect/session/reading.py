@@ -115,7 +115,6 @@ class Reading:
                 progress(chunk.first + len(chunk) - 1, chunk.base + chunk.data.size)
 
     def _chunks(self, until: int | None) -> Iterator[Chunk]:
-        """The records up to frame `until`."""
         for chunk in self.reader.chunks():
             last = chunk.first + len(chunk) - 1
             if until is not None and last >= until:
@@ -238,6 +237,5 @@ def _cut(chunks: Iterable[Chunk], edges: Sequence[int]) -> Iterator[Chunk]:
 
 
 def _rows(chunk: Chunk, start: int, stop: int) -> Chunk:
-    """Some rows of a chunk, as a chunk."""
     columns = {name: getattr(chunk, name)[start:stop] for name in _COLUMNS}
     return replace(chunk, first=chunk.first + start, front=None, **columns)

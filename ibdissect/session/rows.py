@@ -36,8 +36,6 @@ SEVERAL = frozenset({"ibdissect.code", "frame.comment", "tcp.port"})
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One column."""
-
     source: Source
     """What the name means."""
     name: str
@@ -52,7 +50,6 @@ class Named:
 
     @property
     def dtype(self) -> npt.DTypeLike:
-        """The NumPy type of its values."""
         return {"text": object, "time": np.int64, "seconds": np.int64}.get(self.type, self.type)
 
 
@@ -173,7 +170,6 @@ def each_once(values: list[Any], text: Callable[[Any], str]) -> Cell:
 
 
 def objects(values: list[Any]) -> Cell:
-    """A list as an array of objects."""
     array = np.empty(len(values), object)
     array[:] = values
     return array

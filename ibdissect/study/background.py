@@ -55,8 +55,6 @@ ANSWER = 0.03
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The numbers at one moment."""
-
     frames: int
     traffic: TrafficView
     conversations: list[Conversation]
@@ -198,7 +196,6 @@ class Study:
         self._questions.put(answer)
 
     def close(self) -> None:
-        """No more questions."""
         self._questions.put(None)
 
     def _answer(self) -> None:

@@ -126,7 +126,6 @@ class CaptureModel:
 
     @property
     def stopped(self) -> bool:
-        """The capture was closed."""
         return self._stop.is_set()
 
     def wait(self, seconds: float) -> bool:
@@ -135,7 +134,6 @@ class CaptureModel:
 
     @property
     def damage(self) -> Sequence[Damage]:
-        """Broken places of the file, as far as it was read."""
         return self.reader.damage
 
     # -- frames
@@ -220,7 +218,6 @@ class CaptureModel:
             return None, error
 
     def matches(self, matcher: Filter, chunk: Chunk) -> npt.NDArray[np.bool_]:
-        """Which rows of consecutive frames match."""
         codes = self.findings.codes(chunk.first, len(chunk)) if matcher.codes else None
         return matcher.rows(self.reading.table_of(chunk), codes, self.answers, self.marked)
 

@@ -68,7 +68,6 @@ class Conversation:
 
     @property
     def total(self) -> int:
-        """Packets both ways."""
         return sum(self.packets)
 
     def holds(self, source: End, destination: End, qp: int, source_qp: int = -1) -> bool:

@@ -24,8 +24,6 @@ STEP = 2048
 
 
 class FindKind(StrEnum):
-    """What is looked for."""
-
     TEXT = "text"
     HEX = "hex"
     FILTER = "filter"
@@ -52,7 +50,6 @@ class Query:
 
 
 def hits(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:
-    """Which of `frames` (ascending) match."""
     if query.kind is FindKind.FILTER:
         return _matching(model, query, frames)
     table = model.table(frames)
@@ -78,8 +75,6 @@ def hits(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is in a frame."""
-
     node: Node | None
     span: tuple[int, int] | None = None
     """Its first byte, and the one behind it; None: those of the node."""

@@ -27,8 +27,6 @@ Int = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class RuleGroup:
-    """What a rule found."""
-
     code: str
     name: str
     severity: Severity
@@ -166,7 +164,6 @@ class FindingsStore:
         return np.flatnonzero(self._settled["finding"] == index) if index >= 0 else np.array([place])
 
     def all(self) -> list[Finding]:
-        """Every occurrence, by frame."""
         return [self.finding(place) for place in range(len(self))]
 
     def first(self) -> list[Finding]:

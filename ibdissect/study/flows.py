@@ -44,8 +44,6 @@ class Flow:
 
 
 class Flows:
-    """Flows so far."""
-
     def __init__(self) -> None:
         self.flows: dict[bytes, Flow] = {}
         self.start_ns = 0

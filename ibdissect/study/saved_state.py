@@ -107,7 +107,6 @@ class Profile:
         self._write()
 
     def keep(self, what: str, value: str) -> None:
-        """Remember how something looks."""
         if self.look.get(what) != value:
             self.look[what] = value
             self._write()

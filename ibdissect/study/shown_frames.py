@@ -56,7 +56,6 @@ class FilteredRows:
         self._numbers, self._count, self.checked = other._numbers, other._count, other.checked
 
     def numbers(self) -> npt.NDArray[np.uint32]:
-        """All matches so far."""
         return self._numbers[: self._count]
 
     def frame(self, row: int) -> int:

@@ -20,7 +20,6 @@ class Latest:
         self.busy = False
 
     def cancel(self) -> None:
-        """Nothing is wanted any more."""
         self._number += 1
         self.busy = False
 

@@ -62,14 +62,11 @@ class TimeLine:
         return worst
 
     def copy(self) -> TimeLine:
-        """A copy that no longer changes."""
         return TimeLine(self.start_ns, self.step_ns, self.packets.copy(), self.octets.copy(), self.used)
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficView:
-    """The numbers at one moment."""
-
     line: TimeLine
     frames: int
     octets: int

@@ -187,17 +187,14 @@ class TuiApp(App[None]):
         self.jumping.to(frame)
 
     def explain(self, finding: Finding) -> None:
-        """Why it matters, what to do, and which frames prove it."""
         explaining.explain(self, finding)
 
     # -- what is said
 
     def note(self, text: str) -> None:
-        """Say something in passing."""
         self.notify(text, markup=False)
 
     def warn(self, text: str) -> None:
-        """Say what went wrong."""
         self.notify(text, severity="error", markup=False)
 
     def notify(

@@ -55,7 +55,6 @@ def choose_columns(app: TuiApp) -> None:
 
 
 def add_column(app: TuiApp) -> None:
-    """Show the field selected in the tree as a column."""
     node, packets = app.main.tree_pane.node, app.main.packets
     if node is None or node.field is None or node.field.kind in ("raw", "rest", "hole", "nested"):
         app.note("Select a field of the tree that has a value")

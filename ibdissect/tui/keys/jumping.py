@@ -113,7 +113,6 @@ class Jumping:
             self.to(frame)
 
     def only_marked(self) -> None:
-        """Show the marked frames only, or all again."""
         text = "" if self.app.filtering.text == "frame.marked" else "frame.marked"
         self.app.filtering.enter(text)
 

@@ -26,7 +26,6 @@ class Searching:
         self.query: Query | None = None
 
     def ask_frame(self) -> None:
-        """Ask for a frame number and go there."""
         total = self.app.model.index.frames
 
         def check(_: str, text: str) -> str | None:
@@ -40,7 +39,6 @@ class Searching:
         )
 
     def ask_query(self) -> None:
-        """Ask what to look for, and look for it."""
         model, old = self.app.model, self.query
 
         def check(kind: str, text: str) -> str | None:

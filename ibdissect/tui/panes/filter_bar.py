@@ -66,8 +66,6 @@ class FilterInput(PlainInput):
 
 
 class FilterBar(Vertical):
-    """Filter, state and completions."""
-
     def __init__(self, model: CaptureModel, history: FilterHistory) -> None:
         super().__init__(id="filter")
         self.model, self.history = model, history

@@ -23,8 +23,6 @@ Shown = tuple[list[str], list[tuple[str, str]]]
 
 
 class TitleBar(Widget):
-    """Quiet when all is read."""
-
     COMPONENT_CLASSES = {"title--name", "title--dim", "title--error", "title--warning", "title--info", "title--bar"}
 
     def __init__(self, model: CaptureModel, study: Study) -> None:

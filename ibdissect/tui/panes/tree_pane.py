@@ -27,8 +27,6 @@ LABEL = 28
 
 @dataclass(slots=True)
 class TreeLine:
-    """A line of the tree."""
-
     node: Node | None
     """None: about the frame as a whole."""
     path: str

@@ -43,8 +43,6 @@ def _some(count: int, ink: str) -> Cell:
 
 
 class ConversationTable(Table[Conversation]):
-    """Conversations between queue pairs."""
-
     empty = "No data packets: the capture holds no conversation between queue pairs."
     behind, least_behind = "Over time", SPARK
 
@@ -98,8 +96,6 @@ def response_cells(exchange: Exchange) -> dict[str, Cell]:
 
 
 class ExchangeTable(Table[Exchange]):
-    """Requests and answers."""
-
     empty = "No management requests."
     behind, least_behind = "Latency 0.5 µs … 30 s", SPARK
 

@@ -99,7 +99,6 @@ class LineList(ScrollView, can_focus=True):
 
     @property
     def line_width(self) -> int:
-        """Cells of a line."""
         return max(self.scrollable_content_region.width, 1)
 
     @property

@@ -28,8 +28,6 @@ UNITS = {"": 1.0, "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "ns": 1
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A column of a table."""
-
     key: str
     title: str
     width: int
@@ -68,7 +66,6 @@ class Table(LineList, Generic[T]):
 
     @property
     def chosen(self) -> T | None:
-        """The item at the cursor."""
         return self.items[self.order[self.cursor]] if self.cursor < len(self.order) else None
 
     def count(self) -> int:
