@@ -101,6 +101,7 @@ class Capture(Reading):
         """Called with the reason if a check missed something."""
 
     def close(self) -> None:
+        """Close the file."""
         super().close()
         if self._index is not None:
             self._index.close()
