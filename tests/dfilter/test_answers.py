@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.dfilter.answers import Answers
+from ibdissect.dfilter.answers import REQUEST_FRAME, RESPONSE_FRAME, Answers
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.table.table import ChunkTable
 from tests import commands, craft
@@ -89,7 +89,8 @@ def test_many_answers() -> None:
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
         answers.feed(ChunkTable(chunk))
     assert len(answers) == pairs
-    assert all(answers.value(RESPONSE_FRAME, 2 * i + 1) == 2 * i + 2 and answers.value(REQUEST_FRAME, 2 * i + 2) == 2 * i + 1 for i in range(pairs))
+    for i in range(pairs):
+        assert answers.value(RESPONSE_FRAME, 2 * i + 1) == 2 * i + 2 and answers.value(REQUEST_FRAME, 2 * i + 2) == 2 * i + 1
 
 
 def run(*arguments: str, given: bytes | None = None) -> tuple[int, str]:
