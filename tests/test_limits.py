@@ -179,7 +179,7 @@ def test_a_usual_capture_forgets_nothing(repo: Path) -> None:
 READERS: dict[str, Callable[[Capture], Callable[[ChunkTable], object]]] = {
     "lint": lambda _: Linter(RULES).feed,
     "filter": lambda opened: compile_filter("infiniband.bth.psn > 5 or ibdissect.response_time", opened.catalog).rows,
-    "export": lambda opened: partial(_cells, Rows(opened.catalog, named_columns(opened.catalog, DEFAULT), opened.presenter())),
+    "export": lambda opened: partial(_cells, Rows(named_columns(opened.catalog, DEFAULT), opened.state(DEFAULT))),
     **{name: lambda opened, name=name: partial(_printed, PRINTERS[name](opened, ("frame.number",), plain))
        for name in ("summary", "fields", "tree", "jsonl")},
 }  # fmt: skip
