@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ibdissect.bounded import BoundedDict
@@ -9,6 +10,7 @@ from ibdissect.capture.chunk import Chunk
 
 if TYPE_CHECKING:
     from .model import Node
+    from .routes import Hop
 
 MAX_CONTRADICTIONS = 1024
 ENOUGH = 4
@@ -29,9 +31,11 @@ class Contradictions:
         self.times: dict[int, int] = {}
         """When those frames that may prove it were captured."""
         self.certain = False
-        """No change within one subnet explains a fact: it returned to an earlier value, an adapter answered as a switch, or the route
-        without hops, by which a manager asks its own node, led to two nodes.
+        """No change within one subnet explains a fact: it returned to an earlier value (a LID may: managers assign them in turn), an
+        adapter answered as a switch, or the route without hops, by which a manager asks its own node, led to two nodes.
         """
+        self.homes: tuple[Mapping[bytes, Hop], Node, Node] | None = None
+        """The routes of a sender, and two nodes that were its own."""
         self.proof = 0
         """Frame whose contradiction proved the capture to be mixed; 0: none."""
 
@@ -40,7 +44,7 @@ class Contradictions:
         if self.proof:
             return
         earlier = self.before.get((kind, key))
-        self.certain |= certain or (earlier is not None and earlier[0] == now)
+        self.certain |= certain or (kind != LID and earlier is not None and earlier[0] == now)
         self.before.put((kind, key), (was, frame))
         if self.certain and len(self.before) >= ENOUGH and len({kind for kind, _ in self.before}) > 1:
             self.proof = frame
@@ -68,6 +72,14 @@ class Contradictions:
     def mixed(self) -> bool:
         """Whether packets of two subnets are in the capture."""
         return self.frame > 0
+
+    @property
+    def related(self) -> bool:
+        """Whether two senders of one subnet look like one: routes led from one to the other."""
+        if self.homes is None:
+            return False
+        routes, *nodes = self.homes
+        return any(path and hop.node in nodes for path, hop in routes.items())
 
     def displaced(self, guid: int) -> bool:
         """Whether a route that led to the node with a GUID now leads elsewhere: the node may be gone."""

@@ -156,6 +156,8 @@ class Routes:
                 if hop.node.guid and node.guid:
                     way = origin.high_word, path
                     self.subnet.contradictions.note(ROUTE, way, hop.node.guid, node.guid, frame, certain=not path)
+                    if not path and self.subnet.contradictions.homes is None:
+                        self.subnet.contradictions.homes = origin.hops, hop.node, node
             hop.node, hop.entered = node, entered
             hop.frame = frame
             self.turned = True

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ibdissect.fabric.mixed_subnets import KIND, LID, ROUTE, Contradictions
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.routes import Routes
 
 
 def changes(*facts: tuple[str, object], back: int = 0) -> Contradictions:
@@ -16,19 +18,33 @@ def changes(*facts: tuple[str, object], back: int = 0) -> Contradictions:
 
 
 def test_facts_of_two_kinds_return_to_what_they_were() -> None:
-    found = changes((LID, 1), (LID, 2), (ROUTE, b"\1"), (ROUTE, b"\2"), back=1)
+    found = changes((ROUTE, b"\1"), (LID, 1), (LID, 2), (ROUTE, b"\2"), back=1)
     assert found.mixed and found.frame == 5
-    assert found.examples() == [(ROUTE, 3), (LID, 5)]
+    assert found.examples() == [(LID, 2), (ROUTE, 5)]
 
 
 def test_one_subnet_that_changes_is_not_mixed() -> None:
     for one in (
         changes((LID, 1), (LID, 2), (ROUTE, b"\1"), (ROUTE, b"\2")),  # rebuilt: nothing returns
         changes((LID, 1), (LID, 2), (LID, 3), (LID, 4), back=4),  # a manager reassigns LIDs, twice
+        changes((LID, 1), (LID, 2), (LID, 3), (ROUTE, b"\1"), back=3),  # and somebody moves a cable
         changes((LID, 1), (ROUTE, b"\1"), back=2),  # a switch is replaced, and put back
         changes((KIND, 1), (ROUTE, b"\1"), (LID, 1)),  # a NodeInfo was lost
     ):
         assert not one.mixed
+
+
+def test_two_managers_of_one_subnet_with_the_same_transaction_ids() -> None:
+    """The routes of one lead to the other, which two subnets would not do."""
+    for path, related in ((b"\1\3", True), (b"", False)):
+        subnet = Subnet()
+        ways = Routes(subnet)
+        one, other = (subnet.node(guid, 1)[0] for guid in (1, 2))
+        ways.lead(ways.origin(7), b"", one, 1, 1)
+        ways.lead(ways.origin(7), path, other, 1, 2)
+        assert not subnet.contradictions.related
+        ways.lead(ways.origin(7), b"", other, 1, 3)
+        assert subnet.contradictions.related == related
 
 
 def test_an_adapter_that_answers_as_a_switch_is_no_change() -> None:

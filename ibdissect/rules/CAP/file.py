@@ -352,16 +352,16 @@ class SubnetsAreMixed(Rule):
     Capture each subnet alone, or name the addresses of each in `[[site.subnets]]` of the configuration.
 
     Two LIDs of ports that one sender of directed routes found are also those of ports that another found, and the two found no node in
-    common. Or four facts of two kinds, which a subnet does not change by itself, contradict earlier packets, and one
-    returns to its earlier value: the port with a LID, the node at the end of a directed route, the size of a node. Two subnet
-    managers of one subnet with the same transaction ids look the same. `lint` reads the capture again to tell its subnets
-    apart; a pipe cannot be read again, and the screen and `fabric` do not. Files of `--subnet` describe the subnet whose ports they
-    list. A note if the site's policy names the subnets.
+    common. Or four facts of two kinds, which a subnet does not change by itself, contradict earlier packets, and one other than a LID
+    returns to its earlier value: the port with a LID, the node at the end of a directed route, the size of a node. Two managers of one
+    subnet with the same transaction ids look the same; a note if the routes of one led to the other. `lint` reads the capture again
+    to tell its subnets apart; a pipe cannot be read again, and the screen and `fabric` do not. Files of `--subnet` describe the subnet
+    whose ports they list. A note if the site's policy names the subnets.
     """
 
     code, name, severity = "CAP017", "subnets-mixed", WARNING
     reference = "IBA 4.1.3, 14.2.2: LIDs and directed routes are unique within a subnet only"
-    message = "packets of two subnets are mixed ({what}); {then}"
+    message = "{mixed} ({what}); {then}"
     example = "two captures of different subnets, merged into one file"
 
     needs = (Follower,)
@@ -375,7 +375,9 @@ class SubnetsAreMixed(Rule):
         proof = [(frame, f"{kind} differs from before") for kind, frame in found.examples()]
         division = context.get(Division)
         then = f"{division.how} tell them apart, and each is checked alone" if division.how else "rules that know the subnet report nothing"
-        if not division.how and not division.tried:
+        if not (division.how or division.tried or found.related):
             then += "; `ibdissect lint` of a file on disk tries to tell them apart"
-        severity = INFO if division.expected else None
-        yield fault(found.frame, found.times.get(found.frame, 0), {"what": what, "then": then}, proof=proof, severity=severity)
+        mixed = "two managers of the subnet have transaction ids that begin alike" if found.related else "packets of two subnets are mixed"
+        severity = INFO if division.expected or found.related else None
+        arguments = {"mixed": mixed, "what": what, "then": then}
+        yield fault(found.frame, found.times.get(found.frame, 0), arguments, proof=proof, severity=severity)

@@ -16,6 +16,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
+from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.table.bits import extract
 from ibdissect.table.rows import common, groups
 from ibdissect.wire.link import LRH
@@ -44,7 +45,7 @@ class LidUnaligned(Rule):
     at = PortInfo.lid
 
 
-class LidConflict(Rule):
+class LidConflict(KnowledgeRule):
     """Two ports have the same LID.
 
     Packets to that LID reach one of them, depending on where they come from. It happens when two subnets are joined, or when
@@ -52,7 +53,8 @@ class LidConflict(Rule):
 
     Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
-    PortInfo of two active, cabled ports. An `info` where the first port has another LID later: a manager may be exchanging LIDs. Silent
+    PortInfo of two active, cabled ports. An `info` where the first port has another LID later, as a manager may be exchanging LIDs, and
+    where the capture misses packets between the two. Silent
     where the directed route that led to the first node now leads to another, as the node may have been replaced, and where no sender
     of directed routes found both nodes, as they may be of two subnets.
     """
@@ -62,7 +64,6 @@ class LidConflict(Rule):
     message = "{port} has LIDs {lid} to {last}; {other} has one of them and is active"
     example = "GetResp(PortInfo) of two active ports, both with LID 5"
     at = PortInfo.lid
-    waits = True
 
     def __init__(self) -> None:
         self.dropped = Dropped("ports that share a LID")
@@ -70,9 +71,10 @@ class LidConflict(Rule):
         """The port that had the LID before, by key of the finding."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """INFO if the other port has another LID since."""
+        """INFO if the other port has another LID since, or may have."""
         other = self.others.get(hit.key)
-        return INFO if other is None or any(change > hit.frame for change in other.lids.changes()) else None
+        moved = other is None or any(change > hit.frame for change in other.lids.changes())
+        return INFO if moved else super().severity_at_end(hit, context)
 
     @on_event(LidAssigned)
     def assigned(self, event: LidAssigned, context: Context) -> Iterator[Hit]:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.capture.scattered import u16
+from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredMany
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.silence import warm
+from ibdissect.rules.shared.silence import KnowledgeRule, warm
 from ibdissect.table.addresses import LID_SIZE
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
@@ -24,7 +25,7 @@ KNOWN_CLASSES = (0x01, 0x81, 0x03, 0x04, 0x06, 0x21)
 """Classes whose answers carry the requested attribute; vendors may define otherwise."""
 
 
-class OtherAttribute(Rule):
+class OtherAttribute(KnowledgeRule):
     """An answer carries another attribute than its request asked for.
 
     The requester matches answers by transaction id and reads the data as what it asked for: it gets numbers that mean
@@ -32,8 +33,8 @@ class OtherAttribute(Rule):
 
     Correct the responder.
 
-    A request and its answer, with nothing else of that transaction in between. A MultiPathRecord request answered with PathRecords
-    and a redirection (ClassPortInfo) are in order.
+    A request and its answer, with nothing else of that transaction in between. A note if the capture misses packets there: another request
+    may have had that transaction id. A MultiPathRecord request answered with PathRecords and a redirection (ClassPortInfo) are in order.
     """
 
     code, name, severity = "MAD005", "method-response-attr-mod", WARNING
@@ -41,7 +42,7 @@ class OtherAttribute(Rule):
     message = "{what} asks for attribute 0x{asked:04x}, the answer carries 0x{attribute:04x}"
     example = "a PerformanceGet of attribute 0x12, answered with attribute 0x1d and the same transaction id"
     at = MAD.attribute_id
-    needs = (Transactions,)
+    needs = (Transactions, CaptureLoss)
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -54,8 +55,8 @@ class OtherAttribute(Rule):
         other &= ~((event.mgmt_class == SA) & (event.attribute == MULTI_PATH) & (told == PATH))
         other &= event.request_method != GET_TRACE  # asks with paths, and gets TraceRecords
         other &= ~((told == CLASS_PORT_INFO) & (event.status & REDIRECTED != 0))
-        # Of those found one by one, keep requests sent once, without another open request of the transaction.
-        other[[k for k, request in event.singles.items() if request.tries > 1 or not request.alone]] = False
+        # Of those found one by one, keep requests sent once and not answered yet, without another open request of the transaction.
+        other[[k for k, one in event.singles.items() if one.tries > 1 or not one.alone or one.answered_before]] = False
         for i in np.flatnonzero(other).tolist():
             frame = int(event.frames[i])
             mgmt_class, method = int(event.mgmt_class[i]), int(event.request_method[i])

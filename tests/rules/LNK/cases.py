@@ -158,6 +158,10 @@ def port_sweep(lid: int, *, second: int = 0) -> list[bytes]:
 
 case("LNK024", port_sweep(5), port_sweep(6), frames=[7])
 case("LNK024", port_sweep(5), port_sweep(5, second=7), frames=[7])  # of two subnets, perhaps
+# answers without requests: the capture misses packets, and one of them may have told another LID of the first port
+FIRST = smp(1, NODE_INFO, path=[], header={"transaction_id": 0x1234})
+case("LNK024", [FIRST, *port_sweep(5)], [FIRST, *port_sweep(6)], frames=[8], severity="info",
+     also=["TXN003"], twin_also=["TXN003"])  # fmt: skip
 # LIDs: of packets, and as assigned
 LIDS = SitePolicy(lids=((1, 15),))
 case("LNK020", [site_send(0xFFFF, slid=16), site_send(0xFFFF, psn=2, slid=16)], [site_send(0xFFFF, slid=15)], frames=[1], policy=LIDS)
