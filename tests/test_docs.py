@@ -40,6 +40,15 @@ def in_block(block: str) -> list[tuple[str, str]]:
     return [part.partition("\n")[::2] for part in re.split(r"^\$ ", block, flags=re.M)[1:]]
 
 
+def test_paths_in_pages_exist() -> None:
+    pages = [*REPO.glob("*.md"), *(REPO / "docs").rglob("*.md"), *(REPO / "tests").rglob("*.md")]
+    paths = re.compile(r"`((?:[\w-]+/)+[\w*]+\.(?:py|csv|md))`")
+    named = [(page, path) for page in pages for path in paths.findall(page.read_text(encoding="utf-8"))]
+    roots = (REPO, REPO / "ibdissect")
+    gone = [(str(page), path) for page, path in named if not any(any(root.glob(path)) for root in (*roots, page.parent))]
+    assert len(named) > 100 and {path for _, path in gone} <= {"ibdissect/a/b.py", "tests/a/test_b.py"}
+
+
 def matches(shown: str, printed: str) -> bool:
     """Whether `printed` is what the page shows; a line `...` stands for any number of lines."""
     lines = [re.escape(line.rstrip()) for line in shown.splitlines()]

@@ -9,7 +9,7 @@ from ibdissect.cli.output import ending_of, findings_of, max_findings_option, op
 from ibdissect.wire.text import counted
 
 
-@click.command(short_help="Write a pcapng with the findings as comments.")
+@click.command()
 @click.argument("capture", metavar="CAPTURE")
 @to_option
 @max_findings_option

@@ -166,7 +166,7 @@ class Common(Record, dict=True):
     def refuse_capture_options(self) -> None:
         """Raise ConfigError for options that only a command on captures can obey."""
         names = ("filter", "frames", "subnet", "subnet_time", "name_ports", "show_keys", "max_unpacked", "roce_ports")
-        self.refuse(*names, reason="does nothing here: no capture is read")
+        self.refuse(*names, reason="cannot be used here: no capture is read")
 
     def paint(self, stream: IO[str]) -> Paint:
         return painter(self.color or self.settings.color, stream)
@@ -210,7 +210,7 @@ common_options = grouped(
         "--subnet", "subnet", multiple=True, metavar="[KIND:]FILE",
         help="What is known of the subnet: files, directories, globs (docs/know-your-subnet.md); may be repeated.",
     ),
-    click.option("--subnet-time", metavar="TIME", help="When these files were true (2026-11-30T12:00), not their own times."),
+    click.option("--subnet-time", metavar="TIME", help="When the --subnet files were true (2026-11-30T12:00).  [when they were written]"),
     click.option("--names", "name_ports", is_flag=True, help="With --subnet: names of nodes in messages and columns."),
     click.option(
         "--max-unpacked", metavar="SIZE", callback=_limited,

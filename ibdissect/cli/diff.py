@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 STYLES = {"+": "info", "-": "error", "~": "warning"}
 
 
-@click.command(short_help="What changed in a subnet between two captures or sets of files.")
+@click.command()
 @click.argument("before", metavar="BEFORE")
 @click.argument("after", metavar="AFTER")
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)

@@ -40,7 +40,7 @@ TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
 FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
 
 
-@click.command(short_help="Write columns or frames to a file.")
+@click.command()
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
 @set_option
 @to_option

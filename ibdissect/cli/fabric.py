@@ -19,11 +19,11 @@ from ibdissect.lint.set_members import members_object, named
 from ibdissect.wire.text import Paint, counted, printable
 
 if TYPE_CHECKING:
-    from ibdissect.fabric.changes import Story
+    from ibdissect.fabric.changes import ChangeLog
     from ibdissect.fabric.model import Subnet
 
 
-@click.command(short_help="The subnet as learnt from a capture.")
+@click.command()
 @click.argument("captures", nargs=-1, metavar="[CAPTURE]")
 @set_option
 @click.option("--format", "format_", type=click.Choice(("text", "json", "dot")), default="text", show_default=True)
@@ -69,11 +69,11 @@ def command(
 def _learnt(path: str | CaptureSet | None, at: int | None, common: Common) -> tuple[Subnet, dict[str, Any], Sequence[Member]]:
     """The subnet as learnt up to frame `at`, its description, and the files of a set."""
     from ibdissect.fabric import Follower
-    from ibdissect.fabric.changes import Story
+    from ibdissect.fabric.changes import ChangeLog
     from ibdissect.fabric.describe import describe
     from ibdissect.table.secrets import Masker, is_secret
 
-    follower, story, frames, files, masker = Follower(), Story(), 0, common.subnet_files, Masker()
+    follower, story, frames, files, masker = Follower(), ChangeLog(), 0, common.subnet_files, Masker()
     members: Sequence[Member] = ()
     if files is not None:
         from ibdissect.subnet import learn
@@ -100,7 +100,7 @@ def _learnt(path: str | CaptureSet | None, at: int | None, common: Common) -> tu
     return follower.subnet, result, members
 
 
-def _events(story: Story) -> list[dict[str, Any]]:
+def _events(story: ChangeLog) -> list[dict[str, Any]]:
     return [
         {
             "frame": one.frame,
@@ -191,7 +191,7 @@ def _node(node: dict[str, Any], paint: Paint, quiet: bool) -> Iterator[str]:
 
 
 def _port(port: dict[str, Any], paint: Paint) -> str:
-    parts = [f"port {port['number']}", port["state"]]
+    parts = [f"port {port['number']}", "state unknown" if port["state"] == "unknown" else port["state"]]
     if "lid" in port:
         parts.append(f"LID {port['lid']}" + (f", LMC {port['lmc']}" if port["lmc"] else ""))
     if "m_key" in port and (port["m_key"]["value"] != 0):
@@ -203,7 +203,7 @@ def _port(port: dict[str, Any], paint: Paint) -> str:
         parts.append("P_Keys " + " ".join(f"0x{key:04x}" for key in keys))
     if "peer" in port:
         peer = port["peer"]
-        parts.append(f"-> {peer['name'] or peer['node'] or '?'} port {peer['port']}")
+        parts.append(f"→ {peer['name'] or peer['node'] or '?'} port {peer['port']}")
     return "  ".join([*parts, _frame(port, paint)]).rstrip()
 
 

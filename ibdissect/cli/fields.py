@@ -18,7 +18,7 @@ KINDS = {"uint": "integer", "bool": "boolean", "bytes": "bytes", "string": "text
 """Types of names that no structure declares."""
 
 
-@click.command(short_help="List the filter names.")
+@click.command()
 @click.argument("prefix", default="", metavar="[PREFIX]")
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @common_options

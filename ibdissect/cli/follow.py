@@ -12,7 +12,7 @@ from ibdissect.errors import ConfigError
 from ibdissect.wire.text import counted
 
 
-@click.command(short_help="Print the payload of a queue pair's messages, both ways.")
+@click.command()
 @click.argument("capture", metavar="CAPTURE")
 @click.argument("frame", metavar="FRAME", type=click.IntRange(min=1))
 @click.option("--as", "form", type=click.Choice(("hex", "ascii", "raw")), default="hex", show_default=True, help="How to print bytes.")

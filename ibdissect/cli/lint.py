@@ -69,7 +69,7 @@ class Wanted(Record):
     sandbox: bool
 
 
-@click.command(short_help="Check captures against the rules.")
+@click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @grouped(
     Wanted,
@@ -93,7 +93,7 @@ class Wanted(Record):
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Check N captures at a time, in processes. Default: one, with a second thread that reads ahead; 1 goes without that thread.",
+        help="Check N captures at a time, in processes. Default: one, and a thread that reads ahead; 1 disables that thread.",
     ),
     engine_option,
     click.option(

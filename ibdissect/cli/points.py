@@ -33,7 +33,7 @@ SHOWN = 10
 """Most conversations that the text lists."""
 
 
-@click.command(short_help="Match several captures of the same traffic: loss, delay, reordering, change.")
+@click.command()
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE CAPTURE...")
 @click.option("--format", "format_", type=click.Choice(tuple(formats.FORMATS)), default="text", show_default=True)
 @click.option("--select", "selected", multiple=True, metavar="CODES", help="Only these rules of the family PTS.")

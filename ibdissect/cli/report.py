@@ -13,7 +13,7 @@ from ibdissect.cli.output import captures_of, require_extra, same_file, write_te
 from ibdissect.errors import ConfigError
 
 
-@click.command(short_help="One page about captures: verdict, pictures, findings.")
+@click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="File to write, instead of standard output.")
 @click.option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ibdissect.lint.rule_selection import select, split_codes
 from ibdissect.lint.setting import settings_of
 
 
-@click.command(short_help="List the rules, or explain one.")
+@click.command()
 @click.argument("codes", nargs=-1, metavar="[CODE...]")
 @click.option("--format", "format_", type=click.Choice(("text", "json", "markdown")), default="text", show_default=True)
 @common_options
@@ -35,7 +36,7 @@ def command(codes: tuple[str, ...], format_: str, common: Common) -> None:
     if format_ == "json":
         click.echo(json.dumps([rule_object(rule) for rule in rules], indent=2, ensure_ascii=False))
     elif format_ == "markdown":
-        click.echo("\n".join(text_of(rule) for rule in rules), nl=False)
+        click.echo("\n".join(([] if codes else [contents(rules)]) + [text_of(rule) for rule in rules]), nl=False)
     elif explain:
         click.echo("\n".join(text_of(rule, as_markdown=False) for rule in rules), nl=False)
     else:
@@ -48,6 +49,13 @@ def file_of(rule: type[Rule]) -> str:
     path = Path(defined_in(rule).removeprefix(f"{toml_rules.__name__}:"))  # the module name of a rule from TOML ends with that file
     package = Path(__file__).parents[1]
     return path.relative_to(package.parent).as_posix() if path.is_relative_to(package) else str(path)
+
+
+def contents(rules: Sequence[type[Rule]]) -> str:
+    """The head of a page of all rules."""
+    lines = [f"- [{rule.code} {rule.name}](#{rule.code.lower()}-{rule.name}): {summary(rule)}\n" for rule in rules]
+    about = "A rule's code begins with the letters of its family. `ibdissect rules CODE` prints one of these pages."
+    return f"# Rules\n\n{about}\n\n{''.join(lines)}"
 
 
 def rule_object(rule: type[Rule]) -> dict[str, Any]:

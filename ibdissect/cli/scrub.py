@@ -9,7 +9,7 @@ from ibdissect.cli.output import FRAME_ENDINGS, ending_of, opened_capture, shown
 from ibdissect.wire.text import counted
 
 
-@click.command(short_help="Make a capture fit for sharing.")
+@click.command()
 @click.argument("capture", metavar="CAPTURE")
 @to_option
 @click.option("--verify", is_flag=True, help="Read the copy and look for every key and identity (but LIDs, QPNs) of CAPTURE, at every bit.")

@@ -18,7 +18,7 @@ from ibdissect.wire.text import printable
 HOST = "127.0.0.1"
 
 
-@click.command(short_help="Open the terminal UI in a browser.")
+@click.command()
 @click.argument("capture", metavar="CAPTURE")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [any free one]")
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows.")

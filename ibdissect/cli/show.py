@@ -13,14 +13,14 @@ from ibdissect.cli.output import opened_capture, set_option, shown_of, source_of
 from ibdissect.errors import ConfigError
 
 
-@click.command(short_help="Print frames, in one of many formats.")
+@click.command()
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
 @set_option
 @click.option("--format", "format_", type=click.Choice(tuple(PRINTERS)), help="How to print a frame.  [summary; fields with -e]")
 @click.option("-e", "names", multiple=True, metavar="NAME", help="A field to print; repeat for more. --format summary aligns them.")
 @click.option(
     "-t", "clock", type=click.Choice(tuple(CLOCKS)),
-    help="Times in summaries: since the first frame, the frame before (d), 1970 (e); here (a) or UTC (u), with date (ad, ud).  [r]",
+    help="Times in summaries: r since the first frame, d since the previous one, e since 1970, a/ad local time (with date), u/ud UTC.  [r]",
 )  # fmt: skip
 @click.option("--count", is_flag=True, help="Print only how many frames match.")
 @common_options

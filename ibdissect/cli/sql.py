@@ -11,7 +11,7 @@ from ibdissect.cli.common import Common, common_options, progress_bar
 from ibdissect.cli.output import findings_of, opened_capture, require_extra, set_option, shown_of, source_of
 
 
-@click.command(short_help="Query a capture with SQL.")
+@click.command()
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
 @click.argument("query", metavar="QUERY")
 @set_option

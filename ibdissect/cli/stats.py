@@ -25,7 +25,7 @@ from ibdissect.session.spread import Stopped
 from ibdissect.wire.text import Paint, counted, printable, visible_json
 
 
-@click.command(short_help="What is in a capture: protocols, MADs, OpCodes, addresses, response times.")
+@click.command()
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
 @set_option
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)

@@ -13,7 +13,7 @@ from ibdissect.errors import ConfigError
 from ibdissect.wire.text import printable
 
 
-@click.command(short_help="Let a folder's configuration load its plugins.")
+@click.command()
 @click.argument("folders", nargs=-1, metavar="[DIR...]")
 @click.option("--forget", is_flag=True, help="Take the trust back.")
 def command(folders: tuple[str, ...], forget: bool) -> int:

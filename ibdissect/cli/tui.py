@@ -17,7 +17,7 @@ from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError
 
 
-@click.command(short_help="Open a capture in the terminal UI.")
+@click.command()
 @click.argument("captures", nargs=-1, metavar="CAPTURE")
 @click.option("--live", metavar="COMMAND", help="Show what this command captures: tcpdump -U -i eth0 -w - udp port 4791.")
 @set_option

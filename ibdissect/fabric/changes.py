@@ -16,7 +16,7 @@ MAX_WAITING = 4096
 """Limit on traps waiting for their TrapRepress, and on remembered ports per kind of change."""
 
 
-class Happening(Record):
+class Change(Record):
     """One change."""
 
     frame: int
@@ -28,16 +28,16 @@ class Happening(Record):
     """Frame of the TrapRepress, for a trap."""
 
 
-class Story:
+class ChangeLog:
     """Collects changes from the follower's events, in order."""
 
     def __init__(self) -> None:
-        self.happened: list[Happening] = []
+        self.happened: list[Change] = []
         self.dropped = 0
         """Number of changes beyond MAX_KEPT."""
-        self._waiting: dict[tuple[int, int, int, int], Happening] = {}
+        self._waiting: dict[tuple[int, int, int, int], Change] = {}
         """The oldest trap without TrapRepress, by slot, port, transaction and trap number."""
-        self._linked: set[tuple[int, int]] = set()
+        self._unlinked: set[tuple[int, int]] = set()
         """Ports that lost a link: their next link is reported."""
         self._lids: dict[tuple[int, int], int] = {}
         self._tables: set[tuple[int, int, int]] = set()
@@ -47,12 +47,12 @@ class Story:
         if isinstance(event, SmSeen):
             self._manager(event)
         elif isinstance(event, LinkLost):
-            self._linked.update((_key(event.near), _key(event.far)) if len(self._linked) < MAX_WAITING else ())
-            self._add(event, "link-lost", f"{event.near} and {event.far} do not face each other any more")
+            self._unlinked.update((_key(event.near), _key(event.far)) if len(self._unlinked) < MAX_WAITING else ())
+            self._add(event, "link-lost", f"link lost: {event.near} to {event.far}")
         elif isinstance(event, LinkFound):
-            if self._linked & {_key(event.near), _key(event.far)}:
-                self._linked -= {_key(event.near), _key(event.far)}
-                self._add(event, "link-found", f"{event.near} and {event.far} face each other")
+            if self._unlinked & {_key(event.near), _key(event.far)}:
+                self._unlinked -= {_key(event.near), _key(event.far)}
+                self._add(event, "link-found", f"link restored: {event.near} to {event.far}")
         elif isinstance(event, LidAssigned):
             self._lid(event)
         elif isinstance(event, MKeyLearnt):
@@ -69,11 +69,11 @@ class Story:
             if found is not None:
                 found.repressed = event.frame
 
-    def _add(self, event: FabricEvent, kind: str, text: str) -> Happening | None:
+    def _add(self, event: FabricEvent, kind: str, text: str) -> Change | None:
         if len(self.happened) >= MAX_KEPT:
             self.dropped += 1
             return None
-        made = Happening(event.frame, event.time_ns, kind, text)
+        made = Change(event.frame, event.time_ns, kind, text)
         self.happened.append(made)
         return made
 
@@ -92,9 +92,9 @@ class Story:
         key = _key(event.port)
         before = self._lids.get(key)
         if before is not None and before != event.lid:
-            self._add(event, "lid", f"{event.port} had LID {before}")
+            self._add(event, "lid", f"{event.port}: its LID was {before}")
         elif event.taken_from is not None:
-            self._add(event, "lid", f"{event.port} has a LID of {event.taken_from}")
+            self._add(event, "lid", f"{event.port} took over a LID of {event.taken_from}")
         if before is not None or len(self._lids) < MAX_WAITING * 16:
             self._lids[key] = event.lid
 

@@ -36,10 +36,10 @@ def evidence(rule: type[Rule]) -> str:
     """What the rule must see, and what silences it: the words of its docstring or base class, then what its declarations imply."""
     own = sections(rule).get(EVIDENCE) or rule.evidence or ("" if rule.when is None else "One packet is enough.")
     code = getattr(rule, "code", None)
-    causes = " or ".join(sorted(other.code for other in REGISTRY.values() if code in other.explains))
+    causes = ", ".join(sorted(other.code for other in REGISTRY.values() if code in other.explains))
     events = [event for _, mark, listens, _ in handlers((rule,)) if mark == "listens_to_events" for event in listens]
     implied = [
-        f"Silent at a frame where {causes} reports the cause." if causes else "",
+        f"Not reported where another rule reports the cause: {causes}." if causes else "",
         "Silent if the capture mixes packets of two subnets." if any(getattr(event, "concludes", False) for event in events) else "",
         "`--no-crc` switches it off." if rule.needs_crc else "",
     ]

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from .comparison import Comparison
 
 PROOFS = {
-    "absent": "a later point that misses nothing lacks it", "absent-twice": "two later points lack it", "nak": "the receiver asks for it",
+    "absent": "a later point, whose capture is complete, does not have it", "absent-twice": "two later points do not have it",
+    "nak": "the receiver asks for it",
 }  # fmt: skip
 NAMES: dict[str, tuple[str, Field[Any] | None]] = {
     "sl": ("the service level", LRH.sl), "address": ("an address", None), "p_key": ("the P_Key", BTH.p_key),

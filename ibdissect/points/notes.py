@@ -58,7 +58,7 @@ def notes(comparison: Comparison, pairs: list[dict[str, Any]]) -> Iterator[str]:
         yield f"All points were capturing for {_duration(shared)} of {_duration(longest)} only."
     lost = np.flatnonzero(journey.lost)
     if len(lost) and not journey.complete.any():
-        yield "Losses are claimed where a NAK asks for the packet, or two later points lack it."
+        yield "Losses are claimed where a NAK asks for the packet, or two later points do not have it."
 
 
 def _duration(nanoseconds: int) -> str:

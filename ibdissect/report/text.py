@@ -45,7 +45,7 @@ def summary_text(reports: list[CaptureReport], rules: int) -> str:
     broken = {status: sum(report.status == status for report in reports) for status in ("unreadable", "failed", "interrupted")}
     tail = "".join(f", {count} {status}" for status, count in broken.items() if count)
     if not by_rule:
-        return f"No findings: {what}{tail}.\n"
+        return f"{'No findings' if frames else 'Nothing was checked'}: {what}{tail}.\n"
     parts = [counted(count, name) for name, count in counts.items() if count]
     codes = [finding.code for name in counts for report in reports for finding in report.findings if finding.severity == name]
     explain = f"Explain a rule: ibdissect rules {codes[0]}\n" if codes else ""

@@ -9,7 +9,7 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import Follower, changes
-from ibdissect.fabric.changes import Happening, Story
+from ibdissect.fabric.changes import Change, ChangeLog
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
 from tests import craft
@@ -26,9 +26,9 @@ def repress(transaction: int) -> bytes:
     return ask(5, NOTICE, method=REPRESS, body=BODY, header={"transaction_id": transaction})
 
 
-def told(frames: Sequence[bytes]) -> list[Happening]:
+def told(frames: Sequence[bytes]) -> list[Change]:
     """What happened in a capture of these frames."""
-    follower, kept = Follower(), Story()
+    follower, kept = Follower(), ChangeLog()
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
         for event in follower.feed(ChunkTable(chunk)):
             kept.take(event)
@@ -58,12 +58,12 @@ def test_changes_are_told_without_keys() -> None:
 def test_a_lid_that_moves() -> None:
     shown = [(NODE_INFO, node(5)), (PORT_INFO, port_info(5)), (PORT_INFO, port_info(7)), (PORT_INFO, port_info(7))]
     found = told([craft.smp(0x81, attribute, body, path=[1, 2]) for attribute, body in shown])
-    assert [(one.kind, one.frame, one.text[-9:]) for one in found] == [("lid", 3, "had LID 5")]
+    assert [(one.kind, one.frame, one.text[-9:]) for one in found] == [("lid", 3, "LID was 5")]
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "MAX_KEPT", 3)
-    kept = Story()
+    kept = ChangeLog()
     follower = Follower()
     for chunk in open_capture(io.BytesIO(craft.erf_pcap([*KNOWN, *[TRAP] * 5]))).chunks():
         for event in follower.feed(ChunkTable(chunk)):

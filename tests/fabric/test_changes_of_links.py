@@ -34,7 +34,7 @@ def test_a_link_that_goes_and_comes_back() -> None:
     back = [routed(PORT_INFO, port_info(0), 1, port=3), routed(NODE_INFO, node(5), 1, 3)]
     story = told([*FOUND, gone, *back])
     assert [(one.kind, one.frame) for one in story] == [("link-lost", 5), ("link-found", 7)]
-    assert "do not face each other any more" in story[0].text and story[1].text.endswith("face each other")
+    assert story[0].text.startswith("link lost: ") and story[1].text.startswith("link restored: ")
     assert [one.frame for one in told([*FOUND, gone, *back, gone])] == [5, 7, 8], "a second time is news again"
 
 
@@ -57,4 +57,4 @@ def test_a_lid_of_somebody_else() -> None:
     first, second = ([routed(NODE_INFO, node(lid), 1, hop), routed(PORT_INFO, port_info(5), 1, hop)] for lid, hop in ((5, 3), (7, 4)))
     story = told([*FOUND[:2], *first, *second])
     assert [(one.kind, one.frame) for one in story] == [("lid", 6)]
-    assert "has a LID of" in story[0].text
+    assert "took over a LID of" in story[0].text

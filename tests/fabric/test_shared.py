@@ -10,7 +10,7 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import Follower
-from ibdissect.fabric.changes import Happening, Story
+from ibdissect.fabric.changes import Change, ChangeLog
 from ibdissect.fabric.events import FabricEvent, RepressSeen, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import refuses
 from ibdissect.fabric.model import ACTIVE, CA, SWITCH, Node
@@ -28,9 +28,9 @@ def followed(path: Path) -> Iterator[tuple[Follower, FabricEvent]]:
                 yield follower, event
 
 
-def told(path: Path) -> list[Happening]:
+def told(path: Path) -> list[Change]:
     """What happened."""
-    story = Story()
+    story = ChangeLog()
     for _, event in followed(path):
         story.take(event)
     return story.happened
@@ -99,7 +99,7 @@ def test_flaps_and_traps(shared: Path) -> None:
     kinds = Counter(one.kind for one in happened)
     assert kinds["link-lost"] == 8 and kinds["link-found"] == 7 and kinds["lid"] == 2
     moved = [one.text for one in happened if "0x0002c90300001008" in one.text and one.kind.startswith("link")]
-    assert len(moved) == 2 and "port 3 and" in moved[0] and "port 20 and" in moved[1]
+    assert len(moved) == 2 and "port 3 to" in moved[0] and "port 20 to" in moved[1]
     seen = Counter[str]()
     for _, event in followed(shared / "captures/opensm/13-link-flaps.pcap"):
         if isinstance(event, TrapSeen | RepressSeen):

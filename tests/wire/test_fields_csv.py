@@ -67,20 +67,20 @@ DIFFERENT: dict[tuple[str, str], str] = {
     ("BTH", "service"): "one field with function: the opcode, whose parts `wire.opcodes` knows",
     ("BTH", "function"): "one field with service: the opcode",
     ("BTH", "reserved_32"): "FECN and BECN since the congestion control annex",
-    ("DM format", "reserved_192"): "holds an RMPP header when its version is not 0 (FACTS A1; kernel core/mad.c)",
+    ("DM format", "reserved_192"): "holds an RMPP header when its version is not 0 (kernel core/mad.c)",
     ("STL_SwitchInfo", "CapabilityMask.reserved"): "bits of a mask, which is one field",
-    ("CongestionLog(CA).entry", _LIBIBMAD_ENTRY): "layout disputed (FACTS A2b 17); opensm's is declared",
+    ("CongestionLog(CA).entry", _LIBIBMAD_ENTRY): "layout disputed; opensm's is declared",
     ("PortInfoRecord", "portInfo.reserved_409"): "MulticastPKeyTrapSuppressionEnabled in newer PortInfo",
-    ("PortInfoRecord", "portInfo.reserved_448"): "LinkSpeedExt fields of XDR in newer PortInfo (FACTS A2b 10)",
-    ("SwitchInfoRecord", "switchInfo.reserved_136"): "MulticastFDBTop lies behind it in newer SwitchInfo (FACTS A2b 11)",
-    ("MulticastForwardingTableRecord", "position"): "opensm and Wireshark: upper 4 bits (FACTS A2b 6)",
-    ("MulticastForwardingTableRecord", "blockNum"): "opensm and Wireshark: 9 bits (FACTS A2b 6)",
+    ("PortInfoRecord", "portInfo.reserved_448"): "LinkSpeedExt fields of XDR in newer PortInfo (opensm)",
+    ("SwitchInfoRecord", "switchInfo.reserved_136"): "MulticastFDBTop lies behind it in newer SwitchInfo (opensm)",
+    ("MulticastForwardingTableRecord", "position"): "opensm and Wireshark: upper 4 bits",
+    ("MulticastForwardingTableRecord", "blockNum"): "opensm and Wireshark: 9 bits",
     ("PathRecord", "serviceID56LSB"): "a component without room of its own in seed004: the low 56 bits of ServiceID",
     ("PathRecord", "reserved_464"): "starts with the two bits of ReversePathPKeyMemberBit in today's python-rdma",
     ("MultiPathRecord", "reserved_114"): "Wireshark names these bits GIDScope",
     ("MultiPathRecord", "SDGID"): "as many GIDs as the counts say, kept as one run of bytes",
-    ("VendorDiag", "reserved_16"): "seed000 and Wireshark: 62 bytes of DiagData at byte 2 (FACTS A2b 8)",
-    ("VendorDiag", "diagData"): "seed000 and Wireshark: 62 bytes of DiagData at byte 2 (FACTS A2b 8)",
+    ("VendorDiag", "reserved_16"): "seed000 and Wireshark: 62 bytes of DiagData at byte 2",
+    ("VendorDiag", "diagData"): "seed000 and Wireshark: 62 bytes of DiagData at byte 2",
 }
 """(attribute, field) of rows that are deliberately declared otherwise -> why."""
 
@@ -110,14 +110,14 @@ ALIASES.update(
 _VENDOR_ID = "vendor id bits of IBA comment 9434 (kernel ibta_vol1_c12.h)"
 DIFFERENT.update({("REP", f"reserved_{n}"): _VENDOR_ID for n in (120, 152, 184)})
 DIFFERENT["REQ", "reserved_32"] = DIFFERENT["SIDR_REP(IBA>=1.1 layout)", "reserved"] = _VENDOR_ID
-DIFFERENT["MRA", "privateData"] = "222 bytes at 10 since IBA 1.1 (FACTS A2b 4; kernel)"
+DIFFERENT["MRA", "privateData"] = "222 bytes at 10 since IBA 1.1 (kernel)"
 _OLD_CLASS_PORT_INFO = (
     "baseVersion", "classVersion", "capabilityMask", "capabilityMask2", "respTimeValue", "redirectGID", "redirectTC", "redirectSL",
     "redirectFL", "redirectLID", "redirectPKey", "redirectQP", "redirectQKey", "trapGID", "trapTC", "trapSL", "trapFL", "trapLID",
     "trapPKey", "trapHL", "trapQP", "trapQKey",
 )  # fmt: skip
 _OLD_SIDR_REP = ("QPN", "status", "serviceID", "QKey", "privateData", *(f"classPortinfo.{name}" for name in _OLD_CLASS_PORT_INFO))
-DIFFERENT.update({("SIDR_REP", name): "layout of IBA 1.0; newer traffic has another (FACTS A2b 3)" for name in _OLD_SIDR_REP})
+DIFFERENT.update({("SIDR_REP", name): "layout of IBA 1.0; newer traffic has another (kernel ib_cm.h)" for name in _OLD_SIDR_REP})
 
 
 @dataclass(frozen=True)

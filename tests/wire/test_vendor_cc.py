@@ -41,7 +41,7 @@ def mads(path: Path, mgmt_class: int, method: int, attr_id: int) -> Iterator[byt
 
 
 def test_every_class_knows_where_its_data_lies() -> None:
-    """FACTS A1, payload offsets."""
+    """Payload offsets of the vendor classes."""
     at = {0x03: 56, 0x04: 64, 0x05: 64, 0x06: 64, 0x08: 64, 0x09: 24, 0x0F: 24, 0x10: 64, 0x11: 24, 0x12: 64, 0x21: 64, 0x30: 40, 0x4F: 40}
     assert {mgmt_class: builtin().data_at(mgmt_class, 1) for mgmt_class in at} == at
     for mgmt_class in (*range(0x03, 0x30), *range(0x30, 0x50)):

@@ -166,8 +166,8 @@ class RefusingTable(KnowledgeRule):
     """Base of rules about the table of one end: one finding per sender, QP and P_Key."""
 
     evidence = (
-        "The whole P_Key table of the port. An `info` where the table may have changed unseen: the capture missed a packet since "
-        "it was read, or the next reading of the port shows keys or a LID that nobody wrote."
+        "Needs the complete P_Key table of the port. An `info` if the table may have changed since it was read: the capture missed "
+        "packets, or the next reading differs although the capture shows no Set."
     )
     verdict = Verdict.ABSENT
     side = RECEIVER
@@ -239,9 +239,9 @@ class NotInDestinationTable(RefusingTable):
     Compare the partitions of both ports (smpquery pkeys): either the destination is missing in partitions.conf, or the sender uses
     a wrong P_Key index.
 
-    The whole P_Key table of the destination, or of the switch port before it if that port checks P_Keys. An `info` where the table
-    may have changed unseen: the capture missed a packet since it was read, or the next reading shows keys that nobody wrote. With a
-    site policy, partitions that it does not allow are reported as well.
+    Needs the complete P_Key table of the destination, or of the switch port before it if that port checks P_Keys. An `info` if the
+    table may have changed since it was read: the capture missed packets, or the next reading differs although the capture shows no
+    Set. With a site policy, partitions that it does not allow are reported as well.
     """
 
     code, name, severity = "PKY003", "pkey-not-in-dest-table", ERROR

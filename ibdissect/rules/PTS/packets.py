@@ -17,7 +17,7 @@ class LostBetweenPoints(PointRule):
     PortRcvErrors to cables, PortXmitConstraintErrors to partitions. Record at a third point between them.
 
     The frame at the last point that has it. That a file lacks a packet is not enough: the next point is known to miss nothing, two
-    later points lack it, or the receiver asked for this packet with a NAK. A likely loss that is not proved is an `info`.
+    later points do not have it, or the receiver asked for this packet with a NAK. A likely loss that is not proved is an `info`.
     """
 
     code, name, severity = "PTS001", "lost-between-points", ERROR

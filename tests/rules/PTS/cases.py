@@ -20,7 +20,7 @@ for code, arguments in (
     ("PTS001", {"after": "A", "before": "B", "proof": "the receiver asks for it"}), ("PTS002", BOTH),
     ("PTS003", {**BOTH, "what": "the P_Key"}),
     ("PTS006", {**BOTH, "packets": "3 packets"}),
-    ("PTS005", {"after": "A", "before": "B", "proof": "two later points lack it"}),
+    ("PTS005", {"after": "A", "before": "B", "proof": "two later points do not have it"}),
 ):  # fmt: skip
     case(code, PACKETS, PACKETS[:1], frames=[2], policy=told(code, **arguments))
 
