@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.stream import calm, waited, wake
+from ibdissect.capture.stream import allow_reads, interrupt_reads, waited
 from ibdissect.lint.result import CaptureReport
 from ibdissect.report import Run, render
 from ibdissect.rules import load
@@ -118,9 +118,9 @@ def test_every_report_says_that_it_is_a_part() -> None:
 
 def test_reads_are_ended_until_they_are_wanted_again() -> None:
     try:
-        assert waited(lambda size: wake() or b"1" * size, 5, b"") == b""
+        assert waited(lambda size: interrupt_reads() or b"1" * size, 5, b"") == b""
         assert waited(bytes, 3, b"") == b"", "one that follows gives nothing either"
-        wake()  # no exception between reads
+        interrupt_reads()  # no exception between reads
     finally:
-        calm()
+        allow_reads()
     assert waited(bytes, 3, b"") == bytes(3)

@@ -51,42 +51,42 @@ IN_FLIGHT = 2
 """Earlier windows kept to reuse their memory: one may be in use while the next is prepared."""
 
 
-class Woken(Exception):
-    """Raised by `wake` to interrupt a blocked read."""
+class ReadInterrupted(Exception):
+    """Raised by `interrupt_reads` to interrupt a blocked read."""
 
 
-class _Patience:
+class _Reads:
     """Process-wide state: number of blocked reads, and whether reading has been ended."""
 
-    reads, over = 0, False
+    blocked, ended = 0, False
 
 
-def wake() -> None:
+def interrupt_reads() -> None:
     """End the blocked read and all later ones; for signal handlers. Readers see the end of the stream."""
-    _Patience.over = True
-    if _Patience.reads:
-        raise Woken
+    _Reads.ended = True
+    if _Reads.blocked:
+        raise ReadInterrupted
 
 
-def calm() -> None:
-    """Allow reads again after `wake`."""
-    _Patience.over = False
+def allow_reads() -> None:
+    """Allow reads again after `interrupt_reads`."""
+    _Reads.ended = False
 
 
 def ended() -> bool:
-    """Whether `wake` has ended reading."""
-    return _Patience.over
+    """Whether `interrupt_reads` has ended reading."""
+    return _Reads.ended
 
 
 def waited(read: Callable[[Any], T], argument: Any, nothing: T) -> T:  # Any: a buffer, or how many bytes
-    """The result of a read that may block; `nothing` if `wake` ended it."""
-    _Patience.reads += 1
+    """The result of a read that may block; `nothing` if `interrupt_reads` ended it."""
+    _Reads.blocked += 1
     try:
-        return nothing if _Patience.over else read(argument)
-    except Woken:
+        return nothing if _Reads.ended else read(argument)
+    except ReadInterrupted:
         return nothing
     finally:
-        _Patience.reads -= 1
+        _Reads.blocked -= 1
 
 
 def read_up_to(source: io.RawIOBase, count: int) -> bytes:
@@ -364,7 +364,7 @@ class Windows:
     def _read(self, view: memoryview) -> int:
         while True:
             try:
-                # Reads of plain files do not block for long, so `wake` need not interrupt them.
+                # Reads of plain files do not block for long, so `interrupt_reads` need not interrupt them.
                 count = (waited(self.source.readinto, view, 0) if self.live else self.source.readinto(view)) or 0
             except OSError as error:
                 raise CaptureError(self.path, f"cannot be read: {error.strerror or error}") from error

@@ -7,7 +7,7 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-from ibdissect.capture.stream import calm, wake
+from ibdissect.capture.stream import allow_reads, interrupt_reads
 
 INTERRUPTED = 130
 """Exit status, as shells report a program ended by SIGINT."""
@@ -30,7 +30,7 @@ class Interruptions:
         if self._asked:
             raise KeyboardInterrupt
         self._asked = True
-        wake()  # a read from a pipe may block for hours
+        interrupt_reads()  # a read from a pipe may block for hours
 
     def __enter__(self) -> Interruptions:
         if self._handles:
@@ -40,4 +40,4 @@ class Interruptions:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._handles:
             signal.signal(signal.SIGINT, self._before)
-            calm()
+            allow_reads()

@@ -10,7 +10,7 @@ from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LI
 from ibdissect.dissect.tree import Tree, dissect_row
 from ibdissect.dissect.value import TELLS, Presenter
 from ibdissect.layers import ERF, LRH, layer
-from ibdissect.table.finding import placed
+from ibdissect.table.find_structures import placed
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.places import CmPayload, QKey
 from ibdissect.wire.text import printable

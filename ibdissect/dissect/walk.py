@@ -15,7 +15,7 @@ from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect.table.cut_keys import any_set, cut_keys, cut_messages, revealing_rows, with_keys
-from ibdissect.table.finding import HEADERS, placed
+from ibdissect.table.find_structures import HEADERS, placed
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
 from ibdissect.table.rows import U64, mix
 from ibdissect.table.table import ChunkTable

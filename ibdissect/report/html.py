@@ -27,13 +27,13 @@ from .compared import Compared
 if TYPE_CHECKING:
     import jinja2
 
-WORST = 3
+MAX_EXPLAINED = 3
 """Rules explained at the top."""
-ROWS = 4000
+MAX_LISTED = 4000
 """Findings listed; beyond, each rule lists its first ones."""
-MUCH, FEW = 0.05, 10
+HEADLINE_SHARE, HEADLINE_LEAST = 0.05, 10
 """A note is worth a headline above this share of the frames, unless there are only a few."""
-LINES = 24
+MAX_TIME_LINES = 24
 """Captures without pictures that have a time line of their own."""
 
 
@@ -102,7 +102,7 @@ def page_text(
     listed = Counter(row.finding.code for row in rows)
     style, script = (resources.files(__package__).joinpath(f"templates/{name}").read_text("utf-8") for name in ("page.css", "page.js"))
     markup = environment().get_template("page.html").render(
-        reports=reports, rows=rows, groups=groups, worst=groups[:WORST], counts=counts, total=sum(by_rule.values()),
+        reports=reports, rows=rows, groups=groups, worst=groups[:MAX_EXPLAINED], counts=counts, total=sum(by_rule.values()),
         verdict=verdict(reports), hidden={code: count - listed[code] for code, count in by_rule.items() if count > listed[code]},
         sections=[_section(i, report, one) for i, (report, one) in enumerate(zip(reports, seen, strict=True))],
         compared=compared, notes=notes, detailed=sum(bool(row.detail) for row in rows), rules=len(run.rules), version=VERSION,
@@ -154,7 +154,7 @@ def verdict(reports: Sequence[CaptureReport]) -> tuple[str, str, list[str]]:
         for one in (finding for report in reports for finding in report.findings):
             often[f"{one.code} {one.name}"] += one.count
         name, count = often.most_common(1)[0]
-        if count > max(frames * MUCH, FEW):
+        if count > max(frames * HEADLINE_SHARE, HEADLINE_LEAST):
             return "warning", f"No errors or warnings, but {name} {count:,} times in {frames:,} frames", doubts
         return "info", f"No errors or warnings, {counted(counts['info'], 'note', ',')}", doubts
     if all(one.status == "unreadable" or not one.infiniband for one in reports) and doubts:
@@ -172,9 +172,10 @@ def _rows(reports: Sequence[CaptureReport], pictures: Sequence[Pictures], compar
             new = compared is not None and id(finding) in compared.new
             found.append(Row(finding, report.path, f"f{i}-{j}", seconds, one.details.get(id(finding), ""), new))
     found.sort(key=lambda row: -row.finding.severity.rank)
-    if len(found) <= ROWS:
+    if len(found) <= MAX_LISTED:
         return found
-    kept = {id(one) for one in first_of_each((row.finding for row in found), max(ROWS // len({row.finding.code for row in found}), 1))}
+    of_each = max(MAX_LISTED // len({row.finding.code for row in found}), 1)
+    kept = {id(one) for one in first_of_each((row.finding for row in found), of_each)}
     return [row for row in found if id(row.finding) in kept]
 
 
@@ -198,7 +199,7 @@ def _groups(reports: Sequence[CaptureReport], rows: Sequence[Row], run: Run) -> 
 
 def _section(number: int, report: CaptureReport, pictures: Pictures) -> Section:
     line = None
-    if report.findings and (number < LINES or pictures.html):
+    if report.findings and (number < MAX_TIME_LINES or pictures.html):
         first, last = report.first_ns, report.last_ns
         line = time_line(pictures.steps or steps(report.findings, first, last), first, last, pictures.packets)
     return Section(f"capture-{number}", report, line, pictures.html)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Any
 
-from ibdissect.table.finding import HEADERS
+from ibdissect.table.find_structures import HEADERS
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.wire import mad, transport
 from ibdissect.wire.catalog import Catalog, StructType, is_foreign

@@ -16,7 +16,7 @@ from ibdissect.capture.chunk import LINK_NAMES
 from ibdissect.capture.opening import Source
 from ibdissect.capture.remote import shown
 from ibdissect.capture.sets import CaptureSet, Unit
-from ibdissect.capture.stream import Unpacking, calm
+from ibdissect.capture.stream import Unpacking, allow_reads
 from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.fabric import Follower
 from ibdissect.fabric.division import Division, divide
@@ -234,7 +234,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     linter.context.damage = reading.damage
     if stop is not None and stop():
         report.status = "interrupted"
-        calm()  # a second pass still numbers the keys of the whole capture
+        allow_reads()  # a second pass still numbers the keys of the whole capture
         # An interrupted read looks like the end of the file.
         linter.context.damage = [damage for damage in reading.damage if damage.kind != "cut-off"]
     report.findings = linter.finish()

@@ -16,7 +16,7 @@ from ibdissect.dfilter.names import Source, names_of
 from ibdissect.dfilter.undeclared import column as undeclared
 from ibdissect.dissect import named_values
 from ibdissect.dissect.named_values import Run
-from ibdissect.table.finding import HEADERS
+from ibdissect.table.find_structures import HEADERS
 from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import BOTH, Catalog, StructType

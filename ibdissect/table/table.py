@@ -19,7 +19,7 @@ from ibdissect.wire.spec import BYTE_KINDS, Field, Struct, field_named
 
 from .bits import extract
 from .computed import values_of
-from .finding import find
+from .find_structures import find
 from .first_bytes import Place, tight
 from .locate import Bool, Int, Located, locate
 from .occurrences import Occurrences

@@ -17,7 +17,7 @@ from ibdissect.capture import remote
 from ibdissect.capture.discover import discover
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.remote import shown
-from ibdissect.capture.stream import calm, wake
+from ibdissect.capture.stream import allow_reads, interrupt_reads
 from ibdissect.errors import CaptureError
 from tests.commands import run
 from tests.conftest import REPO
@@ -274,11 +274,11 @@ def test_ctrl_c_ends_the_attempts(serve: Callable[..., Server], monkeypatch: pyt
     with open_capture(server.url()) as reader:
         server.answer = lambda handler, first, last: handler.send_error(503)
         monkeypatch.setattr(remote, "PAUSE_S", 1000)
-        wake()
+        interrupt_reads()
         try:
             assert sum(len(chunk) for chunk in reader.chunks()) < 12_728
         finally:
-            calm()
+            allow_reads()
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Node, Tree, tree_of
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import LEFT_OVER, Shape, Walk
-from ibdissect.table.finding import HEADERS
+from ibdissect.table.find_structures import HEADERS
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
 from ibdissect.table.table import ChunkTable, Column
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct

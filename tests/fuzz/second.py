@@ -26,7 +26,7 @@ from ibdissect.layers import MAD as MadOnly
 from ibdissect.layers.erf import INFINIBAND
 from ibdissect.layers.transport import ip_room
 from ibdissect.table.bits import extract
-from ibdissect.table.finding import placed
+from ibdissect.table.find_structures import placed
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import unread

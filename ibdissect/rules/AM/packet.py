@@ -21,13 +21,13 @@ def modifier_of(attribute_id: int, fault: Expr, classes: Collection[int] = SMP_C
     return (MAD.attribute_id == attribute_id) & fault & MAD.mgmt_class.isin(classes) & (MAD.base_version == BASE_VERSION_IB) & ACCEPTED
 
 
-class ModifierRule(Rule):
+class StatelessModifierRule(Rule):
     """Base of the rules of this family, which judge and mark the modifier of a MAD."""
 
     at = MAD.attribute_modifier
 
 
-class NodeDescriptionModifier(ModifierRule):
+class NodeDescriptionModifier(StatelessModifierRule):
     """A NodeDescription SMP has an attribute modifier.
 
     The attribute exists once per node, so the modifier selects nothing. A sender that sets it has mixed up attributes or reused a
@@ -43,7 +43,7 @@ class NodeDescriptionModifier(ModifierRule):
     example = "SubnGet(NodeDescription) with AttributeModifier 1"
 
 
-class NodeInfoModifier(ModifierRule):
+class NodeInfoModifier(StatelessModifierRule):
     """A NodeInfo SMP has an attribute modifier.
 
     NodeInfo says by which port the request came in; it cannot be selected by a port number. A tool that sends one will take the
@@ -59,7 +59,7 @@ class NodeInfoModifier(ModifierRule):
     example = "SubnGet(NodeInfo) with AttributeModifier 3"
 
 
-class SwitchInfoModifier(ModifierRule):
+class SwitchInfoModifier(StatelessModifierRule):
     """A SwitchInfo SMP has an attribute modifier.
 
     A switch has one SwitchInfo, that of its management port. A modifier means that the sender expects one per port, and
@@ -75,7 +75,7 @@ class SwitchInfoModifier(ModifierRule):
     example = "SubnGet(SwitchInfo) with AttributeModifier 2"
 
 
-class PortInfoReservedBits(ModifierRule):
+class PortInfoReservedBits(StatelessModifierRule):
     """A PortInfo SMP uses reserved bits of the attribute modifier.
 
     Only the port number (bits 7-0) and bit 31 (SMSupportsExtendedSpeeds) mean something. Anything in bits 30-8 is a port
@@ -91,7 +91,7 @@ class PortInfoReservedBits(ModifierRule):
     example = "SubnGet(PortInfo) with AttributeModifier 0x00000100"
 
 
-class PortInfoSpeedBit(ModifierRule):
+class PortInfoSpeedBit(StatelessModifierRule):
     """A sender of PortInfo SMPs sets bit 31 of the attribute modifier (SMSupportsExtendedSpeeds).
 
     It is legal in newer versions of the standard, and OpenSM does it for ports that support extended speeds. An old SMA that does
@@ -108,7 +108,7 @@ class PortInfoSpeedBit(ModifierRule):
     example = "SubnGet(PortInfo) with AttributeModifier 0x80000001"
 
 
-class PKeyTableBlock(ModifierRule):
+class PKeyTableBlock(StatelessModifierRule):
     """A P_KeyTable SMP names a block beyond the largest table.
 
     A port holds at most 32768 P_Keys, which is 1024 blocks of 32. No port has a higher block. On a switch the port number belongs
@@ -124,7 +124,7 @@ class PKeyTableBlock(ModifierRule):
     example = "SubnGet(P_KeyTable) with AttributeModifier 2000"
 
 
-class VLArbitrationSelector(ModifierRule):
+class VLArbitrationSelector(StatelessModifierRule):
     """A VLArbitrationTable SMP selects no part of the table.
 
     Bits 31-16 choose low priority 0-31 (1), low 32-63 (2), high 0-31 (3) or high 32-63 (4). With another value nothing is
@@ -140,7 +140,7 @@ class VLArbitrationSelector(ModifierRule):
     example = "SubnGet(VLArbitrationTable) with AttributeModifier 0x00050001"
 
 
-class MulticastTableReservedBits(ModifierRule):
+class MulticastTableReservedBits(StatelessModifierRule):
     """A MulticastForwardingTable SMP uses reserved bits of the attribute modifier.
 
     Only the block (bits 8-0) and the port position (bits 31-28) are used. Bits between them come from a block number that
@@ -156,7 +156,7 @@ class MulticastTableReservedBits(ModifierRule):
     example = "SubnGet(MulticastForwardingTable) with AttributeModifier 0x00000200"
 
 
-class SMInfoControl(ModifierRule):
+class SMInfoControl(StatelessModifierRule):
     """A Set(SMInfo) requests none of the five state changes.
 
     The modifier is the command: 1 HANDOVER, 2 ACKNOWLEDGE, 3 DISABLE, 4 STANDBY, 5 DISCOVER. The receiving SM refuses any
@@ -172,7 +172,7 @@ class SMInfoControl(ModifierRule):
     example = "SubnSet(SMInfo) with AttributeModifier 7"
 
 
-class SMInfoGetModifier(ModifierRule):
+class SMInfoGetModifier(StatelessModifierRule):
     """A Get(SMInfo) has an attribute modifier, which means nothing there.
 
     The modifier is a command only in a Set. A Get with one is harmless, but its sender left the field of its last Set in place.
@@ -188,7 +188,7 @@ class SMInfoGetModifier(ModifierRule):
     example = "SubnGet(SMInfo) with AttributeModifier 2"
 
 
-class LedInfoModifier(ModifierRule):
+class LedInfoModifier(StatelessModifierRule):
     """A LedInfo SMP has an attribute modifier.
 
     LedInfo switches the locator light of the port that receives the SMP; the modifier selects nothing. A tool that tries to choose
@@ -204,7 +204,7 @@ class LedInfoModifier(ModifierRule):
     example = "SubnSet(LedInfo) with AttributeModifier 1"
 
 
-class NoticeModifier(ModifierRule):
+class NoticeModifier(StatelessModifierRule):
     """A Notice or Trap of subnet management has an attribute modifier.
 
     Everything about the event is in the notice; the modifier is not used. An SM that compares traps to recognise repetitions may
@@ -220,7 +220,7 @@ class NoticeModifier(ModifierRule):
     example = "SubnTrap(Notice) with AttributeModifier 5"
 
 
-class VendorModifier(ModifierRule):
+class VendorModifier(StatelessModifierRule):
     """A vendor's subnet management attribute has a modifier above 16 bits.
 
     The standard gives attributes 0xFF00-0xFFFF modifiers up to 0xFFFF. Some vendors pack more into them; a device of another
@@ -240,7 +240,7 @@ class VendorModifier(ModifierRule):
     example = "SubnGet(0xFF10) with AttributeModifier 0x00010000"
 
 
-class ControllerSlot(ModifierRule):
+class ControllerSlot(StatelessModifierRule):
     """An IOControllerProfile request names a slot that no I/O unit has.
 
     I/O controllers sit in slots 1 to 255. Slot 0 or a larger number is answered with an error, and the host does not find
@@ -256,7 +256,7 @@ class ControllerSlot(ModifierRule):
     example = "DevMgtGet(IOControllerProfile) with AttributeModifier 0"
 
 
-class CongestionBlock(ModifierRule):
+class CongestionBlock(StatelessModifierRule):
     """A SwitchPortCongestionSetting MAD names a block beyond the last port.
 
     A block holds 32 ports, so blocks 0 to 7 reach port 255. Settings sent to a higher block are lost, and congestion control
@@ -272,7 +272,7 @@ class CongestionBlock(ModifierRule):
     example = "CCSet(SwitchPortCongestionSetting) with AttributeModifier 99"
 
 
-class PortInfoExtendedModifier(ModifierRule):
+class PortInfoExtendedModifier(StatelessModifierRule):
     """A PortInfoExtended SMP has more than a port number in its attribute modifier.
 
     Tools send the port number alone (bits 7-0). No public document defines the other bits, so a device may ignore them or answer

@@ -6,7 +6,7 @@ import numpy as np
 
 from ibdissect.fabric.model import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
-from ibdissect.rules.AM.targets import ADAPTERS, Asked, Many, Mask, ModifierRule, Proof, kind_of
+from ibdissect.rules.AM.targets import ADAPTERS, Asked, Many, Mask, Proof, TargetRule, kind_of
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GUID_INFO, P_KEY_TABLE, PORT_INFO, SET, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
 
@@ -18,7 +18,7 @@ COUNTERS = frozenset({0x12, *range(0x15, 0x1E), 0x1F, *range(0x30, 0x38)})
 """Performance attributes that hold counters."""
 
 
-class GuidBlockRange(ModifierRule):
+class GuidBlockRange(TargetRule):
     """A GUIDInfo request names a block that the port does not have.
 
     GUIDs come in blocks of eight, at most 32 of them, and a port has GUIDCap GUIDs. A block beyond that reads as zeros or as an
@@ -42,7 +42,7 @@ class GuidBlockRange(ModifierRule):
         return ({"last": 31}, ()) if asked.modifier > 31 else None
 
 
-class PortInfoRange(ModifierRule):
+class PortInfoRange(TargetRule):
     """A PortInfo request names a port that the node does not have.
 
     The node answers with an error status or nothing, and the sender waits; a subnet manager that does so works with a wrong
@@ -68,7 +68,7 @@ class PortInfoRange(ModifierRule):
         return {"port": number, "ports": facts.num_ports}, ((since, f"NodeInfo: {facts.num_ports} ports"),)
 
 
-class PortInfoOtherPort(ModifierRule):
+class PortInfoOtherPort(TargetRule):
     """A Set(PortInfo) reaches an adapter through one port but selects another.
 
     Through one port of an adapter or router, the PortInfo of its other ports can be read but not written; the Set has no effect.
@@ -93,7 +93,7 @@ class PortInfoOtherPort(ModifierRule):
         return {"port": number}, (kind_of(node),)
 
 
-class PKeyTablePort(ModifierRule):
+class PKeyTablePort(TargetRule):
     """A P_KeyTable request selects a switch port, but the node is not a switch.
 
     An adapter or router ignores bits 31-16 and answers for the port through which the request arrived. The sender may think it has
@@ -115,7 +115,7 @@ class PKeyTablePort(ModifierRule):
         return {"port": asked.modifier >> 16}, (kind_of(node),)
 
 
-class SlToVlReserved(ModifierRule):
+class SlToVlReserved(TargetRule):
     """An SLtoVLMappingTable request sets modifier bits that mean nothing to the switch.
 
     Bits 17 and 16 (all input ports, all output ports) need a switch with OptimizedSLtoVLMappingProgramming; bits 31-18 are
@@ -142,7 +142,7 @@ class SlToVlReserved(ModifierRule):
         return {"bits": "17-16"}, ((since, "SwitchInfo: OptimizedSLtoVLMappingProgramming 0"),)
 
 
-class SlToVlOnAdapter(ModifierRule):
+class SlToVlOnAdapter(TargetRule):
     """An SLtoVLMappingTable request to an adapter or router has a modifier, which the node ignores.
 
     The table belongs to the port through which the request arrived. OpenSM and smpquery still fill the modifier with port numbers,
@@ -158,7 +158,7 @@ class SlToVlOnAdapter(ModifierRule):
     attributes, wrong_at = frozenset({SL_TO_VL}), ADAPTERS
 
 
-class VlArbHalf(ModifierRule):
+class VlArbHalf(TargetRule):
     """A VLArbitrationTable request selects a half of the table that the port does not have.
 
     A table of 32 entries or fewer has no upper half, and a port with capacity 0 has no table: what is written there is lost, and
@@ -194,7 +194,7 @@ class VlArbHalf(ModifierRule):
         return {"half": self.halves[selector - 1], "port": port.number, "cap": cap}, ((since, f"capacity {cap}"),)
 
 
-class VlArbSwitchBits(ModifierRule):
+class VlArbSwitchBits(TargetRule):
     """A VLArbitrationTable request to a switch has bits 15-8 in the modifier.
 
     A switch takes the port from bits 7-0 and wants zeros above; with other bits it may refuse the request or take the wrong port.
@@ -209,7 +209,7 @@ class VlArbSwitchBits(ModifierRule):
     attributes, bits, wrong_at = frozenset({VL_ARBITRATION}), 0xFF00, frozenset({SWITCH})
 
 
-class VendorDiagPage(ModifierRule):
+class VendorDiagPage(TargetRule):
     """A VendorDiag request names a page that neither DiagCode nor an earlier page leads to.
 
     The pages are a chain: DiagCode names the first, NextIndex the following. Another index reads whatever the vendor keeps there.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ibdissect.fabric.model import SWITCH
 from ibdissect.lint.rule import ERROR, WARNING
-from ibdissect.rules.AM.targets import ADAPTERS, Asked, Many, Mask, ModifierRule, Proof
+from ibdissect.rules.AM.targets import ADAPTERS, Asked, Many, Mask, Proof, TargetRule
 from ibdissect.wire.numbers import LINEAR, MULTICAST, RANDOM, SWITCH_INFO
 
 LFT_BLOCK, MFT_BLOCK, MFT_PORTS = 64, 32, 16
 """Entries of a block: LIDs, multicast LIDs, ports of a position."""
 
 
-class LftBlockRange(ModifierRule):
+class LftBlockRange(TargetRule):
     """A LinearForwardingTable request names a block beyond the end of the table.
 
     The switch has LinearFDBCap entries; it cannot route LIDs beyond that, and what is written there is lost.
@@ -33,7 +33,7 @@ class LftBlockRange(ModifierRule):
         return {"cap": cap}, ((since, f"SwitchInfo: LinearFDBCap {cap}"),)
 
 
-class MftBlockRange(ModifierRule):
+class MftBlockRange(TargetRule):
     """A MulticastForwardingTable request names a block beyond the end of the table.
 
     The switch has MulticastFDBCap entries; it does not forward groups beyond that.
@@ -55,7 +55,7 @@ class MftBlockRange(ModifierRule):
         return {"block": block, "cap": cap}, ((since, f"SwitchInfo: MulticastFDBCap {cap}"),)
 
 
-class MftPositionRange(ModifierRule):
+class MftPositionRange(TargetRule):
     """A MulticastForwardingTable request names ports that the switch does not have.
 
     Each position stands for 16 ports. A position beyond the last port holds nothing.
@@ -80,7 +80,7 @@ class MftPositionRange(ModifierRule):
         return {"position": position, "ports": facts.num_ports, "last": last}, ((since, f"NodeInfo: {facts.num_ports} ports"),)
 
 
-class SwitchInfoToAdapter(ModifierRule):
+class SwitchInfoToAdapter(TargetRule):
     """A SwitchInfo request goes to a node that is not a switch.
 
     Only a switch's management port has a SwitchInfo; an adapter or router answers with an error status or not at all.
@@ -95,7 +95,7 @@ class SwitchInfoToAdapter(ModifierRule):
     attributes, bits, wrong_at = frozenset({SWITCH_INFO}), 0, ADAPTERS
 
 
-class ForwardingToAdapter(ModifierRule):
+class ForwardingToAdapter(TargetRule):
     """A forwarding table is requested from a node that is not a switch.
 
     Only switches forward. The request is answered with an error status or not at all.
@@ -110,7 +110,7 @@ class ForwardingToAdapter(ModifierRule):
     attributes, bits, wrong_at = frozenset({LINEAR, RANDOM, MULTICAST}), 0, ADAPTERS
 
 
-class WrongForwardingTable(ModifierRule):
+class WrongForwardingTable(TargetRule):
     """A request is for the kind of unicast forwarding table that the switch does not have.
 
     A switch has either a linear or a random forwarding table, as SwitchInfo says. Writing the other one has no effect.

@@ -77,7 +77,7 @@ Proof = tuple[dict[str, Any], tuple[tuple[int, str], ...]]
 """Arguments of the message, and the frames that prove it as (frame, why)."""
 
 
-class ModifierRule(Rule):
+class TargetRule(Rule):
     """Base of rules about requests of some attributes: those that are `suspicious` are judged one by one; one finding per node and
     modifier.
     """

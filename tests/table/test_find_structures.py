@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.table.finding import find, placed
+from ibdissect.table.find_structures import find, placed
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sa_records import NodeRecord
