@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 from ibdissect.dropped import Dropped
@@ -18,9 +18,10 @@ class BoundedDict(OrderedDict[K, V]):
     A plain dict would be slow: finding its oldest key walks over all deleted entries at its front.
     """
 
-    def __init__(self, limit: int, dropped: Dropped | None = None) -> None:
+    def __init__(self, limit: int, dropped: Dropped | str = "") -> None:
+        """`dropped` counts what is evicted, or says what the entries are; by default nobody is told."""
         super().__init__()
-        self.limit, self.dropped = limit, dropped
+        self.limit, self.dropped = limit, _counted(dropped) if dropped else None
 
     def put(self, key: K, value: V, frame: int = 0, time_ns: int = 0) -> tuple[K, V] | None:
         """Set a key; a known key keeps its place. `frame` and `time_ns` say when. Return the evicted item, or None."""
@@ -36,9 +37,9 @@ class BoundedDict(OrderedDict[K, V]):
 class KeptDict(dict[K, V]):
     """At most `limit` keys: one that finds no room is not taken in, and counted in `dropped`."""
 
-    def __init__(self, limit: int, dropped: Dropped) -> None:
+    def __init__(self, limit: int, dropped: Dropped | str) -> None:
         super().__init__()
-        self.limit, self.dropped = limit, dropped
+        self.limit, self.dropped = limit, _counted(dropped)
 
     def keep(self, key: K, value: V, frame: int, time_ns: int) -> None:
         """Set a key if there is room; `frame` and `time_ns` say when."""
@@ -47,13 +48,22 @@ class KeptDict(dict[K, V]):
         else:
             self.dropped.add(frame, time_ns)
 
+    def made(self, key: K, make: Callable[[], V], frame: int, time_ns: int) -> V | None:
+        """The value of a key, made if it is missing; None if there is no room for it."""
+        if key not in self:
+            if len(self) >= self.limit:
+                self.dropped.add(frame, time_ns)
+                return None
+            self[key] = make()
+        return self[key]
+
 
 class KeptList(list[V]):
     """At most `limit` entries, like `KeptDict`."""
 
-    def __init__(self, limit: int, dropped: Dropped) -> None:
+    def __init__(self, limit: int, dropped: Dropped | str) -> None:
         super().__init__()
-        self.limit, self.dropped = limit, dropped
+        self.limit, self.dropped = limit, _counted(dropped)
 
     def keep(self, value: V, frame: int, time_ns: int) -> None:
         """Append an entry if there is room; `frame` and `time_ns` say when."""
@@ -61,3 +71,14 @@ class KeptList(list[V]):
             self.append(value)
         else:
             self.dropped.add(frame, time_ns)
+
+
+def dropped_of(state: object) -> list[Dropped]:
+    """What a state counts: in its attribute `dropped`, one or a tuple, and in the containers it has as attributes."""
+    own = (value for value in getattr(state, "__dict__", {}).values() if isinstance(value, (BoundedDict, KeptDict, KeptList)))
+    said = (getattr(one, "dropped", None) for one in (state, *own))
+    return [one for each in said for one in (each if isinstance(each, tuple) else (each,)) if isinstance(one, Dropped)]
+
+
+def _counted(dropped: Dropped | str) -> Dropped:
+    return Dropped(dropped) if isinstance(dropped, str) else dropped

@@ -8,7 +8,7 @@ from msgspec import Struct as Record
 class Dropped(Record, eq=False):
     """How many entries of one kind were evicted or not stored; rule CAP016 reports it.
 
-    A class with a limit has one, or a tuple of them, as its attribute `dropped`.
+    A class with a limit has one, or a tuple of them, as its attribute `dropped`, or a container of `bounded`, which has its own.
     """
 
     what: str

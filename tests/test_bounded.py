@@ -34,3 +34,10 @@ def test_what_finds_no_room_is_counted_and_not_taken_in() -> None:
         ages.keep(name, frame, frame, 10 * frame)
     ages.keep("a", 3, 3, 30)
     assert names == ["a"] and ages == {"a": 3} and (dropped.count, dropped.frame) == (2, 2)
+
+
+def test_a_value_is_made_once_and_only_if_there_is_room() -> None:
+    known = KeptDict[str, list[int]](1, "names")
+    first = known.made("a", list, 1, 10)
+    assert first is not None and known.made("a", list, 2, 20) is first
+    assert known.made("b", list, 3, 30) is None and (known.dropped.what, known.dropped.count, known.dropped.frame) == ("names", 1, 3)

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from ibdissect.bounded import dropped_of
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
 from ibdissect.cli.frames import PRINTERS, Printer
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.dropped import Dropped
 from ibdissect.fabric.earlier_answers import AttributeSmps
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.follow import Follower
@@ -158,8 +158,7 @@ def test_every_bound_that_is_reached_is_reported(monkeypatch: pytest.MonkeyPatch
             assert {one.what for one in linter.context.dropped()} <= told
             said |= told
             for state in (*linter.context.sources.values(), *linter.context.states):
-                dropped = getattr(state, "dropped", ())
-                names |= {one.what for one in (dropped if isinstance(dropped, tuple) else (dropped,)) if isinstance(one, Dropped)}
+                names |= {one.what for one in dropped_of(state)}
     assert len(names) > 40 and names - said <= UNSAID
     assert said - names >= {"nodes", "requests", "subnet managers", "groups"}
 

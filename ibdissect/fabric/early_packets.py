@@ -10,7 +10,6 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import FIRST_OTHER_OPCODE, Native
 from ibdissect.table.rows import SLOTS, slot
@@ -61,8 +60,7 @@ class EarlyPackets:
 
     def __init__(self, later: LateFacts, follower: Follower) -> None:
         self.later, self.follower = later, follower
-        self.dropped = Dropped("flows before the P_Key tables of their ports were known")
-        self.flows = BoundedDict[int, Early](MAX_FLOWS, self.dropped)
+        self.flows = BoundedDict[int, Early](MAX_FLOWS, "flows before the P_Key tables of their ports were known")
         """By SLID, DLID and P_Key in one number."""
         self._holder: Int = np.zeros(SLOTS, np.int64)
         """One more than the flow in each slot, 0 for none: most packets belong to one of these flows and are only counted."""

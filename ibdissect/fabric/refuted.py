@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from ibdissect.bounded import KeptDict
-from ibdissect.dropped import Dropped
 from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import groups
@@ -32,8 +31,7 @@ class Refuted:
 
     def __init__(self, follower: Follower) -> None:
         self.subnet = follower.subnet
-        self.dropped = Dropped("senders of acknowledgements that subnet files are compared with")
-        self.first = KeptDict[int, tuple[int, int]](MAX_ENDS, self.dropped)
+        self.first = KeptDict[int, tuple[int, int]](MAX_ENDS, "senders of acknowledgements that subnet files are compared with")
         """LID and P_Key in one number -> the first frame and its time."""
 
     def feed(self, table: ChunkTable) -> Iterator[object]:

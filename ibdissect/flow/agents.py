@@ -6,7 +6,6 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
 from ibdissect.table.history import Track
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import ClassPortInfo
@@ -31,8 +30,7 @@ class Agents:
     """All agents of a capture. One per capture; feed chunks in order."""
 
     def __init__(self) -> None:
-        self.dropped = Dropped("management agents")
-        self.by_place = BoundedDict[tuple[int, int], Track[Agent]](MAX_AGENTS, self.dropped)
+        self.by_place = BoundedDict[tuple[int, int], Track[Agent]](MAX_AGENTS, "management agents")
         """Announcements over time, by management class and address (LID, or hash of GID or IP address, as in `Queries`)."""
 
     def feed(self, table: ChunkTable) -> tuple[()]:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 from msgspec import Struct as Record
 from msgspec import field as default
 
+from ibdissect.bounded import dropped_of
 from ibdissect.capture.chunk import Damage
 from ibdissect.dropped import Dropped
 from ibdissect.errors import PluginError, defined_in
@@ -166,12 +167,10 @@ class Context(Record, eq=False):
             found = self.sources[kind] = kind(*map(self.get, getattr(kind, "after", ())))
         return found
 
-    def dropped(self) -> Iterator[Dropped]:
-        """All evictions so far, of all shared state, the linter and its rules."""
-        for state in (*self.sources.values(), *self.states):
-            said = getattr(state, "dropped", None)
-            if said is not None:  # hardly any rule keeps state
-                yield from (one for one in (said if isinstance(said, tuple) else (said,)) if isinstance(one, Dropped) and one.count)
+    def dropped(self) -> Iterable[Dropped]:
+        """All evictions so far, of all shared state, the linter and its rules, and of their bounded containers."""
+        found = dict.fromkeys(one for state in (*self.sources.values(), *self.states) for one in dropped_of(state))
+        return (one for one in found if one.count)
 
 
 class Rule:

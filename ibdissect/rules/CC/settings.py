@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk, on_struct
 from ibdissect.rules.CC.keys import MAX_NODES, rows_of_cc
 from ibdissect.table.addresses import ends_at
@@ -33,8 +32,7 @@ class ControlTableBeyond(Rule):
     example = "GetResp(CongestionInfo) with ControlTableCap 2, then Set(CongestionControlTable) for block 2"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("congestion control nodes")
-        self.caps = BoundedDict[int, tuple[int, int]](MAX_NODES, self.dropped)
+        self.caps = BoundedDict[int, tuple[int, int]](MAX_NODES, "congestion control nodes")
         """ControlTableCap by address, and the frame that showed it."""
 
     @on_chunk

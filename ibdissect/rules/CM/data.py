@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
 from ibdissect.flow.events import Repeated
 from ibdissect.flow.recovery import FAR, distance
 from ibdissect.flow.reliable import Streams
@@ -84,8 +83,7 @@ class StartingPSN(Rule):
     example = "a REQ with starting PSN 100, a REP with 200, and a SEND of the requester with PSN 100"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("queue pairs with first acknowledgements")
-        self.answers = BoundedDict[tuple[Any, Any, int], list[tuple[int, int, bool]]](MAX_ENDS, self.dropped)
+        self.answers = BoundedDict[tuple[Any, Any, int], list[tuple[int, int, bool]]](MAX_ENDS, "queue pairs with first acknowledgements")
         """Frame and PSN of acknowledgements with MSN 1, and of NAKs for a PSN (True), by source, destination and its queue pair."""
         self.again = Counter[int]()
         """How often streams went back to their first packet."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
@@ -185,8 +184,7 @@ class ReusedTooSoon(Rule):
     example = "REQ with Local ACK Timeout 18, REP, RTU, DREQ, DREP, and at once another REQ with the same queue pair"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("queue pairs that were disconnected")
-        self.left = BoundedDict[tuple[End, int], tuple[Connection, int, int]](MAX_CONNECTIONS, self.dropped)
+        self.left = BoundedDict[tuple[End, int], tuple[Connection, int, int]](MAX_CONNECTIONS, "queue pairs that were disconnected")
         """Connection, frame and time of the latest DREQ, by port and queue pair."""
 
     @on_event(Disconnecting)

@@ -7,7 +7,6 @@ from functools import reduce
 from operator import or_
 
 from ibdissect.bounded import KeptDict, KeptList
-from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, LidAssigned
 from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
@@ -66,8 +65,7 @@ class LidConflict(KnowledgeRule):
     at = PortInfo.lid
 
     def __init__(self) -> None:
-        self.dropped = Dropped("ports that share a LID")
-        self.others = KeptDict[tuple[int, ...], Port](MAX_FLOWS, self.dropped)
+        self.others = KeptDict[tuple[int, ...], Port](MAX_FLOWS, "ports that share a LID")
         """The port that had the LID before, by key of the finding."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
@@ -117,8 +115,7 @@ class OtherPortsLid(Rule):
     example = "PortInfo of two hosts with LIDs 3 and 5, set and answered, then a packet from LID 5 with the GID of the first"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("GIDs with another port's LID")
-        self.held = KeptList[tuple[Port, Port, Hit]](MAX_FLOWS, self.dropped)
+        self.held = KeptList[tuple[Port, Port, Hit]](MAX_FLOWS, "GIDs with another port's LID")
         """Findings that hold if the LIDs of both ports did not change unseen."""
 
     @on_event(ChunkFollowed)

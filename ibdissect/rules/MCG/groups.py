@@ -43,8 +43,7 @@ class TooManyGroups(Rule):
     example = "SwitchInfo.MulticastFDBCap 2, then MCMemberRecords with three multicast LIDs"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("switches with too many groups")
-        self.told = BoundedDict[int, bool](MAX_SWITCHES, self.dropped)
+        self.told = BoundedDict[int, bool](MAX_SWITCHES, "switches with too many groups")
         """Slots of the switches that were reported."""
 
     @on_event(ChunkFollowed)

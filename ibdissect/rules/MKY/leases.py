@@ -38,8 +38,7 @@ class LeaseExpired(Rule):
     example = "a port with M_KeyLeasePeriod 1, a Set with a wrong key, and nothing with the right key for a second"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("ports that refused a request")
-        self.watched = KeptDict[tuple[int, int], tuple[Port, int, int]](MAX_TRAPS, self.dropped)
+        self.watched = KeptDict[tuple[int, int], tuple[Port, int, int]](MAX_TRAPS, "ports that refused a request")
         """Port, time and frame of the refused request by slot and port."""
 
     @on_event(WrongMKey)

@@ -105,8 +105,7 @@ class KeyGuessing(Rule):
     enough = Setting(3, "different wrong keys", 2)
 
     def __init__(self) -> None:
-        self.dropped = Dropped("senders that try keys")
-        self.tried = BoundedDict[tuple[int, int, int], BoundedDict[int, tuple[int, int]]](MAX_TRAPS, self.dropped)
+        self.tried = BoundedDict[tuple[int, int, int], BoundedDict[int, tuple[int, int]]](MAX_TRAPS, "senders that try keys")
         """Time and frame by key tried, by slot, port and sender."""
 
     @on_event(WrongMKey)
@@ -150,8 +149,7 @@ class TrapWithoutRequest(TrapRule):
     needs = (CaptureLoss,)
 
     def __init__(self) -> None:
-        self.dropped = Dropped("traps about wrong M_Keys")
-        self.known = BoundedDict[tuple[int, bytes], None](MAX_TRAPS, self.dropped)
+        self.known = BoundedDict[tuple[int, bytes], None](MAX_TRAPS, "traps about wrong M_Keys")
         """Senders and contents of traps, which are repeated until they are repressed: only the first is judged."""
         self.waiting: list[tuple[TrapSeen, TrapMKey]] = []
         """Traps of this chunk."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
 from ibdissect.lint.rule import WARNING, Hit, Rule, Seen, on_struct
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -34,8 +33,7 @@ class OpaMasksFixed(Rule):
     example = "an Omni-Path SwitchInfo with MulticastMask 4 and CapabilityMask 0, then a Set with MulticastMask 3"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("switches with masks for LIDs")
-        self.shown = BoundedDict[Where, tuple[int, int, bool, int]](MAX_SWITCHES, self.dropped)
+        self.shown = BoundedDict[Where, tuple[int, int, bool, int]](MAX_SWITCHES, "switches with masks for LIDs")
         """MulticastMask, CollectiveMask, whether they can be changed, and the frame, by switch."""
 
     @on_struct(STLSwitchInfo)

@@ -9,7 +9,6 @@ from operator import gt
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
 from ibdissect.flow.queries import Queries
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, Again, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.rules.PM.agents import ALL_PORTS
@@ -160,8 +159,7 @@ class CountersFell(Rule):
     example = "two GetResp(PortCounters) of a port, SymbolErrorCounter 5 and 3"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("ports with counters")
-        self.last = BoundedDict[int, tuple[int, list[int]]](MAX_PORTS, self.dropped)
+        self.last = BoundedDict[int, tuple[int, list[int]]](MAX_PORTS, "ports with counters")
         """Frame and counters of the latest answer by address and port; frame 0 where the answer to a Set comes next."""
 
     @on_chunk

@@ -9,7 +9,6 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.capture.scattered import u16
-from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.finding import value_of
@@ -58,8 +57,7 @@ class WrongGroupQKey(GroupRule):
         return DETH.q_key, value, {"q_key": value, "held": value_of(DETH.q_key, group.q_key)}
 
     def __init__(self) -> None:
-        self.dropped = Dropped("datagram services")
-        self.services = BoundedDict[tuple[End, int], Track[int]](MAX_SERVICES, self.dropped)
+        self.services = BoundedDict[tuple[End, int], Track[int]](MAX_SERVICES, "datagram services")
         """Q_Key over time by port and queue pair."""
         self.qpns: set[int] = set()
 

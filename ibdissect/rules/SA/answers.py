@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict, KeptList
-from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
 from ibdissect.fabric.model import SWITCH, Port, Subnet
@@ -70,10 +69,9 @@ class PathLids(Rule):
     example = "PortInfo with LID 5 of a port, set and answered, and a PathRecord with DLID 9 for its GID"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("paths with another port's LID")
         self.ports: dict[int, Port] = {}
         self.count = 0
-        self.held = KeptList[tuple[Port, Hit]](MAX_KEPT, self.dropped)
+        self.held = KeptList[tuple[Port, Hit]](MAX_KEPT, "paths with another port's LID")
         """Findings that hold if the port's LID did not change unseen."""
 
     @on_event(ChunkFollowed)
@@ -174,8 +172,7 @@ class NotReversible(Rule):
     example = "SubnAdmGet(PathRecord) with Reversible 1 and bit 11 of the mask, and an answer with Reversible 0"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("requests for reversible paths")
-        self.wanted = BoundedDict[tuple[int, int, int], int](MAX_KEPT, self.dropped)
+        self.wanted = BoundedDict[tuple[int, int, int], int](MAX_KEPT, "requests for reversible paths")
         """Frame of the latest requests by transaction id, requester and SA."""
 
     @on_chunk

@@ -234,8 +234,7 @@ class CapabilityChanged(Changed):
     """CapabilityMask.IsSM."""
 
     def __init__(self) -> None:
-        self.dropped = Dropped("ports that announced a change")
-        self.announced = KeptDict[tuple[int, int], int](MAX_PORTS, self.dropped)
+        self.announced = KeptDict[tuple[int, int], int](MAX_PORTS, "ports that announced a change")
         """Frame of the latest trap 144 by slot and port."""
 
     @on_event(TrapSeen)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import KeptDict
-from ibdissect.dropped import Dropped
 from ibdissect.fabric import Follower
 from ibdissect.fabric.earlier_answers import AttributeSmps, SmInfos
 from ibdissect.fabric.model import Subnet
@@ -100,8 +99,7 @@ class TwoMasters(AttributeRule):
     waits = True
 
     def __init__(self) -> None:
-        self.dropped = Dropped("master subnet managers")
-        self.masters = KeptDict[int, tuple[int, int]](MAX_MASTERS, self.dropped)
+        self.masters = KeptDict[int, tuple[int, int]](MAX_MASTERS, "master subnet managers")
         """First and latest frame of an unbroken series of answers as master, by GUID."""
 
     def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:

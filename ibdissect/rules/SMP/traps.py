@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
 from ibdissect.fabric.earlier_answers import AttributeSmps, others
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
@@ -36,8 +35,7 @@ class TrapRepeated(TrapRule):
     example = "GetResp(PortInfo) with SubnetTimeOut 18, then the same SubnTrap twice within a millisecond"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("traps")
-        self.sent = BoundedDict[tuple[int, int, bytes], tuple[int, int]](MAX_TRAPS, self.dropped)
+        self.sent = BoundedDict[tuple[int, int, bytes], tuple[int, int]](MAX_TRAPS, "traps")
         """Time and frame by SLID, transaction id and notice."""
 
     @on_event(RepressSeen)
@@ -74,8 +72,7 @@ class RepressUnknown(Rule):
     example = "SubnTrap with transaction id 7, then SubnTrapRepress to that port with transaction id 8, then the trap again"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("traps")
-        self.sent = BoundedDict[tuple[int, int, int], BoundedDict[int, int]](MAX_TRAPS, self.dropped)
+        self.sent = BoundedDict[tuple[int, int, int], BoundedDict[int, int]](MAX_TRAPS, "traps")
         """Frames by transaction id, by slot, port and trap number."""
         self.wrong: dict[tuple[int, int, int], tuple[int, Hit]] = {}
         """Possible findings about TrapRepresses that match no trap, with the transaction id of the latest trap; one per key of `sent`."""
@@ -145,8 +142,7 @@ class RepressAnswered(AttributeRule):
     source = others(0x02)
 
     def __init__(self) -> None:
-        self.dropped = Dropped("repressed traps")
-        self.repressed = BoundedDict[tuple[int, int, int], tuple[int, ...]](MAX_TRAPS, self.dropped)
+        self.repressed = BoundedDict[tuple[int, int, int], tuple[int, ...]](MAX_TRAPS, "repressed traps")
         """Frames of the TrapRepress by slot, port and transaction id."""
 
     @on_event(RepressSeen)

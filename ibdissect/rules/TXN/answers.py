@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import AnsweredAgain, AnsweredMany, RepressAlone, TrapAnswered
 from ibdissect.flow.visible_answers import VisibleAnswers
@@ -205,8 +204,7 @@ class PatienceExceeded(Rule):
     patience = Setting(1.0, "seconds that an answer may be later than the MRA says", 0.0)
 
     def __init__(self) -> None:
-        self.dropped = Dropped("answers behind MRAs")
-        self.judged = BoundedDict[int, None](MAX_CONNECTIONS, self.dropped)
+        self.judged = BoundedDict[int, None](MAX_CONNECTIONS, "answers behind MRAs")
         """Frames of MRAs that were followed by an answer, oldest first."""
         self.late: list[Hit] = []
         """Findings that wait until it is known whether the clock was set."""

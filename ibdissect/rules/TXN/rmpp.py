@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.bounded import KeptDict
-from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.rmpp import LengthDisagrees, SegmentAlone, SegmentMissing, SegmentRepeated, TransferEvent, WindowBehind
 from ibdissect.flow.transactions import Transactions
@@ -80,8 +79,7 @@ class SegmentGap(Rule):
     needs = (CaptureLoss,)
 
     def __init__(self) -> None:
-        self.dropped = Dropped("gaps in transfers")
-        self.held = KeptDict[int, tuple[SegmentMissing, Hit]](MAX_HELD, self.dropped)
+        self.held = KeptDict[int, tuple[SegmentMissing, Hit]](MAX_HELD, "gaps in transfers")
         """Gaps that the capture may have caused, by frame, until the sender goes back to them."""
         self.filled: dict[int, set[int]] = {}
         """Segments of those gaps that arrived late: the sender went back, or the capture changed the order."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.bounded import KeptList
-from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
 from ibdissect.fabric.model import Port, Subnet
@@ -33,11 +32,10 @@ class Elsewhere(Rule):
     """Whether the rule judges subnet management by LID, or all other classes."""
 
     def __init__(self) -> None:
-        self.dropped = Dropped("answers from other LIDs")
         self.seen: list[AnsweredFromElsewhere] = []
         """Of this chunk."""
         self.subnet: Subnet | None = None
-        self.held = KeptList[tuple[Port, Hit]](MAX_HELD, self.dropped)
+        self.held = KeptList[tuple[Port, Hit]](MAX_HELD, "answers from other LIDs")
         """Findings that hold if the LIDs of the addressed port did not change unseen."""
 
     @on_event(AnsweredFromElsewhere)
