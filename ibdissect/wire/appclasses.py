@@ -3,8 +3,6 @@
 No public source describes their attributes; the formats only locate the data.
 """
 
-from __future__ import annotations
-
 from .mad import RMPP
 from .numbers import CC_CLASS
 from .places import MadFormat

@@ -1,7 +1,5 @@
 """What do congestion control MADs (class 0x21) contain: keys, settings of switches and channel adapters, tables?"""
 
-from __future__ import annotations
-
 from .places import Mad, MadFormat
 from .spec import Struct, array, bit, enum, flag, hole, nested, pad, part, raw, secret, uint
 

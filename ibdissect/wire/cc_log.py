@@ -1,7 +1,5 @@
 """What does a CongestionLog contain: marked packets of a switch, throttled queue pairs of a channel adapter?"""
 
-from __future__ import annotations
-
 from .places import Inside, Mad
 from .spec import Struct, array, enum, hole, lid, nested, pad, qpn, raw, uint
 

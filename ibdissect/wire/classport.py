@@ -1,7 +1,5 @@
 """What do all management classes support? ClassPortInfo, and InformInfo if they forward events."""
 
-from __future__ import annotations
-
 from .convert import lid_text, timeout_text
 from .names import NOTICE_TYPE, PRODUCER_TYPE, TRAP_NUMBER
 from .places import Mad

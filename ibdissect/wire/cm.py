@@ -1,7 +1,5 @@
 """What do the messages that set up and tear down a connection contain: REQ, MRA, REJ, REP, RTU, DREQ, DREP?"""
 
-from __future__ import annotations
-
 from . import cm_names as cn
 from .classport import ClassPortInfo
 from .convert import rate_text, timeout_text

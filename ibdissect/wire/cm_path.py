@@ -1,7 +1,5 @@
 """What do the messages that find a datagram service or change a connection's path contain: SIDR_REQ, SIDR_REP, LAP, APR?"""
 
-from __future__ import annotations
-
 from . import cm_names as cn
 from .classport import ClassPortInfo
 from .cm import CLASS, OfConnection

@@ -1,7 +1,5 @@
 """What do device management MADs (class 0x06) contain about I/O units, their controllers and services?"""
 
-from __future__ import annotations
-
 from .mad import RMPP
 from .places import Mad, MadFormat
 from .spec import Struct, array, bit, enum, flag, guid, hole, nested, pad, text, uint

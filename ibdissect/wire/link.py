@@ -1,7 +1,5 @@
 """What are the headers of the link layer? LRH, RWH, flow-control packets, VCRC."""
 
-from __future__ import annotations
-
 from .encapsulation import ETHERTYPES
 from .spec import Struct, enum, pad, uint
 

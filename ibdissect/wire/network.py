@@ -1,7 +1,5 @@
 """What is the header of the network layer? The GRH."""
 
-from __future__ import annotations
-
 from .spec import Struct, enum, gid, uint
 
 NEXT_HEADERS = {0x1B: "IBA transport", 0x06: "TCP", 0x11: "UDP", 0x3A: "ICMPv6", 0x3B: "none"}

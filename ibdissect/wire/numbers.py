@@ -3,8 +3,6 @@
 Their displayed names are in `wire.mad` and `wire.names`.
 """
 
-from __future__ import annotations
-
 # -- LIDs (IBA 4.1.3)
 FIRST_MULTICAST, PERMISSIVE = 0xC000, 0xFFFF
 MAX_LMC = 7

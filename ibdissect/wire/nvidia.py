@@ -5,8 +5,6 @@ Adaptive routing and private forwarding tables: `nvidia_routing`; routers: `nvid
 the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
 """
 
-from __future__ import annotations
-
 from .convert import mlnx_speed_mask_text
 from .names import FEC_MODE, PORT_STATE
 from .places import smp

@@ -3,8 +3,6 @@
 Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
 """
 
-from __future__ import annotations
-
 from .names import PORT_STATE
 from .places import smp
 from .spec import Struct, array, enum, flag, nested, pad, raw, uint

@@ -3,8 +3,6 @@
 Layouts as in the packet layouts of ibutils2 (2018-10), newer ones as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025).
 """
 
-from __future__ import annotations
-
 from .places import smp
 from .spec import Struct, array, bit, enum, flag, nested, pad, raw, uint
 

@@ -1,7 +1,5 @@
 """What do the tables of Omni-Path's subnet management contain? Partitions, service channels, forwarding, buffers, congestion."""
 
-from __future__ import annotations
-
 from .names import MEMBERSHIP
 from .opa import opa_smp
 from .spec import Struct, array, enum, flag, lid, nested, pad, part, pkey, qpn, raw, uint

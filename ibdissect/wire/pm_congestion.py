@@ -1,7 +1,5 @@
 """Which counters show how congested a port is, and how much traffic each service level carries?"""
 
-from __future__ import annotations
-
 from .places import Mad
 from .pm import OfPort
 from .spec import array, uint

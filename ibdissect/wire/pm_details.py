@@ -1,7 +1,5 @@
 """Which optional counters show why a port dropped packets, by opcode and by virtual lane, and the quality of a link's lanes?"""
 
-from __future__ import annotations
-
 from .places import Mad
 from .pm import OfPort, shown_port
 from .spec import Struct, array, pad, uint

@@ -1,7 +1,5 @@
 """How does a port sample its counters over an interval?"""
 
-from __future__ import annotations
-
 from .places import Mad
 from .pm import shown_port
 from .spec import Struct, array, enum, pad, uint

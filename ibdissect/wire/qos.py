@@ -3,8 +3,6 @@
 Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
 """
 
-from __future__ import annotations
-
 from .places import Mad, smp
 from .spec import Struct, array, bit, flag, lid, nested, pad, uint
 

@@ -1,7 +1,5 @@
 """What do subnet management packets contain? Both SMP formats, and the attributes of nodes and subnet managers."""
 
-from __future__ import annotations
-
 from .convert import lifetime_text
 from .names import NODE_TYPE, SM_STATE
 from .places import MadFormat, smp

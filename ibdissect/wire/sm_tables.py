@@ -1,7 +1,5 @@
 """What do the tables of subnet management contain? GUIDs, P_Keys, SL to VL, VL arbitration, forwarding, link pairs."""
 
-from __future__ import annotations
-
 from .convert import width_mask_text
 from .names import MEMBERSHIP
 from .places import smp

@@ -1,7 +1,5 @@
 """What do SNMP tunneling MADs (class 0x08) carry?"""
 
-from __future__ import annotations
-
 from .places import Mad, MadFormat
 from .spec import Struct, hole, lid, pad, raw, text, uint
 

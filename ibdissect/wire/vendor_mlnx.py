@@ -4,8 +4,6 @@ Sources: infiniband-diags vendstat, python-rdma vend_mlx.xml, mstflint mtcr_ib_o
 attribute modifier and no data. SMPs of the vendor range (0xFFxx) are subnet management, not this class.
 """
 
-from __future__ import annotations
-
 from .places import Inside, Mad
 from .spec import Struct, array, flag, hole, lid, nested, pad, raw, secret, text, uint
 

@@ -1,7 +1,5 @@
 """Which Q_Keys and source queue pairs are wrong in one packet?"""
 
-from __future__ import annotations
-
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.wire.expr import present

@@ -1,7 +1,5 @@
 """Which values of PortInfo and SwitchInfo are not possible, unwise, or contradict each other?"""
 
-from __future__ import annotations
-
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, OF_EXTERNAL_PORT, READ, SMP_ANSWER, SMP_SET
 from ibdissect.wire.link import LRH

@@ -1,7 +1,5 @@
 """What does RDMA IP CM put into the private data of a REQ or SIDR_REQ: addresses and ports as in a socket?"""
 
-from __future__ import annotations
-
 from ..cm_names import IP_CM_MASK, IP_CM_PREFIX
 from ..places import CmService
 from ..spec import Struct, gid, ip4, pad, rest, uint

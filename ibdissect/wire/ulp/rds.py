@@ -1,7 +1,5 @@
 """What do Reliable Datagram Sockets send: the private data at connection, and the header of each message?"""
 
-from __future__ import annotations
-
 from ..cm_names import IP_CM_PREFIX
 from ..places import CmPayload, CmService
 from ..spec import Struct, bit, hole, ip4, pad, raw, rest, uint
