@@ -57,8 +57,7 @@ class Interfaces:
         return self._column("offset")
 
     def _column(self, name: str) -> Ints:
-        column: Ints = self._columns[name][: len(self)]
-        return column
+        return self._columns[name][: len(self)]
 
     def describe(self, body: bytes, order: Literal["little", "big"]) -> None:
         """Add the interface of one Interface Description Block; `body` starts after type and length."""

@@ -109,8 +109,7 @@ def _guess(raw: Bytes, start: int, stop: int, stride: Stride, key: tuple[int, in
         blocks, first = np.unique(block_of[good], return_index=True)
         found[blocks] = positions[good][first]
         pending = np.flatnonzero(found < 0)
-    ordered: Ints = np.unique(found[found >= 0], return_index=True)[0]  # without indices it imports numpy.ma (10 ms)
-    return ordered
+    return np.unique(found[found >= 0], return_index=True)[0]  # without indices it imports numpy.ma (10 ms)
 
 
 def chained(raw: Bytes, positions: Ints, stop: int, stride: Stride, likely: Callable[[Ints], Mask], hops: int = 3, end: int = -1) -> Mask:

@@ -169,8 +169,7 @@ class ObjectBytes(ByteStream):
     @property
     def broken(self) -> str | None:
         """Why a compressed stream ended early, if it did."""
-        reason: str | None = getattr(self.source, "broken", None)
-        return reason
+        return getattr(self.source, "broken", None)
 
     @property
     def shorter(self) -> bool:
@@ -328,8 +327,7 @@ class Windows:
     @property
     def broken(self) -> str | None:
         """Why a compressed stream ended early, if it did."""
-        reason: str | None = getattr(self.source, "broken", None)
-        return reason
+        return getattr(self.source, "broken", None)
 
     def _memory(self, size: int) -> npt.NDArray[np.uint8]:
         """Memory for a window of `size` bytes: that of an earlier window if nothing else references it."""

@@ -98,8 +98,7 @@ class _Rows(Record):
     def cut(self, item: Item, start: int, stop: int) -> list[bytes]:
         """Bytes start:stop of the item's piece in every row."""
         part = np.ascontiguousarray(self.matrix(item.piece)[:, start:stop])
-        found: list[bytes] = part.view(f"V{stop - start}").ravel().tolist()
-        return found
+        return part.view(f"V{stop - start}").ravel().tolist()
 
     def computed(self, item: Item, field: ComputedField) -> list[int | str]:
         """A computed field in every row."""

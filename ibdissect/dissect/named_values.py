@@ -98,8 +98,7 @@ def frame_numbers(table: ChunkTable, name: str, first_ns: int = 0) -> Int:
         return chunk.time_ns
     if name == "frame.time_relative":
         return chunk.time_ns - first_ns
-    column: Int = {"frame.len": chunk.length, "frame.cap_len": chunk.caplen, "frame.interface_id": chunk.interface.astype(np.int64)}[name]
-    return column
+    return {"frame.len": chunk.length, "frame.cap_len": chunk.caplen, "frame.interface_id": chunk.interface.astype(np.int64)}[name]
 
 
 def seconds_text(ns: int) -> str:

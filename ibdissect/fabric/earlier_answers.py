@@ -175,8 +175,7 @@ class AttributeHistory:
 
 def port_key(slot: Int, number: Int) -> Int:
     """Slot and port number as one number; -1 for an unknown node."""
-    key: Int = np.where(slot < 0, _NO_KEY, slot << 8 | number)
-    return key
+    return np.where(slot < 0, _NO_KEY, slot << 8 | number)
 
 
 class PortInfos(AttributeHistory):
@@ -210,8 +209,7 @@ class PKeyTables(AttributeHistory):
 
     def keys(self, smps: AttributeSmps) -> Int:
         number = np.where(smps.kind == SWITCH, smps.modifier >> 16 & 0xFF, smps.entered)
-        key: Int = np.where(smps.slot < 0, _NO_KEY, (smps.slot << 8 | number) << 16 | smps.modifier & 0xFFFF)
-        return key
+        return np.where(smps.slot < 0, _NO_KEY, (smps.slot << 8 | number) << 16 | smps.modifier & 0xFFFF)
 
 
 class NodeInfos(AttributeHistory):

@@ -76,8 +76,7 @@ class FirstAnswers:
     def untold(self, keys: Int, frames: Int) -> Bool:
         """Which frames precede the first answer or Set of the attribute; bool[n]."""
         at = places_in(self._keys, keys)
-        before: Bool = (at < 0) | (frames < np.append(self._frames, 0)[at])
-        return before
+        return (at < 0) | (frames < np.append(self._frames, 0)[at])
 
 
 def _asked(ids: Int, frames: Int, asked: Int, at: Int) -> Bool:

@@ -208,8 +208,7 @@ class Streams:
         at = slots[g[first]]
         psn_before[first], msn_before[first] = self.state["msn_psn"][at], self.state["msn"][at]
         more, ahead = (msn - msn_before) & (PSNS - 1), (psn - psn_before) & (PSNS - 1)
-        wrong: Int = index[(msn_before >= 0) & (more > ahead + 1)]
-        return wrong
+        return index[(msn_before >= 0) & (more > ahead + 1)]
 
     def _tally(self, table: ChunkTable, p: Packets, slots: Int, group: Int) -> None:
         """Update the counts and the latest READ of each stream."""

@@ -74,5 +74,4 @@ def payload_of_qp(qp: int) -> type[Packet]:
     for place, struct in (*reversed(_own), *catalog().others):
         if isinstance(place, DestQP) and place.qp == qp:
             return layer(struct)
-    raw: type[Packet] = conf.raw_layer
-    return raw
+    return conf.raw_layer

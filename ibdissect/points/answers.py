@@ -143,5 +143,4 @@ def _unwrapped(psn: Int, connection: Int) -> Int:
     total = np.cumsum(step)
     starts = np.flatnonzero(new)
     lengths = np.diff(np.append(starts, len(psn)))
-    found: Int = total - np.repeat(total[starts] - psn[starts], lengths)
-    return found
+    return total - np.repeat(total[starts] - psn[starts], lengths)

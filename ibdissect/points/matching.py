@@ -176,8 +176,7 @@ def _before(points: Sequence[Point], seen: Sightings, directions: Directions, po
     for i, other in enumerate(points):
         here = seen.point[first] == i
         flow[here] = other.flow[seen.row[first[here]]]
-    found: Bool = directions.sign[:, point].T[directions.ends.source[flow]] > 0
-    return found
+    return directions.sign[:, point].T[directions.ends.source[flow]] > 0
 
 
 def _echo(seen: Sightings, counts: npt.NDArray[np.int32], point: int, before: Bool) -> int:

@@ -136,8 +136,7 @@ def common(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> tuple[npt.NDArray
 
 def held(numbers: npt.NDArray[Any], some: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Which numbers are in `some`, bool[n]. np.isin may import numpy.ma (10 ms)."""
-    found: npt.NDArray[np.bool_] = places_in(np.sort(some), numbers) >= 0
-    return found
+    return places_in(np.sort(some), numbers) >= 0
 
 
 def places_in(ascending: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> Int:
@@ -150,8 +149,7 @@ def places_in(ascending: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> Int:
 
 def slot(values: Int) -> Int:
     """The slot (below SLOTS) of each value."""
-    place: Int = ((values.astype(np.uint64) * SPREAD) >> np.uint64(48)).astype(np.int64)
-    return place
+    return ((values.astype(np.uint64) * SPREAD) >> np.uint64(48)).astype(np.int64)
 
 
 def distinct_values(values: Int) -> list[int]:

@@ -61,8 +61,7 @@ class Many:
     def of_node(self, fact: Callable[[Node], int]) -> Int:
         """A number of each request's target as known at the chunk's end, int64[n]; 0 if the target is unknown."""
         facts = np.array([fact(node) if node is not None else 0 for node in self.requests.nodes], np.int64)
-        found: Int = facts[self.requests.which[self.index]]
-        return found
+        return facts[self.requests.which[self.index]]
 
     @property
     def adapter(self) -> Mask:

@@ -41,8 +41,7 @@ class OtherService(AgreedRule):
         self.dropped = Dropped("directions of connections")
 
     def value(self, native: Native, index: Int) -> Int:
-        service: Int = native.opcode[index] >> SERVICE_SHIFT
-        return service
+        return native.opcode[index] >> SERVICE_SHIFT
 
     def wrong(self, pair: Connection, end: QueuePair, value: int) -> bool:
         if pair.service == value:

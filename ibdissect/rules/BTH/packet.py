@@ -67,8 +67,7 @@ def _immediate_cut(table: ChunkTable) -> Bool:
     loc, found = table.located, table.occurrences(BTH)
     opcode = loc.opcode[found.rows]
     missing = found.at + BTH.size + locate.EXTENDED_SIZE[opcode] - loc.limit[found.rows]
-    cut: Bool = _IMMEDIATE[opcode] & (missing > 0) & (missing <= 4)
-    return cut
+    return _IMMEDIATE[opcode] & (missing > 0) & (missing <= 4)
 
 
 class OpcodeUnknown(Rule):
