@@ -228,7 +228,7 @@ def test_statistics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             sizes(statistics, "", out, {})
             after.append(out)
     assert not {path for path, more in after[1].items() if more > after[0][path] + 8 and "lids" not in path}
-    assert statistics.exchanges.dropped.count
+    assert statistics.exchanges.kinds.dropped.count
 
 
 def test_one_packet_claims_little_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:

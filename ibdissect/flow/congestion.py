@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import looked_up
-from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End, ends_hash, ends_of
 from ibdissect.table.bits import extract
 from ibdissect.table.first_bytes import Place
@@ -67,8 +69,7 @@ class Congestion:
     """All pairs of ports with marks, RoCE connections or fragments, bounded. Feed chunks in order."""
 
     def __init__(self) -> None:
-        self.pairs: dict[tuple[End, End], Pair] = {}
-        self.dropped = Dropped("pairs of ports")
+        self.pairs = KeptDict[tuple[End, End], Pair](MAX_PAIRS, "pairs of ports")
         self.last_ns = 0
         self._known = np.zeros(SLOTS, np.uint64)
         """Hashes of recent connections by slot; packets of a known connection are skipped."""
@@ -98,14 +99,8 @@ class Congestion:
 
     def _pairs(self, table: ChunkTable, rows: Int) -> list[Pair | None]:
         """The pair of each row, created if missing; None beyond the limit."""
-        found, ways = self.pairs, ends_of(table, rows)
-        for way, frame, time_ns in zip(ways, (table.chunk.first + rows).tolist(), table.chunk.time_ns[rows].tolist(), strict=True):
-            if way not in found:
-                if len(found) < MAX_PAIRS:
-                    found[way] = Pair(*way, frame, time_ns)
-                else:
-                    self.dropped.add(frame, time_ns)
-        return [found.get(way) for way in ways]
+        whens = zip((table.chunk.first + rows).tolist(), table.chunk.time_ns[rows].tolist(), strict=True)
+        return [self.pairs.made(way, partial(Pair, *way, *when), *when) for way, when in zip(ends_of(table, rows), whens, strict=True)]
 
     def _marks(self, table: ChunkTable, rows: Int) -> None:
         """Count marked packets and notifications; usually there are none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import KeptDict
 from ibdissect.table.addresses import End, ends_at, ends_hash
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import AETH, BTH
@@ -35,8 +35,7 @@ class Credits:
     """Credits of all responders. Feed chunks in order."""
 
     def __init__(self) -> None:
-        self.by_way: dict[Way, Room] = {}
-        self.dropped = Dropped("ends of connections with credits")
+        self.by_way = KeptDict[Way, Room](MAX_STREAMS, "ends of connections with credits")
 
     def feed(self, table: ChunkTable) -> None:
         """Process a chunk."""
@@ -54,11 +53,10 @@ class Credits:
         np.minimum.at(least, which.ravel(), code)
         told, none = np.bincount(which.ravel()), np.bincount(which.ravel(), weights=code == 0).astype(np.int64)
         for k, i in enumerate(first.tolist()):
-            way = (*ends_at(table, int(rows[i])), int(queue_pair[i]))
-            if way in self.by_way or len(self.by_way) < MAX_STREAMS:
-                room = self.by_way.setdefault(way, Room())
+            row = int(rows[i])
+            way = (*ends_at(table, row), int(queue_pair[i]))
+            room = self.by_way.made(way, Room, table.chunk.first + row, int(table.chunk.time_ns[row]))
+            if room is not None:
                 room.told += int(told[k])
                 room.least = min(room.least, CREDITS[int(least[k])])
                 room.none += int(none[k])
-            else:
-                self.dropped.add(table.chunk.first + int(rows[i]), int(table.chunk.time_ns[rows[i]]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from msgspec import Struct as Record
 from msgspec import field
 from msgspec.structs import replace
 
+from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End
 from ibdissect.table.locate import Int
@@ -123,10 +125,10 @@ class Exchanges:
     """Exchanges of a capture, counted from the events of `Transactions`."""
 
     def __init__(self) -> None:
-        self.dropped = Dropped("kinds of requests, or pairs of managers and agents")
-        self.pairs: dict[Pair, Exchange] = {}
+        dropped = Dropped("kinds of requests, or pairs of managers and agents")
+        self.pairs = KeptDict[Pair, Exchange](MAX_EXCHANGES, dropped)
         """By requester, responder and class."""
-        self.kinds: dict[Kind, Exchange] = {}
+        self.kinds = KeptDict[Kind, Exchange](MAX_EXCHANGES, dropped)
 
     def count(self, event: object, *, pairs: bool = False) -> None:
         """Count an event by kind, and by pair of ends if wanted."""
@@ -144,27 +146,20 @@ class Exchanges:
         for request in transactions.open_requests():
             self._unanswered(request, pairs)
 
-    def _answered(self, found: dict[Any, Exchange], key: Any, pair: Pair, event: AnsweredMany, index: Int) -> None:
+    @staticmethod
+    def _answered(found: KeptDict[Any, Exchange], key: Any, pair: Pair, event: AnsweredMany, index: Int) -> None:
         frame = int(event.request_frames[index[0]])
-        if one := self._of(found, key, pair, frame, int(event.times_ns[index[0]]), len(index)):
+        if one := found.made(key, partial(Exchange, *pair, frame), frame, int(event.times_ns[index[0]]), len(index)):
             one.answer(event, index)
 
     def _unanswered(self, request: Request, pairs: bool) -> None:
         kind, pair = (request.mgmt_class, request.method, request.attribute), (*ends_of(request), request.mgmt_class)
-        one = self._of(self.kinds, kind, ("", "", request.mgmt_class), request.frame, request.time_ns)
-        two = self._of(self.pairs, pair, pair, request.frame, request.time_ns) if pairs else None
+        when = request.frame, request.time_ns
+        one = self.kinds.made(kind, partial(Exchange, "", "", request.mgmt_class, request.frame), *when)
+        two = self.pairs.made(pair, partial(Exchange, *pair, request.frame), *when) if pairs else None
         for found in (one, two):
             if found is not None:
                 found.give_up(request)
-
-    def _of(self, found: dict[Any, Exchange], key: Any, pair: Pair, frame: int, time_ns: int, count: int = 1) -> Exchange | None:
-        """The exchange of a key, created if missing; None beyond the limit."""
-        if key not in found:
-            if len(found) >= MAX_EXCHANGES:
-                self.dropped.add(frame, time_ns, count)
-                return None
-            found[key] = Exchange(*pair, first_frame=frame)
-        return found[key]
 
     def busiest(self) -> list[Exchange]:
         """Copies by pair of ends, the busiest first."""

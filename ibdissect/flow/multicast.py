@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
+from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import gather, u16
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import IP4_SIZE, LID_SIZE, NETWORK, OF_LRH, SHOWN, by_header
@@ -84,10 +86,10 @@ class Multicast:
     """Senders and groups of a capture, bounded. Feed chunks in order."""
 
     def __init__(self) -> None:
-        self.senders: dict[bytes, Sender] = {}
-        self.groups: dict[bytes, GroupRecord] = {}
+        dropped = Dropped("multicast groups and senders")
+        self.senders = KeptDict[bytes, Sender](MAX_SENDERS, dropped)
+        self.groups = KeptDict[bytes, GroupRecord](MAX_GROUPS, dropped)
         """By MGID."""
-        self.dropped = Dropped("multicast groups and senders")
 
     def feed(self, table: ChunkTable) -> list[tuple[Sender, Int]]:
         """Process a chunk; returns its senders with their rows."""
@@ -101,16 +103,13 @@ class Multicast:
         told = occurrences_where((MAD.mgmt_class == SA_CLASS) & (MAD.method >= RESPONSE_BIT) & (MAD.status == 0), table, MCMemberRecord)
         for i in np.flatnonzero(told).tolist():
             view: MCMemberRecord = table.view(MCMemberRecord, i)
-            mgid = bytes(view.mgid)
-            if mgid in self.groups or len(self.groups) < MAX_GROUPS:
-                known = self.groups.get(mgid)
-                mtu = 128 << view.mtu if 1 <= view.mtu <= 5 else 0
-                q_key = view.q_key or (known.q_key if known is not None else 0)
-                record = GroupRecord(table.chunk.first + int(found.rows[i]), view.mlid, view.p_key, q_key, mtu, view.rate)
-                if known is None or known[1:] != record[1:]:
-                    self.groups[mgid] = record
-            else:
-                self.dropped.add(table.chunk.first + int(found.rows[i]), int(table.chunk.time_ns[found.rows[i]]))
+            mgid, row = bytes(view.mgid), int(found.rows[i])
+            known = self.groups.get(mgid)
+            mtu = 128 << view.mtu if 1 <= view.mtu <= 5 else 0
+            q_key = view.q_key or (known.q_key if known is not None else 0)
+            record = GroupRecord(table.chunk.first + row, view.mlid, view.p_key, q_key, mtu, view.rate)
+            if known is None or known[1:] != record[1:]:
+                self.groups.keep(mgid, record, record.frame, int(table.chunk.time_ns[row]))
 
     def _packets(self, table: ChunkTable) -> Iterator[tuple[Sender, Int]]:
         rows = self._multicast(table)
@@ -142,17 +141,10 @@ class Multicast:
                 yield sender, rows[mine]
 
     def _sender(self, table: ChunkTable, key: npt.NDArray[np.uint8], row: int) -> Sender | None:
-        name = key.tobytes()
-        found = self.senders.get(name)
-        if found is None and len(self.senders) >= MAX_SENDERS:
-            self.dropped.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
-        elif found is None:
-            mlid, p_key, q_key, source_qp = (int.from_bytes(name[a:b], "big") for a, b in ((32, 34), (34, 36), (36, 40), (40, 43)))
-            time_ns = int(table.chunk.time_ns[row])
-            found = self.senders[name] = Sender(
-                name[:16], name[16:32], mlid, p_key, q_key, source_qp, table.chunk.first + row, time_ns, time_ns
-            )  # fmt: skip
-        return found
+        name, frame, time_ns = key.tobytes(), table.chunk.first + row, int(table.chunk.time_ns[row])
+        mlid, p_key, q_key, qp = (int.from_bytes(name[a:b], "big") for a, b in ((32, 34), (34, 36), (36, 40), (40, 43)))
+        made = partial(Sender, name[:16], name[16:32], mlid, p_key, q_key, qp, frame, time_ns, time_ns)
+        return self.senders.made(name, made, frame, time_ns)
 
     @staticmethod
     def _multicast(table: ChunkTable) -> Int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import gather, u16
-from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import ENDS, LID_SIZE, by_header
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import DIRECTED
@@ -22,11 +22,10 @@ class VisibleAnswers:
     def __init__(self) -> None:
         self.lids = np.zeros(1 << 16, np.bool_)
         """Receivers by LID, bool[65536]."""
-        self.addresses: set[bytes] = set()
+        self.addresses = KeptDict[bytes, None](MAX_ADDRESSES, "addresses that are answered")
         """Receivers by IP address or GID."""
         self.directed = False
         """Whether there are directed-route answers, which have no receiver address."""
-        self.dropped = Dropped("addresses that are answered")
 
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
@@ -41,11 +40,8 @@ class VisibleAnswers:
                 continue
             # `return_index` keeps np.unique from importing numpy.ma (10 ms).
             found = np.unique(gather(data, at + header.destination, header.size), axis=0, return_index=True)[0]
-            fresh = [address for address in map(bytes, found) if address not in self.addresses]
-            room = max(0, MAX_ADDRESSES - len(self.addresses))
-            self.addresses.update(fresh[:room])
-            if len(fresh) > room:
-                self.dropped.add(table.chunk.first + int(rows[0]), int(table.chunk.time_ns[rows[0]]), len(fresh) - room)
+            for address in map(bytes, found):
+                self.addresses.keep(address, None, table.chunk.first + int(rows[0]), int(table.chunk.time_ns[rows[0]]))
         return ()
 
     def would_show(self, request: Request) -> bool:

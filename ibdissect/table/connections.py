@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.wire import cm
 from ibdissect.wire.cm_path import APR, LAP, SIDRRep, SIDRReq
@@ -81,10 +81,10 @@ class Connections:
         """Hash slots of these queue pairs, to preselect packets quickly."""
         self.retry_counts = BoundedDict[tuple[End, End, int], int](2 * MAX_CONNECTIONS, self.dropped)
         """Retry count by source, destination and destination queue pair: both sides use the REQ's (Linux core/cm.c)."""
-        self.all: list[Connection] = []
-        """Connections in order of their REQs, at most MAX_CONNECTIONS."""
-        self.resolutions: list[Resolution] = []
-        """Datagram services in order of their first requests, at most MAX_CONNECTIONS."""
+        self.all = KeptList[Connection](MAX_CONNECTIONS, self.dropped)
+        """Connections in order of their REQs."""
+        self.resolutions = KeptList[Resolution](MAX_CONNECTIONS, self.dropped)
+        """Datagram services in order of their first requests."""
         self.asked = BoundedDict[Key, Resolution](MAX_CONNECTIONS, self.dropped)
         """The latest request of each requester and request id."""
         self.speakers: dict[End, int] = {}
@@ -179,10 +179,7 @@ class Connections:
             known.asked += 1
             return
         resolution = Resolution(message.sender, message.receiver, view.service_id, message.frame, message.time_ns)
-        if len(self.resolutions) < MAX_CONNECTIONS:
-            self.resolutions.append(resolution)
-        else:
-            self.dropped.add(message.frame, message.time_ns)
+        self.resolutions.keep(resolution, message.frame, message.time_ns)
         self.asked.put(key, resolution, message.frame, message.time_ns)
 
     def _request(self, message: Message) -> Connection:
@@ -200,10 +197,7 @@ class Connections:
             view.retry_count, view.max_cm_retries, view.remote_cm_response_timeout, view.primary_local_ack_timeout,
             sender.lid is not None and bool(view.primary_subnet_local) and all(0 < lid < FIRST_MULTICAST for lid in lids),
         )  # fmt: skip
-        if len(self.all) < MAX_CONNECTIONS:
-            self.all.append(connection)
-        else:
-            self.dropped.add(frame, time_ns)
+        self.all.keep(connection, frame, time_ns)
         self.by_id.put(key, connection, frame, time_ns)
         return connection
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import gather
 from ibdissect.dropped import Dropped
 from ibdissect.wire import cm, dm
@@ -48,9 +49,9 @@ class Services:
     """Which service each queue pair serves, since when. `feed` the chunks of one capture in order, then query any of them."""
 
     def __init__(self) -> None:
-        self.names: dict[int, str] = {}
-        """Service id -> name, from the ServiceEntries of I/O controllers."""
         self.dropped = Dropped("connections and their services")
+        self.names = KeptDict[int, str](MAX_ENDS, self.dropped)
+        """Service id -> name, from the ServiceEntries of I/O controllers."""
         self.connections = Connections(self.dropped)
         """The state after the last chunk fed. Rules use their own followers, whose events show the state at a frame."""
         self._ends = OrderedDict[int, dict[bytes, list[tuple[int, int, int]]]]()
@@ -70,10 +71,7 @@ class Services:
         if (DM_CLASS, SERVICE_ENTRIES) in kinds:
             for i in range(len(table.occurrences(dm.ServiceEntry))):
                 entry = table.view(dm.ServiceEntry, i)
-                if entry.service_id in self.names or len(self.names) < MAX_ENDS:
-                    self.names[entry.service_id] = entry.service_name
-                else:
-                    self.dropped.add(table.chunk.first, int(table.chunk.time_ns[0]))
+                self.names.keep(entry.service_id, entry.service_name, table.chunk.first, int(table.chunk.time_ns[0]))
         for event in self.connections.feed(table):
             self._learn(event)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import Transactions
@@ -54,7 +54,7 @@ class CCKeyWrong(UnansweredRule):
         super().__init__()
         self.held = BoundedDict[int, tuple[int, int]](MAX_NODES, self.dropped)
         """Protected keys by address, and the frames that showed them."""
-        self.suspects: dict[int, tuple[Hit, tuple[int, int]]] = {}
+        self.suspects = KeptDict[int, tuple[Hit, tuple[int, int]]](MAX_NODES, self.dropped)
         """Possible findings about requests with another key than their target showed, with target and key, by frame."""
         self.refused: set[int] = set()
         """Frames of requests that were answered with an error of this class."""
@@ -78,13 +78,11 @@ class CCKeyWrong(UnansweredRule):
             held = self.held.get(int(asked.destination[i]))
             head = seen.first(CongestionControlFormat)
             if held is not None and head is not None and head.cc_key != held[0]:
-                if len(self.suspects) >= MAX_NODES:
-                    self.dropped.add(seen.frame, seen.time_ns)
-                    continue
                 way, at = (int(asked.destination[i]), head.cc_key), CongestionControlFormat.cc_key
                 what = request_text(CC_CLASS, int(asked.method[i]), int(asked.attribute[i]))
                 arguments = {"what": what, "key": value_of(at, head.cc_key), "held": value_of(at, held[0])}
-                self.suspects[seen.frame] = seen.found(arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0]), way
+                hit = seen.found(arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0])
+                self.suspects.keep(seen.frame, (hit, way), seen.frame, seen.time_ns)
         for one in context.get(Transactions).answers_to(self.suspects):
             if not one.status:
                 self.taken.add(self.suspects[one.request.frame][1])

@@ -111,10 +111,10 @@ class BroadcastOutside(Rule):
     example = "a join and an accepted SubnAdmDelete(MCMemberRecord) of a port, and two seconds later its packet to the broadcast group"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("members of multicast groups")
-        self.wishes = KeptDict[int, Wish](MAX_KEPT, self.dropped)
+        dropped = Dropped("members of multicast groups")
+        self.wishes = KeptDict[int, Wish](MAX_KEPT, dropped)
         """Joins and leaves that wait for their answer, by frame."""
-        self.steps: dict[Way, list[Step]] = {}
+        self.steps = KeptDict[Way, list[Step]](MAX_KEPT, dropped)
         self.joined: dict[Way, int] = {}
         """JoinState of accepted joins."""
 
@@ -149,12 +149,10 @@ class BroadcastOutside(Rule):
             self._step(wish.way, Step(frame, time_ns, False, "it has left the group"))
 
     def _step(self, way: Way, step: Step) -> None:
-        if way in self.steps or len(self.steps) < MAX_KEPT:
-            steps = self.steps.setdefault(way, [])
+        steps = self.steps.made(way, list, step.frame, step.time_ns)
+        if steps is not None:
             steps.append(step)
             steps.sort(key=lambda one: one.frame)
-        else:
-            self.dropped.add(step.frame, step.time_ns)
 
     def _judge(self, table: ChunkTable, sender: Sender, rows: Int) -> Iterator[Hit]:
         frames, times = table.chunk.first + rows, table.chunk.time_ns[rows]

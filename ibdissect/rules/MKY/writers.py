@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import KeptDict
 from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Port
@@ -54,9 +54,8 @@ class TwoWriters(Rule):
     example = "SubnSet(PortInfo) of a port from LID 1 with an M_Key, then from LID 2 with another one"
 
     def __init__(self) -> None:
-        self.written: dict[int, tuple[int, Sender, int]] = {}
+        self.written = KeptDict[int, tuple[int, Sender, int]](MAX_KEYS, "ports whose M_Key was written")
         """Key, sender and frame by port."""
-        self.dropped = Dropped("ports whose M_Key was written")
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -75,10 +74,7 @@ class TwoWriters(Rule):
             sender = Sender(0 if directed else number, port_of_sender(event, context, number, directed, frame)[0])
             known = self.written.get(port)
             if known is None or known[0] == key or not known[1].differs(sender):
-                if known is not None or len(self.written) < MAX_KEYS:
-                    self.written[port] = (key, sender, frame)
-                else:
-                    self.dropped.add(frame, int(event.table.chunk.time_ns[row]))
+                self.written.keep(port, (key, sender, frame), frame, int(event.table.chunk.time_ns[row]))
                 continue
             yield Seen(event.table, row).found(
                 {"port": name_of(smps, i), "key": value_of(PortInfo.m_key, key), "before": value_of(PortInfo.m_key, known[0])},

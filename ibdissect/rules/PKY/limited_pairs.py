@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.finding import Span
@@ -65,16 +65,15 @@ class BothLimited(Rule):
     example = "an RC SEND with P_Key 0x0123, and an ACK with P_Key 0x0123 in the other direction"
 
     def __init__(self) -> None:
-        self.dropped = Dropped("flows with limited P_Keys")
-        self.only = BoundedDict[tuple[int, int], int](MAX_FLOWS, self.dropped)
+        dropped = Dropped("flows with limited P_Keys")
+        self.only = BoundedDict[tuple[int, int], int](MAX_FLOWS, dropped)
         """(SLID, DLID) to the one destination QP of connected packets, or MANY."""
         self.latest = np.zeros(SLOTS, np.int64)
         """Ways learnt lately, by slot, 0 for none: most packets belong to one of them and need no further work."""
-        self.limited = BoundedDict[Flow, Direction](MAX_FLOWS, self.dropped)
-        self.paired: dict[tuple[Flow, Flow], tuple[Direction, Direction]] = {}
+        self.limited = BoundedDict[Flow, Direction](MAX_FLOWS, dropped)
+        self.paired = KeptDict[tuple[Flow, Flow], tuple[Direction, Direction]](MAX_FLOWS, dropped)
         """Connected directions that belong together unless another QP appears between their LIDs."""
-
-        self.told: set[tuple[Flow, Flow]] = set()
+        self.told = KeptDict[tuple[Flow, Flow], None](MAX_FLOWS, dropped)
         """Pairs that were reported with all packets until then."""
 
     @on_chunk
@@ -155,16 +154,11 @@ class BothLimited(Rule):
         pair = (flow, back) if flow < back else (back, flow)
         if flow[1] or near is not None:
             told = pair in self.told
-            if not told and len(self.told) < MAX_FLOWS:
-                self.told.add(pair)
-            elif not told:
-                self.dropped.add(seen.frame, seen.time_ns)
+            self.told.keep(pair, None, seen.frame, seen.time_ns)
             agreed = None if flow[1] else agreed
             yield self._hit(flow, seen, back, other, pair, agreed, frames if told else None)
-        elif len(self.paired) < MAX_FLOWS:
-            self.paired.setdefault(pair, (seen, other) if pair[0] == flow else (other, seen))
         elif pair not in self.paired:
-            self.dropped.add(seen.frame, seen.time_ns)
+            self.paired.keep(pair, (seen, other) if pair[0] == flow else (other, seen), seen.frame, seen.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -59,7 +60,7 @@ class SmKeyWrong(UnansweredRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.keyed: dict[tuple[int, int, int], Keyed] = {}
+        self.keyed = KeptDict[tuple[int, int, int], Keyed](MAX_KEPT, self.dropped)
         """Requests with a key by transaction id, source and destination."""
 
     @on_chunk
@@ -76,13 +77,9 @@ class SmKeyWrong(UnansweredRule):
             row = int(found.rows[i])
             j = int(place[row])
             way = int(asked.transaction[j]), int(asked.source[j]), int(asked.destination[j])
-            if way not in self.keyed and len(self.keyed) >= MAX_KEPT:
-                self.dropped.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
-            elif way not in self.keyed:
-                low = SAFormat.sm_key.bit // 8
-                at = int(found.at[i]) - int(table.chunk.offset[row]) + low
-                frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
-                self.keyed[way] = Keyed(frame, time_ns, int(keys[i]), int(asked.destination[j]), at)
+            at = int(found.at[i]) - int(table.chunk.offset[row]) + SAFormat.sm_key.bit // 8
+            when = table.chunk.first + row, int(table.chunk.time_ns[row])
+            self.keyed.made(way, partial(Keyed, *when, int(keys[i]), way[-1], at), *when)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -182,7 +179,7 @@ class ReportUnwanted(Rule):
 
     def __init__(self) -> None:
         self.dropped = Dropped("subscriptions to events")
-        self.wanted: dict[int, set[int]] = {}
+        self.wanted = KeptDict[int, set[int]](MAX_RECEIVERS, self.dropped)
         """Trap numbers of the subscriptions in force, by receiver."""
         self.ended: dict[int, tuple[int, int]] = {}
         """Frame and time of the cancellation that left a receiver without any."""
@@ -234,11 +231,10 @@ class ReportUnwanted(Rule):
     def _subscription(self, info: InformInfo, receiver: int, seen: Seen) -> None:
         wanted = self.wanted.get(receiver)
         if info.subscribe:
-            if wanted is None and len(self.wanted) < MAX_RECEIVERS:
-                wanted = self.wanted[receiver] = set()
+            wanted = self.wanted.made(receiver, set, seen.frame, seen.time_ns)
             if wanted is not None and len(wanted) < MAX_TRAPS:
                 wanted.add(info.trap_number)
-            else:
+            elif wanted is not None:
                 self.dropped.add(seen.frame, seen.time_ns)
             self.ended.pop(receiver, None)
         elif wanted is not None and info.trap_number in wanted:

@@ -284,18 +284,15 @@ class ActiveWithoutArmed(AttributeRule):
     def __init__(self) -> None:
         self.armed: dict[int, int] = {}
         """Ports that somebody set to Armed, and the first frame. An answer may still show the previous state, so one Set is enough."""
-        self.held: dict[int, Hit] = {}
-        """Findings that wait for an answer, by frame."""
         self.dropped = Dropped("ports that are set to a state")
+        self.held = KeptDict[int, Hit](MAX_SET_PORTS, self.dropped)
+        """Findings that wait for an answer, by frame."""
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         for found in super().chunk(event, context):
             hit = found.made() if isinstance(found, Again) else found
-            if len(self.held) >= MAX_SET_PORTS:
-                self.dropped.add(hit.frame, hit.time_ns)
-            else:
-                self.held[hit.frame] = hit
+            self.held.keep(hit.frame, hit, hit.frame, hit.time_ns)
         yield from ()
 
     @on_chunk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import KeptDict
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Related
@@ -29,9 +29,8 @@ class RefusedJoin(Rule):
     """Class statuses that count as refusals."""
 
     def __init__(self) -> None:
-        self.joins: dict[int, Hit] = {}
-        """Possible findings about joins of unknown groups, by frame."""
-        self.dropped = Dropped("joins of unknown groups")
+        self.joins = KeptDict[int, Hit](MAX_KEPT, "joins of unknown groups")
+        """Possible findings, by frame."""
 
     def faulty(self, table: ChunkTable) -> Bool:
         """Which MCMemberRecords have the fault, if they are requests to join."""
@@ -45,13 +44,10 @@ class RefusedJoin(Rule):
         sent = occurrences_where((MAD.method == SET) & SA_REQUEST, table, MCMemberRecord)
         for _, seen, view in each(table, MCMemberRecord, sent & self.faulty(table)):
             known = event.subnet.groups.by_mgid.get(bytes(view.mgid))
-            if known is not None and known.since <= seen.frame:
-                continue
-            if len(self.joins) >= MAX_KEPT:
-                self.dropped.add(seen.frame, seen.time_ns)
-                continue
-            arguments = {"group": gid_text(bytes(view.mgid)), "state": view.join_state}
-            self.joins[seen.frame] = seen.found(arguments, self.at, of=view, key=(bytes(view.mgid), bytes(view.port_gid)))
+            if known is None or known.since > seen.frame:
+                arguments = {"group": gid_text(bytes(view.mgid)), "state": view.join_state}
+                hit = seen.found(arguments, self.at, of=view, key=(bytes(view.mgid), bytes(view.port_gid)))
+                self.joins.keep(seen.frame, hit, seen.frame, seen.time_ns)
 
     @on_chunk
     def refusals(self, _table: ChunkTable, context: Context) -> Iterator[Hit]:
