@@ -97,7 +97,6 @@ class Interfaces:
         self.options.append(kept)
 
     def without_options(self) -> Interfaces:
-        """The same interfaces without options."""
         bare = Interfaces()
         bare.options, bare._columns = [()] * len(self), self._columns[: len(self)].copy()
         return bare

@@ -191,7 +191,6 @@ def _extended(table: ChunkTable, name: str, at: Int) -> list[str]:
 
 
 def _flow_control(table: ChunkTable, rows: Int, position: list[int], lines: Summaries) -> None:
-    """Summaries of flow control packets."""
     at = table.located.at("link")[rows]
     first, second = u16(table.chunk.data, at).tolist(), u16(table.chunk.data, at + 2).tolist()
     for place, a, b in zip(position, first, second, strict=True):

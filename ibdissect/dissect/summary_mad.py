@@ -71,7 +71,6 @@ MODIFIERS: dict[int, Callable[[int], str]] = {
 
 
 def fill(table: ChunkTable, rows: Int, position: list[int], lines: Summaries, presenter: Presenter) -> None:
-    """Fill in protocol and info of rows with a MAD."""
     if not len(rows):
         return
     at = table.located.at("mad")[rows]

@@ -19,7 +19,6 @@ TCP_FLAGS = ((2, "SYN"), (1, "FIN"), (4, "RST"), (8, "PSH"), (16, "ACK"))
 
 
 def fill(table: ChunkTable, rows: Int, position: list[int], lines: Summaries) -> None:
-    """Fill in protocol and info of the rows."""
     located, chunk = table.located, table.chunk
     for row, place in zip(rows.tolist(), position, strict=True):
         start = int(chunk.offset[row])

@@ -180,7 +180,6 @@ class Walk:
         """First piece of each row, int64[n + 1]."""
 
     def placement(self, number: int) -> Placement:
-        """The placement of piece kind `number`."""
         variant, base = divmod(number, self.each)
         if base < self.count:
             kind = self.kinds[base]

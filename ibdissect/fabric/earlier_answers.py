@@ -81,7 +81,6 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
         return mask
 
     def node(self, i: int) -> Node | None:
-        """The node of SMP `i`."""
         return self.event.subnet.by_slot(int(self.slot[i]))
 
     def switch(self, i: int) -> tuple[SwitchFacts | None, int]:

@@ -177,12 +177,10 @@ class ChunkFollowed(FabricEvent, frozen=True):
 
     @property
     def requests(self) -> PlacedSmps:
-        """The requests among the SMPs."""
         return self.once(_requests)
 
     @property
     def answers(self) -> PlacedSmps:
-        """The answers among the SMPs."""
         return self.once(_answers)
 
     def once(self, derive: Callable[[ChunkFollowed], T]) -> T:

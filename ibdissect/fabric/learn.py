@@ -161,7 +161,6 @@ class Learner:
         return self.subnet.port(hop.node, hop.entered)
 
     def port_info(self, smps: Smps, smp: Smp, hop: Hop, asked: Asked | None) -> None:
-        """Process an answer with PortInfo."""
         body = smps.body(smp.i)
         state, local = body[STATE_AT] & 15, body[LOCAL_AT]
         node, number = hop.node, smp.modifier & 0xFF

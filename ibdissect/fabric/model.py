@@ -398,7 +398,6 @@ class Subnet:
             yield from node.ports.values()
 
     def count_drop(self, what: str) -> None:
-        """Count an eviction."""
         self.dropped[what] = self.dropped.get(what, 0) + 1
 
     def drop(self, node: Node) -> None:

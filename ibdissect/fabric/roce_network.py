@@ -35,11 +35,9 @@ class RoceNetwork(Record):
     """Number of the line of each setting, by its name in the file."""
 
     def priority(self, dscp: int) -> int:
-        """The priority of packets with a DSCP."""
         return self.priorities.get(dscp, dscp >> 3)
 
     def host(self, address: bytes) -> RoceHost | None:
-        """The host with an IPv4 or IPv6 address."""
         return self.hosts.get(mapped(address))
 
 

@@ -123,7 +123,6 @@ class Smps:
         return kind
 
     def transaction(self, i: int) -> int:
-        """Transaction id of SMP `i`."""
         return int(self.transactions[i])
 
     def m_key(self, i: int) -> int:
@@ -141,7 +140,6 @@ class Smps:
         return self._way_bytes[at : at + HOPS_AT]
 
     def body(self, i: int) -> bytes:
-        """The 64 bytes of the attribute of SMP `i`."""
         return self._raw[i * 64 : i * 64 + 64]
 
 
@@ -178,7 +176,6 @@ class PlacedSmps(Record, dict=True):
 
     @cached_property
     def rows(self) -> Int:
-        """Row of the chunk."""
         return self.smps.rows[self.index]
 
     @cached_property
@@ -188,12 +185,10 @@ class PlacedSmps(Record, dict=True):
 
     @cached_property
     def attribute(self) -> npt.NDArray[np.uint16]:
-        """Attribute id."""
         return self.smps.attribute[self.index]
 
     @cached_property
     def modifier(self) -> Int:
-        """Attribute modifier."""
         return self.smps.modifier[self.index].astype(np.int64)
 
     @cached_property
@@ -208,7 +203,6 @@ class PlacedSmps(Record, dict=True):
 
     @cached_property
     def transaction(self) -> U64:
-        """Transaction id."""
         return self.smps.transactions[self.index]
 
     @cached_property

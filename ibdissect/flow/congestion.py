@@ -75,7 +75,6 @@ class Congestion:
         """Hashes of recent connections by slot; packets of a known connection are skipped."""
 
     def feed(self, table: ChunkTable) -> None:
-        """Process a chunk."""
         if len(table):
             self.last_ns = int(table.chunk.time_ns[-1])
         bth = table.located.start.get("bth")

@@ -38,7 +38,6 @@ class Credits:
         self.by_way = KeptDict[Way, Room](MAX_STREAMS, "ends of connections with credits")
 
     def feed(self, table: ChunkTable) -> None:
-        """Process a chunk."""
         found = table.occurrences(AETH)
         if not len(found):
             return

@@ -69,12 +69,10 @@ class Sender(Record):
 
     @property
     def group_text(self) -> str:
-        """The group as text."""
         return _text(self.group) if any(self.group) else f"LID 0x{self.mlid:04x}"
 
     @property
     def source_text(self) -> str:
-        """The sender as text."""
         return f"LID {int.from_bytes(self.source, 'big')}" if not any(self.source[:14]) else _text(self.source)
 
 

@@ -146,7 +146,6 @@ class Transfers(Generic[T]):
         """Times of acknowledgements of segments that are not in the capture."""
 
     def take(self, message: Message) -> Iterator[TransferEvent]:
-        """Process a message."""
         if message.kind == DATA:
             yield from self._data(message)
         elif message.kind == ACK:

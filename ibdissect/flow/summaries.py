@@ -19,7 +19,6 @@ BASE = 0x7FFF
 
 
 def outcome(connection: Connection) -> str:
-    """The outcome of a connection request."""
     if connection.drep_frame or connection.dreq_frame:
         return "disconnected" if connection.drep_frame else "leaving"
     if connection.rej_frame:

@@ -70,7 +70,6 @@ class Traffic:
         self.talks = {kind: Tally() for kind in WIDTHS}
 
     def feed(self, table: ChunkTable, rows: Int) -> None:
-        """Count some rows of a chunk."""
         if not len(rows):
             return
         sizes, times = table.chunk.length[rows], table.chunk.time_ns[rows]

@@ -37,7 +37,6 @@ def sa_query(record: Layer, *names: str, method: int = GET_TABLE, **header: Any)
 
 
 def _given(record: Layer, component: str) -> bool:
-    """Whether a component was given a value."""
     *outer, last = component.split(".")
     for name in outer:
         record = record.getfieldval(name)

@@ -187,7 +187,6 @@ def _late(pkt: Any) -> bool:
 
 
 def make_format(struct: type[Struct]) -> type[Layer]:
-    """Make the layer of a class-specific MAD format."""
     places = [place for place in struct.carried_by if isinstance(place, MadFormat)]
     data = field_named(struct, "data")
     first = data.bit // 8 if data is not None else struct.size

@@ -87,7 +87,6 @@ def fingerprint(capture: str, finding: Finding) -> str:
 
 
 def entries_of(reports: Iterable[CaptureReport], baseline: Baseline) -> list[Entry]:
-    """All findings as sorted baseline entries."""
     found: dict[Key, Entry] = {}
     for report in reports:
         name = baseline.name_of(report.path)

@@ -40,7 +40,6 @@ def select(
 
 
 def matches(rule: type[Rule], code: str) -> bool:
-    """Whether a code, prefix or name matches this rule."""
     return rule.code.startswith(code.upper()) or rule.name == code
 
 

@@ -343,7 +343,6 @@ def _syndromes(table: ChunkTable, rows: Int, bth: Int, opcode: Bytes) -> npt.NDA
 
 
 def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int, p_key: U64, body: U64) -> npt.NDArray[np.int16]:
-    """`Point.fields` of each row."""
     loc, data = table.located, table.chunk.data
     found = np.full((len(rows), len(FIELDS)), -1, np.int16)
     at = {name: loc.at(name)[rows] for name in ("lrh", "ip4", "ip6", "grh", "eth", "vlan")}

@@ -57,7 +57,6 @@ class Comparison:
         return CaptureError(point.path, reason, hint="name captures of the same traffic")
 
     def frame(self, transmission: int, point: int) -> int:
-        """The frame of a transmission at a point that saw it."""
         return int(self.points[point].frame[self.matched.rows[transmission, point]])
 
     def result(self) -> dict[str, Any]:

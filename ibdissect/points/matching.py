@@ -77,7 +77,6 @@ class Sightings(Record):
 
 
 def match(points: Sequence[Point], directions: Directions, clocks: Clocks) -> Matched:
-    """Match the sightings of all points."""
     delays = _Delays(directions, clocks)
     seen = _sorted(points, clocks, delays.longest)
     clusters = int(seen.cluster[-1]) + 1

@@ -285,7 +285,6 @@ def _reordered(flow: Int, sent: Int, arrived: Int) -> int:
 
 
 def lost_packets(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """The lost packets, as in the JSON output."""
     points, journey = comparison.points, comparison.journey
     for i in np.flatnonzero(journey.lost).tolist():
         last, before = int(journey.after[i]), int(journey.before[i])

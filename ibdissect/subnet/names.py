@@ -55,7 +55,6 @@ class Names(Record):
 
 
 def names_of(files: SubnetFiles) -> Names:
-    """The names of nodes in files."""
     subnet = Subnet()
     learn(subnet, files.files)
     return names_in(subnet)

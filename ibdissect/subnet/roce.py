@@ -103,7 +103,6 @@ class _Reader:
                 raise self.error(self.of_key(key, after), f"there is no key {key!r}", nearest(key, keys))
 
     def numbers(self, value: Any, allowed: range, key: str, line: int) -> list[int]:
-        """A number, or a list of numbers."""
         found = value if isinstance(value, list) else [value]
         for one in found:
             if type(one) is not int or one not in allowed:

@@ -97,7 +97,6 @@ class Place:
 
     @property
     def data(self) -> Bytes:
-        """The data of the chunk."""
         return self.front.data
 
 

@@ -190,7 +190,6 @@ class Judge:
     # -- values
 
     def series(self, operand: object) -> Series:
-        """The values of an operand."""
         if isinstance(operand, Field):
             found = self.known.get(operand)
             if found is None:

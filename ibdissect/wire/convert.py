@@ -21,7 +21,6 @@ RATE_GBPS: Mapping[int, float] = {
 
 
 def timeout_seconds(code: int) -> float:
-    """The seconds of a 5-bit timeout code."""
     return TIMEOUT_UNIT * 2.0**code
 
 

@@ -102,7 +102,6 @@ def class_name(mgmt_class: int) -> str:
 
 
 def short_class_name(mgmt_class: int) -> str:
-    """The common name of a management class."""
     if mgmt_class in CLASSES:
         return CLASSES[mgmt_class].short
     kind = "vendor" if is_vendor(mgmt_class) else "application" if mgmt_class < 0x30 else "class"
@@ -110,7 +109,6 @@ def short_class_name(mgmt_class: int) -> str:
 
 
 def is_vendor(mgmt_class: int) -> bool:
-    """Whether a class belongs to vendors."""
     return 0x09 <= mgmt_class <= 0x0F or 0x30 <= mgmt_class <= 0x4F
 
 

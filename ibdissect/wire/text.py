@@ -54,7 +54,6 @@ def gid_text(data: bytes) -> str:
 
 
 def ip4_text(data: bytes) -> str:
-    """An IPv4 address of four bytes as text."""
     return ".".join(map(str, data))
 
 

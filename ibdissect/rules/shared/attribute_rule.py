@@ -77,7 +77,6 @@ class AttributeRule(Rule):
                 yield Again(frame=int(smps.frames[i]), key=flow, made=partial(self.made, smps, i, arguments))
 
     def made(self, smps: AttributeSmps, i: int, arguments: dict[str, Any]) -> Hit:
-        """The finding of SMP `i`."""
         row = int(smps.rows[i])
         frame = smps.event.table.chunk.first + row
         says, said, value = self.says, self.said, None
@@ -110,12 +109,10 @@ def adapters(smps: AttributeSmps) -> Mask:
 
 
 def switches(smps: AttributeSmps) -> Mask:
-    """Which SMPs are about switches."""
     return smps.kind == SWITCH
 
 
 def name_of(smps: AttributeSmps, i: int) -> str:
-    """A readable name of the port that an SMP is about."""
     node = smps.node(i)
     if node is None:
         return "an unknown node"

@@ -105,7 +105,6 @@ def find_keys(pdu: bytes) -> Iterator[tuple[int, int]]:
 
 
 def text_of(value: bytes) -> str:
-    """A key as text."""
     return value.decode("utf-8", "replace")
 
 
