@@ -174,7 +174,7 @@ class Walk:
         pieces = [found, *self._left_over(found)]
         kind, rows, at, stop = (np.concatenate([p[i] for p in pieces]) for i in range(4))
         kind = self._variants(kind, rows)
-        order = _sorted(table, kind, rows, at)
+        order = np.lexsort((kind, at, rows))
         self.kind, self.rows, self.at, self.stop = kind[order], rows[order], at[order], stop[order]
         self.start: Int = np.searchsorted(self.rows, np.arange(len(table) + 1))
         """First piece of each row, int64[n + 1]."""
@@ -192,9 +192,14 @@ class Walk:
 
         Those that repeat a request become their repeated variant.
         """
-        pieces = np.array([*(p.struct is SARecordPiece for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
-        forms = np.array([*map(_is_open, self.kinds), *[False] * len(LEFT_OVER)])[kind]
-        sums = np.array([*(any(f.holds == "checksum" for f in p.struct.fields) for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
+        pieces, forms, sums = (
+            np.array([*map(test, self.kinds), *[False] * len(LEFT_OVER)])[kind]
+            for test in (
+                lambda p: p.struct is SARecordPiece,
+                lambda p: isinstance(p.place, MadFormat) and p.struct.fields[-1].kind == "rest",
+                lambda p: any(f.holds == "checksum" for f in p.struct.fields),
+            )
+        )
         hide = sums & self.table.once(revealing_rows)[rows]
         if pieces.any():
             hide |= pieces & with_keys(self.table)[rows]
@@ -297,14 +302,6 @@ class Walk:
 _EMPTY = np.empty(0, np.int64)
 ERF_HEADER: StructType = encapsulation.ERF
 """Precedes the frame; the offsets of its fields count from its own start."""
-
-
-def _is_open(placement: Placement) -> bool:
-    return isinstance(placement.place, MadFormat) and placement.struct.fields[-1].kind == "rest"
-
-
-def _sorted(table: ChunkTable, kind: Int, rows: Int, at: Int) -> Int:
-    return np.lexsort((kind, at, rows))
 
 
 def _row_keys(kind: Int, relative: Int, start: Int) -> U64:

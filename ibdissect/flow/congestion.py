@@ -182,7 +182,7 @@ class Congestion:
     def _fragments(self, table: ChunkTable) -> None:
         """Count IP fragments of UDP datagrams."""
         start = table.located.start
-        for name, test in (("ip4", _split_4), ("ip6", _split_6)):
+        for name, test in (("ip4", _split_4), ("ip6", lambda head: head.part(6, 1)[:, 0] == IP6_FRAGMENT)):
             if name not in start:
                 continue
             rows = np.flatnonzero(start[name] >= 0)
@@ -199,11 +199,6 @@ def _split_4(head: Place) -> Bool:
     offset = head.part(6, 2)
     split: Bool = (offset[:, 0] & 0x3F != 0) | (offset[:, 1] != 0)
     return split & (head.part(9, 1)[:, 0] == UDP_PROTOCOL) if split.any() else split
-
-
-def _split_6(head: Place) -> Bool:
-    split: Bool = head.part(6, 1)[:, 0] == IP6_FRAGMENT
-    return split
 
 
 def _marked(table: ChunkTable) -> bool:

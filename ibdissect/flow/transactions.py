@@ -130,7 +130,7 @@ class Transactions:
         role, segments = _roles(mads)
         segments[:early] = False  # already processed
         columns = mads.keys((mads.method >= RESPONSE_BIT) | (mads.method == TRAP_REPRESS))
-        marks, askers = mix(columns), mix(_asker(columns))
+        marks, askers = mix(columns), mix([columns[0] & np.uint64(0xFFFF), *columns[1:3], *columns[4:5]])  # class, transaction, requester
         waited = np.array([*late, *(request.mark for request in self.open.values())], np.uint64)
         pairs = self._sure(pair(marks, columns, role, waited), role == ANSWERS, askers)
         if len(pairs.answers):
@@ -211,9 +211,11 @@ class Transactions:
         elif method in ASKS:
             yield from self._ask(mads, i)
         elif method == TRAP:
-            self._trap(mads, i)
-        else:
-            yield from self._repress(mads, i)
+            key = _key(mads, i, False)
+            self.traps.pop(key, None)
+            self.traps.put(key, request_of(mads, i), mads.frames[i], mads.times[i])
+        elif _key(mads, i, True) not in self.traps:
+            yield RepressAlone(mads.frames[i], mads.times[i], request_of(mads, i))
 
     def _ask(self, mads: Listed, i: int) -> Iterator[MadEvent]:
         key = _key(mads, i, False)
@@ -288,14 +290,6 @@ class Transactions:
             self.alone.put(frame, request_of(mads, i))
             self.unasked.put(key, (frame, time_ns, mads.marks[i], True))
 
-    def _trap(self, mads: Listed, i: int) -> None:
-        key = _key(mads, i, False)
-        self.traps.pop(key, None)
-        self.traps.put(key, request_of(mads, i), mads.frames[i], mads.times[i])
-
-    def _repress(self, mads: Listed, i: int) -> Iterator[MadEvent]:
-        if _key(mads, i, True) not in self.traps:
-            yield RepressAlone(mads.frames[i], mads.times[i], request_of(mads, i))
 
 
 def _neighbours(answer: tuple[int, int, int, bool], frame: int, time_ns: int) -> bool:
@@ -339,11 +333,6 @@ def _message(mads: Listed, i: int) -> Message:
         mads.frames[i], mads.times[i], mads.source[i], mads.destination[i], mads.mgmt_class[i], mads.transaction[i], mads.method[i],
         mads.attribute[i], mads.rmpp_type[i], mads.rmpp_flags[i], 0, mads.segment[i], mads.data2[i],
     )  # fmt: skip
-
-
-def _asker(columns: list[U64]) -> list[U64]:
-    """Class, transaction and requester, selected from the key columns."""
-    return [columns[0] & np.uint64(0xFFFF), *columns[1:3], *columns[4:5]]
 
 
 def _key(mads: Listed, i: int, back: bool) -> Key:

@@ -34,13 +34,10 @@ class Track(Generic[V]):
         if value == self.now:
             return False
         if self.since:
-            past = self.past[1:] if len(self.past) >= KEPT and self._next_after_oldest() <= frame - ROWS else self.past
-            self.past = (*past, (self.now, self.since))
+            past = (*self.past, (self.now, self.since))
+            self.past = past[1:] if len(past) > KEPT and past[1][1] <= frame - ROWS else past
         self.now, self.since = value, frame
         return True
-
-    def _next_after_oldest(self) -> int:
-        return self.past[1][1] if len(self.past) > 1 else self.since
 
     def at(self, frame: int) -> tuple[V | None, int]:
         """The value at `frame`, and the frame that set it; (None, 0) before the oldest value kept."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -19,19 +17,13 @@ from ibdissect.wire.transport import BTH, RETH
 _WHOLE_WRITE = np.array([code in OPCODES and OPCODES[code].operation.startswith("RDMA WRITE Only") for code in range(256)])
 
 
-def is_mtu(length: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
-    """Which of some lengths are path MTUs: powers of two between the least and the greatest."""
-    power: npt.NDArray[np.bool_] = (length & (length - 1) == 0) & (length >= MTUS[0]) & (length <= MTUS[-1])
-    return power
-
-
 def _no_mtu(table: ChunkTable) -> npt.NDArray[np.bool_]:
     """First and middle packets whose payload is not a path MTU."""
     index = np.flatnonzero(table.once(continued))
     bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
     if index.size:
         room = table.once(room_behind_headers)[index]
-        bad[index] = (room >= 0) & ~is_mtu(room) & (table.values(BTH.padcnt)[index] == 0)
+        bad[index] = (room >= 0) & ~np.isin(room, MTUS) & (table.values(BTH.padcnt)[index] == 0)
     return bad
 
 

@@ -17,14 +17,6 @@ def _bad_icrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
     return crcs.icrc(table).bad[table.occurrences(ICRC).rows]
 
 
-def _zero_icrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
-    return crcs.icrc(table).zero[table.occurrences(ICRC).rows]
-
-
-def _bad_vcrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
-    return crcs.vcrc(table).bad[table.occurrences(VCRC).rows]
-
-
 class RoceIcrcBad(Rule):
     """The ICRC of a RoCE packet is wrong.
 
@@ -57,7 +49,7 @@ class IcrcMissing(Rule):
     code, name, severity = "ROC005", "icrc-zero", INFO
     reference = "captures on the transmitting side"
     needs_crc = True
-    when = Where(ICRC, _zero_icrc)
+    when = Where(ICRC, lambda table: crcs.icrc(table).zero[table.occurrences(ICRC).rows])
     at = ICRC.crc
     flow = (ICRC.crc,)
     message = "the ICRC is zero: captured before the hardware computed it"
@@ -97,7 +89,7 @@ class VcrcBad(Rule):
     code, name, severity = "ROC007", "vcrc-bad", WARNING
     reference = "IBA 7.8.2"
     needs_crc = True
-    when = Where(VCRC, _bad_vcrc)
+    when = Where(VCRC, lambda table: crcs.vcrc(table).bad[table.occurrences(VCRC).rows])
     at = VCRC.crc
     message = "the VCRC does not match the packet: it was damaged on this link"
     example = "an InfiniBand packet with its VCRC inverted"
