@@ -65,7 +65,6 @@ def plant() -> tuple[list[bytes], list[Planted]]:
         for table in capture.tables():
             taken: dict[int, bytearray] = {}
             for field in secret_fields(table.catalog):
-                assert field.owner is not None
                 found = table.occurrences(field.owner)
                 places = list(zip(found.rows.tolist(), found.at.tolist(), strict=True))
                 for row, at in places[: PER_FIELD if field.when is None else None]:

@@ -90,7 +90,7 @@ def where(struct: Any) -> str:
         elif isinstance(place, Parsed):
             said.append(f"found in {_field(place.field)}")
         elif isinstance(place, Behind):
-            said.append(f"behind {place.length[0].owner.__name__}" if place.length[0].owner is not None else "behind a header")
+            said.append(f"behind {place.length[0].owner.__name__}")
         elif isinstance(place, (CmService, CmPayload)):
             what = "private data" if isinstance(place, CmService) else "messages"
             side = f" to the {place.toward} side" if isinstance(place, CmPayload) and place.toward else ""
@@ -102,7 +102,7 @@ def where(struct: Any) -> str:
 
 
 def _field(field: Any) -> str:
-    return f"{field.owner.__name__ if field.owner is not None else '?'}.{field.name}"
+    return f"{field.owner.__name__}.{field.name}"
 
 
 def _value(place: Any, name: str) -> str:

@@ -15,6 +15,7 @@ from ibdissect.table.mask import rows_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.expr import Among, And, Compare, Expr, In, Not, Or, Present, Search, Where
+from ibdissect.wire.spec import Struct
 
 from . import literals
 from .check import SEARCHABLE, Checker, ends_of, is_literal, is_value
@@ -249,7 +250,7 @@ def _present(source: Source) -> Expr:
     """Any field or structure of that name is present. A field without a condition is present if its structure is."""
     parts: dict[object, Expr] = {}
     for field in source.fields:
-        what = field if field.when is not None or field.owner is None else field.owner
+        what = field if field.when is not None or field.owner is Struct else field.owner
         parts.setdefault(what, Present(what))
     for struct in source.structs:
         parts.setdefault(struct, Present(struct))

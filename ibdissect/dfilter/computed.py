@@ -97,7 +97,6 @@ def texts_of(name: str, table: ChunkTable, state: State, rows: Int) -> tuple[Int
     if name in HOST_NAMES:
         chosen, found = set(rows.tolist()), []
         for field_ in HOST_NAMES[name]:
-            assert field_.owner is not None
             values = table.values(field_)
             ends = values.tolist() if values.ndim == 1 else [mapped(bytes(address)) for address in values]
             pairs = zip(table.occurrences(field_.owner).rows.tolist(), ends, strict=True)

@@ -114,7 +114,7 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
         holder = holders.get(relative) if placement.place is not None else None
         if isinstance(placement.place, Parsed):
             outer = placement.place.field
-            family = outer.owner is not None and outer.owner.key == struct.key
+            family = outer.owner.key == struct.key
             holder = by_field.get(id(outer)) if family else None
         layer = None
         if holder is not None:

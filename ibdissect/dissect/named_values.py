@@ -64,7 +64,6 @@ def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
     """The values of each field that occurs."""
     table = table.shown
     for field in fields:
-        assert field.owner is not None
         found = table.occurrences(field.owner)
         if not len(found):
             continue

@@ -282,6 +282,5 @@ def _holds(name: str, table: ChunkTable) -> Bool:
         return table.located.at("mad") >= 0
     holds = np.zeros(len(table), np.bool_)
     for field in (field for column in named_columns(table.catalog, _there(PORTS, table.catalog.names)) for field in column.fields):
-        assert field.owner is not None
         holds[table.occurrences(field.owner).rows] = True
     return holds

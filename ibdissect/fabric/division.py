@@ -148,7 +148,6 @@ def _addresses(table: ChunkTable) -> Iterator[Some]:
 def _told(table: ChunkTable) -> Iterator[Some]:
     """What the answers in a chunk say about their ports."""
     for field_, kind in ((NodeInfo.port_guid, GUID), (SMInfo.guid, GUID), (PortInfo.gid_prefix, PREFIX), (PortInfo.lid, LID)):
-        assert field_.owner is not None
         rows = table.occurrences(field_.owner).rows
         answers = (table.values_at(MAD.method, rows) == GET_RESP) & (table.values_at(MAD.status, rows) & DETAIL == 0)
         rows, values = rows[answers], table.values(field_)[answers].astype(np.uint64)

@@ -68,7 +68,7 @@ def hit_at(rule: Rule, table: ChunkTable, entries: Int) -> Hit:
     assert rule.on is not None
     view, found, at = table.view(rule.on, int(entries[0])), table.occurrences(rule.on), rule.at
     seen = Seen(table, int(found.rows[entries[0]]))
-    where = view if at is None or at.owner is rule.on else seen.first(at.owner) if at.owner is not None else None
+    where = view if at is None or at.owner is rule.on else seen.first(at.owner)
     spans: tuple[Span, ...] = ()
     if at is not None and where is not None:
         low, high = at.span

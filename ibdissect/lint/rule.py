@@ -123,7 +123,6 @@ class Seen(Record, frozen=True, eq=False):
         if of is not None and at is not None:
             start, value = of.offset, value_of(at, at.__get__(of, type(of)))
         elif at is not None and start is None:
-            assert at.owner is not None
             start = self.start(at.owner)
         return fault(
             self.frame, self.time_ns, arguments, at, value, start=start, spans=spans, proof=proof, evidence=evidence, count=count,

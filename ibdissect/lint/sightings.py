@@ -53,7 +53,7 @@ class PointRule(Rule):
             if self.holds(one, table):
                 row = one.frame - table.chunk.first
                 start = None
-                if one.at is not None and one.at.owner is not None:
+                if one.at is not None:
                     found = table.occurrences(one.at.owner)
                     place = int(found.rows.searchsorted(row))
                     there = place < len(found) and int(found.rows[place]) == row

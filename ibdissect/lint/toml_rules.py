@@ -174,7 +174,6 @@ def _occurrences(seen: Seen, fields: tuple[Field[Any], ...]) -> Iterator[tuple[F
     """The first occurrence of each field in the frame, in byte order."""
     found = []
     for field in fields:
-        assert field.owner is not None
         view = seen.first(field.owner)
         if view is not None and (field.when is None or field.when[0].__get__(view, field.owner) in field.when[1]):
             found.append((view.offset + field.bit / 8, field, view))

@@ -66,7 +66,6 @@ class ByLid:
             permuted[np.arange(len(ports))[:, None], targets] = ports
             data[tables[:, None] + np.arange(BLOCK)] = permuted.reshape(-1, BLOCK)
         for begin, end in RANGES:
-            assert begin.owner is not None
             _ranges(table, data, places(begin.owner), begin, end)
 
     def _unit(self, lid: int) -> int:

@@ -23,7 +23,7 @@ from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.places import Mad, MadFormat
-from ibdissect.wire.spec import Field, decode_text
+from ibdissect.wire.spec import Field, Struct, decode_text
 from ibdissect.wire.text import plain_value
 
 Cell = npt.NDArray[Any]
@@ -91,10 +91,10 @@ def _repeats(catalog: Catalog, fields: tuple[Field[Any], ...]) -> bool:
     return False
 
 
-def _places(catalog: Catalog, owner: StructType | None) -> set[object]:
+def _places(catalog: Catalog, owner: StructType) -> set[object]:
     """Where a structure is that a frame has at most once; none for one that it may have several times, as records of the SA."""
-    if owner is None or owner in HEADERS or owner in EXTENDED_STRUCTS:
-        return {owner} if owner in EXTENDED_STRUCTS or (owner is not None and len(HEADERS[owner]) == 1) else set()
+    if owner is Struct or owner in HEADERS or owner in EXTENDED_STRUCTS:
+        return {owner} if owner in EXTENDED_STRUCTS or (owner is not Struct and len(HEADERS[owner]) == 1) else set()
     if catalog.nesting.get(owner) or not all(isinstance(place, (Mad, MadFormat)) for place in owner.carried_by):
         return set()
     mads = [place for place in owner.carried_by if isinstance(place, Mad)]

@@ -29,7 +29,6 @@ def value_of(field: ComputedField, view: Struct) -> int | str:
 
 def values_of(field: ComputedField, table: ChunkTable) -> npt.NDArray[Any]:
     """int64[k], or uint8[k, bytes] of NUL-padded UTF-8 for texts."""
-    assert field.owner is not None
     if isinstance(field.formula, Arith):
         size = len(table.occurrences(field.owner))
         found = evaluate(field.formula, lambda each: table.values(each).astype(np.int64))

@@ -44,7 +44,6 @@ def hidden_bytes(table: ChunkTable) -> Int:
         hidden[at[secret][:, None] + np.arange((field.bits + 7) // 8)] = True
     told = table.once(revealing_rows)
     for field in checksum_fields(table.catalog):
-        assert field.owner is not None
         found = table.occurrences(field.owner)
         hidden[found.at[told[found.rows]][:, None] + np.arange(*field.span)] = True
     for starts, stops in (_pieces(table)[1:], _unread(table)[1:], _behind(table, told)):

@@ -111,7 +111,6 @@ def _fitting(table: ChunkTable, rows: Int, at: Int, struct: StructType, base_ver
 
 def _inside(table: ChunkTable, struct: StructType, place: Inside) -> Occurrences:
     owner = place.field.owner
-    assert owner is not None
     keep = table.where(owner, place.when)
     outer = table.occurrences(owner).pick(keep)
     at = outer.at + place.field.bit // 8
@@ -126,7 +125,6 @@ def _inside(table: ChunkTable, struct: StructType, place: Inside) -> Occurrences
 
 
 def _nested(table: ChunkTable, struct: StructType, field: Field[Any]) -> Occurrences:
-    assert field.owner is not None
     outer = table.occurrences(field.owner)
     starts = np.array([bit // 8 for bit in field.entries()], np.int64)
     at = (outer.at[:, None] + starts).ravel()

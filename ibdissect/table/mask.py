@@ -241,7 +241,6 @@ class Judge:
         return entries, which[entries]
 
     def _read(self, field: Field[Any]) -> Series:
-        assert field.owner is not None
         table = self.table
         entries, which = self.places(field.owner)
         if field.when is not None:

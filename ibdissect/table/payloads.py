@@ -62,7 +62,6 @@ def _udp(table: ChunkTable, place: UdpPort) -> Occurrences:
 def _ethertype(table: ChunkTable, place: Ethertype) -> Occurrences:
     parts = []
     for field in (Ethernet.type, VLAN.type, SLL.type, SLL2.type, RWH.etype, IPoIB.type):
-        assert field.owner is not None
         found = table.occurrences(field.owner).pick(table.values(field) == place.ethertype)
         start = found.at + field.owner.size
         payload = table.located.at("payload")[found.rows]
@@ -88,7 +87,6 @@ def _cm(table: ChunkTable, place: CmService) -> Occurrences:
 def _behind(table: ChunkTable, place: Behind) -> Occurrences:
     """The bytes after a header of variable length."""
     field, unit, add = place.length
-    assert field.owner is not None
     size = table.values(field).astype(np.int64) * unit + add
     wanted = table.where(field.owner, place.when) & (size >= field.owner.size)
     found = table.occurrences(field.owner).pick(wanted)
@@ -122,7 +120,6 @@ def _about(table: ChunkTable, place: CmService | CmPayload, services: npt.NDArra
 def parsed(table: ChunkTable, struct: StructType, place: Parsed) -> Occurrences:
     """Where a plugin function finds a structure in the bytes of a field; results that do not fit are dropped."""
     owner = place.field.owner
-    assert owner is not None
     outer = table.occurrences(owner).pick(table.where(owner, place.when))
     low, size = 0 if place.whole else place.field.bit // 8, place.field.bits // 8
     found: list[tuple[int, int, int]] = []

@@ -122,7 +122,6 @@ def joined(parts: Sequence[Series]) -> Series:
 
 def stretches(table: ChunkTable, field: Field[Any], rows: Int, which: Int | None) -> Blobs:
     """The byte ranges of a byte field in the occurrences `which` (None: all); a string ends at its first NUL."""
-    assert field.owner is not None
     found = table.occurrences(field.owner)
     text = field.kind == "text"
     if isinstance(field, ComputedField):

@@ -177,7 +177,6 @@ class ChunkTable:
     def _around(self, field: Field[Any]) -> tuple[npt.NDArray[np.uint8], int]:
         """The bytes around a field in every occurrence, and at which of their bits it starts: of large structures only BLOCK bytes."""
         struct, start = field.owner, field.bit // 8 // BLOCK * BLOCK
-        assert struct is not None
         size = min(BLOCK, struct.size - start)
         if field.bit + field.bits * field.count > (start + size) * 8:
             start, size = 0, struct.size
@@ -200,7 +199,6 @@ class ChunkTable:
         return found
 
     def _extracted(self, field: Field[Any]) -> npt.NDArray[Any]:
-        assert field.owner is not None
         if isinstance(field, ComputedField):
             return values_of(field, self)
         word, bit = divmod(field.bit, 32)
@@ -234,7 +232,6 @@ class ChunkTable:
 
     def column(self, field: Field[Any]) -> Column:
         """All values of a field with their places; a repeated field has one row per entry. Honours the field's `when`."""
-        assert field.owner is not None
         found, values = self.occurrences(field.owner), self.values(field)
         rows, at = found.rows, found.at + field.bit // 8
         if field.when is not None:
@@ -248,7 +245,6 @@ class ChunkTable:
 
     def of_rows(self, field: Field[Any]) -> tuple[npt.NDArray[Any], Bool]:
         """A field of the first occurrence in each row: values[n] (0 if absent) and presence bool[n]."""
-        assert field.owner is not None
         index = self.first(field.owner)
         there = index >= 0
         values = self.values(field)
@@ -258,7 +254,6 @@ class ChunkTable:
 
     def values_at(self, field: Field[Any], rows: Int) -> npt.NDArray[Any]:
         """The values of `of_rows` for some rows of the chunk; 0 if absent."""
-        assert field.owner is not None
         index = self.first(field.owner)[rows]
         values, there = self.values(field), index >= 0
         if not there.any():

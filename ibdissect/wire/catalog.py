@@ -55,7 +55,6 @@ class Catalog:
                 elif isinstance(place, Mad):
                     attributes.setdefault((place.mgmt_class, place.attr_id), []).append((place, struct))
                 elif isinstance(place, Inside):
-                    assert place.field.owner is not None
                     inside.setdefault(place.field.owner, []).append((place, struct))
                 elif isinstance(place, Place):
                     others.append((place, struct))
@@ -63,7 +62,6 @@ class Catalog:
                     raise PluginError(defined_in(struct), f"{struct.__name__}.carried_by: {place!r} is not a place")
         self._columns = tuple(_columns(modules))
         for column in self._columns:
-            assert column.owner is not None
             computed.setdefault(column.owner, []).append(column)
         _refuse_clashes(attributes)
         _refuse_equal_places(others)
@@ -175,7 +173,6 @@ def _refuse_mixed_names(names: Mapping[str, tuple[Field[Any], ...]]) -> None:
         for field in fields[1:]:
             numbers = [f.kind in INT_KINDS | {"pad"} for f in (field, fields[0])]
             if numbers[0] != numbers[1] and is_foreign(field) != is_foreign(fields[0]):
-                assert field.owner is not None and fields[0].owner is not None
                 raise PluginError(
                     defined_in(field.owner),
                     f"{name} is a number in one but not in the other: {said(field.owner)}, {said(fields[0].owner)}",
@@ -184,7 +181,7 @@ def _refuse_mixed_names(names: Mapping[str, tuple[Field[Any], ...]]) -> None:
 
 def is_foreign(field: Field[Any]) -> bool:
     """Whether a field comes from a plugin."""
-    return field.owner is not None and not field.owner.__module__.startswith(f"{wire.__name__}.")
+    return not field.owner.__module__.startswith(f"{wire.__name__}.")
 
 
 def said(struct: type) -> str:

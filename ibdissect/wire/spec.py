@@ -93,7 +93,7 @@ class Field(Value, Generic[V]):
         plain = "number" if values or unit else "unknown"
         self.holds = holds or ("key" if secret else plain if kind == "uint" else HELD_BY_KIND.get(kind, kind))
         self.count, self.bit, self.name, self._filter_name = 1, 0, "", ""
-        self.owner: type[Struct] | None = None
+        self.owner: type[Struct] = Struct  # until it is declared in one
 
     def __set_name__(self, owner: type[Any], name: str) -> None:
         if issubclass(owner, Struct):  # a rule's `at = LRH.lver` refers to a field, it does not declare one
@@ -125,7 +125,7 @@ class Field(Value, Generic[V]):
     @property
     def filter_name(self) -> str:
         """The field's name in filters; empty if it is in no structure. Built on first use, because few names are used."""
-        if not self._filter_name and self.owner is not None:
+        if not self._filter_name and self.owner is not Struct:
             key = self.filter_key or (self.name.replace("_", "") if " " in self.label else re.sub("[^a-z0-9_]", "", self.label.lower()))
             whole = "." in key and key.split(".")[0] in PROTOCOLS
             self._filter_name = key if whole else f"{self.owner.prefix}.{self.owner.key}.{key.lstrip('+')}"
@@ -185,7 +185,7 @@ class Field(Value, Generic[V]):
         return self.when is None or self.when[0].read(obj, self.when[0].bit) in self.when[1]
 
     def __repr__(self) -> str:
-        return f"<Field {self.owner.__name__ if self.owner else '?'}.{self.name}>"
+        return f"<Field {self.owner.__name__}.{self.name}>"
 
 
 @cache

@@ -52,7 +52,6 @@ def keys(tables: Iterable[ChunkTable]) -> Iterator[tuple[int, bytes, str]]:
     """
     for table in tables:
         for field in secret_fields(table.catalog):
-            assert field.owner is not None
             found = table.occurrences(field.owner)
             if not len(found):
                 continue

@@ -63,13 +63,12 @@ class AgentRule(Rule):
             if agent is None or agent.capability_mask & self.lacks:
                 continue
             seen = Seen(table, row)
-            at, view = next((at, view) for at in self.asks if at.owner is not None and (view := seen.first(at.owner)) is not None)
+            at, view = next((at, view) for at in self.asks if (view := seen.first(at.owner)) is not None)
             yield seen.found({"mask": agent.capability_mask}, at, of=view, proof=[(since, "ClassPortInfo")], key=place)
 
 
 def _held(table: ChunkTable, field: Field[Any], rows: Int) -> Int:
     """A field of the first structure in each of some rows, int64[n]; 0 where there is none."""
-    assert field.owner is not None
     if not len(table.occurrences(field.owner)):
         return np.zeros(len(rows), np.int64)
     index = table.first(field.owner)[rows]
