@@ -12,23 +12,22 @@ import click
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
-from ibdissect.capture.sets import Unit, files_of, sets_of
+from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.common import Common, common_options, progress_bar, say
 from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import (
     FRAME_ENDINGS,
-    captures_of,
     ending_of,
     findings_of,
     max_findings_option,
     open_for,
     opened_capture,
     require_extra,
-    set_files,
     set_option,
     shown_of,
     source_of,
     to_option,
+    units_of,
 )
 from ibdissect.errors import ConfigError
 from ibdissect.session.check import Stop
@@ -77,8 +76,7 @@ def command(
             raise ConfigError("--partition-by", partition_by, "is for the columns of frames, as Parquet")
         if target == "-":
             raise ConfigError("--to", target, "a dataset is a folder", hint="name one")
-        units = sets_of(set_files(captures)) if as_set else captures_of(captures)
-        return _partitioned(units, _RowsOf(target, tuple(partition_by.split(",")), names, first), jobs, engine, common)
+        return _partitioned(units_of(captures, as_set), _RowsOf(target, tuple(partition_by.split(",")), names, first), jobs, engine, common)
     if jobs is not None or engine is not None:
         raise ConfigError("--engine" if engine else "--jobs", engine or str(jobs), "is for --partition-by, which takes many captures")
     given = format_ or ("csv" if target == "-" else None)

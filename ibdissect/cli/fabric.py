@@ -19,7 +19,6 @@ from ibdissect.lint.set_members import members_object, named
 from ibdissect.wire.text import Paint, counted, printable
 
 if TYPE_CHECKING:
-    from ibdissect.fabric.changes import ChangeLog
     from ibdissect.fabric.model import Subnet
 
 
@@ -29,11 +28,9 @@ if TYPE_CHECKING:
 @click.option("--format", "format_", type=click.Choice(("text", "json", "dot")), default="text", show_default=True)
 @click.option("--dot", is_flag=True, help="The same as --format dot: a graph of nodes and links for Graphviz.")
 @click.option(
-    "--write",
-    "written",
-    type=click.Choice(("partitions.conf", "ibnetdiscover", "dot", "json")),
+    "--write", "written", type=click.Choice(("partitions.conf", "ibnetdiscover", "dot", "json")),
     help="Print the subnet as a file that other tools read.",
-)
+)  # fmt: skip
 @click.option("--at", "at", type=click.IntRange(min=1), metavar="FRAME", help="What was known when this frame had been sent.")
 @common_options
 def command(
@@ -96,21 +93,14 @@ def _learnt(path: str | CaptureSet | None, at: int | None, common: Common) -> tu
 
     described = describe(follower.subnet, key_text, files.known if files is not None else ())
     name = None if path is None else shown(str(path))
-    result = {"schema": 1, "capture": name, **members_object(members), "frame": frames, **described, "events": _events(story)}
-    return follower.subnet, result, members
-
-
-def _events(story: ChangeLog) -> list[dict[str, Any]]:
-    return [
-        {
-            "frame": one.frame,
-            "time_ns": one.time_ns,
-            "kind": one.kind,
-            "text": one.text,
-            **({"repressed": one.repressed} if one.kind == "trap" else {}),
-        }
+    events = [
+        {"frame": one.frame, "time_ns": one.time_ns, "kind": one.kind, "text": one.text,
+         **({"repressed": one.repressed} if one.kind == "trap" else {})}
         for one in story.happened
-    ]
+    ]  # fmt: skip
+    return follower.subnet, {
+        "schema": 1, "capture": name, **members_object(members), "frame": frames, **described, "events": events,
+    }, members  # fmt: skip
 
 
 def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Iterator[str]:
@@ -160,13 +150,8 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
     if result["events"]:
         yield from ("", paint("Events", "path"))
         for event in result["events"]:
-            answer = (
-                ""
-                if "repressed" not in event
-                else f", repressed in frame {event['repressed']}"
-                if event["repressed"]
-                else ", not repressed"
-            )
+            frame = event.get("repressed")
+            answer = f", repressed in frame {frame}" if frame else ", not repressed" if "repressed" in event else ""
             yield f"  {event['text']}{answer}  {_frame(event, paint)}"
 
 

@@ -52,12 +52,14 @@ class Printer:
 class SummaryLines(Printer):
     """One line per frame: number (FILE:N of a set), seconds since the first frame, source, destination, protocol, length, info."""
 
-    def __init__(
-        self, presenter: Presenter, paint: Paint, address: Callable[[str], str] | None = None, members: Sequence[Member] = (),
-        clock: str = "r",
-    ) -> None:  # fmt: skip
-        """`address` gives the names of addresses; `members` are the files of a set; `clock` is one of CLOCKS."""
-        self.presenter, self.paint, self.address, self.members, self.clock = presenter, paint, address, members, clock
+    clock = "r"
+    """One of CLOCKS."""
+    address: Callable[[str], str] | None = None
+    """Gives the names of addresses."""
+
+    def __init__(self, presenter: Presenter, paint: Paint, members: Sequence[Member] = ()) -> None:
+        """`members` are the files of a set."""
+        self.presenter, self.paint, self.members = presenter, paint, members
         self.first_ns: int | None = None
         self.before_ns = 0
 
@@ -312,7 +314,7 @@ MakePrinter = Callable[[Capture, tuple[str, ...], Paint], Printer]
 """Called with the capture, the names given with -e, and the painter."""
 PRINTERS: dict[str, MakePrinter] = {
     "summary": lambda opened, names, paint: (
-        ChosenColumns(opened, names) if names else SummaryLines(opened.presenter(), paint, members=opened.reader.members)
+        ChosenColumns(opened, names) if names else SummaryLines(opened.presenter(), paint, opened.reader.members)
     ),
     "tree": _trees(printers.outline),
     "dump": _trees(printers.dump),

@@ -6,7 +6,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,12 @@ from msgspec import Struct as Record
 
 from ibdissect import report as formats
 from ibdissect.capture.remote import is_url, shown
-from ibdissect.capture.sets import Unit, files_of, rings, sets_of
+from ibdissect.capture.sets import files_of, rings
 from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
 from ibdissect.cli.common import Common, common_options, grouped, say
 from ibdissect.cli.engines import each_capture, engine_option
 from ibdissect.cli.interrupted import INTERRUPTED
-from ibdissect.cli.output import captures_of, require_extra, same_file, set_files, write_text
+from ibdissect.cli.output import require_extra, same_file, units_of, write_text
 from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
@@ -124,7 +124,7 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
         gc.enable()
     rules = options.rules
     options.threads = min(2, os.cpu_count() or 1) if wanted.jobs is None and wanted.engine is None else 1
-    units: Sequence[Unit] = sets_of(set_files(paths)) if wanted.as_set else captures_of(paths)
+    units = units_of(paths, wanted.as_set)
     files = [file for unit in units for file in files_of(unit)]
     for name, parts in rings(files).items() if not wanted.as_set else ():
         common.tell(f"note: these {len(parts)} files look like one ring buffer: --set checks {shown(name)} as one capture")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibdissect.capture.discover import discover
-from ibdissect.capture.sets import Unit, one_set
+from ibdissect.capture.sets import Unit, one_set, sets_of
 from ibdissect.cli.common import Common, incomplete, say
 from ibdissect.errors import CaptureError, ConfigError, missing_extra
 from ibdissect.wire.text import counted
@@ -88,6 +88,11 @@ def source_of(paths: tuple[str, ...], as_set: bool) -> Unit:
     if len(paths) > 1:
         raise ConfigError("CAPTURE", paths[1], "is a second capture", hint="--set reads several files as one capture")
     return paths[0]
+
+
+def units_of(paths: tuple[str, ...], as_set: bool) -> Sequence[Unit]:
+    """The captures that the arguments of a command name; with --set ring buffers, and the others as one."""
+    return sets_of(set_files(paths)) if as_set else captures_of(paths)
 
 
 def set_files(paths: tuple[str, ...]) -> list[str]:

@@ -42,7 +42,9 @@ def _confined(writable: set[str], *, network: bool) -> str | None:
     import tempfile  # with what it imports, a twentieth of the start of every command that takes --sandbox
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core would hold keys
-    _lower(resource.RLIMIT_DATA, MOST_MEMORY)
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    most = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     call = getattr(ctypes.CDLL(None, use_errno=True), "syscall", None)  # Linux only
     version = call(CREATE_RULESET, None, ctypes.c_size_t(0), 1) if call is not None else -1
     if call is None or version < 1:
@@ -58,12 +60,6 @@ def _confined(writable: set[str], *, network: bool) -> str | None:
     _done(call(RESTRICT_SELF, rules, 0))
     os.close(rules)
     return None if network or version >= TCP_SINCE else "connections: its Landlock is too old"
-
-
-def _lower(limit: int, most: int) -> None:
-    hard = resource.getrlimit(limit)[1]
-    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    resource.setrlimit(limit, (most, most))
 
 
 def _done(result: int) -> int:

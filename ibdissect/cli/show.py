@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
@@ -44,23 +43,13 @@ def command(
         wanted = shown_of(opened, common)
         if count:
             click.echo(sum(len(rows) for _, rows in selected(opened, wanted)))
-        else:
-            _print(opened, wanted, chosen, names, clock, common)
+            return 0
+        printer, known, write = PRINTERS[chosen](opened, names, common.paint(sys.stdout)), common.port_names, sys.stdout.write
+        if isinstance(printer, SummaryLines):
+            printer.clock, printer.address = clock or "r", known.address if known is not None else None
+        write(printer.head())
+        for table, rows in selected(opened, wanted, number_keys=True):
+            for text in printer.frames(table, rows):
+                write(text)
+        write(printer.tail())
     return 0
-
-
-def _print(opened: Any, wanted: Any, chosen: str, names: tuple[str, ...], clock: str | None, common: Common) -> None:
-    from ibdissect.export.frames import selected
-
-    paint = common.paint(sys.stdout)
-    printer = PRINTERS[chosen](opened, names, paint)
-    known = common.port_names
-    if isinstance(printer, SummaryLines):
-        printer.clock = clock or "r"
-        printer.address = known.address if known is not None else None
-    write = sys.stdout.write
-    write(printer.head())
-    for table, rows in selected(opened, wanted, number_keys=True):
-        for text in printer.frames(table, rows):
-            write(text)
-    write(printer.tail())

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from ibdissect.capture.chained import Member
 from ibdissect.capture.remote import shown as shown_name
-from ibdissect.capture.sets import Unit, files_of, sets_of
+from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.common import Common, common_options, progress_bar, write_json
 from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
-from ibdissect.cli.output import captures_of, open_for, set_files, set_option, shown_of, source_of
+from ibdissect.cli.output import open_for, set_option, shown_of, source_of, units_of
 from ibdissect.lint.set_members import members_object, place_text
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
@@ -42,8 +42,7 @@ def command(
     -Y and --frames limit what is counted, but response times, connections, streams and messages are followed in all frames.
     """
     if jobs is not None or engine is not None:
-        units: Sequence[Unit] = sets_of(set_files(captures)) if as_set else captures_of(captures)
-        return _each(units, format_, top, jobs, engine, common)
+        return _each(units_of(captures, as_set), format_, top, jobs, engine, common)
     capture = source_of(captures, as_set)
     with progress_bar(files_of(capture), quiet=common.quiet) as progress:
         outcome = _counted(capture, common, top, progress=progress)

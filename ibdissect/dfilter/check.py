@@ -24,10 +24,15 @@ OPERATES: dict[str, frozenset[str]] = {
     "-": frozenset({"uint", "reltime"}), "*": frozenset({"uint"}), "/": frozenset({"uint"}), "%": frozenset({"uint"}),
 }  # fmt: skip
 """Operator -> kinds it works on."""
-FUNCTIONS: dict[str, tuple[int, int]] = {
-    "len": (1, 1), "count": (1, 1), "upper": (1, 1), "lower": (1, 1), "string": (1, 1), "abs": (1, 1), "min": (1, 99), "max": (1, 99),
+_ANY_VALUE = frozenset(KIND_NAMES) - {"none"}
+_ORDERED = frozenset({"uint", "reltime", "abstime"})
+FUNCTIONS: dict[str, tuple[frozenset[str], Kind | None]] = {
+    "len": (_ANY_VALUE, "uint"), "count": (_ANY_VALUE, "uint"), "upper": (frozenset({"string"}), "string"),
+    "lower": (frozenset({"string"}), "string"),
+    "string": (frozenset({"uint", "bytes", "string", "ether", "ipv4", "ipv6"}), "string"), "abs": (frozenset({"uint", "reltime"}), None),
+    "min": (_ORDERED, None), "max": (_ORDERED, None),
 }  # fmt: skip
-"""Function -> minimum and maximum number of arguments."""
+"""Function -> accepted kinds of its argument, kind of its result (None: that of the argument). `min` and `max` take several arguments."""
 PROTOCOLS = frozenset({"frame", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "infiniband"})
 """Words without a dot that are names even if a value is expected."""
 
@@ -195,19 +200,18 @@ class Checker:
         return start, None if start < 0 and stop >= 0 else stop
 
     def call(self, node: Call) -> Operand:
-        least, most = FUNCTIONS.get(node.name, (0, 0))
-        if not most:
+        if node.name not in FUNCTIONS:
             raise self.error(node, f'there is no function "{node.name}"', "functions: " + ", ".join(FUNCTIONS))
-        if not least <= len(node.arguments) <= most:
-            raise self.error(node, f"{node.name}() takes {'one argument' if most == 1 else 'at least one argument'}")
-        if node.name in ("min", "max"):
+        (fitting, kind), several = FUNCTIONS[node.name], node.name in ("min", "max")
+        if not 1 <= len(node.arguments) <= (99 if several else 1):
+            raise self.error(node, f"{node.name}() takes {'at least one argument' if several else 'one argument'}")
+        if several:
             return self.extreme(node)
         if is_value(node.arguments[0]):
             raise self.error(node.arguments[0], f"the argument of {node.name}() must be a field")
         argument = self.left(node.arguments[0], node.name)
         if node.name != "abs" and not isinstance(argument, Named):
             raise self.error(node.arguments[0], f"the argument of {node.name}() must be a field")
-        fitting, kind = _SIGNATURES[node.name]
         if argument.kind not in fitting:
             raise self.error(node.arguments[0], f"{node.name}() cannot be used on {KIND_NAMES[argument.kind]}")
         return Function(kind or argument.kind, node.name, (argument,))
@@ -218,18 +222,9 @@ class Checker:
         if first is None:
             raise self.error(node.arguments[0], f"one argument of {node.name}() must be a field")
         like = self.left(first, node.name)
-        if like.kind not in ("uint", "reltime", "abstime"):
+        if like.kind not in _ORDERED:
             raise self.error(first, f"{node.name}() cannot be used on {KIND_NAMES[like.kind]}")
         return Function(like.kind, node.name, tuple(like if each is first else self.right(each, like) for each in node.arguments))
-
-
-_ANY_VALUE = frozenset(KIND_NAMES) - {"none"}
-_SIGNATURES: dict[str, tuple[frozenset[str], Kind | None]] = {
-    "len": (_ANY_VALUE, "uint"), "count": (_ANY_VALUE, "uint"), "upper": (frozenset({"string"}), "string"),
-    "lower": (frozenset({"string"}), "string"), "abs": (frozenset({"uint", "reltime"}), None),
-    "string": (frozenset({"uint", "bytes", "string", "ether", "ipv4", "ipv6"}), "string"),
-}  # fmt: skip
-"""Function -> accepted kinds of its argument, kind of its result (None: that of the argument)."""
 
 
 def secret_of(operand: Operand) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
@@ -238,13 +238,9 @@ def _parser() -> Any:  # lark.Lark; imported only if needed
     from lark import Lark
 
     builder = _Builder()
-    rules = {name: partial(_spread, getattr(builder, name)) for name in vars(_Builder) if not name.startswith("_")}
+    rules = {name: partial(lambda build, parts: build(*parts), getattr(builder, name)) for name in vars(_Builder) if name[0] != "_"}
     grammar = Path(__file__).with_name("grammar.lark").read_text("utf-8")
     return Lark(grammar, parser="lalr", lexer="basic", transformer=SimpleNamespace(**rules))
-
-
-def _spread(build: Callable[..., Any], children: list[Any]) -> Any:
-    return build(*children)
 
 
 def parse(text: str) -> Node | None:

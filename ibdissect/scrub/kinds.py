@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import StrEnum, auto
 from typing import Any
 
 from ibdissect.table.find_structures import HEADERS
@@ -13,8 +13,8 @@ from ibdissect.wire.places import Inside, Place
 from ibdissect.wire.spec import Field
 
 
-class Kind(Enum):
-    """How a field is scrubbed; an identity gets a substitute."""
+class Kind(StrEnum):
+    """How a field is scrubbed; an identity (all from KEY on, called as in `wire.spec.HELD`) gets a substitute, everywhere the same."""
 
     KEEP = auto()
     """Stays unchanged."""
@@ -33,14 +33,11 @@ class Kind(Enum):
     MAC = auto()
 
 
-IDENTITIES = (Kind.KEY, Kind.TEXT, Kind.GUID, Kind.PREFIX, Kind.GID, Kind.LID, Kind.QPN, Kind.IP4, Kind.MAC)
-"""Replaced by a substitute, the same everywhere for the same value."""
-
+IDENTITIES = tuple(Kind)[3:]
 _BY_WORD = {
     "number": Kind.KEEP, "checksum": Kind.KEEP, "pkey": Kind.KEEP, "ports": Kind.KEEP, "data": Kind.DROP, "reserved": Kind.MARK,
-    **{kind.name.lower(): kind for kind in IDENTITIES},
 }  # fmt: skip
-"""How a field is scrubbed, by its `holds` (`wire.spec.HELD`)."""
+"""How a field is scrubbed that holds no identity, by its `holds` (`wire.spec.HELD`)."""
 _TRANSPORT = (frozenset(HEADERS) | frozenset(EXTENDED_STRUCTS)) - {transport.Payload, mad.MAD}
 
 
@@ -48,7 +45,7 @@ def kind_of(field: Field[Any]) -> Kind:
     """How a field is scrubbed. Plain numbers of built-in structures have been reviewed and stay; those of plugins are dropped."""
     if field.holds == "unknown":
         return Kind.DROP if is_foreign(field) else Kind.KEEP
-    return _BY_WORD[field.holds]
+    return _BY_WORD.get(field.holds) or Kind(field.holds)
 
 
 def survivors(catalog: Catalog) -> tuple[tuple[StructType, ...], tuple[StructType, ...]]:

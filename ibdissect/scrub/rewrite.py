@@ -134,7 +134,7 @@ class Scrubber:
                 for name, spot in gids(here, taken):
                     spots.setdefault(name, []).append(spot)
             else:
-                name = f"key {field.secret}" if kind is Kind.KEY else kind.name.lower()
+                name = f"key {field.secret}" if kind is Kind.KEY else str(kind)
                 spots.setdefault(name, []).append(Spot(here, field.bits, integers(taken)))
 
     def _numbers(self, table: ChunkTable, data: Bytes, spots: dict[str, list[Spot]]) -> None:
