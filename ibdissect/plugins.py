@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct as Record
 
-from ibdissect.errors import ConfigError, IbdissectError, PluginError, defined_in
+from ibdissect.errors import ConfigError, IbdissectError, PluginError, defined_in, nearest
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.table.plugin_calls import complain
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
@@ -147,11 +147,8 @@ def _check_message(rule: type[Rule], catalog: Catalog) -> None:
         raise PluginError(defined_in(rule), f"rule {rule.code}: its message is no format string: {error}") from error
     for word in words:
         if word not in known:
-            import difflib
-
-            near = difflib.get_close_matches(word, known, 1, 0.6)
-            hint = f", did you mean {near[0]}?" if near else ""
-            raise PluginError(defined_in(rule), f"rule {rule.code}: its message names {word!r}, which is no field and no structure{hint}")
+            reason = f"rule {rule.code}: its message names {word!r}, which is no field and no structure"
+            raise PluginError(defined_in(rule), ", ".join(filter(None, (reason, nearest(word, known, "")))))
 
 
 def _columns(modules: list[ModuleType], catalog: Catalog) -> tuple[str, ...]:

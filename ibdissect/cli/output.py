@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -56,10 +57,7 @@ def findings_of(opened: Capture, common: Common, shown: Limits | None = None, ma
     if not opened.reader.again:
         raise CaptureError(opened.path, "must be read twice for its findings; a pipe can be read only once")
     report = opened.report(check_options(common, max_findings=max_findings, shown=shown))
-    kept: dict[str, int] = {}
-    for finding in report.findings:
-        kept[finding.code] = kept.get(finding.code, 0) + 1
-    left = {code: count - kept.get(code, 0) for code, count in report.by_rule.items() if count > kept.get(code, 0)}
+    left = Counter(report.by_rule) - Counter(finding.code for finding in report.findings)
     if left and max_findings is not None:
         say("not all findings: " + ", ".join(f"{count} more of {code}" for code, count in left.items()))
     return report

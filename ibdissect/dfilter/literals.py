@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from ibdissect.table.compare import Network
 from ibdissect.wire.convert import parse_guid
@@ -16,13 +16,10 @@ _NUMBER = r"(0[xX][0-9A-Fa-f]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)\Z"
 _SECONDS = r"(\d+)(?:\.(\d+))?\Z"
 _ESCAPE = rb"(?s)\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.)|\Z)"
 _ESCAPES = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13, b"'": 39, b'"': 34, b"\\": 92}
-_TIME = r"(?:[T ]+(?P<h>\d\d):(?P<mi>\d\d)(?::(?P<s>\d\d)(?:\.(?P<f>\d{1,9}))?)?)?"
-_ZONE = r"(?:\s*(?P<z>Z|UTC)|(?P<o>[+-]\d\d:?\d\d))?\s*\Z"
-_ISO = r"(?P<y>\d{4})-(?P<mo>\d\d)-(?P<d>\d\d)" + _TIME + _ZONE
-_NAMED = r"(?P<mo>[A-Z][a-z]{2})\s+(?P<d>\d{1,2}),\s+(?P<y>\d{4})" + _TIME.replace("[T ]", " ") + _ZONE
+_TIME = r"(?:[T ]+(?P<time>\d\d:\d\d(?P<seconds>:\d\d(?:\.(?P<fraction>\d{1,9}))?)?))?(?P<zone>\s*(?:Z|UTC)|[+-]\d\d:?\d\d)?\Z"
+_ISO, _NAMED = r"(?P<day>\d{4}-\d\d-\d\d)" + _TIME, r"(?P<day>[A-Z][a-z]{2}\s+\d{1,2},\s+\d{4})" + _TIME.replace("[T ]", " ")
 MAX_DIGITS = 80
 """Longest number parsed; no field is larger, and Python refuses to parse very long ones."""
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 class BadLiteral(Exception):
@@ -89,7 +86,7 @@ def of_word(text: str, kind: Kind, source: Source | None) -> Value:
     if kind in ("ipv4", "ipv6"):
         return _address(text, kind)
     if kind == "abstime":
-        return _epoch(text) if source is not None and source.name == "frame.time_epoch" else date(text)
+        return _seconds(text, epoch=True) if source is not None and source.name == "frame.time_epoch" else date(text)
     if kind == "reltime":
         return _seconds(text)
     data = byte_string(text)
@@ -206,19 +203,13 @@ def _address(text: str, kind: Kind) -> bytes | Network:
     return Network(data, int(prefix))
 
 
-def _seconds(text: str) -> int:
+def _seconds(text: str, *, epoch: bool = False) -> int:
+    """Nanoseconds of seconds; `epoch`: since 1970, or of a date."""
     found = re.match(_SECONDS, text)
-    if found is None or len(found[1]) > 9:
-        raise BadLiteral(f'"{text}" is not a time in seconds')
-    return int(found[1]) * 10**9 + int((found[2] or "0")[:9].ljust(9, "0"))
-
-
-def _epoch(text: str) -> int:
-    found = re.match(_SECONDS, text)
-    if found is None:
+    if found is None and epoch:
         return date(text)
-    if len(found[1]) > 10:
-        raise BadLiteral(f'"{text}" is beyond the range of times')
+    if found is None or len(found[1]) > 9 + epoch:
+        raise BadLiteral(f'"{text}" is {"beyond the range of times" if epoch else "not a time in seconds"}')
     return int(found[1]) * 10**9 + int((found[2] or "0")[:9].ljust(9, "0"))
 
 
@@ -228,18 +219,12 @@ def date(text: str) -> int:
     found = re.match(_ISO, plain) or re.match(_NAMED, plain)
     if found is None:
         raise BadLiteral(f'"{text}" is not a date', '"2011-07-04 12:34:56.5" or "Nov 12, 1999 08:55:44Z"')
-    month = found["mo"]
+    day, time, zone = found["day"], (found["time"] or "00:00").partition(".")[0], (found["zone"] or "").strip().replace("UTC", "Z")
+    form = f"{'%Y-%m-%d' if day[0].isdigit() else '%b %d, %Y'} %H:%M{':%S' * bool(found['seconds'])} {'%z' * bool(zone)}"
     try:
-        number = int(month) if month.isdigit() else _MONTHS.index(month) + 1
-        moment = datetime(int(found["y"]), number, int(found["d"]), int(found["h"] or 0), int(found["mi"] or 0), int(found["s"] or 0))
-        if offset := found["o"]:
-            ahead = timedelta(hours=int(offset[1:3]), minutes=int(offset[-2:]))
-            moment = moment.replace(tzinfo=timezone(-ahead if offset[0] == "-" else ahead))
-        else:
-            moment = moment.replace(tzinfo=UTC) if found["z"] else moment.astimezone()
-        seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+        seconds = (datetime.strptime(f"{day} {time} {zone}", form).astimezone() - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
     except (ValueError, OverflowError):
         raise BadLiteral(f'"{text}" is not a date') from None
     if not 0 <= seconds < 1 << 33:
         raise BadLiteral(f'"{text}" is outside 1970 to 2242')
-    return seconds * 10**9 + int((found["f"] or "0").ljust(9, "0"))
+    return seconds * 10**9 + int((found["fraction"] or "0").ljust(9, "0"))

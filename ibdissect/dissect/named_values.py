@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.errors import FilterError
 from ibdissect.table.cut_keys import hidden_checksums, hides
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.secrets import must_mask
@@ -49,15 +48,6 @@ def answer_text(name: str) -> Callable[[int], str]:
 def declared(catalog: Catalog, name: str) -> tuple[Field[Any], ...]:
     """The fields with a filter name that have a value of their own; none if there are none."""
     return tuple(field for each in BOTH.get(name, (name,)) for field in catalog.fields(each) if field.kind not in ("nested", "hole"))
-
-
-def fields_named(catalog: Catalog, name: str) -> tuple[Field[Any], ...]:
-    """The same; raises FilterError with the nearest names if there are none."""
-    found = declared(catalog, name)
-    if not found:
-        near = catalog.nearest(name)
-        raise FilterError(name, f'there is no field "{name}"', hint=f"did you mean {' or '.join(near)}?" if near else "")
-    return found
 
 
 def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:

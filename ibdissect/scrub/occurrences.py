@@ -84,7 +84,3 @@ def mark(data: Bytes, at: Int, size: int, mask: Bytes) -> None:
     empty = at[~(rows & mask).any(axis=1)]
     last = int(np.flatnonzero(mask)[-1])
     data[empty + last] |= np.uint8(int(mask[last]) & -int(mask[last]))
-
-
-def never(values: U64) -> Bool:
-    return np.zeros(len(values), np.bool_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from . import checksums
 from . import substitutes as subs
 from .kinds import IDENTITIES, Kind, kind_of, survivors
 from .listed import ByLid
-from .occurrences import Map, Spot, gids, integers, learn, mark, never, replace
+from .occurrences import Map, Spot, gids, integers, learn, mark, replace
 
 ERF_HEADER = 16
 TYPE_AT = 40
@@ -35,12 +35,11 @@ class Scrubber:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self.maps = {
-            "guid": Map(subs.Numbers(subs.guid), subs.special_guids), "prefix": Map(subs.Numbers(subs.prefix), subs.special_prefixes),
-            "site": Map(subs.Numbers(subs.site), never), "group": Map(subs.Numbers(subs.group_id), subs.special_groups),
-            "qpn": Map(subs.Numbers(subs.qpn), subs.special_qpns), "ip4": Map(subs.Addresses(), subs.special_ip4),
-            "mac": Map(subs.Numbers(subs.mac), subs.special_macs),
+        made: dict[str, Callable[[int, int], int]] = {
+            "guid": subs.guid, "prefix": subs.prefix, "site": subs.site, "group": subs.group_id, "qpn": subs.qpn, "mac": subs.mac,
         }  # fmt: skip
+        self.maps = {name: Map(subs.Numbers(make), subs.SPECIAL[name]) for name, make in made.items()}
+        self.maps["ip4"] = Map(subs.Addresses(), subs.SPECIAL["ip4"])
         self.lids = ByLid()
         self.texts = subs.Numbers(subs.text)
         self.wide_keys: dict[str, subs.Numbers] = {}

@@ -164,10 +164,19 @@ def unicast_lids(values: U64, bits: int) -> Bool:
     return small if bits == 16 else small | ((values > 0xFFFF) & (values < LIDS_32))
 
 
-def special_guids(values: U64) -> Bool:
-    """Which GUIDs identify nothing."""
-    found: Bool = (values == 0) | (values == ALL_ONES)
-    return found
+SPECIAL: dict[str, Callable[[U64], Bool]] = {
+    "guid": lambda values: (values == 0) | (values == ALL_ONES),
+    "prefix": lambda values: (values == 0) | (values == LINK_LOCAL) | (values == ALL_ONES),
+    "site": lambda values: np.zeros(len(values), np.bool_),
+    "group": lambda values: (values <= WELL_KNOWN) | (values == 0xFFFF_FFFF),
+    "qpn": lambda values: (values <= 1) | (values == 0xFFFFFF),
+    "ip4": lambda values: (values == 0) | (values == 0xFFFF_FFFF) | (values >> 24 == 127) | (values >> 8 == 0xE0_0000),
+    "mac": lambda values: (
+        (values == 0) | (values == (1 << 48) - 1) | (values >> 24 == 0x0180C2)
+        | (values >> 24 == 0x01005E) & (values & 0xFFFFFF <= WELL_KNOWN) | (values >> 32 == 0x3333) & (values & 0xFFFF_FFFF <= WELL_KNOWN)
+    ),
+}  # fmt: skip
+"""Which values of a kind stay, as they identify nobody: zero, broadcast, loopback, link-local, QP0 and QP1, standard multicast groups."""
 
 
 def guid(number: int, _value: int) -> int:
@@ -182,34 +191,16 @@ def prefix(number: int, value: int) -> int:
     return 0x2001_0DB8 << 32 | number
 
 
-def special_prefixes(values: U64) -> Bool:
-    """Which subnet prefixes are well-known."""
-    found: Bool = (values == 0) | (values == LINK_LOCAL) | (values == ALL_ONES)
-    return found
-
-
 def qpn(number: int, _value: int) -> int:
     """A queue pair number above QP1 and below the multicast QP."""
     found = 0x5C_0000 + number
     return found if found < 0xFF_FFFF else found - 0xFF_FFFF + 2
 
 
-def special_qpns(values: U64) -> Bool:
-    """QP0, QP1 and the multicast QP."""
-    found: Bool = (values <= 1) | (values == 0xFFFFFF)
-    return found
-
-
 def special_keys(kind: str, values: npt.NDArray[Any]) -> Bool:
     """Zero (no key) and well-known values."""
     public: Bool = np.isin(values, np.array([0, *PUBLIC.get(kind, ())], values.dtype))
     return public
-
-
-def special_ip4(values: U64) -> Bool:
-    """Unspecified, broadcast, loopback and standard multicast groups."""
-    found: Bool = (values == 0) | (values == 0xFFFF_FFFF) | (values >> 24 == 127) | (values >> 8 == 0xE0_0000)
-    return found
 
 
 def mac(number: int, value: int) -> int:
@@ -219,13 +210,6 @@ def mac(number: int, value: int) -> int:
     if value >> 32 == 0x3333:
         return 0x3333 << 32 | (MARK << 16) + number
     return (0x035C_72 if value >> 40 & 1 else 0x025C_72) << 24 | number
-
-
-def special_macs(values: U64) -> Bool:
-    """Zero, broadcast and standard multicast groups."""
-    group = (values >> 24 == 0x01005E) & (values & 0xFFFFFF <= WELL_KNOWN) | (values >> 32 == 0x3333) & (values & 0xFFFF_FFFF <= WELL_KNOWN)
-    found: Bool = (values == 0) | (values == (1 << 48) - 1) | (values >> 24 == 0x0180C2) | group
-    return found
 
 
 def group_id(number: int, value: int) -> int:
@@ -238,12 +222,6 @@ def group_id(number: int, value: int) -> int:
 def site(number: int, value: int) -> int:
     """The upper half of a multicast GID that contains a subnet prefix: flags and scope stay."""
     return value >> 48 << 48 | (MARK << 16) + number
-
-
-def special_groups(values: U64) -> Bool:
-    """Standard multicast groups, and broadcast."""
-    found: Bool = (values <= WELL_KNOWN) | (values == 0xFFFF_FFFF)
-    return found
 
 
 def text(number: int, value: tuple[str, bytes]) -> bytes:

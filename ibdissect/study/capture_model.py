@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,15 +16,17 @@ from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.sets import CaptureSet
 from ibdissect.dfilter.answers import Answers
-from ibdissect.dissect.named_values import Run, answer_text, fields_named, runs
+from ibdissect.dfilter.computed import State
+from ibdissect.dissect.named_values import Run, answer_text
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Node, Tree, dissect_row, dissect_rows
 from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError, FilterError
 from ibdissect.session.reading import Reading, plain_files
+from ibdissect.session.rows import each_once, named_columns, objects, occurrences, plain_values
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
-from ibdissect.wire.spec import BYTE_KINDS, decode_text
+from ibdissect.wire.spec import decode_text
 from ibdissect.wire.text import printable
 from ibdissect.wire.transport import BTH
 
@@ -182,19 +185,13 @@ class CaptureModel:
     def fields(self, frames: Sequence[int], names: Sequence[str]) -> dict[int, dict[str, str]]:
         """Texts of fields by frame and filter name, for columns that the user added; the first occurrence in each frame."""
         found: dict[int, dict[str, str]] = {}
-        table, show = self.table(frames), self.presenter(frames[-1])
-        for name in names:
-            if name == INTERFACE:
-                for frame, text in zip(frames, table.chunk.interface_names(np.arange(len(frames))), strict=True):
-                    found.setdefault(frame, {})[name] = printable(text)
-                continue
-            for run in runs(table, fields_named(table.catalog, name)):
-                if run.field.kind in ("raw", "rest"):
-                    continue  # these bytes may hold a key that another structure shows
-                rows, first = np.unique(run.rows, return_index=True)
-                for row, place in zip(rows.tolist(), first.tolist(), strict=True):
-                    text = show.present(run.field, _plain(run, place))[1]
-                    found.setdefault(frames[row], {}).setdefault(name, printable(text))
+        show, every = self.presenter(frames[-1]), np.arange(len(frames))
+        table, state = self.table(frames), State(presenter=show, hide_keys=not self.show_keys)
+        for column in named_columns(self.catalog, names, first=True):
+            rows, texts, _ = occurrences(column, table, state, every, partial(_texts, show))
+            for row, text in zip(rows.tolist(), texts.tolist(), strict=True):
+                if text:
+                    found.setdefault(frames[row], {}).setdefault(column.name, printable(text))
         return found
 
     def answer_text(self, frame: int, name: str) -> str:
@@ -260,11 +257,8 @@ class CaptureModel:
             grew()
 
 
-def _plain(run: Run, place: int) -> Any:  # Any: a value of a column, whatever its type
-    """A value of a column as a field itself reads it."""
-    value = run.values[place]
-    if isinstance(value, bytes):
-        return value
-    if run.field.kind in BYTE_KINDS:
-        return decode_text(value.tobytes()) if run.field.kind == "text" else value.tobytes()
-    return value.item()
+def _texts(show: Presenter, run: Run, _hidden: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    field = run.field
+    if field.kind in ("raw", "rest"):
+        return objects([""] * len(run.rows))  # these bytes may hold a key that another structure shows
+    return each_once(plain_values(run), lambda value: show.present(field, decode_text(value) if field.kind == "text" else value)[1])

@@ -37,7 +37,7 @@ def test_lids_move() -> None:
 
 @given(st.lists(st.integers(0, 0xFFFFFFFF), unique=True, max_size=300))
 def test_addresses_keep_their_networks(values: list[int]) -> None:
-    taken = [value for value, special in zip(values, subs.special_ip4(np.array(values, np.uint64)), strict=True) if not special]
+    taken = [value for value, special in zip(values, subs.SPECIAL["ip4"](np.array(values, np.uint64)), strict=True) if not special]
     addresses = subs.Addresses()
     addresses.learn(taken)
     new = [addresses[value] for value in taken]
@@ -92,7 +92,7 @@ def test_classes_of_addresses_stay() -> None:
     assert subs.mac(3, 0x01005E7F0102) >> 24 == 0x01005E and subs.mac(3, 0x3333FF123456) >> 32 == 0x3333
     assert subs.mac(3, 0x0002C9123456) >> 40 == 2
     assert subs.special_keys("Q_Key", np.array([0, 0x80010000, 5], np.uint64)).tolist() == [True, True, False]
-    assert subs.special_qpns(np.array([0, 1, 2, 0xFFFFFF], np.uint64)).tolist() == [True, True, False, True]
+    assert subs.SPECIAL["qpn"](np.array([0, 1, 2, 0xFFFFFF], np.uint64)).tolist() == [True, True, False, True]
 
 
 def test_keys_become_their_numbers() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dissect.layout import layout_of
-from ibdissect.dissect.named_values import fields_named, reveals_key, runs
+from ibdissect.dissect.named_values import declared, reveals_key, runs
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.summary import Summary
 from ibdissect.dissect.tree import Tree, tree_of
@@ -111,7 +111,7 @@ def test_the_solver_finds_keys_where_checksums_are_shown() -> None:
 def test_filters_and_columns_tell_no_checksum_beside_a_key() -> None:
     with Capture(HERE / "rxe-rping.pcap") as opened:
         table = next(iter(opened.tables()))
-        (run,) = (run for run in runs(table, fields_named(table.catalog, "infiniband.invariant.crc")) if len(run.rows))
+        (run,) = (run for run in runs(table, declared(table.catalog, "infiniband.invariant.crc")) if len(run.rows))
         told = reveals_key(table, run)
         assert 0 < told.sum() < len(told)
         for text in ("infiniband.invariant.crc >= 0", "infiniband.invariant.crc in {0..0xffffffff}", "infiniband.invariant.crc & 1 == 0"):

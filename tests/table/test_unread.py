@@ -6,7 +6,7 @@ import io
 import struct
 
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.dissect.named_values import fields_named, runs
+from ibdissect.dissect.named_values import declared, runs
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.tree import dissect_row
 from ibdissect.dissect.value import Presenter
@@ -76,7 +76,7 @@ def test_a_failed_answer_shows_the_requests_record_but_nothing_is_learnt() -> No
     layers = [layer.label for layer in dissect_row(table, 0, Presenter()).layers]
     assert "MCMemberRecord (the request's)" in layers and "Attribute data" not in layers
     assert compile_filter("infiniband.mcmemberrecord.portgid == fe80::7").rows(table).all()
-    (run,) = runs(table, fields_named(table.catalog, "infiniband.mcmemberrecord.q_key"))
+    (run,) = runs(table, declared(table.catalog, "infiniband.mcmemberrecord.q_key"))
     assert run.values.tolist() == [0xCAFEF00D] * 2
     masker = Masker()
     masker.feed(table)
