@@ -24,7 +24,7 @@ SHARED = {"ib_vend_key_info_t": 8, "ib_n2n_key_info_t": 8, "ib_neighbors_info_t"
 RESERVED = re.compile(r"(resv|resvd|reserved|resesved|pad+ing)\d*$")
 EXPLAINED = {
     "ib_router_info_t": "MaxARGroupID and GlobalRouterLIDStart share a word of the header",
-    "ib_multipath_rec_t": "the GIDs behind it are structures of their own, as many as the counts say",
+    "ib_multipath_rec_t": "the GIDs after it are structures of their own, as many as the counts say",
 }
 
 

@@ -36,7 +36,7 @@ SHOTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 def firm(svg: str) -> str:
-    """Without fonts from elsewhere; text behind leading spaces is moved to where it is seen, as not every renderer keeps them."""
+    """Without fonts from elsewhere; text after leading spaces is moved to where it is seen, as not every renderer keeps them."""
 
     def move(match: re.Match[str]) -> str:
         x, length, text = float(match["x"]), float(match["length"]), match["text"]

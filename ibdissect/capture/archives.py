@@ -28,7 +28,7 @@ MOST_LIST = 8 << 20
 MOST_HEADER = 1 << 16
 """Most bytes of a header in a tar, which is read at once."""
 LOCAL_HEADER = 30
-"""Bytes in front of a file in a zip; its last four say how long the name and another field behind it are."""
+"""Bytes in front of a file in a zip; its last four say how long the name and another field after it are."""
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RecursionError, NotImplementedError, ValueError, RuntimeError)
 """What the libraries raise for damaged archives."""
 

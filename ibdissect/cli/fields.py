@@ -90,7 +90,7 @@ def where(struct: Any) -> str:
         elif isinstance(place, Parsed):
             said.append(f"found in {_field(place.field)}")
         elif isinstance(place, Behind):
-            said.append(f"behind {place.length[0].owner.__name__}")
+            said.append(f"after {place.length[0].owner.__name__}")
         elif isinstance(place, (CmService, CmPayload)):
             what = "private data" if isinstance(place, CmService) else "messages"
             side = f" to the {place.toward} side" if isinstance(place, CmPayload) and place.toward else ""

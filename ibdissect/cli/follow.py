@@ -34,7 +34,7 @@ def command(capture: str, frame: int, form: str, only: bool, common: Common) -> 
             raise ConfigError("FRAME", str(frame), "belongs to no RDMA message", hint="show -Y ibdissect.message.bytes lists some")
         paint = common.paint(sys.stdout)
         many = counted(len(found), "message")
-        common.tell(f"{many}, at most {MAX_MESSAGES} and {MAX_FOLLOWED >> 20} MiB before and behind that of frame {frame}")
+        common.tell(f"{many}, at most {MAX_MESSAGES} and {MAX_FOLLOWED >> 20} MiB before and after that of frame {frame}")
         for said in found:
             if said.asked or not only:
                 click.echo(paint(f"{'>' if said.forward else '<'} {said.title}", "path"))

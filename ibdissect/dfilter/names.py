@@ -60,7 +60,7 @@ LABELS: Mapping[str, str] = {
     "_ws.col.source": "Source, as in the list of frames",
     "_ws.col.destination": "Destination, as in the list of frames", "_ws.col.protocol": "Protocol, as in the list of frames",
     "_ws.col.info": "What the frame is, as in the list of frames",
-    "infiniband.payload": "Bytes behind the transport headers, MADs aside", "tcp.port": "Source or destination port",
+    "infiniband.payload": "Bytes after the transport headers, except MADs", "tcp.port": "Source or destination port",
     "tcp.srcport": "Source port", "tcp.dstport": "Destination port", "_ws.malformed": "The frame is malformed",
     "ibdissect.code": "Code of a finding in the frame", "ibdissect.request_frame": "Frame of the request that this frame answers",
     "ibdissect.response_frame": "Frame of the answer to this request",

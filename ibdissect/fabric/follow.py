@@ -55,7 +55,7 @@ class Follower:
         self.written = BoundedDict[tuple[int, bool], int](MAX_EARLY)
         """M_Keys that Sets wrote, whether into ports whose NodeInfo is known, and the frame of the last such Set."""
         self.answered = BoundedDict[tuple[object, ...], int](NEIGHBOURS)
-        """Ways of the latest PortInfo answers, and their times: a request that comes right behind is not a new one."""
+        """Ways of the latest PortInfo answers, and their times: a request that comes right after is not a new one."""
         self.done = 0
         """Number of SMPs of the chunk that were processed."""
         self.unplaced = BoundedDict[tuple[int, ...], tuple[Smp, int]](MAX_UNPLACED)

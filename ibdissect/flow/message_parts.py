@@ -47,7 +47,7 @@ class MessageColumns(Columns):
     place: Int
     """Of its first packet."""
     next: Int
-    """The place behind its last packet, as far as that was seen."""
+    """The place after its last packet, as far as that was seen."""
     kind: npt.NDArray[np.int8]
     """Index into MESSAGE_KINDS."""
     first_frame: Int
@@ -191,7 +191,7 @@ def _exact(p: Parts, places: Int) -> Int:
 
 
 def _read(data: _Responses, start: Int, limit: Int) -> tuple[Int, Int, Int, Bool]:
-    """Of each READ: the place behind it, its bytes, the frame of the response that made it complete (0: none), whether one is cut off."""
+    """Of each READ: the place after it, its bytes, the frame of the response that made it complete (0: none), whether one is cut off."""
     low, high = np.searchsorted(data.place, start), np.searchsorted(data.place, limit)
     tails = np.flatnonzero(looked_up(data.opcode, LEAVES) == 0)
     tail = np.append(tails, len(data.place))[np.searchsorted(tails, low)]

@@ -18,7 +18,7 @@ from .messages import Ended, Messages
 MAX_MESSAGES = 1 << 22
 """Messages kept; further ones are left out."""
 CM_BYTES = 232
-"""Data of a connection management MAD behind the common header."""
+"""Data of a connection management MAD after the common header."""
 _FIELD = {"latency": "latency_ns"}
 _EMPTY = {"ack_frame": 0, "bytes": -1, "latency": -1}
 """Values that stand for none."""

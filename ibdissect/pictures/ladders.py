@@ -24,7 +24,7 @@ BEFORE, ALL = 6, 20
 TOLD = 200
 """Packets before those drawn that say which of them were sent before."""
 REACH = 1 << 14
-"""Frames before and behind it in which packets of its conversation are looked for."""
+"""Frames before and after it in which packets of its conversation are looked for."""
 LEFT, RIGHT, STEP, TOP = 150, 790, 26, 44
 """Where the first and the last end stand, the distance of packets, and the first packet, in pixels."""
 TEXT = 92

@@ -24,7 +24,7 @@ from .capture import pictures
 from .portrait import Portrait, read
 
 PICTURED = 3 << 20
-"""Characters of pictures; captures behind these have their findings only."""
+"""Characters of pictures; captures after these have their findings only."""
 DECODED = 180
 """Findings whose frames are decoded, over all captures."""
 CHANGES = 500

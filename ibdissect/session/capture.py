@@ -236,7 +236,7 @@ class Capture(Reading):
 
             shown = compile_filter(filter, self.catalog, hide_keys=not self.show_keys, hosts=self.hosts)
             if shown.codes or shown.ahead:
-                raise FilterError(filter, "the filter needs what is known only behind this check", hint="choose rules with select")
+                raise FilterError(filter, "the filter needs the results of this very check", hint="choose rules with select")
             options.shown = shown
         return self.report(options).findings
 

@@ -79,7 +79,7 @@ class Overheard:
 
 
 class Study:
-    """Runs over the indexed frames in a thread of its own, behind the scan."""
+    """Runs over the indexed frames in a thread of its own, after the scan."""
 
     def __init__(self, model: CaptureModel, load: Callable[[], Options], kept: int | None = KEPT) -> None:
         self.model, self.load, self.kept = model, load, kept

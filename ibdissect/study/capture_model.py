@@ -225,7 +225,7 @@ class CaptureModel:
         return {frame for frame, hit in zip(frames, hits, strict=True) if hit}
 
     def known_to(self, matcher: Filter) -> int:
-        """How many frames a filter can be asked about: what asks for findings or answers follows behind the thread that finds them."""
+        """How many frames a filter can be asked about: one that asks for findings or answers must wait for the thread that finds them."""
         if (matcher.ahead or matcher.hosts) and not (self.studied or self.live):
             return 0  # the answer to a request, or who a LID belongs to, may be any number of frames away
         return self.studied_to if matcher.codes or matcher.pairs else self.index.frames

@@ -77,7 +77,7 @@ def hits(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:
 class Place:
     node: Node | None
     span: tuple[int, int] | None = None
-    """Its first byte, and the one behind it; None: those of the node."""
+    """Its first byte, and the byte after it; None: those of the node."""
 
 
 def place(query: Query, tree: Tree) -> Place | None:
@@ -119,7 +119,7 @@ def _matching(model: CaptureModel, query: Query, frames: list[int]) -> list[int]
 def find(
     model: CaptureModel, rows: Rows, query: Query, start: int, *, forward: bool, wanted: Callable[[], bool]
 ) -> tuple[int, bool] | None:
-    """The nearest matching row behind (before) row `start`, going round once: (row, whether it went round). None: there is none."""
+    """The nearest matching row after (before) row `start`, going round once: (row, whether it went round). None: there is none."""
     total = len(rows)
     ahead = [(start + 1, total, False), (0, min(start + 1, total), True)]
     ranges = ahead if forward else [(0, start, False), (start, total, True)]

@@ -55,7 +55,7 @@ class Ladder:
         self.left_out = 0
         """Packets beyond MAX_STEPS."""
         self._next: dict[tuple[str, str, int], tuple[int, bool]] = {}
-        """The PSN behind the highest one of each stream of requests, and whether a READ had that: it uses an unknown number."""
+        """The PSN after the highest one of each stream of requests, and whether a READ had that: it uses an unknown number."""
         self._segments: dict[tuple[str, str, bytes], int] = {}
         """The next segment of each RMPP transfer."""
         self._seen: set[tuple[object, ...]] = set()
@@ -106,7 +106,7 @@ class Ladder:
         return (LOST, _missing(ahead, "packet")) if 0 < ahead < FAR and not after_read else ("", "")
 
     def _of_mad(self, way: tuple[str, str], mad: bytes, label: str) -> tuple[str, str]:
-        """Mark of a management datagram: one that came before, bit for bit, or a segment of RMPP behind a gap."""
+        """Mark of a management datagram: one that came before, bit for bit, or a segment of RMPP after a gap."""
         if (way, mad) in self._seen:
             return AGAIN, "sent again"
         self._seen.add((way, mad))

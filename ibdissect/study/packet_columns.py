@@ -97,7 +97,7 @@ def recalled(keys: Sequence[str], catalog: Catalog) -> tuple[list[Column], list[
 
 
 def time_text(line: Line, how: TimeFormat, first_ns: int, before_ns: int | None) -> str:
-    """The time column, to the microsecond; groups of three behind the point."""
+    """The time column, to the microsecond; groups of three after the point."""
     if how is TimeFormat.DELTA:
         return seconds_text(line.time_ns - (line.time_ns if before_ns is None else before_ns))
     if how is TimeFormat.RELATIVE:

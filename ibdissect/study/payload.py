@@ -16,7 +16,7 @@ from ibdissect.table.table import ChunkTable
 MAX_FOLLOWED = 1 << 20
 """Payload bytes that are put together, from the message of the frame that was asked about; and as many before it."""
 MAX_MESSAGES = 500
-"""Messages before the asked one, and behind it."""
+"""Messages before and after the one asked for."""
 WIDTH = 16
 FORMS = ("hex", "ascii", "raw")
 """How payloads can be shown."""

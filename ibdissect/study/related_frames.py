@@ -22,9 +22,9 @@ from .capture_model import CaptureModel
 from .conversations import Conversation, addressed, conversation_filter
 
 NEAR = 1 << 12
-"""Packets of its message, before and behind it, among which the one that goes with a packet is looked for."""
+"""Packets of its message, before and after it, among which the one that belongs to a packet is looked for."""
 REACH = 1 << 19
-"""Frames before and behind a segment in which its transfer is looked for."""
+"""Frames before and after a segment in which its transfer is looked for."""
 STEP = 16384
 
 

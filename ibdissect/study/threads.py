@@ -24,7 +24,7 @@ class Latest:
         self.busy = False
 
     def run(self, work: Callable[[Callable[[], bool]], None], name: str, done: Callable[[], None] = lambda: None) -> None:
-        """Start `work(wanted)`; `done` is called behind it when it was still wanted."""
+        """Start `work(wanted)`; then `done`, if it is still wanted."""
         self._number += 1
         number = self._number
         self.busy = True

@@ -52,7 +52,7 @@ class TimeChart:
 
     @property
     def span(self) -> int:
-        """Nanoseconds from the first frame to behind the last one."""
+        """Nanoseconds from the first frame to just after the last one."""
         return max(self.model.last_ns - self.model.first_ns + 1, 1)
 
     def follow(self, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:

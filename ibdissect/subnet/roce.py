@@ -84,12 +84,12 @@ class _Reader:
         self.path, self.text = path, text
 
     def line(self, pattern: str, after: int = 0) -> int:
-        """The first line behind line `after` that begins with a pattern; `after` if there is none."""
+        """The first line after line `after` that begins with a pattern; `after` if there is none."""
         start = re.compile(pattern)
         return next((number for number, text in enumerate(self.text[after:], after + 1) if start.match(text)), after)
 
     def of_key(self, key: str, after: int = 0) -> int:
-        """The first line behind line `after` that sets a key."""
+        """The first line after line `after` that sets a key."""
         return self.line(rf"\s*(?:\[roce\.)?{re.escape(key)}\b", after)
 
     def error(self, line: int, reason: str, hint: str = "") -> SubnetFileError:

@@ -61,7 +61,7 @@ COMMANDS: tuple[Command, ...] = (
 """Everything that a key of the main screen does: a new screen adds a line here."""
 BY_KEYS = {command.keys: command for command in COMMANDS}
 TYPED = ("slash", "g", "ctrl+f")
-"""Bound with priority: what is typed right behind it must find the focus moved. Where text is typed, it is text."""
+"""Bound with priority: what is typed right after it must find the focus moved. Where text is typed, it is text."""
 
 
 class TuiApp(App[None]):

@@ -83,7 +83,7 @@ class MainScreen(Screen[None]):
         found, unknown = packet_columns.recalled(memory.columns, self.model.catalog)
         packets.columns = found or [packet_columns.BY_KEY[key] for key in packet_columns.DEFAULT]
         packets.chosen = {key: int(cells) for key, cells in memory.by_kind("width").items() if cells.isdecimal()}
-        packets.rules = None  # compiled behind the first rows
+        packets.rules = None  # compiled after the first rows
         self.layout_.wanted = {pane: there == "shown" for pane, there in memory.by_kind("pane").items()}
         if unknown:
             memory.note = f"columns of the last run that are unknown now: {', '.join(map(printable, unknown[:3]))}"

@@ -112,7 +112,7 @@ class SMInfo(Struct):
 class VendorDiag(Struct):
     """A page of a port's vendor diagnostics.
 
-    Undecided: the data begins behind NextIndex in Wireshark, behind two reserved bytes more in python-rdma.
+    Undecided: the data begins after NextIndex in Wireshark, after two more reserved bytes in python-rdma.
     """
 
     key, section, size = "vendordiag", "IBA 14.2.5.14; Wireshark 4.0; python-rdma", 64

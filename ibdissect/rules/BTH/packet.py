@@ -133,7 +133,7 @@ class TransportReservedBits(PacketRule):
     reference = "IBA 9.2"
     when = (BTH.reserved6 != 0) | (BTH.reserved7 != 0)
     at = BTH.reserved7
-    message = "reserved bits of the BTH are set: {reserved6} behind BECN, {reserved7} in front of the PSN"
+    message = "reserved bits of the BTH are set: {reserved6} after BECN, {reserved7} before the PSN"
     example = "a packet whose reserved bits before the PSN are 1"
 
 

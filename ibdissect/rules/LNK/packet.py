@@ -71,7 +71,7 @@ class LinkReservedBits(Rule):
     when = (LRH.reserved2 != 0) | (LRH.reserved5 != 0)
     at = LRH.reserved5
     flow = (*LINK_FLOW, LRH.reserved2, LRH.reserved5)
-    message = "reserved bits of the LRH are set: {reserved2} behind SL, {reserved5} in front of PktLen"
+    message = "reserved bits of the LRH are set: {reserved2} after SL, {reserved5} before PktLen"
     example = "a packet whose fifth byte starts with ones"
 
 

@@ -90,7 +90,7 @@ class AtomicLength(PacketRule):
     reference = "IBA 9.3.4, 9.3.5.3"
     when = Where(BTH, _atomic_with_payload)
     at = BTH.opcode
-    message = "payload behind an atomic operation (OpCode 0x{opcode:02x})"
+    message = "payload after an atomic operation (OpCode 0x{opcode:02x})"
     example = "a FetchAdd with four bytes of payload"
 
 

@@ -204,7 +204,7 @@ class PatienceExceeded(Rule):
     patience = Setting(1.0, "seconds that an answer may be later than the MRA says", 0.0)
 
     def __init__(self) -> None:
-        self.judged = BoundedDict[int, None](MAX_CONNECTIONS, "answers behind MRAs")
+        self.judged = BoundedDict[int, None](MAX_CONNECTIONS, "answers after MRAs")
         """Frames of MRAs that were followed by an answer, oldest first."""
         self.late: list[Hit] = []
         """Findings that wait until it is known whether the clock was set."""

@@ -31,7 +31,7 @@ class BytesPane(LineList):
         """Bytes that belong to a masked key."""
         self.byte = 0
         self.span = (0, 0)
-        """First byte of the selected field and the one behind it."""
+        """First byte of the selected field, and the byte after it."""
         self.bits = (0, 0)
         """The same in bits from the start of the frame."""
         self.found: tuple[int, int] | None = None

@@ -131,7 +131,7 @@ class PacketList(LineList):
         return printable(names.address(text)) if self.named and names is not None else text
 
     def said(self, text: str) -> str:
-        """A sentence with names instead of GUIDs and behind LIDs, where they are known and wanted."""
+        """A sentence with names in place of GUIDs and after LIDs, where they are known and wanted."""
         names = self.study.names
         return printable(names.sentence(text)) if self.named and names is not None else text
 

@@ -13,7 +13,7 @@ LEAST = 3
 
 
 class Splitter(Widget):
-    """Drags the size of the pane `target`, which lies before (above, left of) or behind it."""
+    """Drags the size of the pane `target`, which lies before (above, left of) or after it."""
 
     def __init__(self, target: str, *, vertical: bool = False, behind: bool = True) -> None:
         super().__init__(id=f"split-{target}", classes="vertical" if vertical else "")

@@ -37,13 +37,13 @@ class Heading:
 
 
 class Table(LineList, Generic[T]):
-    """Items as rows. A subclass says which columns there are, what an item has in them, and what in the room behind them."""
+    """Items as rows. A subclass says which columns there are, what an item has in them, and what is drawn after them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("o", "sort(1)", "sort"), Binding("O", "sort(-1)", "sort")]
     headed = True
     columns: Sequence[Heading] = ()
     behind = ""
-    """Title of what stands behind the columns."""
+    """Title of what is drawn after the columns."""
     least_behind = 0
     """Cells it has at least, while columns can be left out."""
 
@@ -61,7 +61,7 @@ class Table(LineList, Generic[T]):
         raise NotImplementedError
 
     def rest(self, item: T, room: int) -> Cell:
-        """What stands behind the columns."""
+        """What is drawn after the columns."""
         return "", ""
 
     @property
@@ -115,7 +115,7 @@ class Table(LineList, Generic[T]):
 
 
 def fitting(columns: Sequence[Heading], width: int, rest: int = 0) -> list[Heading]:
-    """The columns that fit, in order, with `rest` cells left behind them; at last the widest one is narrowed."""
+    """The columns that fit, in order, with `rest` cells left after them; at last the widest one is narrowed."""
     shown = list(columns)
     while (over := MARGIN + sum(head.width + GAP for head in shown) + rest - width) > 0:
         least = max(shown, key=lambda head: head.rank)
