@@ -60,7 +60,7 @@ async def shoot(captures: Path, name: str, capture: str, keys: tuple[str, ...], 
     """One picture, by somebody who remembers nothing of earlier runs."""
     with tempfile.TemporaryDirectory() as state:
         history, memory = FilterHistory(Path(state) / "filters"), Profile(Path(state) / "screen.json")
-        app = TuiApp(CaptureModel(str(captures / capture)), lambda: Options(rules=load()), history=history, memory=memory)
+        app = TuiApp([CaptureModel(str(captures / capture))], lambda: Options(rules=load()), history=history, memory=memory)
         await _drawn(app, name, keys, folder)
 
 

@@ -39,7 +39,10 @@ def command(
         raise click.UsageError("name a capture, or a command with --live")
     if points and (as_set or follow or live is not None):
         raise click.UsageError("--points takes the captures of several points, without --set, --follow and --live")
-    capture = captures[0] if points else source_of(captures, as_set) if captures else "-"
+    if "-" in captures and len(captures) > 1:
+        raise click.UsageError("standard input is opened alone")
+    capture = source_of(captures, as_set) if as_set or len(captures) == 1 else captures[0] if captures else "-"
+    tabs = () if as_set or points else captures[1:]
     in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")  # started by `ibdissect serve`
     if not sys.stdout.isatty() and not in_browser:
         name = shown(str(capture))
@@ -78,9 +81,10 @@ def command(
         source = several.file.name
     try:
         assert source is not None
-        model = CaptureModel(source, catalog=catalog, show_keys=common.show_keys, follow=follow)
+        models = [CaptureModel(one, catalog=catalog, show_keys=common.show_keys, follow=follow) for one in (source, *tabs)]
     except CaptureError as error:
         raise (error if process is None else CaptureError(shown(live or ""), f"it wrote no capture{ended(process)}")) from error
+    model = models[0]
     if live is not None:
         model.path = shown(live)
     if several is not None and made is not None:
@@ -91,20 +95,19 @@ def command(
     # Keep computing threads from delaying the thread that draws.
     sys.setswitchinterval(0.001)
     driver: Any = BrowserDriver if in_browser else TerminalDriver
-    app = TuiApp(model, lambda: made or check_options(common), display_filter=common.filter or "", driver=driver)
+    fields: tuple[str, ...] = ()
     if names := common.plugin_names:
         from ibdissect.plugins import load as load_plugins
-        from ibdissect.study.packet_columns import with_fields
 
-        app.main.packets.columns = with_fields(app.main.packets.columns, load_plugins(names).columns)
-    if several is not None:
-        from ibdissect.study.packet_columns import POINT
-
-        app.main.packets.columns.insert(1, POINT)
+        fields = load_plugins(names).columns
+    app = TuiApp(
+        models, lambda: made or check_options(common), display_filter=common.filter or "", driver=driver, fields=fields,
+    )  # fmt: skip
     try:
         app.run()
     finally:
-        model.close()
+        for model in models:
+            model.close()
         if process is not None:
             ended(process)
 

@@ -91,6 +91,11 @@ class Services:
             far = (one.active, one.active_lid) if event.receiver == one.active else (one.passive, one.passive_lid)
             self._bind(_addresses(*far), event.qpn, event, NO_SERVICE, 0)
 
+    def assign(self, address: bytes, qp: int, service: int, side: int) -> None:
+        """Somebody says what a queue pair serves, whatever connection management said before."""
+        self._ends.setdefault(qp, {})[address] = [(0, service, side)]
+        self._count += 1
+
     def _bind(self, addresses: set[bytes], qp: int, event: ConnectionEvent | Resolved, service: int, side: int) -> None:
         for address in addresses - {b"", b"\0\0"}:
             if self._count >= MAX_ENDS:

@@ -1,10 +1,11 @@
-"""The application: puts the parts together, binds the keys, starts and ends the threads."""
+"""The application: which captures are open, what the keys do, what the threads say, and how it all looks."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from rich.text import Text
@@ -18,23 +19,23 @@ from textual.widgets import Input
 
 from ibdissect.lint.finding import Finding
 from ibdissect.session.check import Options
-from ibdissect.study import threads
 from ibdissect.study.background import Snapshot, Study
 from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.saved_state import FilterHistory, Profile
+from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable
 
 from . import themes
 from .drivers import end_in_time
-from .keys import coloring, columns, explaining, filtering, following, jumping, keeping, searching
+from .keys import captures, coloring, columns, explaining, filtering, following, jumping, keeping, menu, searching
 from .keys.command import Command
 from .keys.filtering import Filtering
 from .keys.following import Following
 from .keys.jumping import Jumping
 from .keys.searching import Searching
 from .main_screen import MainScreen
+from .open_capture import OpenCapture
 from .screens import conversations, fabric, findings_summary, ladder, page, statistics, time_chart
-from .screens.choice import Choice
 from .screens.prompt import Prompt
 
 LOOK = 0.1
@@ -54,6 +55,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("x", "Bytes pane", lambda app: app.main.toggle("bytes"), "Look", "bytes pane"),
     *columns.COMMANDS,
     *coloring.COMMANDS,
+    *captures.COMMANDS,
+    *menu.COMMANDS,
     *keeping.COMMANDS,
     Command("question_mark,f1", "Help", lambda app: app.push_screen(page.help_page(COMMANDS)), word="help", rank=-3),
     Command("q,ctrl+c", "Quit", lambda app: app.exit(), "Keep", "quit", "quit", -4),
@@ -65,57 +68,112 @@ TYPED = ("slash", "g", "ctrl+f")
 
 
 class TuiApp(App[None]):
-    """A capture on the screen. `run` it; the model is closed when it ends."""
+    """Captures on the screen. `run` it; they are closed when it ends."""
 
     CSS_PATH = "ibdissect.tcss"
     TITLE = "ibdissect"
     ENABLE_COMMAND_PALETTE = True
+    DEFAULT_MODE = "capture 1"
     BINDINGS = [
         Binding(one.keys, f"command('{one.keys}')", one.title, show=False, priority=one.keys in TYPED) for one in COMMANDS
     ]  # fmt: skip
 
+    capture: OpenCapture
+    """The one that is shown. What belongs to it:"""
+    model: CaptureModel
+    study: Study
+    main: MainScreen
+    filtering: Filtering
+    searching: Searching
+    following: Following
+    jumping: Jumping
+
     def __init__(
-        self, model: CaptureModel, load: Callable[[], Options], *, display_filter: str = "", history: FilterHistory | None = None,
-        memory: Profile | None = None, driver: type[Driver] | None = None,
+        self, models: Sequence[CaptureModel], load: Callable[[], Options], *, display_filter: str = "",
+        history: FilterHistory | None = None, memory: Profile | None = None, driver: type[Driver] | None = None, fields: Sequence[str] = (),
     ) -> None:  # fmt: skip
+        """`fields`: shown as columns beside those of the profile."""
         super().__init__(driver_class=driver)
-        self.model, self.study = model, Study(model, load)
+        self.load, self.first_filter, self.fields = load, display_filter, fields
         self.history = history if history is not None else FilterHistory()
         self.memory = memory if memory is not None else Profile().last()
-        self.first_filter = display_filter
-        self.main: MainScreen = MainScreen(self, COMMANDS)
-        """The screen with the panes, whatever stands on it."""
-        self.filtering: Filtering = Filtering(self)
-        self.searching: Searching = Searching(self)
-        self.following: Following = Following(self)
-        self.jumping: Jumping = Jumping(self)
+        self._numbers = itertools.count(1)
+        self.captures: list[OpenCapture] = []
+        """Those that are open, in the order of their tabs."""
+        for model in models:
+            self._add(model)
+        self._bring(self.captures[0])
         self._look_soon = False
         self.scroll_sensitivity_y = 3.0
 
-    def get_default_screen(self) -> Screen[None]:
-        return self.main
+    # -- captures
+
+    def _add(self, model: CaptureModel) -> OpenCapture:
+        made = OpenCapture(self, model, self.load, COMMANDS, f"capture {next(self._numbers)}")
+        self.captures.append(made)
+        self.add_mode(made.mode, lambda: made.main)
+        return made
+
+    def _bring(self, capture: OpenCapture) -> None:
+        """What keys and screens work on from now on."""
+        self.capture, self.model, self.study, self.main = capture, capture.model, capture.study, capture.main
+        self.filtering, self.searching = capture.filtering, capture.searching
+        self.following, self.jumping = capture.following, capture.jumping
+
+    async def show(self, capture: OpenCapture, display_filter: str = "", frame: int = 0) -> None:
+        """Bring a capture to the front; it is read when it is shown for the first time, with a filter and at a frame."""
+        self.searching.work.cancel()
+        self._bring(capture)
+        await self.switch_mode(capture.mode)
+        if not capture.started:
+            capture.start(self, display_filter, frame)
+        self._look_as_remembered()
+
+    async def open(self, model: CaptureModel) -> None:
+        """Show one more capture."""
+        await self.show(self._add(model))
+
+    async def close(self, capture: OpenCapture | None = None) -> None:
+        """Close a capture, the one shown unless it is given; the last one stays."""
+        capture = capture or self.capture
+        if len(self.captures) > 1:
+            at = self.captures.index(capture)
+            self.captures.remove(capture)
+            if capture is self.capture:
+                await self.show(self.captures[at - 1])
+            capture.close()
+            await self.remove_mode(capture.mode)
+            self.main.lay_out()
+        else:
+            self.note("It is the only capture; q ends the program")
+
+    async def reopen(self, catalog: Catalog) -> None:
+        """Read the capture anew with other structures; filter and frame stay."""
+        old, text, frame = self.capture, self.filtering.text, self.main.packets.frame
+        made = self._add(CaptureModel(old.model.source, catalog=catalog, show_keys=old.model.show_keys))
+        self.captures.insert(self.captures.index(old), self.captures.pop())
+        await self.show(made, text, frame)
+        await self.close(old)
+
+    async def action_capture(self, place: int) -> None:
+        """A click on a tab."""
+        await self.show(self.captures[place])
 
     # -- start and end
 
-    def on_mount(self) -> None:
+    async def on_mount(self) -> None:
         for theme in themes.THEMES:
             self.register_theme(theme)
         self._recall_theme()
         threading.excepthook = self._thread_failed
-        threads.start(lambda: self.model.scan(self.news), "scan")
-        # The first rows come first.
-        self.set_timer(0.25, lambda: threads.start(lambda: self.study.run(self.news), "study"))
         if not self.is_headless:
             end_in_time(self.exit)
-        self.set_timer(0.02, self.main.look)
-        if self.first_filter:
-            self.main.filter_bar.put(self.first_filter)
-            self.filtering.apply(self.first_filter)
+        await self.show(self.capture, self.first_filter)
 
     def on_unmount(self) -> None:
         threading.excepthook = threading.__excepthook__
-        self.model.close()
-        self.study.close()
+        for capture in self.captures:
+            capture.close()
 
     # -- the threads
 
@@ -132,10 +190,12 @@ class TuiApp(App[None]):
     def with_snapshot(self, use: Callable[[Snapshot], object]) -> None:
         """Have `use` called with the numbers so far, soon."""
 
-        def ready(shot: Snapshot) -> None:
-            self.call_later(use, shot)
+        asked = self.study
 
-        self.study.want(ready)
+        def ready(shot: Snapshot) -> None:
+            self.call_later(lambda: use(shot) if asked is self.study else None)  # another capture may have been brought to the front
+
+        asked.want(ready)
 
     def _thread_failed(self, failure: threading.ExceptHookArgs) -> None:
         """A traceback must not be written over the screen."""
@@ -169,9 +229,8 @@ class TuiApp(App[None]):
             await super().on_event(event)
 
     def action_menu(self) -> None:
-        """What can be done, at a click with the right button."""
-        entries = [(one.keys, one.title, one.key) for one in COMMANDS if one.group in ("Search", "Follow", "Findings", "Keep")]
-        self.push_screen(Choice("", entries), lambda keys: self.action_command(keys) if keys else None)
+        """A click with the right button."""
+        menu.menu(self)
 
     async def action_quit(self) -> None:
         self.exit()
@@ -217,10 +276,13 @@ class TuiApp(App[None]):
         """Look as a profile says, and remember there what is changed."""
         self.memory = profile
         self._recall_theme()
+        self._look_as_remembered()
+        self.main.key_bar.say(f"profile: {profile.name or 'default'}")
+
+    def _look_as_remembered(self) -> None:
         self.main.recall()
         self.main.lay_out()
         self.main.packets.set_columns(self.main.packets.columns)
-        self.main.key_bar.say(f"profile: {profile.name or 'default'}")
 
     def _recall_theme(self) -> None:
         wanted = self.memory.look.setdefault("theme", "ibdissect-dark")  # nothing is written before it is changed

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rich.style import Style
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
@@ -13,6 +15,8 @@ from textual.screen import Screen
 from ibdissect.dissect.named_values import ANSWER_NAMES
 from ibdissect.dissect.tree import Tree
 from ibdissect.study import packet_columns
+from ibdissect.study.background import Study
+from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.field_notes import FieldNotes
 from ibdissect.study.find import Place
 from ibdissect.wire.text import counted, printable
@@ -58,9 +62,8 @@ class PaneLayout:
 class MainScreen(Screen[None]):
     """Packets, tree, bytes and findings; passes on what is chosen in one pane to the others."""
 
-    def __init__(self, app: TuiApp, commands: tuple[Command, ...]) -> None:
+    def __init__(self, app: TuiApp, model: CaptureModel, study: Study, commands: Sequence[Command]) -> None:
         super().__init__()
-        model, study = app.model, app.study
         self.owner = app
         self.model, self.study = model, study
         self.layout_ = PaneLayout()
@@ -74,6 +77,8 @@ class MainScreen(Screen[None]):
         self._studied = 0
         self.reveal: Callable[[Tree], Place | None] | None = None
         """What to go to in the tree of the frame that is selected next."""
+        self.tabs = Line(self._tabs, id="tabs")
+        """The captures that are open, when there are several."""
         self.recall()
 
     def recall(self) -> None:
@@ -81,7 +86,10 @@ class MainScreen(Screen[None]):
         memory, packets = self.owner.memory, self.packets
         packets.time_format = packet_columns.TimeFormat.__members__.get(memory.look.get("time", ""), packet_columns.TimeFormat.RELATIVE)
         found, unknown = packet_columns.recalled(memory.columns, self.model.catalog)
-        packets.columns = found or [packet_columns.BY_KEY[key] for key in packet_columns.DEFAULT]
+        shown = found or [packet_columns.BY_KEY[key] for key in packet_columns.DEFAULT]
+        packets.columns = packet_columns.with_fields(shown, self.owner.fields)
+        if self.model.delays is not None and packet_columns.POINT not in shown:
+            packets.columns.insert(1, packet_columns.POINT)
         packets.chosen = {key: int(cells) for key, cells in memory.by_kind("width").items() if cells.isdecimal()}
         packets.rules = None  # compiled after the first rows
         self.layout_.wanted = {pane: there == "shown" for pane, there in memory.by_kind("pane").items()}
@@ -89,7 +97,15 @@ class MainScreen(Screen[None]):
             memory.note = f"columns of the last run that are unknown now: {', '.join(map(printable, unknown[:3]))}"
         self.key_bar.note = cut(memory.note or self.owner.history.note, 90)
 
+    def _tabs(self, _: int) -> Text:
+        """A click shows the capture."""
+        return Text("│").join(
+            Text(f" {one.name} ", Style(reverse=one.main is self, meta={"@click": f"app.capture({i})"}))
+            for i, one in enumerate(self.owner.captures)
+        )  # fmt: skip
+
     def compose(self) -> ComposeResult:
+        yield self.tabs
         yield self.title_bar
         yield self.filter_bar
         yield self.packets
@@ -114,6 +130,8 @@ class MainScreen(Screen[None]):
 
     def lay_out(self) -> None:
         """Show the panes that fit or were asked for."""
+        self.tabs.display = len(self.owner.captures) > 1
+        self.tabs.refresh()
         width, height = self.size
         shown = self.layout_.shown(width, height)
         for name, there in (

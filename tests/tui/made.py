@@ -24,7 +24,7 @@ def app_on(path: Path, *, follow: bool = False, show_keys: bool = False, display
     """The application on a capture, with a history of its own."""
     model = CaptureModel(str(path), follow=follow, show_keys=show_keys)
     history, memory = FilterHistory(path.parent / "history"), Profile(path.parent / "screen.json")
-    return TuiApp(model, lambda: Options(rules=load()), history=history, memory=memory, display_filter=display_filter)
+    return TuiApp([model], lambda: Options(rules=load()), history=history, memory=memory, display_filter=display_filter)
 
 
 async def until(pilot: Pilot[None], true: Callable[[], object]) -> None:

@@ -60,7 +60,7 @@ async def test_looks_the_same(tmp_path: Path, name: str, golden: Callable[[str, 
         return Options(rules=[REGISTRY[code] for code in RULES])
 
     model = CaptureModel(str(made.capture(tmp_path)))
-    app = TuiApp(model, options, history=FilterHistory(tmp_path / "history"), memory=Profile(tmp_path / "screen.json"))
+    app = TuiApp([model], options, history=FilterHistory(tmp_path / "history"), memory=Profile(tmp_path / "screen.json"))
     async with app.run_test(size=size) as pilot:
         app.theme = theme
         for input_ in app.query(Input):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ..app import TuiApp
 
 SIGNS = {"slash": "/", "plus": "+", "question_mark": "?", "number_sign": "#",
+         "right_square_bracket": "]", "left_square_bracket": "[",
          "apostrophe": "'", "quotation_mark": '"', "alt+left": "Alt+←", "alt+right": "Alt+→"}  # fmt: skip
 
 

@@ -70,11 +70,15 @@ class Filtering:
             self._anchor = (frame, 0)
         app.news()
 
+    def stay_at(self, frame: int) -> None:
+        """Select a frame as soon as it is there."""
+        self._anchor = (frame, 0)
+
     def hold(self) -> bool:
         """While the filter works, stay at the frame that was selected; False when nothing is held."""
         if self._anchor is None:
             return False
-        (frame, row), packets = self._anchor, self.app.main.packets
+        app, (frame, row), packets = self.app, self._anchor, self.app.main.packets
         rows = packets.rows
         if packets.cursor != row:
             self._anchor = None
@@ -83,7 +87,7 @@ class Filtering:
         if nearest != row:
             packets.select(nearest, center=True)
             self._anchor = (frame, packets.cursor)
-        if isinstance(rows, FilteredRows) and (rows.checked >= frame or not self.busy):
+        if (rows.checked >= frame or not self.busy) if isinstance(rows, FilteredRows) else len(rows) >= frame or app.model.complete:
             self._anchor = None
             packets.tell()
         return True

@@ -1,0 +1,77 @@
+"""Which captures are open (Ctrl+O, ], [, Ctrl+W), and what do their packets carry (D)? What the user says is not guessed."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ibdissect.errors import CaptureError
+from ibdissect.study.capture_model import CaptureModel
+from ibdissect.study.decoding import Reading, readings
+
+from ..screens.choice import Choice
+from ..screens.prompt import Prompt
+from .command import Command
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
+
+
+def ask_path(app: TuiApp) -> None:
+    """Ask for a file, and open it beside those that are open."""
+
+    def done(answer: tuple[str, str] | None) -> None:
+        if answer is None:
+            return
+        try:
+            model = CaptureModel(str(Path(answer[1]).expanduser()), catalog=app.model.catalog, show_keys=app.model.show_keys)
+        except CaptureError as error:
+            app.warn(str(error))
+        else:
+            app.run_worker(app.open(model))
+
+    def check(_: str, path: str) -> str | None:
+        return None if Path(path).expanduser().is_file() else "the path of a capture file"
+
+    app.push_screen(Prompt("Open a capture", check, placeholder="other.pcapng"), done)
+
+
+def step(app: TuiApp, by: int) -> None:
+    """Show the next or previous capture."""
+    if len(app.captures) > 1:
+        app.run_worker(app.show(app.captures[(app.captures.index(app.capture) + by) % len(app.captures)]))
+    else:
+        app.note("No other capture is open; Ctrl+O opens one")
+
+
+def decode_as(app: TuiApp) -> None:
+    """Offer what the payload of the selected frame can be read as."""
+    model, frame = app.model, app.main.packets.frame
+    found = readings(model, frame) if frame else []
+
+    def done(key: str | None) -> None:
+        if key is None:
+            return
+        chosen: Reading = found[int(key)]
+        if chosen.port:
+            app.run_worker(app.reopen(model.catalog.with_roce([chosen.port])))
+        else:
+            chosen.assign(model)
+            app.main.packets.forget()
+            app.main.packets.tell()
+            app.filtering.apply(app.filtering.text)
+
+    if found:
+        app.push_screen(Choice("Decode as", [(str(i), one.carrier, one.what) for i, one in enumerate(found)]), done)
+    else:
+        app.note("Select a frame with UDP, or a message to a queue pair")
+
+
+COMMANDS = (
+    Command("ctrl+o", "Open another capture", ask_path, "Keep", "open another capture"),
+    Command("right_square_bracket,ctrl+pagedown", "Next capture", partial(step, by=1), "Move", "next, previous capture"),
+    Command("left_square_bracket,ctrl+pageup", "Previous capture", partial(step, by=-1), "Move", "next, previous capture"),
+    Command("ctrl+w", "Close this capture", lambda app: app.run_worker(app.close()), "Keep", "close this capture"),
+    Command("D", "Decode as", decode_as, "Look", "decode as: RoCE on this UDP port, messages to this queue pair"),
+)

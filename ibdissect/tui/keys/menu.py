@@ -1,0 +1,51 @@
+"""What can be done with the selected field and frame? The menu of the right mouse button, of Shift+F10 and of the space bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ibdissect.study.decoding import readings
+from ibdissect.study.filters import as_filter
+from ibdissect.study.related_frames import counterpart
+
+from ..screens.choice import Choice
+from .command import Command
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
+
+
+def menu(app: TuiApp) -> None:
+    """Offer what applies, each with what it would do; no more than that."""
+    node, frame = app.main.tree_pane.node, app.main.packets.frame
+    title = node.label if node is not None else f"Frame {frame}"
+    if frame:
+        app.push_screen(Choice(title, list(_entries(app, frame))), lambda keys: app.action_command(keys) if keys else None)
+
+
+def _entries(app: TuiApp, frame: int) -> Iterator[tuple[str, str, str]]:
+    node, model = app.main.tree_pane.node, app.model
+    if text := as_filter(node):
+        yield "a", "Apply as filter", text
+        yield "p", "Prepare as filter", text
+        yield "number_sign", "Color", text
+    if node is not None and node.field is not None and node.name:
+        yield "plus", "Add as column", node.name
+    yield "y", "Copy", "field, value, bytes, frame"
+    for finding in model.findings.of_frame(frame)[:1]:
+        yield "e", "Explain", f"{finding.code} {finding.name}"
+    if other := counterpart(model, frame):
+        yield "r", "Go to the answer or request", f"frame {other}"
+    if int(model.table([frame]).located.at("bth")[0]) >= 0:
+        yield "c", "Only this conversation", ""
+        yield "L", "Ladder", ""
+        yield "R", "Follow", "transfer or payloads"
+    if found := readings(model, frame):
+        yield "D", "Decode as", found[0].carrier
+    yield "m", "Take the mark away" if frame in model.marked else "Mark", f"frame {frame}"
+    yield "K", "Note", f"on frame {frame}"
+    yield "Z", "Time reference", f"frame {frame}"
+
+
+COMMANDS = (Command("space,shift+f10,f22", "Menu of the selected field and frame", menu, "Look", "what can be done here: a menu"),)

@@ -1,0 +1,55 @@
+"""What belongs to one of the captures that are open? Its frames, what is learnt of them, its screen, and what keys do there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ibdissect.session.check import Options
+from ibdissect.study import threads
+from ibdissect.study.background import Study
+from ibdissect.study.capture_model import CaptureModel
+
+from .keys.filtering import Filtering
+from .keys.following import Following
+from .keys.jumping import Jumping
+from .keys.searching import Searching
+from .main_screen import MainScreen
+
+if TYPE_CHECKING:
+    from .app import TuiApp
+    from .keys.command import Command
+
+
+class OpenCapture:
+    """It is read once it is shown; its screen is the base of a mode of the application."""
+
+    def __init__(
+        self, app: TuiApp, model: CaptureModel, load: Callable[[], Options], commands: Sequence[Command], mode: str
+    ) -> None:  # fmt: skip
+        self.model, self.study = model, Study(model, load)
+        self.main = MainScreen(app, model, self.study, commands)
+        self.filtering, self.searching = Filtering(app), Searching(app)
+        self.following, self.jumping = Following(app), Jumping(app)
+        self.mode, self.started = mode, False
+
+    @property
+    def name(self) -> str:
+        return self.model.path.rpartition("/")[2]
+
+    def start(self, app: TuiApp, display_filter: str, frame: int = 0) -> None:
+        """Read the capture in threads, with a filter applied, and select a frame as soon as it is there."""
+        self.started = True
+        threads.start(lambda: self.model.scan(app.news), "scan")
+        # The first rows come first.
+        app.set_timer(0.25, lambda: threads.start(lambda: self.study.run(app.news), "study"))
+        app.set_timer(0.02, self.main.look)
+        if display_filter:
+            self.main.filter_bar.put(display_filter)
+            self.filtering.apply(display_filter)
+        if frame:
+            self.filtering.stay_at(frame)
+
+    def close(self) -> None:
+        self.model.close()
+        self.study.close()

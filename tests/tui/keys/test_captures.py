@@ -1,0 +1,60 @@
+"""Is another capture opened, and are payloads read as the user says?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.tui.screens.choice import Choice
+from ibdissect.tui.screens.prompt import Prompt
+from tests import craft
+from tests.study.test_decoding import FRAMES
+from tests.tui import made
+from tests.tui.made import running, shows, text, type_text, until
+
+
+async def test_a_file_is_opened_and_a_wrong_one_refused(tmp_path: Path) -> None:
+    (tmp_path / "two").write_bytes(craft.erf_pcap([craft.rc(0x04, bytes(8))]))
+    (tmp_path / "none").write_text("no capture")
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        for name, opened in (("none", 1), ("two", 2)):
+            await pilot.press("ctrl+o")
+            await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.early is None)
+            app.screen.query_one("#prompt-input").value = str(tmp_path / name)  # type: ignore[attr-defined]
+            await pilot.press("enter")
+            await until(pilot, lambda: app.screen is app.main)
+            await pilot.pause(0.1)
+            assert len(app.captures) == opened
+        await until(pilot, lambda: app.main.packets.count() == 1)
+
+
+async def test_roce_on_another_port_is_read_anew_with_filter_and_frame(tmp_path: Path) -> None:
+    path = tmp_path / "messages.pcap"
+    path.write_bytes(craft.ethernet_pcap(FRAMES))
+    async with running(path, display_filter="udp") as (app, pilot):
+        app.jump(5)
+        await shows(pilot, 5)
+        assert "RC" not in text(app, 4)
+        await pilot.press("D")
+        assert isinstance(app.screen, Choice) and app.screen.entries[0][1:] == ("UDP port 4799", "RoCE v2")
+        before = app.capture
+        await pilot.press("enter")
+        await until(pilot, lambda: app.capture is not before and app.main.packets.count() == 5)
+        await shows(pilot, 5)
+        assert "RC" in text(app, 4) and app.filtering.text == "udp" and len(app.captures) == 1 and before.model.stopped
+
+
+async def test_messages_to_a_queue_pair_are_read_as_said(tmp_path: Path) -> None:
+    path = tmp_path / "messages.pcap"
+    path.write_bytes(craft.ethernet_pcap(FRAMES))
+    async with running(path) as (app, pilot):
+        await pilot.press("D")
+        assert isinstance(app.screen, Choice)
+        place = next(i for i, entry in enumerate(app.screen.entries) if "NVMeCommand" in entry[2])
+        await pilot.press(*["down"] * place, "enter")
+        tree = app.main.tree_pane
+        await until(pilot, lambda: tree.frame_tree and any("NVMe" in layer.label for layer in tree.frame_tree.layers))
+        app.jump(4)
+        await shows(pilot, 4)
+        await pilot.press("D")
+        assert app.screen is app.main, "there is nothing to say of an acknowledgement"
+        await type_text(pilot, "q")

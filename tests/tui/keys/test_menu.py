@@ -1,0 +1,39 @@
+"""Does the menu offer what applies to the selected field and frame, and do it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibdissect.study.filters import as_filter
+from ibdissect.tui.screens.choice import Choice
+from tests.tui import made
+from tests.tui.made import running, until
+
+
+@pytest.mark.parametrize("key", ["space", "shift+f10", "f22"])
+async def test_the_menu_of_a_field(tmp_path: Path, key: str) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        tree = app.main.tree_pane
+        place = next(i for i, (_, line) in enumerate(tree.lines) if line.node and not line.node.children and as_filter(line.node))
+        tree.select(place)
+        wanted = as_filter(tree.node)
+        await pilot.press(key)
+        assert isinstance(app.screen, Choice) and app.screen.heading == (tree.node.label if tree.node else "")
+        entries = {title: preview for _, title, preview in app.screen.entries}
+        assert entries["Apply as filter"] == wanted and entries["Mark"] == "frame 1"
+        assert ("Explain" in entries) == bool(app.model.findings.of_frame(1)) and "Take the mark away" not in entries
+        await pilot.press("enter")
+        await until(pilot, lambda: app.filtering.text == wanted)
+
+
+async def test_a_click_with_the_right_button(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.click(app.main.packets, offset=(8, 3), button=3)
+        await until(pilot, lambda: isinstance(app.screen, Choice))
+        assert app.main.packets.cursor == 2
+        await pilot.press("escape")
+        app.main.packets.rows = type(app.model.rows)()
+        await pilot.press("space")
+        assert app.screen is app.main, "no frame, no menu"

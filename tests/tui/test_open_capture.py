@@ -1,0 +1,52 @@
+"""Do several captures each keep their frames, filter and findings, and is one read only when it is shown?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.rules import load
+from ibdissect.session.check import Options
+from ibdissect.study.capture_model import CaptureModel
+from ibdissect.study.saved_state import FilterHistory, Profile
+from ibdissect.tui.app import TuiApp
+from tests import craft
+from tests.study.made import TOTAL
+from tests.tui import drawn, made
+from tests.tui.made import until
+
+
+def two(tmp_path: Path) -> TuiApp:
+    other = tmp_path / "other.pcap"
+    other.write_bytes(craft.erf_pcap([craft.rc(0x04, bytes(8))] * 3))
+    models = [CaptureModel(str(path)) for path in (made.capture(tmp_path), other)]
+    history, memory = FilterHistory(tmp_path / "history"), Profile(tmp_path / "screen.json")
+    return TuiApp(models, lambda: Options(rules=load()), history=history, memory=memory, display_filter="infiniband.bth")
+
+
+async def test_tabs(tmp_path: Path) -> None:
+    app = two(tmp_path)
+    async with app.run_test(size=made.SIZE) as pilot:
+        await until(pilot, lambda: app.study.finished)
+        first, second = app.captures
+        assert app.capture is first and first.model.complete and not second.started and "other.pcap" in drawn.text(app)
+        app.main.packets.select(2)
+        app.filtering.enter("infiniband.mad")
+        await until(pilot, lambda: not app.filtering.busy)
+        shown = app.main.packets.count()
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: app.main.packets.count() == 3 and app.study.finished)
+        assert app.screen is second.main and app.model is second.model and app.filtering.text == "" and app.main.packets.has_focus
+        await pilot.press("m", "s")
+        await until(pilot, lambda: app.screen is not app.main)
+        await pilot.press("escape", "left_square_bracket")
+        await until(pilot, lambda: app.screen is first.main)
+        assert app.filtering.text == "infiniband.mad" and app.main.packets.count() == shown and not app.model.marked
+        await pilot.click("#tabs", offset=(len(first.name) + 5, 0))
+        await until(pilot, lambda: app.screen is second.main)
+        await pilot.press("ctrl+w")
+        await until(pilot, lambda: app.screen is first.main and len(app.captures) == 1)
+        assert second.model.stopped and not first.model.stopped and not app.main.tabs.display
+        await pilot.press("ctrl+w", "right_square_bracket")
+        await until(pilot, lambda: app.captures == [first])
+        assert app.model.index.frames == TOTAL
+    assert first.model.stopped
