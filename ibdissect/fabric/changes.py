@@ -78,15 +78,15 @@ class ChangeLog:
         return made
 
     def _manager(self, event: SmSeen) -> None:
-        sm, state = event.sm, SM_STATES.get(event.sm.state, str(event.sm.state))
-        name = f"subnet manager 0x{sm.guid:016x}" + (f" (LID {sm.lid})" if sm.lid else "")
+        sm, state = event.sm, SM_STATES.get(event.sm.now.state, str(event.sm.now.state))
+        name = f"subnet manager 0x{sm.guid:016x}" + (f" (LID {sm.now.lid})" if sm.now.lid else "")
         if event.before is None:
-            self._add(event, "sm", f"{name} is {state}, priority {sm.priority}")
-        elif event.before != sm.state:
+            self._add(event, "sm", f"{name} is {state}, priority {sm.now.priority}")
+        elif event.before != sm.now.state:
             before = SM_STATES.get(event.before, str(event.before))
-            self._add(event, "sm", f"{name} was {before}, is {state}, priority {sm.priority}")
-        elif event.priority_before != sm.priority:
-            self._add(event, "sm", f"{name} has priority {sm.priority}, had {event.priority_before}")
+            self._add(event, "sm", f"{name} was {before}, is {state}, priority {sm.now.priority}")
+        elif event.priority_before != sm.now.priority:
+            self._add(event, "sm", f"{name} has priority {sm.now.priority}, had {event.priority_before}")
 
     def _lid(self, event: LidAssigned) -> None:
         key = _key(event.port)

@@ -112,9 +112,10 @@ def _key(kind: str, value: int, key_text: KeyText, digits: int = 16) -> dict[str
 
 
 def _manager(subnet: Subnet, sm: Any, key_text: KeyText) -> dict[str, Any]:
-    owner = subnet.by_lid(sm.lid)
+    owner = subnet.by_lid(sm.now.lid)
     return {
-        "guid": guid(sm.guid), "lid": sm.lid, "state": SM_STATES.get(sm.state, str(sm.state)), "priority": sm.priority, "frame": sm.since,
+        "guid": guid(sm.guid), "lid": sm.now.lid, "state": SM_STATES.get(sm.now.state, str(sm.now.state)), "priority": sm.now.priority,
+        "frame": sm.at(sm.frame)[1],
         "last_seen": sm.frame,
         "node": name_of(owner.node) if owner is not None else "",
     }  # fmt: skip

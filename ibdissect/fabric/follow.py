@@ -72,7 +72,7 @@ class Follower:
 
     def feed(self, table: ChunkTable) -> Iterator[FabricEvent]:
         """Process a chunk; yields each event while the state is that of its frame. Exhaust the iterator."""
-        self.subnet.gone.clear()
+        self.subnet.next_chunk()
         smps = Smps(table, keyed=self.subnet.keyed_since > 0)
         if not self.subnet.keyed_since:
             self._await_key(smps, table.chunk.first)
@@ -253,7 +253,7 @@ class Follower:
         if port is None:
             return
         guard = port.guard
-        held = guard.meet(method, presented, smp.time_ns) if guard is not None else None
+        held = guard.meet(method, presented, smp.frame, smp.time_ns) if guard is not None else None
         if held is not None:
             assert guard is not None
             if self._may_hold(port, presented, guard.held.since):
@@ -268,10 +268,10 @@ class Follower:
             return
         if method != numbers.SET:
             return
-        if attribute == numbers.PORT_INFO and guard is not None and self.learner.about(hop, smp.modifier & 0xFF, 0) is port:
+        if attribute == numbers.PORT_INFO and guard is not None and self.learner.about(hop, smp.modifier & 0xFF, 0, smp.frame) is port:
             guard.pending = int.from_bytes(smps.body(smp.i)[:M_KEY_SIZE], "big")
         elif attribute == numbers.P_KEY_TABLE:
-            target = self.learner.table_port(hop, smp.modifier >> 16)
+            target = self.learner.table_port(hop, smp.modifier >> 16, smp.frame)
             if target is not None and target.p_keys is not None:
                 target.p_keys.learn(smp.modifier & 0xFFFF, None, smp.frame)
 

@@ -35,29 +35,30 @@ def hides(held: MKey, presented: int) -> bool:
 class Guard:
     """A port's M_Key as learnt, with a pending change and the lease timer."""
 
-    __slots__ = ("held", "pending", "timer_ns")
+    __slots__ = ("held", "pending", "timer")
 
     def __init__(self) -> None:
         self.held: Track[MKey] = Track()
         self.pending: int | None = None
         """Key that a pending Set installs; until its answer, either key may be valid."""
-        self.timer_ns: int | None = None
-        """When the lease timer of a refused request started."""
+        self.timer: Track[int] = Track()
+        """When the lease timer of a refused request started, in ns; None while it does not run."""
 
     def learn(self, value: MKey, frame: int) -> bool:
         """Learn a port's key from an answer; True if it is new."""
         self.pending = None
         if value == self.held.now:
             return False
-        self.timer_ns = None
+        self.timer.learn(None, frame)
         return self.held.learn(value, frame)
 
     def forget(self, frame: int) -> None:
         """The port may have restarted: its key is unknown from now on."""
         self.held.learn(None, frame)
-        self.pending = self.timer_ns = None
+        self.pending = None
+        self.timer.learn(None, frame)
 
-    def meet(self, method: int, presented: int, time_ns: int) -> MKey | None:
+    def meet(self, method: int, presented: int, frame: int, time_ns: int) -> MKey | None:
         """Process a request to the port: return the port's M_Key if that of the request is wrong (dropped or not), else None.
 
         Tracks the lease: a refusal starts the timer, a right key stops it, expiry sets the protect bits to 0.
@@ -66,11 +67,11 @@ class Guard:
         if held is None or held.key == 0 or method not in CHECKED:
             return None
         if presented == held.key or (self.pending is not None and presented == self.pending):
-            self.timer_ns = None
+            self.timer.learn(None, frame)
             return None
         if held.lease:
-            if self.timer_ns is not None and time_ns - self.timer_ns >= held.lease * 1_000_000_000:
+            if self.timer.now is not None and time_ns - self.timer.now >= held.lease * 1_000_000_000:
                 return held._replace(protect=0)
-            if self.timer_ns is None and refuses(held, method, presented):
-                self.timer_ns = time_ns
+            if self.timer.now is None and refuses(held, method, presented):
+                self.timer.learn(time_ns, frame)
         return held

@@ -15,7 +15,7 @@ from . import smps as c
 from .events import FabricEvent, LidAssigned, LinkFound, LinkLost, MKeyLearnt, MKeyShown, NodeFound, PKeysLearnt, PortStateChanged, SmSeen
 from .keys import Guard, MKey, hides
 from .mixed_subnets import KIND, SIZE
-from .model import ACTIVE, ARMED, DOWN, INIT, KEPT_PAGES, STATE_AT, SWITCH, Node, NodeFacts, Port, Subnet, SwitchFacts
+from .model import ACTIVE, ARMED, DOWN, INIT, KEPT_PAGES, STATE_AT, SWITCH, Node, NodeFacts, Port, SmFacts, Subnet, SwitchFacts
 from .partitions import PKeys
 from .routes import Hop, Origin, Routes
 from .smps import Smps
@@ -98,7 +98,7 @@ class Learner:
         if smp.origin is None and (smps.directed[smp.i] or not 0 < lid < FIRST_MULTICAST):
             return None
         node, _ = self.subnet.node(0, smp.frame)
-        port = self.subnet.port(node, 0)
+        port = self.subnet.port(node, 0, smp.frame)
         if smp.origin is not None:
             return self.routes.lead(smp.origin, smp.path, node, 0, smp.frame)
         self.subnet.assign(port, lid, 0, smp.frame)
@@ -111,7 +111,11 @@ class Learner:
         if not guid:
             return
         if smp.hop is not None and not smp.hop.node.guid and port_guid not in self.subnet.strangers:
-            self.subnet.drop(smp.hop.node)
+            self.subnet.drop(smp.hop.node, smp.frame)
+            self.lost = True
+        known = self.subnet.nodes.get(guid)
+        if known is not None and known.kind not in (0, kind):  # another node
+            self.subnet.drop(known, smp.frame)
             self.lost = True
         node, new = self.subnet.node(guid, smp.frame)
         node.kind, node.system_guid, node.device_id, node.vendor_id = kind, system_guid, device_id, vendor_id
@@ -119,9 +123,9 @@ class Learner:
         if was is not None and was != facts_now:
             self.subnet.contradictions.note(SIZE, guid, was, facts_now, smp.frame)
         node.learn(node.facts, facts_now, smp.frame)
-        port = self.subnet.port(node, number)
+        port = self.subnet.port(node, number, smp.frame)
         port.guid = port_guid
-        manager = self.subnet.port(node, 0) if kind == SWITCH else port
+        manager = self.subnet.port(node, 0, smp.frame) if kind == SWITCH else port
         manager.guid = port_guid
         if self.subnet.strangers and self.subnet.adopt(manager):
             self.lost = True
@@ -129,7 +133,7 @@ class Learner:
             self.out.append(NodeFound(smp.frame, smp.time_ns, node))
         if smp.origin is not None:
             self.routes.lead(smp.origin, smp.path, node, number, smp.frame)
-            near = self.routes.before(smp.origin, smp.path)
+            near = self.routes.before(smp.origin, smp.path, smp.frame)
             if near is not None and near is not port:
                 self._linked(smp, near, port)
         elif not smps.directed[smp.i] and 0 < smps.slid[smp.i] < FIRST_MULTICAST and self.subnet.by_lid(smps.slid[smp.i]) is not manager:
@@ -142,7 +146,7 @@ class Learner:
         if not known:
             self.out.append(LinkFound(smp.frame, smp.time_ns, near, far))
 
-    def about(self, hop: Hop, number: int, receiver: int) -> Port | None:
+    def about(self, hop: Hop, number: int, receiver: int, frame: int) -> Port | None:
         """The port that a PortInfo modifier selects ; `receiver` is LocalPortNum, 0 if unknown."""
         node = hop.node
         if node.kind != SWITCH:
@@ -152,22 +156,22 @@ class Learner:
                 if number != receiver:
                     return None
                 number = hop.entered
-        return node.ports.get(number) or self.subnet.port(node, number)
+        return node.ports.get(number) or self.subnet.port(node, number, frame)
 
-    def table_port(self, hop: Hop, number: int) -> Port | None:
+    def table_port(self, hop: Hop, number: int, frame: int) -> Port | None:
         """The port that a modifier's port number selects; adapters and routers ignore it."""
         if hop.node.kind == SWITCH:
-            return self.subnet.port(hop.node, number) if number <= hop.node.num_ports else None
-        return self.subnet.port(hop.node, hop.entered)
+            return self.subnet.port(hop.node, number, frame) if number <= hop.node.num_ports else None
+        return self.subnet.port(hop.node, hop.entered, frame)
 
     def port_info(self, smps: Smps, smp: Smp, hop: Hop, asked: Asked | None) -> None:
         body = smps.body(smp.i)
         state, local = body[STATE_AT] & 15, body[LOCAL_AT]
         node, number = hop.node, smp.modifier & 0xFF
         if node.kind == SWITCH:
-            port, own = node.ports.get(number) or self.subnet.port(node, number), number == 0
+            port, own = node.ports.get(number) or self.subnet.port(node, number, smp.frame), number == 0
         else:
-            about = self.about(hop, number, local)
+            about = self.about(hop, number, local, smp.frame)
             if about is None:
                 return
             port, own = about, about is node.ports.get(hop.entered)
@@ -222,7 +226,7 @@ class Learner:
             self.out.append(MKeyLearnt(smp.frame, smp.time_ns, port, held, shown))
 
     def _p_keys(self, smps: Smps, smp: Smp, hop: Hop) -> None:
-        port = self.table_port(hop, smp.modifier >> 16)
+        port = self.table_port(hop, smp.modifier >> 16, smp.frame)
         if port is None:
             return
         if port.p_keys is None:
@@ -235,7 +239,7 @@ class Learner:
     def _table(self, smps: Smps, smp: Smp, hop: Hop, attribute: int) -> None:
         node, modifier, body = hop.node, smp.modifier, smps.body(smp.i)
         if attribute in (numbers.SL_TO_VL, numbers.VL_ARBITRATION):
-            port = self._output(hop, modifier, attribute)
+            port = self._output(hop, modifier, attribute, smp.frame)
             if port is None:
                 return
             if port.qos is None:
@@ -258,11 +262,11 @@ class Learner:
                 self.subnet.count_drop("blocks of forwarding tables")
         self.subnet.weigh(node)
 
-    def _output(self, hop: Hop, modifier: int, attribute: int) -> Port | None:
+    def _output(self, hop: Hop, modifier: int, attribute: int, frame: int) -> Port | None:
         """The output port of a table; None for the wildcards of the optimised SL to VL form (bits 17-16), which select many."""
         if attribute == numbers.SL_TO_VL:
-            return None if hop.node.kind == SWITCH and modifier >> 16 else self.table_port(hop, modifier >> 8 & 0xFF)
-        return self.table_port(hop, modifier & 0xFFFF)
+            return None if hop.node.kind == SWITCH and modifier >> 16 else self.table_port(hop, modifier >> 8 & 0xFF, frame)
+        return self.table_port(hop, modifier & 0xFFFF, frame)
 
     def _switch_info(self, node: Node, facts: tuple[int, ...], frame: int) -> None:
         *capabilities, linear_top, port_state_change = facts
@@ -275,16 +279,12 @@ class Learner:
     def _sm_info(self, smps: Smps, smp: Smp, hop: Hop, facts: tuple[int, ...]) -> None:
         guid, priority, state, count = facts
         sm = self.subnet.sm(guid)
-        before = sm.state if sm.frame > 0 else None
-        was = sm.priority
+        before, was = sm.now.state if sm.frame > 0 else None, sm.now.priority
         port = hop.node.manager(hop.entered)
         changed = before != state or was != priority
-        if before != state:
-            sm.since = smp.frame
         counted, sm.count = sm.count, count
-        sm.frame, sm.state, sm.priority = smp.frame, state, priority
-        sm.shown.learn((state, priority), smp.frame)
-        sm.lid = port.lid if port is not None else 0
+        sm.frame = smp.frame
+        sm.shown.learn(SmFacts(state, priority, port.lid if port is not None else 0), smp.frame)
         if changed or count < counted:
             self.out.append(SmSeen(smp.frame, smp.time_ns, sm, before, was, int(smps.mad[smp.i])))
 

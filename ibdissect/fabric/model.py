@@ -37,6 +37,8 @@ MAX_BLOCKS = 1 << 22
 MAX_SMS = 256
 KEPT_PAGES = 16
 """VendorDiag pages remembered per port."""
+KNOWN = 1 << 62
+"""A frame that no capture has."""
 MAX_SHARED = 65536
 """Distinct table blocks that are stored only once."""
 
@@ -71,10 +73,12 @@ class SwitchFacts(NamedTuple):
 class Port:
     """A port of a node; on a switch, port 0 is the management port and has the LID and keys."""
 
-    __slots__ = ("facing", "guard", "guid", "lids", "node", "number", "p_keys", "pages", "peer_frame", "qos", "shown")
+    __slots__ = ("facing", "frame", "guard", "guid", "lids", "node", "number", "p_keys", "pages", "peer_frame", "qos", "shown")
 
-    def __init__(self, node: Node, number: int) -> None:
+    def __init__(self, node: Node, number: int, frame: int) -> None:
         self.node, self.number = node, number
+        self.frame = frame
+        """The first frame that told of it."""
         self.guid = 0
         self.shown: Track[bytes] = Track()
         """PortInfo over time, 64 bytes."""
@@ -126,9 +130,9 @@ class Port:
             self.peer_frame = frame
 
     def facing_at(self, frame: int) -> tuple[Port | None, int]:
-        """The port at the other end of the cable when `frame` was sent, and the frame that showed it."""
+        """The port at the other end of the cable when `frame` was sent, and the frame since which that is known or unknown."""
         peer, since = self.facing.at(frame)
-        return (peer, since) if peer is not None and peer.node.alive else (None, 0)
+        return (peer if peer is not None and frame < peer.node.until else None), since
 
     @property
     def lid(self) -> int:
@@ -183,13 +187,13 @@ class Node:
 
     __slots__ = (
         "alive", "changed", "device_id", "facts", "forwarding", "frame", "guid", "kind", "linear_top", "name", "origin",
-        "port_state_change", "ports", "slot", "switch", "system_guid", "unarbitrated", "unsure", "vendor_id", "weight",
+        "port_state_change", "ports", "slot", "switch", "system_guid", "unarbitrated", "unsure", "until", "vendor_id", "weight",
     )  # fmt: skip
 
     def __init__(self, guid: int, slot: int, frame: int) -> None:
         self.guid, self.slot, self.frame = guid, slot, frame
-        self.alive = True
-        """False once dropped: ignore references to it."""
+        self.alive, self.until = True, KNOWN
+        """False once dropped: ignore references to it from that frame on."""
         self.kind = self.system_guid = self.device_id = self.vendor_id = self.port_state_change = 0
         self.facts: Track[NodeFacts] = Track()
         self.unsure = 0
@@ -239,18 +243,40 @@ class Node:
         return self.ports.get(0 if self.kind == SWITCH else entered)
 
 
+class SmFacts(NamedTuple):
+    """What a subnet manager says of itself."""
+
+    state: int
+    priority: int
+    lid: int
+    """0: unknown."""
+
+
 class Sm:
     """A subnet manager, by the GUID of its port."""
 
-    __slots__ = ("count", "frame", "guid", "lid", "priority", "shown", "since", "state")
+    __slots__ = ("count", "frame", "guid", "shown")
 
     def __init__(self, guid: int) -> None:
         self.guid = guid
-        self.shown: Track[tuple[int, int]] = Track()
-        """State and priority over time."""
-        self.frame = self.lid = self.priority = self.state = self.count = 0
-        self.since = 0
-        """Frame that first showed this state; `frame` is the latest."""
+        self.shown: Track[SmFacts] = Track()
+        self.frame = self.count = 0
+        """The latest frame that showed it, and its ActCount."""
+
+    @property
+    def now(self) -> SmFacts:
+        """What it said last."""
+        return self.shown.now or SmFacts(0, 0, 0)
+
+    def at(self, frame: int) -> tuple[SmFacts | None, int]:
+        """What it had said when `frame` was sent, and the frame that first showed this state."""
+        now, since = self.shown.at(frame)
+        for before, earlier in reversed(self.shown.past):
+            if earlier < since:
+                if before is None or now is None or before.state != now.state:
+                    break
+                since = earlier
+        return now, since
 
 
 class Subnet:
@@ -263,6 +289,8 @@ class Subnet:
         """All nodes, also those without NodeInfo, oldest first, by a number that is never reused."""
         self.gone: dict[int, Node] = {}
         """Nodes dropped in this chunk, by slot, as earlier packets of the chunk refer to them."""
+        self.left = 0
+        """The latest frame before this chunk at which a node was dropped."""
         self.lids: dict[int, Track[Port]] = {}
         """Which port owned a LID, over time."""
         self.sms = BoundedDict[int, Sm](MAX_SMS)
@@ -301,14 +329,16 @@ class Subnet:
         """The node in a slot, also if dropped in this chunk; None if unknown."""
         return self.slots.get(slot) or self.gone.get(slot)
 
-    def port(self, node: Node, number: int) -> Port:
+    def port(self, node: Node, number: int, frame: int) -> Port:
         """A port of a node, created if missing; nodes evicted to make room are counted in `dropped`."""
         found = node.ports.get(number)
         if found is None:
             if self.port_count >= MAX_PORTS and len(self.slots) > 1:
                 self._evict(spare=node)
-            found = node.ports[number] = Port(node, number)
+            found = node.ports[number] = Port(node, number, frame)
             self.port_count += 1
+        elif frame < found.frame:  # tables of a chunk are learnt together, behind other packets
+            found.frame = frame
         return found
 
     def by_lid(self, lid: int) -> Port | None:
@@ -321,7 +351,25 @@ class Subnet:
         """The owner of a LID when `frame` was sent, and the frame that showed it."""
         track = self.lids.get(lid)
         port, since = track.at(frame) if track is not None else (None, 0)
-        return (port, since) if port is not None and port.node.alive else (None, 0)
+        return (port, since) if port is not None and frame < port.node.until else (None, 0)
+
+    def next_chunk(self) -> None:
+        """Forget the nodes that were dropped in the last chunk."""
+        self.left = self.left_at(KNOWN)
+        self.gone.clear()
+
+    def left_at(self, frame: int) -> int:
+        """The last frame up to `frame` at which a node was dropped."""
+        return max((node.until for node in self.gone.values() if self.left < node.until <= frame), default=self.left)
+
+    def nodes_at(self, frame: int) -> Iterator[Node]:
+        """All nodes known when a frame of this chunk was sent."""
+        for nodes in (self.slots, self.gone):
+            yield from (node for node in nodes.values() if node.frame <= frame < node.until)
+
+    def ports_at(self, frame: int) -> Iterator[Port]:
+        """The ports of these nodes."""
+        return (port for node in self.nodes_at(frame) for port in node.ports.values())
 
     def owners(self, lid: int) -> set[Port]:
         """The present and past owners of a LID, as far as remembered."""
@@ -400,20 +448,24 @@ class Subnet:
     def count_drop(self, what: str) -> None:
         self.dropped[what] = self.dropped.get(what, 0) + 1
 
-    def drop(self, node: Node) -> None:
-        """Remove a node and its ports; its LIDs have no owner then."""
-        node.alive, node.forwarding = False, None  # histories of its LIDs may still refer to it
+    def drop(self, node: Node, frame: int = 0) -> None:
+        """Remove a node and its ports from a frame on; its LIDs have no owner then. 0: forget it for earlier frames, too."""
+        node.alive, node.until, node.forwarding = False, frame, None  # histories of its LIDs may still refer to it
         if self.slots.pop(node.slot, None) is not None:
             self.gone[node.slot] = node
         if self.nodes.get(node.guid) is node:
             del self.nodes[node.guid]
         for port in node.ports.values():
-            if port.peer is not None:
+            if port.peer is not None and frame:
+                port.peer.face(None, frame)
+            elif port.peer is not None:
                 port.peer.facing = UNCABLED
             base, lmc = port.lids.now or (0, 0)
             for lid in range(base, base + (1 << lmc)) if base else ():
                 track = self.lids.get(lid)
-                if track is not None and track.now is port:
+                if track is not None and track.now is port and frame:
+                    track.learn(None, frame)
+                elif track is not None and track.now is port:
                     del self.lids[lid]
         self.port_count -= len(node.ports)
         self.weight -= node.weight

@@ -20,7 +20,7 @@ from ibdissect.wire.sm import NodeInfo, SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 
 from .groups import GroupFacts
-from .model import SWITCH, Node, NodeFacts, Port, Subnet, SwitchFacts
+from .model import SWITCH, Node, NodeFacts, Port, SmFacts, Subnet, SwitchFacts
 from .partitions import PKeys
 from .tables import Forwarding, Qos
 
@@ -52,29 +52,29 @@ def _node(subnet: Subnet, record: Any, frame: int, method: int) -> None:
         return
     owner = subnet.by_lid(record.lid)
     if owner is not None and not owner.node.guid:
-        subnet.drop(owner.node)
+        subnet.drop(owner.node, frame)
     node, new = subnet.node(info.node_guid, frame)
     if new:
         node.kind, node.system_guid, node.device_id, node.vendor_id = info.node_type, info.system_image_guid, info.device_id, info.vendor_id
         node.learn(node.facts, NodeFacts(info.num_ports, info.partition_cap), frame)
     if not node.name:
         node.name = bytes(record.buffer[record.offset + 44 : record.offset + 108]).rstrip(b"\0")
-    port = subnet.port(node, 0 if node.kind == SWITCH else info.local_port_num)
+    port = subnet.port(node, 0 if node.kind == SWITCH else info.local_port_num, frame)
     port.guid = port.guid or info.port_guid
     if port.lids.now is None and 0 < record.lid < FIRST_MULTICAST and subnet.by_lid(record.lid) is None:
         subnet.assign(port, record.lid, 0, frame)
 
 
-def _at(subnet: Subnet, lid: int, number: int) -> Port | None:
+def _at(subnet: Subnet, lid: int, number: int, frame: int) -> Port | None:
     """Port `number` of the switch with a LID, or the adapter port that has the LID."""
     port = subnet.by_lid(lid)
     if port is None or port.node.kind != SWITCH:
         return port
-    return subnet.port(port.node, number) if number <= port.node.num_ports else None
+    return subnet.port(port.node, number, frame) if number <= port.node.num_ports else None
 
 
 def _port_info(subnet: Subnet, record: Any, frame: int, method: int) -> None:
-    port = _at(subnet, record.end_port_lid, record.port_num)
+    port = _at(subnet, record.end_port_lid, record.port_num, frame)
     if port is not None and port.shown.now is None:
         info: PortInfo = record.port_info
         port.shown.learn(bytes(info.buffer[info.offset : info.offset + 64]), frame)
@@ -90,7 +90,7 @@ def _switch_info(subnet: Subnet, record: Any, frame: int, method: int) -> None:
 
 
 def _link(subnet: Subnet, record: Any, frame: int, method: int) -> None:
-    near, far = _at(subnet, record.from_lid, record.from_port), _at(subnet, record.to_lid, record.to_port)
+    near, far = _at(subnet, record.from_lid, record.from_port, frame), _at(subnet, record.to_lid, record.to_port, frame)
     if near is not None and far is not None and near is not far and near.peer is None and far.peer is None:
         near.face(far, frame)
         far.face(near, frame)
@@ -138,7 +138,7 @@ def _kept(subnet: Subnet, node: Node, kept: bool) -> None:
 
 
 def _sl_to_vl(subnet: Subnet, record: Any, frame: int, method: int) -> None:
-    port = _at(subnet, record.lid, record.output_port_num)
+    port = _at(subnet, record.lid, record.output_port_num, frame)
     if port is not None:
         port.qos = port.qos or Qos()
         number = record.input_port_num if port.node.kind == SWITCH else 0
@@ -147,7 +147,7 @@ def _sl_to_vl(subnet: Subnet, record: Any, frame: int, method: int) -> None:
 
 
 def _arbitration(subnet: Subnet, record: Any, frame: int, method: int) -> None:
-    port = _at(subnet, record.lid, record.output_port_num)
+    port = _at(subnet, record.lid, record.output_port_num, frame)
     if port is not None and 1 <= record.block_num <= 4:
         port.qos = port.qos or Qos()
         if not port.qos.arbitration[record.block_num - 1]:
@@ -155,7 +155,7 @@ def _arbitration(subnet: Subnet, record: Any, frame: int, method: int) -> None:
 
 
 def _p_keys(subnet: Subnet, record: Any, frame: int, method: int) -> None:
-    port = _at(subnet, record.lid, record.port_num)
+    port = _at(subnet, record.lid, record.port_num, frame)
     if port is not None:
         port.p_keys = port.p_keys or PKeys()
         subnet.partitioned = True
@@ -167,9 +167,8 @@ def _manager(subnet: Subnet, record: Any, frame: int, method: int) -> None:
     info: SMInfo = record.sm_info
     if info.guid and info.guid not in subnet.sms:
         sm = subnet.sm(info.guid)
-        sm.frame = sm.since = frame
-        sm.lid, sm.state, sm.priority = record.lid, info.sm_state, info.priority
-        sm.shown.learn((sm.state, sm.priority), frame)
+        sm.frame = frame
+        sm.shown.learn(SmFacts(info.sm_state, info.priority, record.lid), frame)
 
 
 def _member(subnet: Subnet, record: Any, frame: int, method: int) -> None:

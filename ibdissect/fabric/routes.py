@@ -169,7 +169,7 @@ class Routes:
             hop.frame = frame
         return hop
 
-    def before(self, origin: Origin, path: bytes) -> Port | None:
+    def before(self, origin: Origin, path: bytes, frame: int) -> Port | None:
         """The port through which an SMP takes the last hop of a route; None if the node before it is unknown."""
         if not path:
             return None
@@ -178,7 +178,7 @@ class Routes:
             return None
         if hop.node.kind == CA and (len(path) > 1 or hop.entered != path[0]):
             return None
-        return self.subnet.port(hop.node, path[-1])
+        return self.subnet.port(hop.node, path[-1], frame)
 
     def sure(self, origin: Origin, path: bytes, hop: Hop) -> bool:
         """Whether nothing contradicts a route: each known node on it is still linked to the next one."""

@@ -55,7 +55,7 @@ class SlMaps:
         same = words == np.repeat(words[starts], np.diff(starts, append=len(words)))
         alike = np.logical_and.reduceat(same, starts).tolist()
         for (low, high), one in zip(pairwise([*starts.tolist(), len(index)]), alike, strict=True):
-            port = subnet.port(nodes[int(which[low])], int(output[low]))
+            port = subnet.port(nodes[int(which[low])], int(output[low]), frames[low])
             if port.qos is None:
                 port.qos = Qos()
             some = inputs[low:high].tolist()

@@ -11,6 +11,7 @@ import numpy as np
 from ibdissect.capture.scattered import looked_up
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End, ends_of
+from ibdissect.table.connection_events import NEVER
 from ibdissect.table.connections import Connections
 from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.locate import Bool, Int
@@ -127,16 +128,22 @@ class Streams:
 
     def other(self, slot: int) -> int | None:
         """Slot of the opposite stream of the same queue pairs, found by similar PSNs; None if none or several match."""
-        ends, high = self.ends[slot], int(self.state["high"][slot])
-        if high < 0:
-            return None
-        near = []
+        return self._other(slot, NEVER)[0]
+
+    def _other(self, slot: int, frame: int) -> tuple[int | None, int]:
+        """The opposite stream among those that began before a frame, and the frame from which on another answer is possible."""
+        ends, high, since = self.ends[slot], int(self.state["high"][slot]), self.state["first_frame"]
+        near, again = [], NEVER if high >= 0 else frame + 1
         for peer in self.between.get((ends.service, ends.destination, ends.source, not ends.response), ())[:MAX_PEERS]:
             theirs = int(self.state["high"][peer])
             ahead = distance(theirs, high) if ends.response else distance(high, theirs)
-            if theirs >= 0 and -FAR < ahead <= FAR:
+            if since[peer] >= frame:
+                again = min(again, int(since[peer]) + 1)
+            elif theirs < 0:
+                again = frame + 1
+            elif high >= 0 and -FAR < ahead <= FAR:
                 near.append(peer)
-        return near[0] if len(near) == 1 else None
+        return (near[0] if len(near) == 1 else None), again
 
     def silent(self, slot: int, frame: int) -> bool:
         """Whether the other side has not responded to this stream before a frame, although the capture shows its packets."""
@@ -333,19 +340,17 @@ class Streams:
             table.chunk.first + p.rows, table.chunk.time_ns[p.rows], p.psn, p.opcode, p.length, p.dma_length, p.syndrome, p.msn,
         )  # fmt: skip
         rows: Iterator[tuple[Any, ...]] = zip(*(column[index].tolist() for column in columns), strict=True)
-        pairs: dict[int, Stream] = {}
-        misses = dict.fromkeys(streams, 0)
+        pairs: dict[int, tuple[Stream | None, int]] = {}
+        """The opposite stream of each, and the frame from which on to search it again."""
         for slot, values, wrong in zip(of, rows, damaged, strict=True):
             stream, packet = streams[slot], Packet(*values)
             if wrong and not stream.in_step(packet):
                 continue
-            back = pairs.get(slot)
-            if back is None:
-                tried = misses[slot] = misses[slot] + 1
-                if tried & (tried - 1) == 0:  # retry ever more rarely: searching is slow, but the other direction may appear later
-                    peer = self.other(slot)
-                    if peer is not None:
-                        back = pairs[slot] = streams.get(peer) or self._load(peer)
+            back, again = pairs.get(slot, (None, 0))
+            if packet.frame >= again:
+                peer, again = self._other(slot, packet.frame)
+                back = (streams.get(peer) or self._load(peer)) if peer is not None else None
+                pairs[slot] = back, again
             if stream.ends.response:
                 yield from stream.response(packet)
                 if packet.syndrome >> 5 in (RNR, NAK) and back is not None:

@@ -43,6 +43,8 @@ ASKS = frozenset(RESPONSE_OF) - {TRAP}
 RETRY_NS = 10_000_000_000
 """The same request after this time is another one, no further try. An answer counts however late it is."""
 MAX_OPEN, MAX_TRAPS, MAX_UNASKED = 65536, 4096, 4096
+MAX_TARGETS = 8
+"""Open requests remembered of one requester with one transaction id, to different targets."""
 NEIGHBOURS, NEIGHBOURS_NS = 64, 10_000_000
 """A request may be recorded at most this much after its answer, as captures from several queues change the order."""
 MAX_ANSWERED = 4096
@@ -80,8 +82,8 @@ class Transactions:
         self.recent: list[_Recent] = []
         """All other latest answered requests."""
         self.traps = BoundedDict[Key, Request](MAX_TRAPS, dropped)
-        self.asked = BoundedDict[tuple[int, int, End], tuple[Key, int]](MAX_OPEN, dropped)
-        """Open LID-routed requests by class, transaction and requester, with the hash of these three."""
+        self.asked = BoundedDict[tuple[int, int, End], tuple[int, tuple[Key, ...]]](MAX_OPEN, dropped)
+        """By class, transaction and requester: the hash of these three, and the latest of its open LID-routed requests."""
         self.unasked = BoundedDict[Key, tuple[int, int, int, bool]](MAX_UNASKED)
         """Latest answers without request, as the request may be recorded after its answer: frame, time, hash, and if in `missed`."""
         self.alone = BoundedDict[int, Request](MAX_TRAPS)
@@ -156,7 +158,7 @@ class Transactions:
         if alone[:early].any():
             for key, _ in sorted(self.open.items(), key=lambda entry: _age(entry[1])):
                 self.open.move_to_end(key)
-        for asker in [asker for asker, known in self.asked.items() if known[0] not in self.open]:
+        for asker in [asker for asker, (_, keys) in self.asked.items() if self.open.keys().isdisjoint(keys)]:
             del self.asked[asker]
         if len(pairs.answers) or found:
             self.matched = answered(mads, pairs, index, found)
@@ -165,7 +167,7 @@ class Transactions:
     def _sure(self, pairs: Pairs, answering: Bool, askers: U64) -> Pairs:
         """Move pairs to `rest` if an answer from another address may belong to their request."""
         lone = pairs.rest[answering[pairs.rest]]
-        known = np.array([hashed for _, hashed in self.asked.values()], np.uint64)
+        known = np.array([hashed for hashed, _ in self.asked.values()], np.uint64)
         doubtful, waits = held(askers[pairs.requests], np.append(askers[lone], known)), held(askers[pairs.waits], askers[lone])
         if not doubtful.any() and not waits.any():
             return pairs
@@ -239,7 +241,8 @@ class Transactions:
             yield _unanswered(gone)
         if mads.mgmt_class[i] != DIRECTED:
             asker = mads.mgmt_class[i], mads.transaction[i], mads.source[i]
-            self.asked.put(asker, (key, mads.askers[i]), mads.frames[i], mads.times[i])
+            others = (other for other in self.asked.get(asker, (0, ()))[1] if other != key and other in self.open)
+            self.asked.put(asker, (mads.askers[i], (*others, key)[-MAX_TARGETS:]), mads.frames[i], mads.times[i])
 
     def _recorded_behind(self, frame: int, time_ns: int) -> list[int]:
         """Hashes of answers whose request may be recorded after them."""
@@ -281,8 +284,8 @@ class Transactions:
         if trap is not None and mads.transaction[i]:
             yield TrapAnswered(frame, time_ns, trap, mads.method[i])
             return
-        other = self.asked.get((mads.mgmt_class[i], mads.transaction[i], mads.destination[i]))
-        request = self.open.get(other[0]) if other is not None else None
+        _, keys = self.asked.get((mads.mgmt_class[i], mads.transaction[i], mads.destination[i]), (0, ()))
+        request = max((self.open[other] for other in keys if other in self.open), key=_age, default=None)
         if request is not None and request.attribute == mads.attribute[i] and mads.method[i] in RESPONSE_OF[request.method]:
             yield AnsweredFromElsewhere(frame, time_ns, request, mads.source[i])
         elif frame > self.first_match:

@@ -118,6 +118,7 @@ class Linter:
     def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:
         """Check a chunk; `shown` bool[n] limits the rows that are reported, but state is learnt from all rows."""
         table.once(self.copies.leave_out)
+        self.mads = table.chunk.first, table.located.at("mad")
         if shown is not None:
             self.shown.choose(table, shown)
         if self.failures is not None and len(table):
@@ -323,6 +324,8 @@ class Linter:
             self._failed(f"rule {rule.code}", error, frame)
 
     def _hits(self, rule: Rule, hits: Iterable[Hit | Again]) -> None:
+        if rule.explains:
+            hits = [self._with_mads(hit) for hit in hits]
         if rule.waits:
             waiting = [hit.made() if isinstance(hit, Again) else hit for hit in hits]
             if self.held is not None:
@@ -338,7 +341,8 @@ class Linter:
             tally = self.tally[rule.code]
             if hit.frame not in self.shown or self.consequences.explained(rule, hit.frame):
                 continue
-            self.consequences.note(rule, hit.frame)
+            for frame in (hit.frame, *(hit.mads if isinstance(hit, Hit) else ())):
+                self.consequences.note(rule, frame)
             hit = hit if isinstance(hit, Again) else with_lines(hit, self.context.files)
             lowered = None if isinstance(hit, Again) else hit.severity
             key = hit.key
@@ -364,6 +368,14 @@ class Linter:
                     finding = self._made(rule, hit)
                     tally.keep(finding)
             self._occurred_in(rule, hit, finding)
+
+    def _with_mads(self, hit: Hit | Again) -> Hit | Again:
+        if isinstance(hit, Hit) and len(hit.frames) > 1 and not len(hit.mads):
+            first, mad = self.mads
+            rows = np.asarray(hit.frames) - first
+            rows = rows[(rows >= 0) & (rows < len(mad))]
+            hit.mads = (rows[mad[rows] >= 0] + first).tolist()
+        return hit
 
     def _made(self, rule: Rule, hit: Hit) -> Finding:
         finding = Finding(

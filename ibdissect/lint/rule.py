@@ -51,6 +51,8 @@ class Hit(Record, kw_only=True):
     count: int = 1
     frames: Any = ()
     """All frames that it stands for, ascending, as far as the rule knows them; empty: `frame` alone."""
+    mads: Sequence[int] = ()
+    """Those of `frames` with a MAD, for which other rules may report a consequence; set by the engine if the rule explains any."""
     key: Any = None
     """Hits with the same key (a flow: QP pair, port, group) become one finding with a count."""
     message: str = ""

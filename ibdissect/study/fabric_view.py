@@ -234,7 +234,7 @@ def _edits(block: Block) -> Iterator[tuple[str, str, int]]:
 
 def _managers(subnet: Subnet, history: list[Change]) -> list[Entry]:
     """Those that showed themselves, the present master first, else those that PortInfo names."""
-    latest = max((sm for sm in subnet.sms.values() if sm.state == MASTER), key=lambda sm: sm.frame, default=None)
+    latest = max((sm for sm in subnet.sms.values() if sm.now.state == MASTER), key=lambda sm: sm.frame, default=None)
     known = sorted(subnet.sms.values(), key=lambda sm: (sm is not latest, sm.frame))
     named: dict[int, list[int]] = {}
     for port in subnet.ports():
@@ -243,7 +243,7 @@ def _managers(subnet: Subnet, history: list[Change]) -> list[Entry]:
     found = [_manager(sm, subnet, sm is latest, history) for sm in known]
     for lid, frames in sorted(named.items()):
         owner = subnet.by_lid(lid)
-        if all(sm.lid != lid for sm in known) and not (owner is not None and owner.guid in subnet.sms):
+        if all(sm.now.lid != lid for sm in known) and not (owner is not None and owner.guid in subnet.sms):
             entry = Entry(node_name(owner.node) if owner is not None else f"LID {lid}", f"LID {lid}, as PortInfo says", "sm", min(frames))
             entry.details = [("Subnet manager", entry.text, 0), ("LID", str(lid), min(frames)),
                              ("Known from", f"MasterSMLID of {counted(len(frames), 'port')}; no SMInfo was seen", min(frames))]  # fmt: skip
@@ -252,17 +252,17 @@ def _managers(subnet: Subnet, history: list[Change]) -> list[Entry]:
 
 
 def _manager(sm: Sm, subnet: Subnet, current: bool, history: list[Change]) -> Entry:
-    port = subnet.by_lid(sm.lid) if sm.lid else None
+    port = subnet.by_lid(sm.now.lid) if sm.now.lid else None
     name = node_name(port.node) if port is not None else f"0x{sm.guid:016x}"
-    state = SM_STATES.get(sm.state, f"state {sm.state}")
-    if sm.state == MASTER and not current:
+    state = SM_STATES.get(sm.now.state, f"state {sm.now.state}")
+    if sm.now.state == MASTER and not current:
         state = f"was master until frame {sm.frame} at least"
-    entry = Entry(name, f"{state}, priority {sm.priority}" + (f", LID {sm.lid}" if sm.lid else ""), "sm", sm.frame)
+    entry = Entry(name, f"{state}, priority {sm.now.priority}" + (f", LID {sm.now.lid}" if sm.now.lid else ""), "sm", sm.frame)
     entry.details = [
         ("Subnet manager", name, sm.frame), ("GUID", f"0x{sm.guid:016x}", sm.frame), ("State", state, sm.frame),
-        ("Priority", str(sm.priority), sm.frame), ("LID", str(sm.lid), sm.frame),
+        ("Priority", str(sm.now.priority), sm.frame), ("LID", str(sm.now.lid), sm.frame),
     ]  # fmt: skip
-    changes = [Change(frame, name, "Manager", f"{SM_STATES.get(shown[0], shown[0])}, priority {shown[1]}")
+    changes = [Change(frame, name, "Manager", f"{SM_STATES.get(shown.state, shown.state)}, priority {shown.priority}, LID {shown.lid}")
                for shown, frame in sm.shown.values() if shown is not None]  # fmt: skip
     entry.details += [("From here on", one.text, one.frame) for one in changes]
     entry.port = port

@@ -172,7 +172,7 @@ def _routes(before: Subnet, after: Subnet) -> Iterator[Change]:
 
 
 def _managers(before: Subnet, after: Subnet) -> Iterator[Change]:
-    old, new = ({sm.guid for sm in subnet.sms.values() if sm.state == 3} for subnet in (before, after))
+    old, new = ({sm.guid for sm in subnet.sms.values() if sm.now.state == 3} for subnet in (before, after))
     if old and new and old != new:
         yield {"before": [guid(one) for one in sorted(old)], "after": [guid(one) for one in sorted(new)]}
 

@@ -12,7 +12,7 @@ from msgspec import Struct as Record
 
 from ibdissect.fabric.file_lines import KnownFile, doubtful, line_number
 from ibdissect.fabric.keys import Guard, MKey
-from ibdissect.fabric.model import SWITCH, Node, NodeFacts, Port, Subnet
+from ibdissect.fabric.model import SWITCH, Node, NodeFacts, Port, SmFacts, Subnet
 from ibdissect.fabric.partitions import PKeys
 from ibdissect.fabric.roce_network import RoceHost
 from ibdissect.fabric.tables import BLOCK, MASKS, PORTS, UNREACHABLE, Forwarding, Qos
@@ -142,8 +142,8 @@ class _Learner:
             lid = manager.lid or (owner.lid if owner is not None else 0)
             if manager.state:
                 sm = self.subnet.sm(manager.guid)
-                sm.frame = sm.since = line
-                sm.lid, sm.priority, sm.state = lid, manager.priority or sm.priority, manager.state
+                sm.frame = line
+                sm.shown.learn(SmFacts(manager.state, manager.priority or sm.now.priority, lid), line)
         self._partitions()
         roce = self.subnet.roce
         for line, setting in self._of(RoceFact):
@@ -204,7 +204,7 @@ class _Learner:
         subnet = self.subnet
         if end.node and end.number >= 0:
             node, _ = subnet.node(end.node, line)
-            port = subnet.port(node, end.number)
+            port = subnet.port(node, end.number, line)
             if end.guid:
                 port.guid = end.guid
                 self.by_guid[end.guid] = port
@@ -212,9 +212,9 @@ class _Learner:
         if end.guid:
             found = self.by_guid.get(end.guid)
             if found is not None:
-                return subnet.port(found.node, end.number) if found.node.kind == SWITCH and end.number > 0 else found
+                return subnet.port(found.node, end.number, line) if found.node.kind == SWITCH and end.number > 0 else found
             node, _ = subnet.node(0, line)
-            port = self.by_guid[end.guid] = subnet.strangers[end.guid] = subnet.port(node, 0)
+            port = self.by_guid[end.guid] = subnet.strangers[end.guid] = subnet.port(node, 0, line)
             port.guid = end.guid
             return port
         if not end.lid:
@@ -222,11 +222,11 @@ class _Learner:
         owner = subnet.by_lid(end.lid)
         if owner is None:
             node, _ = subnet.node(0, line)
-            owner = subnet.port(node, 0)
+            owner = subnet.port(node, 0, line)
             subnet.assign(owner, end.lid, 0, line)
         if not owner.node.kind and end.lid in self.switch_lids:
             owner.node.kind = SWITCH
-        return subnet.port(owner.node, end.number) if owner.node.kind == SWITCH and end.number >= 0 else owner
+        return subnet.port(owner.node, end.number, line) if owner.node.kind == SWITCH and end.number >= 0 else owner
 
     def _table(self, line: int, fact: TableFact, port: Port) -> None:
         if not port.node.kind and fact.end.number > 0 and not self.switch_lids:

@@ -10,7 +10,7 @@ from ibdissect.fabric.model import Port, Subnet
 
 def port(subnet: Subnet, guid: int, frame: int = 1) -> Port:
     node, _ = subnet.node(guid, frame)
-    return subnet.port(node, 1)
+    return subnet.port(node, 1, frame)
 
 
 def test_lids_of_an_lmc() -> None:
@@ -59,7 +59,7 @@ def test_ports_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     first, _ = subnet.node(1, 1)
     second, _ = subnet.node(2, 1)
     for number in range(3):
-        subnet.port(first, number)
+        subnet.port(first, number, 1)
     for number in range(3):
-        subnet.port(second, number)
+        subnet.port(second, number, 1)
     assert subnet.port_count == 3 and not first.alive and second.alive

@@ -22,9 +22,9 @@ def made() -> tuple[Subnet, Routes, Origin, list[Node]]:
     origin = ways.origin(7)
     for path, node, entered in ((b"", nodes[0], 1), (b"\1", nodes[1], 3), (b"\1\4", nodes[2], 1)):
         ways.lead(origin, path, node, entered, 10)
-        near = ways.before(origin, path)
+        near = ways.before(origin, path, 10)
         if near is not None:
-            connect(near, subnet.port(node, entered), 10)
+            connect(near, subnet.port(node, entered, 1), 10)
     return subnet, ways, origin, nodes
 
 

@@ -81,8 +81,8 @@ def test_port_and_switch_information_fill_gaps_only() -> None:
 def test_links() -> None:
     link = record(LinkRecord, from_lid=SWITCH, from_port=3, to_lid=HOST, to_port=1)
     subnet, at_switch, at_host = known(link, record(LinkRecord, from_lid=SWITCH, from_port=2, to_lid=HOST, to_port=1))
-    assert at_host.peer is subnet.port(at_switch.node, 3) and at_host.peer_frame == 3
-    assert subnet.port(at_switch.node, 2).peer is None, "a port has one peer, the one that was told first"
+    assert at_host.peer is subnet.port(at_switch.node, 3, 3) and at_host.peer_frame == 3
+    assert subnet.port(at_switch.node, 2, 3).peer is None, "a port has one peer, the one that was told first"
 
 
 def test_forwarding_of_a_switch() -> None:
@@ -113,7 +113,7 @@ def test_service_levels_and_arbitration() -> None:
         record(r.VLArbitrationTableRecord, b"\1\3" * 32, lid=HOST, output_port_num=1, block_num=3),
         record(r.VLArbitrationTableRecord, b"\1\3" * 32, lid=HOST, output_port_num=1, block_num=5),
     )
-    out = subnet.port(at_switch.node, 3).qos
+    out = subnet.port(at_switch.node, 3, 3).qos
     assert out is not None and [out.vl(1, sl) for sl in (1, 2, 15)] == [1, 2, 15] and out.map(2) is None
     assert at_host.qos is not None and at_host.qos.map(0) == other, "an adapter has one table, whatever the input"
     assert at_host.qos.arbitration == (b"", b"", b"\1\2" * 32, b"")
@@ -137,7 +137,7 @@ def test_subnet_managers() -> None:
         record(r.SMInfoRecord, info(0xAA, 3, 9), at=4, lid=HOST), record(r.SMInfoRecord, info(0xAA, 2, 1), at=4, lid=HOST),
         record(r.SMInfoRecord, info(0, 2, 1), at=4, lid=SWITCH),
     )  # fmt: skip
-    assert [(sm.guid, sm.state, sm.priority, sm.lid, sm.frame) for sm in subnet.sms.values()] == [(0xAA, 3, 9, HOST, 3)]
+    assert [(sm.guid, *sm.now, sm.frame) for sm in subnet.sms.values()] == [(0xAA, 3, 9, HOST, 3)]
 
 
 def test_groups_and_who_left_them() -> None:

@@ -17,7 +17,7 @@ def ports() -> tuple[Subnet, Port, Port, Port]:
     for guid, kind in ((1, SWITCH), (2, CA), (3, CA)):
         node, _ = subnet.node(guid, 1)
         node.kind = kind
-        one = subnet.port(node, 1)
+        one = subnet.port(node, 1, 1)
         one.guard, one.p_keys = Guard(), PKeys()
         one.guard.learn(MKey(7, 1, 0), 2)
         one.p_keys.learn(0, p_keys(0xFFFF), 2)
@@ -49,5 +49,5 @@ def test_cables_join_nodes() -> None:
     connect(switch, a, 5)
     assert joined(switch.node, a.node) and joined(a.node, switch.node) and joined(b.node, b.node)
     assert not joined(a.node, b.node)
-    connect(subnet.port(switch.node, 2), b, 6)
+    connect(subnet.port(switch.node, 2, 1), b, 6)
     assert joined(a.node, b.node)

@@ -32,7 +32,7 @@ def fat_tree(spines: int, leaves: int, hosts: int) -> Subnet:
         found, _ = subnet.node(made.GUID + (lid << 8), 1)
         found.kind, found.name = kind, name.encode()
         found.facts.learn(NodeFacts(ports, 32), 1)
-        made_ports = [subnet.port(found, number) for number in range(ports + 1)]
+        made_ports = [subnet.port(found, number, 1) for number in range(ports + 1)]
         subnet.assign(made_ports[0 if kind == SWITCH else 1], lid, 0, 1)
         return made_ports
 

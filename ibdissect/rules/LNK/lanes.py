@@ -100,8 +100,10 @@ class UnmappedLane(Rule):
         native = event.table.once(Native)
         if not subnet.lids or not len(native.rows):
             return
-        used = _mapped({table for port in subnet.ports() if port.qos is not None for table in port.qos.tables()})
-        steady = not any(port.qos.replaced for port in subnet.ports() if port.qos is not None)
+        nodes = (*subnet.slots.values(), *subnet.gone.values())
+        known = [port.qos for node in nodes for port in node.ports.values() if port.qos is not None]
+        used = _mapped({table for qos in known for table in qos.tables()})
+        steady = not subnet.gone and not any(qos.replaced for qos in known)
         index = np.flatnonzero((~used[native.sl, native.vl] if steady else native.sl < SLS) & (native.vl != VL_MANAGEMENT))
         frames = native.rows[index] + event.table.chunk.first
         complete = complete_since(frames, lambda frame: _complete(subnet, frame)) if used.any() else np.zeros(len(index), np.int64)
@@ -141,7 +143,7 @@ def _mapped(tables: Iterable[bytes]) -> Bool:
 
 def _tables(subnet: Subnet, frame: int) -> set[bytes]:
     """The SL to VL tables in force when `frame` was sent."""
-    qos = [port.qos for port in subnet.ports() if port.qos is not None]
+    qos = [port.qos for port in subnet.ports_at(frame) if port.qos is not None]
     return {table for one in qos for number in one.numbers() if (table := one.map_at(number, frame)) is not None}
 
 
@@ -150,14 +152,12 @@ def _complete(subnet: Subnet, frame: int) -> tuple[bool, int]:
     whole, latest = swept(subnet, frame)
     if not whole:
         return False, latest
-    for node in subnet.slots.values():
+    for node in subnet.nodes_at(frame):
         cabled = [port for port in node.ports.values() if port.facing_at(frame)[0] is not None]
         inputs = [port.number for port in cabled]
         for port in cabled:
-            if port.qos is None or not _known(port, inputs):
-                return False, 0
-            if frame < port.qos.since:
-                return False, port.facing_at(frame)[1]
+            if port.qos is None or not _known(port, inputs) or frame < port.qos.since:
+                return False, max(port.facing_at(frame)[1] for port in cabled)
             latest = max(latest, port.qos.maps_frame(frame))
     return True, latest
 

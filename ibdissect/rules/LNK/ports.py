@@ -91,7 +91,7 @@ class VlNotOperational(LinkRule):
                 return None
             proof.append((since, "OperationalVLs"))
         most = 0
-        for port in event.subnet.ports():
+        for port in event.subnet.ports_at(frame):
             body = port.shown.at(frame)[0]
             if body is not None and body[STATE_AT] & 15 != DOWN and (port.number or port.node.kind != SWITCH):
                 most = max(most, int(VLS[body[VLS_AT] >> 4]) or NO_LIMIT)
@@ -237,24 +237,24 @@ def swept(subnet: Subnet, frame: int) -> tuple[bool, int]:
 
     All means: every link leads to a known port, and every end port has a LID.
     """
-    latest, switches = 0, 0
-    for node in subnet.slots.values():
-        if node.frame > frame:
-            continue
-        ports = node.facts_at(frame)[0].num_ports
-        if not node.guid or node.kind == ROUTER or (node.kind == SWITCH and len(node.ports) <= ports):
-            return False, node.facts_at(frame)[1]
+    latest, switches = subnet.left_at(frame), 0
+    for node in subnet.nodes_at(frame):
+        facts, since = node.facts_at(frame)
+        known = [port for port in node.ports.values() if port.frame <= frame]
+        latest = max(latest, node.frame, since, *(port.frame for port in known))
+        if not node.guid or node.kind == ROUTER or (node.kind == SWITCH and len(known) <= facts.num_ports):
+            return False, max(node.frame, since)
         switches += node.kind == SWITCH
-        for port in node.ports.values():
+        for port in known:
             (body, shown), (peer, faced), (lids, had) = port.shown.at(frame), port.facing_at(frame), port.lids.at(frame)
             external = node.kind != SWITCH or port.number
+            latest = max(latest, shown, faced, had)
             if body is not None and body[STATE_AT] & 15 == DOWN:
                 continue
             if body is None or (external and peer is None) or (not (external and node.kind == SWITCH) and lids is None):
-                return False, max(shown, faced, had)
+                return False, max(port.frame, shown, faced, had)
             if PortInfo(body).is_virtualization_supported:
                 return False, shown  # virtual ports have LIDs of their own
-            latest = max(latest, shown, faced, had)
     return bool(switches and latest), latest
 
 

@@ -38,34 +38,30 @@ class LeaseExpired(Rule):
     example = "a port with M_KeyLeasePeriod 1, a Set with a wrong key, and nothing with the right key for a second"
 
     def __init__(self) -> None:
-        self.watched = KeptDict[tuple[int, int], tuple[Port, int, int]](MAX_TRAPS, "ports that refused a request")
-        """Port, time and frame of the refused request by slot and port."""
+        self.watched = KeptDict[int, WrongMKey](MAX_TRAPS, "ports that refused a request")
+        """Refused requests that started a timer, by frame."""
 
     @on_event(WrongMKey)
     def refused(self, event: WrongMKey, context: Context) -> None:
         guard = event.port.guard
-        if event.held.lease and not event.trap and guard is not None and guard.timer_ns == event.time_ns:
-            self.watched.keep(
-                (event.port.node.slot, event.port.number), (event.port, event.time_ns, event.frame), event.frame, event.time_ns
-            )
+        if event.held.lease and not event.trap and guard is not None and guard.timer.at(event.frame) == (event.time_ns, event.frame):
+            self.watched.keep(event.frame, event, event.frame, event.time_ns)
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        for key, (port, started, frame) in list(self.watched.items()):
-            guard = port.guard
-            held = guard.held.now if guard is not None else None
-            if guard is None or held is None or guard.timer_ns != started or not held.lease:
-                del self.watched[key]
-                continue
-            times = event.table.chunk.time_ns
-            late = np.flatnonzero(times - started >= held.lease * SECOND)
-            if len(late):
-                del self.watched[key]
-                row = int(late[0])
+        first, times = event.table.chunk.first, event.table.chunk.time_ns
+        for started, of in list(self.watched.items()):
+            guard, lease = of.port.guard, of.held.lease
+            late = np.flatnonzero(times[max(started - first, 0) :] - of.time_ns >= lease * SECOND)
+            row = max(started - first, 0) + int(late[0]) if len(late) else len(times) - 1
+            runs = guard is not None and guard.timer.at(first + row)[1] == started
+            if len(late) or not runs:
+                del self.watched[started]
+            if len(late) and runs:
                 yield fault(
-                    event.table.chunk.first + row, int(times[row]),
-                    {"port": str(port), "lease": held.lease, "after": (int(times[row]) - started) / SECOND},
-                    proof=[(frame, "the request with a wrong key")], key=key,
+                    first + row, int(times[row]),
+                    {"port": of.port.name_at(first + row), "lease": lease, "after": (int(times[row]) - of.time_ns) / SECOND},
+                    proof=[(started, "the request with a wrong key")], key=(of.port.node.slot, of.port.number),
                 )  # fmt: skip
 
 

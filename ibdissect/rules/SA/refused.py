@@ -130,14 +130,14 @@ class AskedStandby(UnansweredRule):
 
     @on_event(SmSeen)
     def state(self, event: SmSeen, _context: Context) -> None:
-        if not event.sm.lid:
+        if not event.sm.now.lid:
             return
-        shown = self.standby.setdefault(event.sm.lid, [])
-        if len(shown) > 1 and shown[-1][1] == shown[-2][1] == event.sm.state:
+        shown = self.standby.setdefault(event.sm.now.lid, [])
+        if len(shown) > 1 and shown[-1][1] == shown[-2][1] == event.sm.now.state:
             shown.pop()  # the same state again: the first and last frames suffice
         elif len(shown) >= MAX_STATES:
             self.dropped.add(shown.pop(0)[0], event.time_ns)
-        shown.append((event.frame, event.sm.state))
+        shown.append((event.frame, event.sm.now.state))
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

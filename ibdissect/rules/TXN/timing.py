@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ibdissect.capture.scattered import u16
 from ibdissect.dropped import Dropped
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.model import Sm, Subnet
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import Transactions
@@ -94,14 +94,14 @@ class TransactionReused(Rule):
             return
         order = np.lexsort([rows[name] for name in WAY])
         rows, fresh = {name: column[order] for name, column in rows.items()}, fresh[order]
-        same = rows["asks"][:-1] & rows["asks"][1:]
+        alike = np.ones(len(order) - 1, np.bool_)
         for name in WAY:
-            same &= rows[name][:-1] == rows[name][1:]
-        other = np.zeros(len(same), np.bool_)
+            alike &= rows[name][:-1] == rows[name][1:]
+        other = np.zeros(len(alike), np.bool_)
         for name in ("method", "attribute", "modifier"):
             other |= rows[name][:-1] != rows[name][1:]
-        wrong = same & other & (np.abs(rows["time"][1:] - rows["time"][:-1]) < SHORTEST_TIMEOUT_NS)
-        for i in np.flatnonzero(wrong & self._proven(rows, fresh)).tolist():
+        wrong = alike & rows["asks"][:-1] & rows["asks"][1:] & other & (np.abs(rows["time"][1:] - rows["time"][:-1]) < SHORTEST_TIMEOUT_NS)
+        for i in np.flatnonzero(wrong & self._proven(rows, alike, fresh)).tolist():
             one, two = ({name: int(column[k]) for name, column in rows.items()} for k in (i, i + 1))
             yield fault(
                 two["frame"], two["time"], {"what": _what(two), "other": _what(one), "frame": one["frame"]}, MAD.transaction_id,
@@ -119,13 +119,14 @@ class TransactionReused(Rule):
         }  # fmt: skip
 
     @staticmethod
-    def _proven(rows: dict[str, Column], fresh: Bool) -> Bool:
-        """For each pair whether the capture misses nothing, or two later answers show that both were outstanding; each pair once."""
+    def _proven(rows: dict[str, Column], alike: Bool, fresh: Bool) -> Bool:
+        """For each pair whether the capture misses nothing, or two answers within a second show that both were outstanding; each once."""
         proven: Bool = ~rows["unproven"][1:] & fresh[1:]
         answers = ~rows["asks"]
         # An answer right after the second request may have come before it: captures of several queues swap neighbours.
         apart = (rows["frame"][2:-1] - rows["frame"][1:-2] > 1) | (rows["time"][2:-1] - rows["time"][1:-2] > NEIGHBOURS_NS)
-        proven[:-2] |= rows["unproven"][1:-2] & answers[2:-1] & answers[3:] & fresh[3:] & apart
+        both = alike[1:-1] & alike[2:] & answers[2:-1] & answers[3:] & (rows["time"][3:] - rows["time"][:-3] < SECOND_NS)
+        proven[:-2] |= rows["unproven"][1:-2] & both & fresh[3:] & apart
         return proven
 
 
@@ -265,11 +266,14 @@ class TwoManagers(Rule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, _context: Context) -> Iterator[Hit]:
-        managers = {sm.lid: sm.since for sm in event.subnet.sms.values() if 0 < sm.lid < FIRST_MULTICAST}
         asks, table = event.requests, event.table
         sets = np.flatnonzero(asks.method == SET)
-        if len(managers) < 2 or not len(sets):
+        if len(event.subnet.sms) < 2 or not len(sets):
             return
+        managers: dict[int, list[Sm]] = {}
+        for sm in event.subnet.sms.values():
+            for lid in {facts.lid for facts in sm.shown.since_frame(table.chunk.first) if 0 < facts.lid < FIRST_MULTICAST}:
+                managers.setdefault(lid, []).append(sm)
         rows, data = asks.rows[sets], table.chunk.data
         lrh = table.located.at("lrh")[rows]
         by_lid = (lrh >= 0) & (data[table.chunk.offset[rows] + asks.mad[sets] + MAD.mgmt_class.bit // 8] != DIRECTED)
@@ -278,6 +282,9 @@ class TwoManagers(Rule):
         for i in np.flatnonzero(np.isin(slid, list(managers))).tolist():  # managers usually set by directed route, so these are few
             sender, target, row = int(slid[i]), int(dlid[i]), int(rows[i])
             frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
+            since = _manager_since(managers[sender], sender, frame)
+            if not since:
+                continue
             latest, other = self.last.get(target, (NOBODY, NOBODY))
             if latest is not NOBODY or len(self.last) < MAX_KEPT:
                 self.last[target] = (sender, frame, time_ns), other if latest[0] == sender else latest
@@ -285,9 +292,14 @@ class TwoManagers(Rule):
                 self.dropped.add(frame, time_ns)
             if latest[0] == sender or other[0] != sender or time_ns - other[2] >= MIXED_NS:
                 continue
-            if max(managers[sender], managers.get(latest[0], frame)) <= other[1]:  # otherwise a state changed since: a handover
+            if max(since, _manager_since(managers.get(latest[0], ()), latest[0], frame) or frame) <= other[1]:  # else a handover
                 yield fault(
                     frame, time_ns,
                     {"dlid": target, "one": latest[0], "two": sender, "milliseconds": (time_ns - latest[2]) // MILLISECOND}, MAD.method,
                     SET, proof=[(latest[1], "the other manager's"), (other[1], "this manager's, before it")], key=target,
                 )  # fmt: skip
+
+
+def _manager_since(managers: Iterable[Sm], lid: int, frame: int) -> int:
+    """The frame that first showed the state of the manager at a LID when `frame` was sent; 0 if none was there."""
+    return max((since for facts, since in (sm.at(frame) for sm in managers) if facts is not None and facts.lid == lid), default=0)

@@ -66,7 +66,7 @@ class Elsewhere(Rule):
         if asked is None or sender is None or self.subnet is None:
             yield hit
             return
-        port, other = self.subnet.owner(asked, request.frame)[0], self.subnet.by_lid(sender)
+        port, other = self.subnet.owner(asked, request.frame)[0], self.subnet.owner(sender, event.frame)[0]
         if port is not None and other is port:
             return
         if asked >> BLOCK != sender >> BLOCK:
@@ -75,7 +75,7 @@ class Elsewhere(Rule):
         lids, since = port.lids.at(request.frame) if port is not None else (None, 0)
         if port is None or lids is None or lids[0] <= sender < lids[0] + (1 << lids[1]):
             return
-        if not context.get(LidWitness).last_shown(port, request.frame):
+        if port.info_at(request.frame)[1] <= 0:
             return  # a NodeRecord has no LMC
         hit.related = (*hit.related, Related(since, "told the LIDs of the port that was asked"))
         self.held.keep((port, hit), hit.frame, hit.time_ns)
