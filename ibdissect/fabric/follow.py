@@ -1,7 +1,7 @@
 """How is the subnet learnt? From the management packets of a chunk, in frame order, which become facts and events.
 
 Facts come only from answers with status 0; a value that a Set changes is uncertain until its answer.
-Facts learnt later do not apply to earlier packets. After each chunk, SA records add what no SMP showed.
+Facts learnt later do not apply to earlier packets. SA records add what no SMP showed before them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from . import smps as c
 from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapSeen, WrongMKey
 from .keys import refuses
 from .learn import M_KEY_SIZE, Asked, Learner, Smp
-from .model import Node, Port, Subnet
-from .records import learn_records
+from .model import KNOWN, Node, Port, Subnet
+from .records import Records
 from .routes import Hop, Routes
 from .sl_to_vl import SlMaps
 from .smp_places import Places
@@ -76,11 +76,11 @@ class Follower:
         smps = Smps(table, keyed=self.subnet.keyed_since > 0)
         if not self.subnet.keyed_since:
             self._await_key(smps, table.chunk.first)
-        places = Places(smps, self.routes)
+        places, self.records = Places(smps, self.routes), Records(table)
         yield from self._each(smps, table, places)
         last = table.chunk.first + len(table) - 1
         time_ns = int(table.chunk.time_ns[-1]) if len(table) else 0
-        learn_records(self.subnet, table)
+        self.records.learn(self.subnet, KNOWN)
         yield from self._evicted(last, time_ns)
         self.subnet.contradictions.date(table.chunk)
         followed = ChunkFollowed(last, time_ns, table, self.subnet, self._placed(smps, places, table.chunk.first))
@@ -126,7 +126,7 @@ class Follower:
 
         Columns are valid while no route changes its end and no node is dropped; after that, all SMPs are processed one by one.
         """
-        maps, n = SlMaps(smps, places), len(smps.rows)
+        maps, n = SlMaps(smps, places, self.records.due == KNOWN), len(smps.rows)
         self.done = 0
         if not self.routes.turned:
             need = smps.kind != c.PLACE_ONLY
@@ -146,10 +146,16 @@ class Follower:
             steps, smps.kind[steps], places.group[steps], smps.modifier[steps], smps.attribute[steps], smps.method[steps],
             table.chunk.first + rows, table.chunk.time_ns[rows], places.sure[steps],
         )  # fmt: skip
-        learner.lost = False
+        learner.lost, due = False, self.records.due
         plain = Smp(0, 0, 0, 0, None, b"", None, 0, False)
         """For answers whose way and sender do not matter."""
         for i, kind, way, modifier, attribute, method, frame, time_ns, sure in zip(*(column.tolist() for column in columns), strict=True):
+            if frame > due:
+                lost = self.records.learn(self.subnet, frame)
+                due = self.records.due
+                if first and lost:
+                    self.done = int(np.searchsorted(smps.rows, lost - table.chunk.first))
+                    return
             keyed = i >= smps.keyed_from
             if kind == c.COMPLAINS:
                 self._trap(smps, i, frame, time_ns)

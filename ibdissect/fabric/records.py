@@ -20,30 +20,48 @@ from ibdissect.wire.sm import NodeInfo, SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 
 from .groups import GroupFacts
-from .model import SWITCH, Node, NodeFacts, Port, SmFacts, Subnet, SwitchFacts
+from .model import KNOWN, SWITCH, Node, NodeFacts, Port, SmFacts, Subnet, SwitchFacts
 from .partitions import PKeys
 from .tables import Forwarding, Qos
 
 NO_GID = bytes(16)
 
 
-def learn_records(subnet: Subnet, table: ChunkTable) -> None:
-    """Process the records of a chunk, ordered so that later kinds can rely on earlier ones."""
-    classes = {mgmt_class for mgmt_class, _ in table.attributes()}
-    if SA_CLASS not in classes:
-        return
-    for struct, take in _KINDS:
-        found = table.occurrences(struct)
-        if not len(found):
-            continue
-        method = table.chunk.data[table.located.at("mad")[found.rows] + MAD.method.bit // 8]
-        answers: Bool = (method & RESPONSE_BIT) != 0
-        rows = table.matrix(struct)
-        for i in np.flatnonzero(answers).tolist():
-            take(subnet, struct(rows[i].tobytes()), table.chunk.first + int(found.rows[i]), int(method[i]))
-    if subnet.groups.dropped:
-        subnet.dropped["groups"] = subnet.groups.dropped
-        subnet.groups.dropped = 0
+class Records:
+    """The records of a chunk, those of one frame ordered so that later kinds can rely on earlier ones."""
+
+    def __init__(self, table: ChunkTable) -> None:
+        self._open: list[tuple[int, int, int, type[Any], bytes, int]] = []
+        """Those still to be learnt, the next one last: frame, kind, index, structure, bytes, method."""
+        classes = {mgmt_class for mgmt_class, _ in table.attributes()}
+        for kind, (struct, _) in enumerate(_KINDS if SA_CLASS in classes else ()):
+            found = table.occurrences(struct)
+            method = table.chunk.data[table.located.at("mad")[found.rows] + MAD.method.bit // 8]
+            answers: Bool = (method & RESPONSE_BIT) != 0
+            index = np.flatnonzero(answers).tolist()
+            rows = table.matrix(struct) if index else ()
+            self._open += [
+                (table.chunk.first + int(found.rows[i]), kind, i, struct, rows[i].tobytes(), int(method[i])) for i in index
+            ]  # fmt: skip
+        self._open.sort(key=lambda one: one[:3], reverse=True)
+
+    @property
+    def due(self) -> int:
+        """The frame of the next one."""
+        return self._open[-1][0] if self._open else KNOWN
+
+    def learn(self, subnet: Subnet, frame: int) -> int:
+        """Process those before a frame; returns the frame of the first that dropped a node, or 0."""
+        lost = 0
+        while self.due < frame:
+            at, kind, _, struct, data, method = self._open.pop()
+            gone = len(subnet.gone)
+            _KINDS[kind][1](subnet, struct(data), at, method)
+            lost = lost or (at if len(subnet.gone) > gone else 0)
+        if subnet.groups.dropped:
+            subnet.dropped["groups"] = subnet.groups.dropped
+            subnet.groups.dropped = 0
+        return lost
 
 
 def _node(subnet: Subnet, record: Any, frame: int, method: int) -> None:

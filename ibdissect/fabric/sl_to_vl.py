@@ -18,10 +18,11 @@ from .tables import Qos
 class SlMaps:
     """The answers with SL to VL tables; learnt together if the places of all are known."""
 
-    def __init__(self, smps: Smps, places: Places) -> None:
+    def __init__(self, smps: Smps, places: Places, alone: bool) -> None:
+        """`alone`: the chunk has no records, which may teach such tables too."""
         self.smps, self.places = smps, places
         shown = smps.answers & (smps.attribute == numbers.SL_TO_VL)
-        batch = bool((places.sure | ~shown).all())
+        batch = alone and bool((places.sure | ~shown).all())
         self.batched: Bool = shown if batch else np.zeros(len(shown), np.bool_)
         """Answers to learn together: all with such tables, or none, to keep their order; bool[n]."""
 

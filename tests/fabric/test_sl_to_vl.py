@@ -54,7 +54,7 @@ def test_equal_tables_are_one_step() -> None:
     frames = [shown([1], 0x0100 | number, 3) for number in range(5)]
     (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(KNOWN + frames))).chunks()
     smps, follower = Smps(ChunkTable(chunk)), Follower()
-    assert SlMaps(smps, Places(smps, follower.routes)).batched.sum() == 5
+    assert SlMaps(smps, Places(smps, follower.routes), True).batched.sum() == 5
     assert [value[1:] for value in learnt(frames, 16 << 20).values()] == [(0b11111, None, 7)]
 
 

@@ -83,7 +83,7 @@ def test_edits_of_a_p_key_table_are_listed_and_nodes_without_node_info_have_thei
     assert ("P_Keys", "+0x4321 -0x1234", 11) in port.details
     unknown = Follower().subnet
     bare, _ = unknown.node(0, 1)
-    unknown.assign(unknown.port(bare, 1), 9, 0, 1)
+    unknown.assign(unknown.port(bare, 1, 1), 9, 0, 1)
     entry = view_of(unknown, packets={9: 1200}).entries[0]
     assert entry.text == "LID 9, no NodeInfo" and ("Sent from LID 9", "1,200 packets", 0) in entry.details
 
