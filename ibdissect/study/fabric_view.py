@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -262,8 +262,8 @@ def _manager(sm: Sm, subnet: Subnet, current: bool, history: list[Change]) -> En
         ("Subnet manager", name, sm.frame), ("GUID", f"0x{sm.guid:016x}", sm.frame), ("State", state, sm.frame),
         ("Priority", str(sm.now.priority), sm.frame), ("LID", str(sm.now.lid), sm.frame),
     ]  # fmt: skip
-    changes = [Change(frame, name, "Manager", f"{SM_STATES.get(shown.state, shown.state)}, priority {shown.priority}, LID {shown.lid}")
-               for shown, frame in sm.shown.values() if shown is not None]  # fmt: skip
+    states = ((f"{SM_STATES.get(one.state, one.state)}, priority {one.priority}", frame) for one, frame in sm.shown.values() if one is not None)
+    changes = [Change(next(some)[1], name, "Manager", text) for text, some in groupby(states, lambda state: state[0])]
     entry.details += [("From here on", one.text, one.frame) for one in changes]
     entry.port = port
     history += changes
