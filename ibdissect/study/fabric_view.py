@@ -262,7 +262,8 @@ def _manager(sm: Sm, subnet: Subnet, current: bool, history: list[Change]) -> En
         ("Subnet manager", name, sm.frame), ("GUID", f"0x{sm.guid:016x}", sm.frame), ("State", state, sm.frame),
         ("Priority", str(sm.now.priority), sm.frame), ("LID", str(sm.now.lid), sm.frame),
     ]  # fmt: skip
-    states = ((f"{SM_STATES.get(one.state, one.state)}, priority {one.priority}", frame) for one, frame in sm.shown.values() if one is not None)
+    shown = ((one, frame) for one, frame in sm.shown.values() if one is not None)
+    states = ((f"{SM_STATES.get(one.state, one.state)}, priority {one.priority}", frame) for one, frame in shown)
     changes = [Change(next(some)[1], name, "Manager", text) for text, some in groupby(states, lambda state: state[0])]
     entry.details += [("From here on", one.text, one.frame) for one in changes]
     entry.port = port
