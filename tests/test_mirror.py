@@ -91,7 +91,7 @@ TOPICS = {
     ".": (
         "bad_input captures coverage docs floods guides hostile hostile_pcapng hostile_places hostile_world "
         "integrations interrupts limits packaging plugin_docs plugin_package plugin_places python_reference secrets secrets_more "
-        "tutorial windows work"
+        "splices tutorial windows work"
     ),
     "capture": "window_memory",
     "cli": "honest_ends main refusals sets",
