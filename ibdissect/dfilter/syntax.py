@@ -35,22 +35,20 @@ class Node(Record, frozen=True, kw_only=True):
     depth: int = 1
 
 
-class Word(Node, frozen=True):
+class Token(Node, frozen=True):
+    text: str
+
+
+class Word(Token, frozen=True):
     """A name, or a value without quotes; the checker decides which."""
 
-    text: str
 
-
-class String(Node, frozen=True):
+class String(Token, frozen=True):
     """A quoted string with its quotes and escapes."""
 
-    text: str
 
-
-class Char(Node, frozen=True):
+class Char(Token, frozen=True):
     """A character constant with its quotes."""
-
-    text: str
 
 
 class Sliced(Node, frozen=True):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding
 
 from ibdissect.flow.exchanges import Exchange
@@ -99,8 +98,8 @@ class ExchangeTable(Table[Exchange]):
     empty = "No management requests."
     behind, least_behind = "Latency 0.5 µs … 30 s", SPARK
 
-    def __init__(self, exchanges: Sequence[Exchange], name: Callable[[str], str] = str, id: str = "exchanges") -> None:
-        super().__init__(exchanges, id=id)
+    def __init__(self, exchanges: Sequence[Exchange], name: Callable[[str], str] = str) -> None:
+        super().__init__(exchanges, id="exchanges")
         self.named = name
         near = _wide((name(str(exchange.requester)) for exchange in exchanges), "Requester")
         far = _wide((name(str(exchange.responder)) for exchange in exchanges), "Responder")
@@ -133,12 +132,8 @@ class ConversationScreen(Overlay[str]):
     def __init__(self, snapshot: Snapshot, name: Callable[[str], str] = str) -> None:
         pairs, asked = snapshot.conversations, snapshot.exchanges
         many = f"{number(len(pairs))} between queue pairs, {number(len(asked))} of management"
-        super().__init__(f"Conversations   {many}, in {counted(snapshot.frames, 'frame', ',')}")
         self.conversations, self.exchanges = ConversationTable(pairs, name), ExchangeTable(asked, name)
-
-    def content(self) -> ComposeResult:
-        yield self.conversations
-        yield self.exchanges
+        super().__init__(f"Conversations   {many}, in {counted(snapshot.frames, 'frame', ',')}", self.conversations, self.exchanges)
 
     def on_mount(self) -> None:
         (self.conversations if self.conversations.items else self.exchanges).focus()

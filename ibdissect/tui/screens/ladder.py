@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.segment import Segment
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding
 
 from ibdissect.study.background import Snapshot
@@ -79,11 +78,8 @@ class LadderScreen(Overlay[int]):
     def __init__(self, ladder: Ladder, frame: int, what: str, start_ns: int) -> None:
         """`start_ns`: the first frame of the capture; times count from it, as in the packet list."""
         more = f", {number(ladder.left_out)} more are not drawn" if ladder.left_out else ""
-        super().__init__(f"Ladder   {counted(len(ladder.steps), 'packet', ',')}{more}: {printable(what)}")
-        self.lines = LadderList(ladder, frame, start_ns)
-
-    def content(self) -> ComposeResult:
-        yield self.lines
+        title = f"Ladder   {counted(len(ladder.steps), 'packet', ',')}{more}: {printable(what)}"
+        super().__init__(title, LadderList(ladder, frame, start_ns))
 
 
 def _open(app: TuiApp) -> None:

@@ -7,6 +7,7 @@ from typing import TypeVar
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
 T = TypeVar("T")
@@ -19,13 +20,13 @@ class Overlay(Screen[T | None]):
     keys = ""
     """Keys and what they do, but Escape."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, *shown: Widget) -> None:
         super().__init__()
-        self.heading = title
+        self.heading, self.shown = title, shown
 
     def content(self) -> ComposeResult:
         """What stands between title and keys."""
-        raise NotImplementedError
+        yield from self.shown
 
     def compose(self) -> ComposeResult:
         yield Static(f" {self.heading}", classes="screen-title", markup=False)

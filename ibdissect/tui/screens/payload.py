@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
-from textual.app import ComposeResult
 from textual.binding import Binding
 
 from ibdissect.study import writing
@@ -60,11 +59,8 @@ class PayloadScreen(Overlay[int]):
 
     def __init__(self, app: TuiApp, found: list[Said]) -> None:
         size = octets(sum(len(said.data) for said in found))
-        super().__init__(f"Payload   {counted(len(found), 'message', ',')} around the frame's, {size}")
         self.owner, self.found, self.lines = app, found, PayloadList(found)
-
-    def content(self) -> ComposeResult:
-        yield self.lines
+        super().__init__(f"Payload   {counted(len(found), 'message', ',')} around the frame's, {size}", self.lines)
 
     def on_mount(self) -> None:
         self.call_after_refresh(self.lines.show, FORMS[0])

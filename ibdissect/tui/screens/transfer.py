@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.segment import Segment
-from textual.app import ComposeResult
 from textual.binding import Binding
 
 from ibdissect.dissect.tree import Node
@@ -74,11 +73,8 @@ class TransferScreen(Overlay[int]):
     keys = "→ ← open, close · * open all · Enter goes to its frame"
 
     def __init__(self, transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> None:
-        super().__init__(f"Transfer   {printable(headline(transfer, catalog))}")
         self.records = RecordTree([(node, record.spans[0].frame) for record, node in nodes(transfer, catalog, presenter)])
-
-    def content(self) -> ComposeResult:
-        yield self.records
+        super().__init__(f"Transfer   {printable(headline(transfer, catalog))}", self.records)
 
     def on_mount(self) -> None:
         self.records.rebuild()

@@ -13,11 +13,11 @@ LEAST = 3
 
 
 class Splitter(Widget):
-    """Drags the size of the pane `target`, which lies before (above, left of) or after it."""
+    """Drags the size of the pane `target`, which lies after it (below, right)."""
 
-    def __init__(self, target: str, *, vertical: bool = False, behind: bool = True) -> None:
+    def __init__(self, target: str, *, vertical: bool = False) -> None:
         super().__init__(id=f"split-{target}", classes="vertical" if vertical else "")
-        self.target, self.vertical, self.behind = target, vertical, behind
+        self.target, self.vertical = target, vertical
         self._dragging = False
 
     def render(self) -> Text:
@@ -47,9 +47,9 @@ class Splitter(Widget):
         pane = self.screen.query_one(f"#{self.target}")
         region, parent = pane.region, pane.parent
         assert isinstance(parent, Widget)
-        at, low, high = (event.screen_x, region.x, region.right) if self.vertical else (event.screen_y, region.y, region.bottom)
+        at, end = (event.screen_x, region.right) if self.vertical else (event.screen_y, region.bottom)
         room = (parent.size.width if self.vertical else parent.size.height) - 2 * LEAST
-        size = int(max(LEAST, min(high - at - 1 if self.behind else at - low, room)))
+        size = int(max(LEAST, min(end - at - 1, room)))
         if self.vertical:
             pane.styles.width = size
         else:
