@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import click
 from click.shell_completion import CompletionItem
@@ -48,10 +48,7 @@ def names(_context: click.Context, _parameter: click.Parameter, incomplete: str)
     """Names of fields; the prefix `infiniband.` is optional, as in filters."""
     from ibdissect.wire.catalog import builtin
 
-    return _starting(sorted(builtin().names), incomplete)
-
-
-def _starting(known: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    known = sorted(builtin().names)
     full = [name for name in known if name.startswith(incomplete)]
     short = [name.removeprefix("infiniband.") for name in known if name.startswith("infiniband." + incomplete)] if incomplete else []
     return [CompletionItem(name) for name in (*full, *short)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
+from collections.abc import Iterator
 from typing import Any
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
@@ -31,7 +32,7 @@ def shown(table: ChunkTable, row: int, presenter: Presenter) -> str:
     _conversed(packet, table, row)
     text: str = packet.show(dump=True)
     lines = [printable(line) for line in text.split("\n")]
-    return "\n".join(_named_keys(_without_checksums(lines, tree), tree) if tree.secret_bytes else lines)
+    return "\n".join(_masked(lines, tree) if tree.secret_bytes else lines)
 
 
 def _conversed(packet: Any, table: ChunkTable, row: int) -> None:
@@ -64,31 +65,24 @@ def _first(link: int, size: int) -> Any:  # Any: Scapy's classes have no useful 
     return first if size >= least else Raw
 
 
-def _without_checksums(lines: list[str], tree: Tree) -> list[str]:
-    """Say so where a checksum is hidden because it tells the key; Scapy would show zeros."""
-    if not any(node.text == TELLS for node in tree.walk()):
-        return lines
-    out, layer_name = [], ""
-    for line in lines:
-        match = _LINE.match(line)
-        if "###[" in line:
-            layer_name = line.strip("|# []")
-        elif match is not None and (match["name"] in ("icrc", "vcrc") or (match["name"], layer_name) == ("chksum", "UDP")):
-            line = f"{match['indent']}{match['name']}{match['middle']}{TELLS}"
-        out.append(line)
-    return out
+def _masked(lines: list[str], tree: Tree) -> Iterator[str]:
+    """Show removed keys as `m_key = M_Key#3`, and say where a checksum is hidden because it tells the key; Scapy would show zeros.
 
-
-def _named_keys(lines: list[str], tree: Tree) -> list[str]:
-    """Show removed keys as `m_key = M_Key#3`; the keys of a field are in the same order in `lines` and `tree`."""
+    The keys of a field are in the same order in `lines` and `tree`.
+    """
     texts: dict[str, deque[str]] = defaultdict(deque)
     for node in tree.walk():
         if node.field is not None and node.field.secret:
             texts[node.field.name].append(node.text)
-    out = []
+    tells, layer_name = any(node.text == TELLS for node in tree.walk()), ""
     for line in lines:
         match = _LINE.match(line)
-        if match is not None and texts.get(match["name"]):
-            line = f"{match['indent']}{match['name']}{match['middle']}{texts[match['name']].popleft()}"
-        out.append(line)
-    return out
+        if "###[" in line:
+            layer_name = line.strip("|# []")
+        elif match is not None:
+            name = match["name"]
+            if tells and (name in ("icrc", "vcrc") or (name, layer_name) == ("chksum", "UDP")):
+                line = f"{match['indent']}{name}{match['middle']}{TELLS}"
+            elif texts.get(name):
+                line = f"{match['indent']}{name}{match['middle']}{texts[name].popleft()}"
+        yield line
