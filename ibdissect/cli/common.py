@@ -186,7 +186,7 @@ class Common(Record, dict=True):
 
 
 def _limited(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """The size in bytes, which is the limit of this process from now on."""
+    """Parse a size, and make it the limit of this process."""
     if text is None:
         return None
     size = re.fullmatch(r"(\d{1,18})([KMGT]?)", text.upper())
@@ -261,7 +261,7 @@ def say(text: str) -> None:
 
 
 def incomplete(reason: str) -> None:
-    """Say what is missing; the command goes on, and its exit status is 2."""
+    """Report what is missing; the command continues and exits with status 2."""
     say(f"error: {reason}")
     click.get_current_context().find_root().obj = 2
 

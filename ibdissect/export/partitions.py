@@ -59,7 +59,7 @@ class Partitions:
         self.rows = 0
         """Rows added so far."""
         self._open: dict[str, tuple[ExitStack, Any, str]] = {}
-        """By partition: what closes its file, the writer, and the temporary name."""
+        """By partition: an ExitStack that closes its file, the writer, and the temporary name."""
         self._done: list[tuple[str, str]] = []
         """Partition and temporary name of finished files."""
 

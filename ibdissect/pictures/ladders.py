@@ -22,7 +22,7 @@ SHOWN = 4
 BEFORE, ALL = 6, 20
 """Packets drawn before the one that matters, and in all."""
 TOLD = 200
-"""Packets before those drawn that say which of them were sent before."""
+"""Earlier packets that are read to find which of those drawn are repetitions."""
 REACH = 1 << 14
 """Frames before and after it in which packets of its conversation are looked for."""
 LEFT, RIGHT, STEP, TOP = 150, 790, 26, 44

@@ -1,4 +1,4 @@
-"""How does the page of `ibdissect report` come about? Captures are read one after the other, drawn, and closed."""
+"""How is the page of `ibdissect report` made? Captures are read, drawn and closed one after the other."""
 
 from __future__ import annotations
 

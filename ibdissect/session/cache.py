@@ -28,7 +28,7 @@ from .reading import Progress
 KEPT = ("ok", "truncated", "damaged")
 """Statuses of reports that are remembered: the check was completed."""
 LEFT_OUT = ("rules", "catalog", "shown", "threads", "timing", "show_keys")
-"""Options that do not change a report, or that a key says in another way."""
+"""Options that do not change a report, or that the key contains in another form."""
 HASH = 64
 """Length of a SHA-256 in hex."""
 
@@ -123,7 +123,7 @@ def _write(place: Path, report: CaptureReport) -> None:
 
 
 def _seal(place: Path, data: bytes) -> bytes:
-    """What tells that an entry is whole, and stands under its own name."""
+    """Checksum of an entry and its name, which detects damaged and renamed files."""
     return hashlib.sha256(f"{place.parent.name}{place.name}\n".encode() + data).hexdigest().encode()
 
 

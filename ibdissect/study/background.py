@@ -67,7 +67,7 @@ class Snapshot:
 
 
 class Overheard:
-    """A source of the linter that tells somebody else of its events, too."""
+    """Wraps a source of the linter and passes its events to a second listener."""
 
     def __init__(self, source: Any, hear: Callable[[object], None]) -> None:  # Any: the engine asks for nothing but `feed`
         self.source, self.hear = source, hear
@@ -90,7 +90,7 @@ class Study:
         self.done = 0
         """Frames studied."""
         self.finished = False
-        """Everything was judged, also what only the end of the capture shows."""
+        """The whole capture was checked, including what only its end shows."""
         self.traffic, self.flows, self.exchanges = TrafficCounts(), Flows(), Exchanges()
         self.names: Names | None = None
         """Names of nodes as known now; replaced as a whole when there are others."""
@@ -118,7 +118,7 @@ class Study:
         model = self.model
         self._prepare()
         while not model.stopped:
-            # Two threads that compute get in each other's way: the first findings, then the index, then the rest.
+            # Two computing threads slow each other down: first the first findings, then the index, then the rest.
             while self.done >= AHEAD and not (model.complete or model.live or model.wait(ANSWER)):
                 self._answer()
             chunk = model.index.after(self.done, STEP)

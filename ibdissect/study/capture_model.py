@@ -120,7 +120,7 @@ class CaptureModel:
         self.rows.total = self.index.frames
 
     def close(self) -> None:
-        """Stop every thread that works on the capture and let the file go."""
+        """Stop every thread that works on the capture and close the file."""
         self._stop.set()
         self.reader.stop()
         if self.reader.again:
@@ -132,7 +132,7 @@ class CaptureModel:
         return self._stop.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep a little, less when the capture is closed; True then."""
+        """Sleep until the time is over or the capture is closed; True if it is closed."""
         return self._stop.wait(seconds)
 
     @property

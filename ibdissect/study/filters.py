@@ -45,7 +45,7 @@ def as_filter(node: Node | None) -> str | None:
         return None if left_over else name
     if node.field is not None and node.field.secret and not raw.strip("0"):
         return f"{name} == {':'.join(['00'] * (len(raw) // 2))}"  # all that a filter may ask of a hidden key
-    # Bytes that nothing accounts for have a name to be shown by, but none to filter by.
+    # Undeclared bytes have a name for display, but none for filters.
     place, start = ("frame", node.offset) if left_over else (name, 0)
     count = min(len(raw) // 2, 16)
     return f"{place}[{start}:{count}] == {':'.join(raw[i : i + 2] for i in range(0, 2 * count, 2))}"

@@ -81,7 +81,7 @@ class Place:
 
 
 def place(query: Query, tree: Tree) -> Place | None:
-    """Where a search finds what it looks for in a frame that matches; None: in the list only."""
+    """Where a matching frame holds what was searched; None: only its line in the list does."""
     if query.kind is FindKind.FILTER:
         names = query.matcher.names if query.matcher is not None else ()
         node = next((node for node in tree.walk() if node.name in names), None)

@@ -44,7 +44,7 @@ class FindingsStore:
     def __init__(self) -> None:
         self._findings: list[Finding] = []
         self._index: dict[int, int] = {}
-        """By id: they are never let go."""
+        """By `id`: findings are never freed."""
         self._kinds: list[tuple[type[Rule], Severity]] = []
         self._kind: dict[tuple[type[Rule], Severity], int] = {}
         self._fresh: list[Occurrences] = []
@@ -84,7 +84,7 @@ class FindingsStore:
         self._fresh.append(found)
 
     def settle(self) -> None:
-        """Let the screen see what was taken in."""
+        """Make what was taken in visible to the screen."""
         if not self._fresh and not self._singles:
             return
         fresh = np.concatenate([*self._fresh, np.array(self._singles, OCCURRENCE)])

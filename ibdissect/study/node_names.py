@@ -14,7 +14,7 @@ PERMISSIVE = f"LID {numbers.PERMISSIVE}"
 
 
 def state_of(follower: Follower) -> tuple[int, ...]:
-    """What changes when there may be other names than before."""
+    """Changes whenever names may have changed."""
     subnet = follower.subnet
     return len(subnet.lids), len(subnet.nodes), sum(bool(node.name) for node in subnet.slots.values()), subnet.port_count
 

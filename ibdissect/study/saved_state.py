@@ -37,7 +37,7 @@ def read_text(path: Path | None) -> str | None:
 
 
 def replace_text(path: Path | None, text: str) -> None:
-    """Write a file as a whole or not at all; what cannot be remembered is no reason to stop anybody."""
+    """Write a file as a whole or not at all; failures are ignored."""
     if path is None:
         return
     from ibdissect.export.files import replacing  # not needed for the first rows

@@ -204,7 +204,7 @@ class TuiApp(App[None]):
             self.call_later(self.failed, f"{name} ended: {failure.exc_type.__name__}: {failure.exc_value}")
 
     def failed(self, text: str) -> None:
-        """Say that something failed that must not."""
+        """Report a failure that should not happen."""
         self.model.error = printable(text)
         self.warn(f"{text}; please report this")
         self.news()
@@ -221,7 +221,7 @@ class TuiApp(App[None]):
         BY_KEYS[keys].run(self)
 
     async def on_event(self, event: events.Event) -> None:
-        """What is typed before a prompt is drawn is kept for it."""
+        """Keep what is typed before a prompt is drawn for that prompt."""
         early = self.screen.early if isinstance(event, events.Key) and self._screen_stack and isinstance(self.screen, Prompt) else None
         if isinstance(event, events.Key) and not event.is_forwarded and early is not None:
             early.append("\n" if event.key == "enter" else event.character or "" if event.is_printable else "")

@@ -76,7 +76,7 @@ def _within_bounds(message: Message) -> Message:
 def end_in_time(leave: Callable[[], object]) -> None:
     """Call `leave` at SIGHUP, SIGTERM and SIGINT.
 
-    A main thread that waits for a dead terminal never comes to it: then the process ends after `GRACE` seconds anyway.
+    If the main thread hangs on a dead terminal, the process ends after `GRACE` seconds anyway.
     Called from the thread of the event loop.
     """
     loop = asyncio.get_running_loop()

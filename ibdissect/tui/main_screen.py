@@ -44,7 +44,7 @@ WIDE, TALL = 100, 30
 
 @dataclass(slots=True)
 class PaneLayout:
-    """Panes that were switched by hand; the others are there as the size allows."""
+    """Panes that the user showed or hid; the others are shown if there is room."""
 
     wanted: dict[str, bool] = field(default_factory=dict)
     """Whether `bytes` and `findings` are to be there."""
@@ -164,7 +164,7 @@ class MainScreen(Screen[None]):
     # -- what is new
 
     def look(self) -> None:
-        """Show what the threads have done; nothing moves under the reader's hand."""
+        """Show what the threads have found; the selected line stays where it is."""
         packets, filtering = self.packets, self.owner.filtering
         rows, height = packets.rows, packets.total
         at_end = self.model.live and packets.cursor == height - 1 > 0

@@ -1,4 +1,4 @@
-"""How does one get from frame to frame: findings, marks, and back again (f, d, ', Alt+Left, Alt+Right)?"""
+"""How does the user get from frame to frame: findings, marks, and back (f, d, ', Alt+Left, Alt+Right)?"""
 
 from __future__ import annotations
 

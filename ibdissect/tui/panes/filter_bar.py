@@ -93,12 +93,12 @@ class FilterBar(Vertical):
         self.hide_choices()
 
     def hide_choices(self) -> None:
-        """No completions now; what is wrong with the filter is seen again."""
+        """Hide the completions and show again what is wrong with the filter."""
         self.choices.display = False
         self.reason.display = self.has_class("invalid")
 
     def put(self, text: str) -> None:
-        """Write a filter into the bar, without entering it."""
+        """Write a filter into the bar without applying it."""
         self._inserting = True
         self.input.value = text
         self.input.cursor_position = len(self.input.value)
@@ -157,7 +157,7 @@ class FilterBar(Vertical):
             choices.highlighted = (choices.highlighted + by) % choices.option_count
 
     def accept(self) -> None:
-        """Take the completion that is highlighted; without any, offer some."""
+        """Insert the highlighted completion; if none is shown, offer some."""
         choices = self.choices
         if not choices.display or choices.highlighted is None:
             self._offer()
@@ -197,7 +197,7 @@ class FilterBar(Vertical):
             self.post_message(FilterEntered(event.value.strip()))
 
     async def on_click(self, _: events.Click) -> None:
-        """A click leads into the bar, as / does."""
+        """A click focuses the bar, as / does."""
         await self.app.run_action("app.command('slash')")
 
     def on_descendant_blur(self, _: events.DescendantBlur) -> None:

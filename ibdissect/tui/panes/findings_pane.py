@@ -38,7 +38,7 @@ class FindingsPane(LineList):
         """Which lines are below another."""
         self._groups: list[RuleGroup] = []
         self._at: object = None
-        """What the cursor was put on; None: on nothing yet, it stays at the top."""
+        """Key of the selected line; None: nothing was selected yet, the cursor stays at the top."""
         self._seen = -1
         self.empty = "Looking for findings…"
 
@@ -66,7 +66,7 @@ class FindingsPane(LineList):
         return self._groups[-1 - line].code if line < 0 else self.store.key(line)
 
     def _find(self, key: object) -> int:
-        """The line of what the cursor was on."""
+        """The line that the cursor was on."""
         candidates = [line for line in (-1 - np.arange(len(self._groups))).tolist() if self._key(line) == key]
         if isinstance(key, tuple):
             candidates = [place for place in self.store.places(key[0]) if self.store.key(place) == key]

@@ -338,7 +338,7 @@ class PacketList(LineList):
         self._resting = self.set_timer(REST, self.tell)
 
     def tell(self) -> None:
-        """Say which frame the cursor is on."""
+        """Post the frame at the cursor."""
         if self._resting is not None:
             self._resting.stop()
         self._told = self.frame

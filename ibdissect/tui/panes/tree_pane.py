@@ -66,7 +66,7 @@ class TreePane(TreeList[TreeLine]):
         return self.item.node if self.item is not None else None
 
     def show_findings(self, findings: list[Finding]) -> None:
-        """There may be more findings than before in the frame shown."""
+        """Show the findings of the frame again: there may be more."""
         if findings != self.findings:
             self.findings = findings
             self.rebuild()
@@ -95,7 +95,7 @@ class TreePane(TreeList[TreeLine]):
         self.reveal_node(min(reversed(covering), key=lambda node: node.bits))
 
     def reveal_node(self, target: Node) -> None:
-        """Open what a node lies in, and put the cursor on it."""
+        """Open the parents of a node and select it."""
         level: Sequence[TreeLine] = self.roots()
         while line := next((line for line in level if line.node is not None and any(below is target for below in line.node.walk())), None):
             if line.node is target:

@@ -32,7 +32,7 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
         self.heading, self.check, self.value, self.kinds, self.placeholder = title, check, value, kinds, placeholder
         self.ask, self._asked = ask, ""
         self.early: list[str] | None = []
-        """Characters typed before it was drawn; None from then on."""
+        """Characters typed before it was drawn; afterwards None."""
         self.kind = kind or (kinds[0] if kinds else "")
 
     def compose(self) -> ComposeResult:
@@ -48,7 +48,7 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
         self.call_after_refresh(self._play)
 
     async def _play(self) -> None:
-        """Put what was typed early into the line."""
+        """Insert what was typed before the prompt was drawn."""
         typed, self.early = "".join(self.early or ()), None
         line = self.query_one(Input)
         line.insert_text_at_cursor(typed.partition("\n")[0])

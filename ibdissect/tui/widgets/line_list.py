@@ -63,7 +63,7 @@ class LineList(ScrollView, can_focus=True):
         """The line of the cursor, and how many lines were there when they were last looked at."""
         self.generation = 0
         self.sought = ""
-        """What was searched in it."""
+        """The text last searched for."""
         self._strips: LRUCache[tuple[int, ...], Strip] = LRUCache(2048)
         self._inks: dict[str, Style] = {}
 
@@ -116,7 +116,7 @@ class LineList(ScrollView, can_focus=True):
         self.refresh()
 
     def redraw(self) -> None:
-        """What the lines say changed, but not their number."""
+        """The text of lines changed, but not their number."""
         self.generation += 1
         self._strips.clear()
         self.refresh()

@@ -1,4 +1,4 @@
-"""A line of input that holds only what can be seen: anything else that is pasted, recalled or given becomes its escape."""
+"""A line of input in which invisible characters, however they get there, are shown as escapes."""
 
 from __future__ import annotations
 

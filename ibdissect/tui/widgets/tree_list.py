@@ -94,7 +94,7 @@ class TreeList(LineList, Generic[T]):
             self.select(above)
 
     def action_search(self) -> None:
-        """Search in what is closed, too."""
+        """Open everything first, so that closed lines are searched, too."""
         self.action_open_all()
         super().action_search()
 
