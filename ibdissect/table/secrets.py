@@ -14,6 +14,7 @@ from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.spec import Field
 
 from .locate import Bool, Int
+from .rows import held
 from .table import ChunkTable
 
 PUBLIC: dict[str, frozenset[int]] = {"Q_Key": frozenset({0x80010000})}
@@ -44,7 +45,7 @@ def must_mask(field: Field[Any], values: npt.NDArray[Any]) -> Bool:
     """Which values of a key field must be masked. bool[k]"""
     if values.ndim == 2:
         return np.asarray(values.any(axis=1))
-    result: Bool = (values != 0) & ~np.isin(values, list(PUBLIC.get(field.secret, ())))
+    result: Bool = (values != 0) & ~held(values, np.array([*PUBLIC.get(field.secret, ())], values.dtype))
     return result
 
 

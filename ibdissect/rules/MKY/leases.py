@@ -15,6 +15,7 @@ from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_event
 from ibdissect.rules.shared.silence import SECOND
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS
+from ibdissect.table.rows import held
 from ibdissect.wire.numbers import GET, SET
 from ibdissect.wire.sm import SMP
 
@@ -113,7 +114,7 @@ class LeaseTooShort(Rule):
         port = asks.slot[index] << 8 | np.where(kinds == SWITCH, 0, asks.entered[index])
         presented = asks.m_key[index]
         ports = self.leased.keys() | {one.port.node.slot << 8 | one.port.number for one in self.news}
-        mine = np.flatnonzero(np.isin(port, list(ports)))
+        mine = np.flatnonzero(held(port, np.array([*ports])))
         for j in mine.tolist():
             frame = int(asks.rows[index[j]]) + table.chunk.first
             while self.news and self.news[0].frame < frame:
@@ -133,11 +134,11 @@ class LeaseTooShort(Rule):
                     else:
                         self.dropped.add(frame, time_ns)
                 continue
-            held = about.guard.held.at(frame)[0] if about.guard is not None else None
-            if held is None or held.key != m_key or not held.lease or time_ns - latest < held.lease * SECOND:
+            guarded = about.guard.held.at(frame)[0] if about.guard is not None else None
+            if guarded is None or guarded.key != m_key or not guarded.lease or time_ns - latest < guarded.lease * SECOND:
                 continue
             yield fault(
-                frame, time_ns, {"port": str(about), "lease": held.lease, "gap": (time_ns - latest) / SECOND}, SMP.m_key,
+                frame, time_ns, {"port": str(about), "lease": guarded.lease, "gap": (time_ns - latest) / SECOND}, SMP.m_key,
                 value_of(SMP.m_key, m_key), proof=[(before, "the latest request with the key")],
                 start=int(asks.mad[index[j]]), key=key,
             )  # fmt: skip

@@ -10,6 +10,7 @@ from ibdissect.capture.scattered import gather, u24
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, each, on_chunk
 from ibdissect.rules.shared.mad_conditions import BY_SMP
+from ibdissect.table.rows import held
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -120,7 +121,7 @@ class ResponseToOtherQP(Rule):
         rows, bth, mad = rows[keep], bth[keep], mad[keep]
         keep = (u24(data, bth + 5) > 1) & (data[bth] == SEND_ONLY_UD)
         rows, mad = rows[keep], mad[keep]
-        keep = (data[mad] == 1) & np.isin(data[mad + 1], list(SMP_CLASSES)) & np.isin(data[mad + 3], [GET_RESP, TRAP_REPRESS])
+        keep = (data[mad] == 1) & held(data[mad + 1], np.array([*SMP_CLASSES])) & held(data[mad + 3], np.array([GET_RESP, TRAP_REPRESS]))
         for row, start in zip(rows[keep].tolist(), mad[keep].tolist(), strict=True):
             seen = Seen(table, row)
             yield seen.found({"qp": seen.value(BTH.destqp), "method": int(data[start + 3])}, self.at, of=seen.first(BTH))
