@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.earlier_answers import PortInfos, port_key
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import Port
+from ibdissect.fabric.model import SWITCH, Port
 from ibdissect.wire.sm_port import PortInfo
 
 MAX_PORTS = 131072
@@ -35,11 +35,11 @@ class LidWitness:
         """Process the Sets of a chunk. Call it by `event.once`."""
         smps = self.infos.of(event)
         if len(smps):
-            keys, first = np.unique(smps.key[smps.sets], return_index=True)
-            frames = smps.frames[smps.sets][first]
+            sets = smps.sets & ((smps.kind != SWITCH) | (smps.number == 0))  # external ports of switches have no LIDs
+            keys, first = np.unique(smps.key[sets], return_index=True)
+            frames = smps.frames[sets][first]
             fresh = {key: frame for key, frame in zip(keys.tolist(), frames.tolist(), strict=True) if key not in self.written}
-            sets = smps.key, smps.now(PortInfo.lid), smps.frames
-            for key, lid, frame in zip(*(column[smps.sets].tolist() for column in sets), strict=True):
+            for key, lid, frame in zip(*(column[sets].tolist() for column in (smps.key, smps.now(PortInfo.lid), smps.frames)), strict=True):
                 if key in self.latest or len(self.latest) < MAX_PORTS:
                     self.latest[key] = (*self.latest.get(key, ()), (lid, frame))[-KEPT_SETS:]
             if len(self.written) < MAX_PORTS:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 from msgspec import Struct as Record
 from msgspec import field as default
 
@@ -133,7 +134,7 @@ class Seen(Record, frozen=True, eq=False):
 
     def value(self, field: Field[Any]) -> int:
         """A number in the first occurrence of its structure in this frame; 0 if there is none."""
-        return int(self.table.of_rows(field)[0][self.row])
+        return int(self.table.values_at(field, np.array([self.row]))[0])
 
     def first(self, struct: type[V]) -> V | None:
         """View of the first occurrence of a structure in this frame, or None."""

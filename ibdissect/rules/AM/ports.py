@@ -106,13 +106,10 @@ class PKeyTablePort(TargetRule):
     reference = "IBA 14.2.5.7"
     message = "{method}(P_KeyTable) with port {port} in the modifier to {node}, which ignores it"
     example = "SubnGet(P_KeyTable) with AttributeModifier 0x10000 to a channel adapter"
-    attributes, bits = frozenset({P_KEY_TABLE}), 0xFFFF0000
+    attributes, bits, wrong_at = frozenset({P_KEY_TABLE}), 0xFFFF0000, ADAPTERS
 
     def wrong(self, asked: Asked) -> Proof | None:
-        node = asked.node
-        if node is None or node.kind not in ADAPTERS:
-            return None
-        return {"port": asked.modifier >> 16}, (kind_of(node),)
+        return ({"port": asked.modifier >> 16}, (kind_of(asked.node),)) if asked.node is not None else None
 
 
 class SlToVlReserved(TargetRule):

@@ -144,21 +144,20 @@ class NoSuchPort(Rule):
             dlid = u16(table.chunk.data, lrh[index] + LRH.dlid.bit // 8)
             first, which = groups((dlid, numbers[index]))
             parts = [
-                (seen, rows, lid)
+                (seen, rows, port)
                 for k, lid in enumerate(dlid[first].tolist())
                 for seen, rows in stretches(table, found.rows[index[which == k]], event.subnet.changes(lid))
+                if (port := event.subnet.owner(lid, seen.frame)[0]) is not None and port.node.guid
             ]
-            for seen, rows, lid in sorted(parts, key=lambda part: part[0].row):
-                frame = seen.frame
-                number, (port, _) = seen.value(struct.port_select), event.subnet.owner(lid, frame)
-                if port is None or not port.node.guid:
-                    continue
-                told, since = infos.at(np.array([port.node.guid], np.uint64).view(np.int64), np.array([frame]))
-                node = NodeInfo(told[0].tobytes())
-                if not since[0] or not node.num_ports or 0 < number <= node.num_ports or (number == 0 and node.node_type == SWITCH):
+            parts.sort(key=lambda part: part[0].row)
+            guids = np.array([port.node.guid for *_, port in parts], np.uint64)
+            told = infos.at(guids.view(np.int64), np.array([seen.frame for seen, *_ in parts], np.int64))
+            for (seen, rows, port), body, since in zip(parts, *told, strict=True):
+                number, node = seen.value(struct.port_select), NodeInfo(body.tobytes())
+                if not since or not node.num_ports or 0 < number <= node.num_ports or (number == 0 and node.node_type == SWITCH):
                     continue
                 why = f"which has {node.num_ports} ports" if number else "which is no switch"
                 yield seen.found(
                     {"attribute": struct.title, "number": number, "port": str(port), "why": why}, struct.port_select, number,
-                    proof=[(int(since[0]), "NodeInfo")], key=(port.node.slot, struct.title, number), rows=rows,
+                    proof=[(int(since), "NodeInfo")], key=(port.node.slot, struct.title, number), rows=rows,
                 )  # fmt: skip

@@ -217,9 +217,10 @@ class Flood(Rule):
         if len(kinds) <= FLOOD:
             return
         order = order_of(kinds)
-        crowded = (kinds[order][FLOOD:] == kinds[order][:-FLOOD]) & (times[order][FLOOD:] - times[order][:-FLOOD] < SECOND_NS)
-        for value in sorted(set(kinds[order][FLOOD:][crowded].tolist())):
-            mine = np.flatnonzero(kinds == value)
+        kinds, when = kinds[order], times[order]
+        crowded = (kinds[FLOOD:] == kinds[:-FLOOD]) & (when[FLOOD:] - when[:-FLOOD] < SECOND_NS)
+        for value in sorted(set(kinds[FLOOD:][crowded].tolist())):
+            mine = order[slice(*(np.searchsorted(kinds, np.uint64(value), side) for side in ("left", "right")))]
             late = mine[FLOOD:][times[mine[FLOOD:]] - times[mine[:-FLOOD]] < SECOND_NS]
             late = late[late >= before]
             if not len(late):

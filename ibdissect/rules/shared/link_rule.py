@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,6 @@ class LinkRule(Rule):
 
 def stretches(table: ChunkTable, rows: Int, changes: Iterable[int]) -> Iterator[tuple[Seen, Int]]:
     """Split ascending rows before each frame of a change; yields the first packet of each stretch, and its rows."""
-    which = np.searchsorted(np.sort(np.fromiter(changes, np.int64)) - table.chunk.first, rows, "right")
-    for part in np.split(rows, np.flatnonzero(np.diff(which)) + 1) if len(rows) else ():
-        yield Seen(table, int(part[0])), part
+    cuts = np.searchsorted(rows, [frame - table.chunk.first for frame in changes]).tolist()
+    for start, stop in pairwise(sorted({0, *cuts, len(rows)})):
+        yield Seen(table, int(rows[start])), rows[start:stop]
