@@ -110,7 +110,7 @@ def _local(ns: Int) -> Int:
 QUARTER = 15 * 60 * 10**9
 CLOCKS: dict[str, Callable[[Int], list[str]]] = {
     "r": lambda ns: list(map(seconds, ns.tolist())), "d": lambda ns: list(map(seconds, ns.tolist())),
-    "e": lambda ns: list(map(named_values.seconds_text, ns.tolist())),
+    "e": named_values.seconds_texts,
     "u": lambda ns: [text[11:] for text in _dates(ns)], "ud": _dates,
     "a": lambda ns: [text[11:] for text in _dates(_local(ns))], "ad": lambda ns: _dates(_local(ns)),
 }  # fmt: skip

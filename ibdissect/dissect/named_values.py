@@ -94,3 +94,10 @@ def seconds_text(ns: int) -> str:
     """Nanoseconds as seconds in tshark's format: `0.000123456`."""
     sign = "-" if ns < 0 else ""
     return f"{sign}{abs(ns) // 1_000_000_000}.{abs(ns) % 1_000_000_000:09d}"
+
+
+def seconds_texts(ns: Int) -> list[str]:
+    """`seconds_text` of many, in half the time."""
+    if (ns < 0).any():
+        return list(map(seconds_text, ns.tolist()))
+    return list(map("%d.%09d".__mod__, zip(*(part.tolist() for part in np.divmod(ns, 1_000_000_000)), strict=True)))

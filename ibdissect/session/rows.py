@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ Cell = npt.NDArray[Any]
 OF_KIND = {"uint": "int64", "bool": "bool", "abstime": "seconds", "reltime": "seconds", "none": "bool"}
 """Types of values by kind, for names that are no declared fields; others are text."""
 OF_NAME = {"frame.time": "time", "frame.interface_id": "int32", "_ws.malformed": "text"}
+SMALL = 1 << 16
+"""Numbers below are small."""
 SEVERAL = frozenset({"ibdissect.code", "frame.comment", "tcp.port"})
 """Names of the frame that may have several values."""
 
@@ -123,8 +125,7 @@ def texts(cells: Cells, column: Named) -> list[str]:
     elif kind == "bool":
         found = np.where(cells.values, "true", "false").tolist()
     else:
-        found = cells.values.tolist()
-        found = found if kind == "text" else list(map(named_values.seconds_text if kind == "seconds" else str, found))
+        found = cells.values.tolist() if kind == "text" else (named_values.seconds_texts if kind == "seconds" else decimals)(cells.values)
     for place in np.flatnonzero(cells.null).tolist():
         found[place] = ""
     if cells.counts is None:
@@ -173,6 +174,19 @@ def objects(values: list[Any]) -> Cell:
     array = np.empty(len(values), object)
     array[:] = values
     return array
+
+
+def decimals(values: npt.NDArray[Any]) -> list[str]:
+    """Integers as text; many small ones are looked up, which takes half the time."""
+    if len(values) < SMALL >> 4 or int(values.max()) >= SMALL or int(values.min()) < 0:
+        return list(map(str, values.tolist()))
+    found: list[str] = _small()[values].tolist()
+    return found
+
+
+@cache
+def _small() -> npt.NDArray[np.object_]:
+    return np.array([str(number) for number in range(SMALL)], object)
 
 
 class Rows:
