@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_NAMES
-from ibdissect.capture.scattered import gather, u16
+from ibdissect.capture.scattered import gather
 from ibdissect.table.addresses import GID_SIZE, IP4_SIZE, LID_SIZE, SHOWN, address_text, by_header
+from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
@@ -110,7 +111,8 @@ class Traffic:
         there = table.located.at("mad")[rows] >= 0
         at = table.located.at("mad")[rows[there]]
         data = table.chunk.data
-        key = (data[at + 1].astype(np.int64) << 24) | (data[at + 3].astype(np.int64) << 16) | u16(data, at + MAD.attribute_id.bit // 8)
+        mgmt_class, method, attribute = (value_at(data, at, field) for field in (MAD.mgmt_class, MAD.method, MAD.attribute_id))
+        key = (mgmt_class << 24) | (method << 16) | attribute
         self.mads.add(key, sizes[there])
 
     def _talks(self, table: ChunkTable, rows: Int, sizes: Int) -> None:

@@ -11,11 +11,12 @@ import numpy as np
 from ibdissect.dissect.tree import Node, fields_of
 from ibdissect.dissect.value import Presenter
 from ibdissect.table.addresses import ends_at
+from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
 from ibdissect.table.sa_tables import MAD_SIZE, RMPP_END
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
-from ibdissect.wire.mad import RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
+from ibdissect.wire.mad import MAD, RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
 from ibdissect.wire.numbers import DATA, LAST_SEGMENT, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.spec import Struct
 from ibdissect.wire.text import counted
@@ -49,7 +50,8 @@ def _rows(table: ChunkTable) -> Int:
     mad = table.located.at("mad")
     rows = np.flatnonzero((mad >= 0) & (mad + RMPP_END <= table.located.payload_end))
     data, at = table.chunk.data, mad[rows]
-    used = np.isin(data[at + 1], list(RMPP_CLASSES)) & (data[at + 24] != 0) & (data[at + 25] != 0)
+    version, kind = (value_at(data, at + MAD.size, field) for field in (RMPP.rmpp_version, RMPP.rmpp_type))
+    used = np.isin(value_at(data, at, MAD.mgmt_class), list(RMPP_CLASSES)) & (version != 0) & (kind != 0)
     found: Int = rows[used]
     return found
 

@@ -9,6 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
+from ibdissect.capture.scattered import gather
+from ibdissect.wire.spec import Field
+
 
 def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any]:
     """The unsigned integer of `bits` (at most 64) bits at bit `bit` of each row, in the smallest dtype that holds it."""
@@ -28,6 +31,12 @@ def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any
     if plan.mask is not None:
         word &= plan.mask
     return word.astype(plan.target, copy=False)
+
+
+def value_at(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], field: Field[Any]) -> npt.NDArray[np.int64]:
+    """A field of at most 63 bits of the structures that start at byte offsets `at`, int64[k]; all must be inside `data`."""
+    low, high = field.span
+    return extract(gather(data, at + low, high - low), field.bit - low * 8, field.bits).astype(np.int64)
 
 
 class _Plan(Record, frozen=True, eq=False):

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import u16
 from ibdissect.wire.catalog import StructType
-from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA
-from ibdissect.wire.numbers import DATA, DM_CLASS, LAST_SEGMENT, NO_DATA, RESPONSE_BIT, SA_CLASS, TABLE_RESPONSES
+from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD, RMPP
+from ibdissect.wire.numbers import DATA, DM_CLASS, NO_DATA, RESPONSE_BIT, SA_CLASS, TABLE_RESPONSES
 from ibdissect.wire.places import Mad, SaPiece
+from ibdissect.wire.sa import SAFormat
 
+from .bits import value_at
 from .locate import Bool, Int
 from .occurrences import Occurrences, merged
 from .unread import ASKING, unread
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 
 MAD_SIZE = {BASE_VERSION_IB: 256, BASE_VERSION_OPA: 2048}
 """Bytes of a MAD by base version; RMPP segments are padded to it."""
-RMPP_END, HEADERS = 36, 46
+RMPP_END, HEADERS = MAD.size + RMPP.size, SAFormat.attribute_offset.span[1]
 """Offsets of the end of the RMPP header, and of the end of AttributeOffset."""
+SEGMENT = (RMPP.rmpp_version, RMPP.rmpp_type, RMPP.last, RMPP.segment_number, RMPP.payload_length)
 NONE = 0
 
 
@@ -98,9 +100,9 @@ def starts_data(table: ChunkTable, rows: Int) -> Bool:
     """Which MADs with an RMPP header contain the start of their data: RMPP not in use, or the first DATA segment."""
     mad = table.located.at("mad")[rows]
     long = mad + RMPP_END <= table.located.payload_end[rows]
-    kind = np.where(long, table.chunk.data[np.where(long, mad, 0) + 25], NONE)
-    number = _u32(table, np.where(long, mad, 0) + 28)
-    first: Bool = (kind == NONE) | ((kind == DATA) & (number == 1))
+    first: Bool = np.ones(len(rows), np.bool_)
+    kind, number = (value_at(table.chunk.data, mad[long] + MAD.size, field) for field in (RMPP.rmpp_type, RMPP.segment_number))
+    first[long] = (kind == NONE) | ((kind == DATA) & (number == 1))
     return first
 
 
@@ -111,12 +113,11 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int)
         (data[mad] == BASE_VERSION_OPA) == (place.base_version == BASE_VERSION_OPA)
     )
     rows, mad = rows[good], mad[good]
-    method, status = data[mad + 3], u16(data, mad + 4)
+    method, status = value_at(data, mad, MAD.method), value_at(data, mad, MAD.status)
     response = (method & RESPONSE_BIT) != 0
-    kind = data[mad + 25]
+    version, kind, last, number, length = (value_at(data, mad + MAD.size, field) for field in SEGMENT)
     if place.mgmt_class == DM_CLASS:  # the RMPP header is present only if its version is not 0 (kernel core/mad.c)
-        kind = np.where(data[mad + 24] == 0, NONE, kind)
-    number, length = _u32(table, mad + 28), _u32(table, mad + 32)
+        kind = np.where(version == 0, NONE, kind)
     segmented = kind == DATA
     failed = response & ((status & NO_DATA) != 0)
     repeats = failed & (table.repeats and place.mgmt_class == SA_CLASS)
@@ -124,10 +125,10 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int)
     stop = located.payload_end[rows]
     step, phase = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     room, header = MAD_SIZE[place.base_version] - data_at, data_at - RMPP_END
-    last = segmented & ((data[mad + 26] & LAST_SEGMENT) != 0) & (length <= room + header)
-    stop = np.minimum(stop, mad + data_at + np.where(last, np.maximum(length - header, 0), room))
+    short = segmented & (last != 0) & (length <= room + header)
+    stop = np.minimum(stop, mad + data_at + np.where(short, np.maximum(length - header, 0), room))
     if place.mgmt_class == SA_CLASS:
-        offset = u16(data, mad + 44) * 8
+        offset = value_at(data, mad, SAFormat.attribute_offset) * 8
         answer = np.isin(method, TABLE_RESPONSES)
         empty |= answer & (offset == 0) & ~repeats
         # An offset below the record size is invalid: only the first record is read.
@@ -136,7 +137,3 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int)
     empty |= segmented & ((number == 0) | ((number > 1) & (step == 0)))
     phase[empty] = -1
     return _Segments(rows, mad + data_at, stop, step, phase)
-
-
-def _u32(table: ChunkTable, at: Int) -> Int:
-    return (u16(table.chunk.data, at) << 16) | u16(table.chunk.data, at + 2)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.capture.scattered import u16
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredMany
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.silence import KnowledgeRule, warm
 from ibdissect.table.addresses import LID_SIZE
+from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, method_name
@@ -50,7 +50,7 @@ class OtherAttribute(KnowledgeRule):
         if event is None:
             return
         mad: Int = table.located.at("mad")[event.frames - table.chunk.first]
-        told = u16(table.chunk.data, mad + MAD.attribute_id.bit // 8)
+        told = value_at(table.chunk.data, mad, MAD.attribute_id)
         other = (told != event.attribute) & np.isin(event.mgmt_class, KNOWN_CLASSES)
         other &= ~((event.mgmt_class == SA) & (event.attribute == MULTI_PATH) & (told == PATH))
         other &= event.request_method != GET_TRACE  # asks with paths, and gets TraceRecords

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, on_chunk
+from ibdissect.table.bits import value_at
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.link import LRH
@@ -242,10 +243,11 @@ class RMPPInOtherClass(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """Bytes 24-26 of the MAD: version 1, a type, the active flag."""
-        found, data = table.occurrences(PerfMgtFormat), table.chunk.data
-        kind = data[found.at + 25]
-        odd = (data[found.at + 24] == 1) & (kind >= DATA) & (kind <= ABORT) & (data[found.at + 26] & 1 == 1)
+        """After the common header: version 1, a type, the active flag."""
+        found = table.occurrences(PerfMgtFormat)
+        fields = (RMPP.rmpp_version, RMPP.rmpp_type, RMPP.active)
+        version, kind, active = (value_at(table.chunk.data, found.at + MAD.size, field) for field in fields)
+        odd = (version == 1) & (kind >= DATA) & (kind <= ABORT) & (active == 1)
         slid = table.of_rows(LRH.slid)[0][found.rows] if odd.any() else odd
         for i, seen, view in each(table, PerfMgtFormat, odd):
             spans = (Span(seen.frame, view.offset + MAD.size, RMPP.size),)

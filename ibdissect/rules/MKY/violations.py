@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.capture.scattered import gather, u16
+from ibdissect.capture.scattered import gather
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen, WrongMKey
 from ibdissect.flow.capture_loss import CaptureLoss
@@ -19,7 +19,7 @@ from ibdissect.rules.shared.senders import senders_of
 from ibdissect.rules.shared.silence import SECOND, doubtful, warm
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, MAX_TRAPS, Judged, TrapRule
 from ibdissect.rules.shared.violations import LOOK_BACK, ViolationCounted
-from ibdissect.table.bits import extract
+from ibdissect.table.bits import extract, value_at
 from ibdissect.table.locate import Int
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import METHODS
@@ -178,7 +178,7 @@ class TrapWithoutRequest(TrapRule):
         rows, mad = asks.rows[some], asks.mad[some]
         slids, hidden = senders_of(table, rows, mad)
         keys = extract(gather(table.chunk.data, table.chunk.offset[rows] + mad + SMP.m_key.bit // 8, 8), 0, 64).astype(np.uint64)
-        dlids = u16(table.chunk.data, table.located.at("lrh")[rows] + LRH.dlid.bit // 8)
+        dlids = value_at(table.chunk.data, table.located.at("lrh")[rows], LRH.dlid)
         columns = rows + table.chunk.first, slids, dlids, asks.method[some], asks.attribute[some], asks.modifier[some], keys.view(np.int64)
         smps = np.concatenate([self.latest, np.stack([column.astype(np.int64) for column in columns])[:, ~hidden]], axis=1)
         self.latest = smps[:, -LOOK_BACK:].copy()

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import u16
 from ibdissect.fabric import Follower
 from ibdissect.fabric.early_packets import RECEIVER, EarlyPackets
 from ibdissect.fabric.events import ChunkFollowed
@@ -18,6 +17,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
+from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import FIRST_OTHER_OPCODE, Native, source_qps
 from ibdissect.table.rows import distinct_values, groups
@@ -150,7 +150,7 @@ def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Bad) -> Itera
         mad = loc.at("mad")[rows]
         drop = [i for i in gsi.tolist() if mad[i] < 0 or _answers(data[int(mad[i]) : int(mad[i]) + MAD.size].tobytes())]
         rows, qp = np.delete(rows, drop), np.delete(qp, drop)
-    slid = u16(data, loc.at("lrh")[rows] + LRH.slid.bit // 8)
+    slid = value_at(data, loc.at("lrh")[rows], LRH.slid)
     source = source_qps(table, rows, loc.opcode[rows]) * (qp > 1)
     first, inverse = groups((slid, qp, source))
     for k, i in enumerate(first.tolist()):

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ibdissect.capture.scattered import u16
 from ibdissect.fabric.earlier_answers import NodeInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH
@@ -17,6 +16,7 @@ from ibdissect.flow.agents import Agents
 from ibdissect.flow.queries import Queries
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_chunk, on_event
 from ibdissect.rules.shared.link_rule import stretches
+from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
@@ -141,7 +141,7 @@ class NoSuchPort(Rule):
             lrh = table.located.at("lrh")[found.rows]
             numbers = table.values(struct.port_select)
             index = np.flatnonzero(np.isin(method, (GET, SET)) & (numbers != ALL_PORTS) & (lrh >= 0))
-            dlid = u16(table.chunk.data, lrh[index] + LRH.dlid.bit // 8)
+            dlid = value_at(table.chunk.data, lrh[index], LRH.dlid)
             first, which = groups((dlid, numbers[index]))
             parts = [
                 (seen, rows, port)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.capture.scattered import gather, u24
+from ibdissect.capture.scattered import gather
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, each, on_chunk
 from ibdissect.rules.shared.mad_conditions import BY_SMP
+from ibdissect.table.bits import value_at
 from ibdissect.table.rows import held
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
@@ -119,12 +120,13 @@ class ResponseToOtherQP(Rule):
         bth, mad = located.at("bth")[rows], located.at("payload")[rows]
         keep = (bth >= 0) & (mad >= 0) & (mad + MAD.size <= located.payload_end[rows])
         rows, bth, mad = rows[keep], bth[keep], mad[keep]
-        keep = (u24(data, bth + 5) > 1) & (data[bth] == SEND_ONLY_UD)
+        keep = (value_at(data, bth, BTH.destqp) > 1) & (value_at(data, bth, BTH.opcode) == SEND_ONLY_UD)
         rows, mad = rows[keep], mad[keep]
-        keep = (data[mad] == 1) & held(data[mad + 1], np.array([*SMP_CLASSES])) & held(data[mad + 3], np.array([GET_RESP, TRAP_REPRESS]))
-        for row, start in zip(rows[keep].tolist(), mad[keep].tolist(), strict=True):
+        version, mgmt_class, method = (value_at(data, mad, field) for field in (MAD.base_version, MAD.mgmt_class, MAD.method))
+        keep = (version == 1) & held(mgmt_class, np.array([*SMP_CLASSES])) & held(method, np.array([GET_RESP, TRAP_REPRESS]))
+        for row, number in zip(rows[keep].tolist(), method[keep].tolist(), strict=True):
             seen = Seen(table, row)
-            yield seen.found({"qp": seen.value(BTH.destqp), "method": int(data[start + 3])}, self.at, of=seen.first(BTH))
+            yield seen.found({"qp": seen.value(BTH.destqp), "method": number}, self.at, of=seen.first(BTH))
 
 
 class SMPOnQP1(Rule):

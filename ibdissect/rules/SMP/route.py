@@ -37,8 +37,9 @@ class InitialPathZero(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """Byte 128 of each SMP, without reading the SMPs whole."""
-        for _, seen, view in each(table, SMPDirected, table.chunk.data[table.occurrences(SMPDirected).at + 128]):
+        """The first byte of the path, without reading the SMPs whole."""
+        first = table.occurrences(SMPDirected).at + SMPDirected.initial_path.span[0]
+        for _, seen, view in each(table, SMPDirected, table.chunk.data[first]):
             hit = seen.found({"port": view.initial_path[0]}, self.at, of=view)
             hit.spans = (replace(hit.spans[0], length=1),)
             yield hit

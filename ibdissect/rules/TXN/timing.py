@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_ERF
-from ibdissect.capture.scattered import u16
 from ibdissect.dropped import Dropped
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
@@ -18,10 +17,12 @@ from ibdissect.flow.agents import Agents
 from ibdissect.flow.queries import Queries
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_chunk, on_event
+from ibdissect.table.bits import value_at
 from ibdissect.table.connection_events import NEVER
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import digest, digest_at, mix, order_of
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD, request_text
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SMP_CLASSES
 
@@ -277,9 +278,9 @@ class TwoManagers(Rule):
                 managers.setdefault(lid, []).append(sm)
         rows, data = asks.rows[sets], table.chunk.data
         lrh = table.located.at("lrh")[rows]
-        by_lid = (lrh >= 0) & (data[table.chunk.offset[rows] + asks.mad[sets] + MAD.mgmt_class.bit // 8] != DIRECTED)
+        by_lid = (lrh >= 0) & (value_at(data, table.chunk.offset[rows] + asks.mad[sets], MAD.mgmt_class) != DIRECTED)
         rows, lrh = rows[by_lid], lrh[by_lid]
-        slid, dlid = u16(data, lrh + 6), u16(data, lrh + 2)
+        slid, dlid = value_at(data, lrh, LRH.slid), value_at(data, lrh, LRH.dlid)
         for i in np.flatnonzero(np.isin(slid, list(managers))).tolist():  # managers usually set by directed route, so these are few
             sender, target, row = int(slid[i]), int(dlid[i]), int(rows[i])
             frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])

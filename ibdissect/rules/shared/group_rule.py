@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.capture.scattered import gather, u16
+from ibdissect.capture.scattered import gather
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.rule import Context, Hit, Rule, on_event
 from ibdissect.rules.shared.link_rule import stretches
+from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value, mix
@@ -43,7 +44,7 @@ def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, 
     gids = np.zeros((len(rows), 16), np.uint8)
     with_grh = np.flatnonzero(at >= 0)
     gids[with_grh] = gather(data, at[with_grh] + GRH.dgid.bit // 8, 16)
-    q_key = u16(data, deth) << 16 | u16(data, deth + 2)
+    q_key = value_at(data, deth, DETH.q_key)
     way = native.dlid[index] << 48 | native.p_key[index] << 32 | q_key
     for _, mine in by_value(mix([*gids.view(np.uint64).T, way])):
         i = mine[0]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.capture.scattered import gather, u16
+from ibdissect.capture.scattered import gather
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Port
 from ibdissect.lint.rule import Context
-from ibdissect.table.bits import extract
+from ibdissect.table.bits import extract, value_at
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
@@ -22,8 +22,8 @@ TID_AT, HALF = MAD.transaction_id.bit // 8, 4
 def senders_of(table: ChunkTable, rows: Int, mad: Int) -> tuple[Int, Bool]:
     """Who sent SMPs: the SLID, or the high half of the transaction id of a directed route; and which are directed."""
     at = table.chunk.offset[rows] + mad
-    directed: Bool = table.chunk.data[at + 1] == DIRECTED
-    slid = u16(table.chunk.data, table.located.at("lrh")[rows] + LRH.slid.bit // 8)
+    directed: Bool = value_at(table.chunk.data, at, MAD.mgmt_class) == DIRECTED
+    slid = value_at(table.chunk.data, table.located.at("lrh")[rows], LRH.slid)
     high = extract(gather(table.chunk.data, at + TID_AT, HALF), 0, 32).astype(np.int64)
     hidden = directed & ((slid == PERMISSIVE) | (slid == 0))
     return np.where(hidden, high, slid), hidden
