@@ -29,7 +29,11 @@ SHOTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("findings", "opensm/33-mkey-enforced-prot2.pcap", ("S",)),
     ("conversations", "rxe/rc_write_mtu1024.pcap", ("C",)),
     ("transfer", "opensm/31-saquery-rmpp-ft36.pcap", ("slash", *"rmpp.segmentnumber", *["equals_sign"] * 2, "3", "enter", "R", "right")),
-    ("fabric", "opensm/10-partitions.pcap", ("b", "down", "down", "down", "right", "down", "down")),
+    ("fabric", "opensm/10-partitions.pcap", ("b", *("down",) * 9, "r", *("down",) * 14)),
+    ("history", "opensm/12-two-sms.pcap", ("b", "t", "end", *("up",) * 3)),
+    ("menu", "opensm/10-partitions.pcap", ("f", "tab", *["down"] * 4, "space")),
+    ("time", "rxe/netem_loss_send_bw.pcap", ("T",)),
+    ("ladder", "rxe/netem_loss_send_bw.pcap", ("f", "L")),
     ("statistics", "opensm/16-diags-gs-vendor-cc.pcap", ("s",)),
 )
 """Name, capture, keys pressed before the picture is taken."""

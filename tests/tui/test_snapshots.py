@@ -21,6 +21,9 @@ from ibdissect.session.check import Options
 from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import TuiApp
+from tests import craft
+from tests.fabric.made import p_keys, port_info
+from tests.study.test_fabric_view import FRAMES, manager, routed
 from tests.tui import made
 from tests.tui.made import until
 
@@ -41,6 +44,22 @@ SHOTS: dict[str, tuple[tuple[int, int], str, tuple[str, ...]]] = {
     "statistics": ((120, 60), "ibdissect-dark", ("s",)),
 }
 
+SIZES = (80, 24), (120, 40), (200, 50)
+WALK: dict[str, tuple[str, ...]] = {
+    "route": ("b", *["down"] * 3, "r", *["down"] * 2), "history": ("t",), "menu": ("escape", "escape", "space"),
+    "ladder": ("escape", "L"), "time chart": ("escape", "T"), "columns": ("escape", "v", "right"), "profiles": ("escape", "P"),
+}
+"""Screens, and the keys that lead from one to the next."""
+
+
+def app_on(path: Path) -> TuiApp:
+    def options() -> Options:
+        load()
+        return Options(rules=[REGISTRY[code] for code in RULES])
+
+    memory = Profile(path.parent / "screen.json")
+    return TuiApp([CaptureModel(str(path))], options, history=FilterHistory(path.parent / "history"), memory=memory)
+
 
 def text_of(svg: str) -> list[str]:
     """The lines of a picture: its texts by their height."""
@@ -54,13 +73,7 @@ def text_of(svg: str) -> list[str]:
 @pytest.mark.parametrize("name", SHOTS)
 async def test_looks_the_same(tmp_path: Path, name: str, golden: Callable[[str, bytes], None], request: pytest.FixtureRequest) -> None:
     size, theme, keys = SHOTS[name]
-
-    def options() -> Options:
-        load()
-        return Options(rules=[REGISTRY[code] for code in RULES])
-
-    model = CaptureModel(str(made.capture(tmp_path)))
-    app = TuiApp([model], options, history=FilterHistory(tmp_path / "history"), memory=Profile(tmp_path / "screen.json"))
+    app = app_on(made.capture(tmp_path))
     async with app.run_test(size=size) as pilot:
         app.theme = theme
         for input_ in app.query(Input):
@@ -82,7 +95,30 @@ async def test_looks_the_same(tmp_path: Path, name: str, golden: Callable[[str, 
         assert text_of(svg) == text_of(known.read_text())
 
 
+@pytest.mark.slow
+async def test_screens_at_three_sizes(tmp_path: Path, golden: Callable[[str, bytes], None]) -> None:
+    """Their text: colours are those of the pictures."""
+    path = tmp_path / "fabric.pcap"
+    edit, lid = routed(0x16, p_keys(0xFFFF, 0x4321), 1, 3), routed(0x15, port_info(6), 1, 3, modifier=1)
+    lft = craft.smp(0x81, 0x19, bytes([255, 1, 255, 255, 255, 255, 3]).ljust(64, b"\xff"), path=[1])
+    path.write_bytes(craft.erf_pcap([*FRAMES, manager(2), edit, lid, manager(3), lft]))
+    found: list[str] = []
+    app = app_on(path)
+    async with app.run_test(size=SIZES[-1]) as pilot:
+        await until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
+        for name, keys in WALK.items():
+            for key in keys:
+                await pilot.press(key)
+                await pilot.pause(0.05)
+            for size in SIZES:
+                await pilot.resize_terminal(*size)
+                await pilot.pause(0.05)
+                shown = ["".join(segment.text for segment in strip).rstrip() for strip in app.screen._compositor.render_strips()]
+                found += [f"-- {name} {size[0]}x{size[1]}", *shown]
+    golden("sizes.txt", "\n".join(found).encode() + b"\n")
+
+
 def test_there_are_few_pictures_and_none_is_left_over() -> None:
     assert len(SHOTS) <= 10
-    assert {path.name for path in GOLDEN.iterdir()} == {f"{name}.svg" for name in SHOTS} | {"versions.txt"}
+    assert {path.name for path in GOLDEN.iterdir()} == {f"{name}.svg" for name in SHOTS} | {"versions.txt", "sizes.txt"}
     assert all(len(text_of((GOLDEN / f"{name}.svg").read_text())) > 15 for name in SHOTS)

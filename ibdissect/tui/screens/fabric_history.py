@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from ibdissect.study.fabric_view import Change
 from ibdissect.wire.text import counted
 
+from ..widgets.cells import width_of
 from ..widgets.table import Cell, Heading, Table
 from .overlay import Overlay
 
@@ -17,14 +18,16 @@ class HistoryTable(Table[Change]):
     """Changes in the order of time. The axis has a dot for each change of the same port, a full one for that of the line."""
 
     empty = "Nothing changed, as far as the capture shows."
-    behind, least_behind = "Time axis", 16
-    columns = (
-        Heading("time", "Seconds", 12), Heading("frame", "Frame", 8), Heading("what", "What", 7, "left"),
-        Heading("who", "Who", 28, "left"), Heading("text", "Change", 34, "left"),
-    )  # fmt: skip
+    behind = "Time axis"
 
     def __init__(self, changes: Sequence[Change], seconds: Callable[[int], float], span: float) -> None:
         super().__init__(changes, id="history")
+        who, text = (max((width_of(one) for one in texts), default=9)
+                     for texts in ([change.who for change in changes], [change.text for change in changes]))  # fmt: skip
+        self.columns = (
+            Heading("time", "Seconds", 11), Heading("frame", "Frame", 7), Heading("what", "What", 7, "left"),
+            Heading("who", "Who", min(who, 28), "left"), Heading("text", "Change", min(text, 40), "left"),
+        )  # fmt: skip
         self.seconds, self.span = seconds, span
         self.of: dict[str, list[Change]] = {}
         for change in changes:

@@ -18,7 +18,7 @@ NARROW, WIDE = 9, 20
 LANES = 8
 """Switches whose cables are drawn all at once; of more, only those of the selected node or the route."""
 HOSTS = 8
-"""Lines of hosts below a switch."""
+"""Lines of hosts below a switch, more where there is room."""
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
 SIGNS = dict(zip((3, 12, 9, 5, 10, 6, 11, 7, 13, 14, 15), "│─└┘┌┐├┤┴┬┼", strict=True))
 """What a cable looks like in a cell, by where it goes from there."""
@@ -135,7 +135,7 @@ class LinkMap(LineList, can_focus=False):
     def _hosts(self, switch: int, top: int, x: int, cells: int, near: set[int]) -> None:
         """The hosts below a switch."""
         every = self.levels.hosts.get(switch, [])
-        for line, host in enumerate(hosts := self._few(every, HOSTS, near)):
+        for line, host in enumerate(hosts := self._few(every, max(HOSTS, self.page_size - top), near)):
             self._put(top + line, x, "└" if host == every[-1] else "├", "accent" if host in near and switch in near else "dim")
             self._node(top + line, x + 1, host, cells - 1)
         if len(hosts) < len(every):

@@ -7,11 +7,12 @@ from pathlib import Path
 from textual.widgets import Input, Label, OptionList
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.study.capture_model import CaptureModel
 from ibdissect.tui.screens.choice import Choice
 from ibdissect.tui.screens.prompt import Prompt
 from tests.study.made import TOTAL
 from tests.tui import made
-from tests.tui.made import running, shows, text, until
+from tests.tui.made import running, shows, text, type_text, until
 
 
 async def test_mark_and_write(tmp_path: Path) -> None:
@@ -54,3 +55,22 @@ async def test_copy(tmp_path: Path) -> None:
         screen.query_one(OptionList).highlighted = list(texts).index("as filter")
         await pilot.press("enter")
         assert app.clipboard == "infiniband.bth.p_key == 0x9999"
+
+
+async def test_a_note_is_a_comment_in_pcapng(tmp_path: Path) -> None:
+    out = tmp_path / "noted.pcapng"
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("down", "K")
+        await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.early is None)
+        await type_text(pilot, "look here")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.model.marked == {2})
+        await pilot.press("w")
+        await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.early is None)
+        app.screen.query_one(Input).value = str(out)
+        await pilot.press("enter")
+        await until(pilot, out.exists)
+        await until(pilot, lambda: app.screen is app.main)
+    model = CaptureModel(str(out))
+    model.scan(lambda: None)
+    assert [layer.text for layer in model.tree(1).layers if layer.label == "Comment"] == ["look here"] and model.index.frames == 1

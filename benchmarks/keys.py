@@ -1,0 +1,100 @@
+"""Does any order of keys, clicks and sizes bring the screen down, or make it hang? Presses them at random.
+
+    python benchmarks/keys.py [--events 10000] [--seed 1] CAPTURE...
+
+Each capture gets its share of the events; the seed and the last events are printed when one fails. Keys that write files write into a
+folder that is deleted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import string
+import sys
+import tempfile
+import time
+import traceback
+from collections import deque
+from pathlib import Path
+
+from ibdissect.rules import load
+from ibdissect.session.check import Options
+from ibdissect.study.capture_model import CaptureModel
+from ibdissect.study.saved_state import FilterHistory, Profile
+from ibdissect.tui.app import COMMANDS, TuiApp
+
+PATIENCE = 60.0
+"""Seconds for one event, on a busy machine."""
+MOVES = ("up", "down", "left", "right", "pageup", "pagedown", "home", "end", "enter", "tab", "shift+tab", "space", "backspace", "asterisk")
+KEYS = (
+    *(key for command in COMMANDS for key in command.keys.split(",") if command.word != "quit"), *MOVES * 3, *("escape",) * 12, *"oOrtmb",
+    *string.ascii_lowercase.replace("q", ""), *string.digits, "full_stop", "equals_sign",
+)  # fmt: skip
+
+
+async def event(app: TuiApp, rnd: random.Random, said: deque[str]) -> None:
+    """One key, click, drag, turn of the wheel or size."""
+    from textual.pilot import Pilot
+
+    pilot, what = Pilot(app), rnd.random()
+    place = rnd.randrange(app.size.width), rnd.randrange(app.size.height)
+    if what < 0.8:
+        key = rnd.choice(KEYS)
+        said.append(key)
+        await pilot.press(key)
+    elif what < 0.9:
+        button, times = rnd.choice((1, 1, 1, 3)), rnd.choice((1, 1, 2))
+        said.append(f"click {place} button {button} x{times}")
+        await pilot.click(offset=place, button=button, times=times)
+    elif what < 0.94:
+        other = rnd.randrange(app.size.width), rnd.randrange(app.size.height)
+        said.append(f"drag {place} to {other}")
+        await pilot.mouse_down(offset=place)
+        await pilot.hover(offset=other)
+        await pilot.mouse_up(offset=other)
+    else:
+        size = rnd.choice((20, 40, 80, 120, 200)), rnd.choice((4, 10, 24, 40, 50))
+        said.append(f"size {size}")
+        await pilot.resize_terminal(*size)
+
+
+async def walk(path: str, events: int, rnd: random.Random, said: deque[str]) -> None:
+    """So many events on one capture; raises what the application or one of its threads failed with."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        history, memory = FilterHistory(Path(folder) / "filters"), Profile(Path(folder) / "screen.json")
+        app, failures = TuiApp([CaptureModel(path)], lambda: Options(rules=load()), history=history, memory=memory), list[str]()
+        app.failed = failures.append  # type: ignore[method-assign]
+        async with app.run_test(size=(120, 40)):
+            for _ in range(events):
+                await asyncio.wait_for(event(app, rnd, said), PATIENCE)
+                if failures:
+                    raise RuntimeError(failures[0])
+        os.chdir("/")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("captures", nargs="+")
+    parser.add_argument("--events", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    failed, share = 0, -(-given.events // len(given.captures))
+    for path in map(os.path.abspath, given.captures):
+        rnd, said, start = random.Random(f"{given.seed} {os.path.basename(path)}"), deque[str](maxlen=25), time.monotonic()
+        try:
+            asyncio.run(walk(path, share, rnd, said))
+        except Exception:
+            failed += 1
+            traceback.print_exc()
+            print(f"behind: {' | '.join(said)}")
+        print(f"{os.path.basename(path):40} {share:6} events {time.monotonic() - start:7.1f} s", flush=True)
+    print(f"{len(given.captures)} captures, {failed} failed")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
