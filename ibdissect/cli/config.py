@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct as Record
@@ -88,7 +89,6 @@ class Config(Record, frozen=True, kw_only=True):
         return os.path.dirname(os.path.abspath(self.source))
 
 
-CHOICES = {"fail_on": ("error", "warning", "info", "never"), "color": ("auto", "always", "never")}
 SEVERITIES = ("error", "warning", "info")
 MOST_TEXT = 16 << 20
 """Most characters read from a configuration file; a device file may be endless."""
@@ -240,17 +240,14 @@ def _file(value: Any, path: Path) -> str:
     return str(full.relative_to(Path.cwd())) if full.is_relative_to(Path.cwd()) else str(full)  # shown in reports
 
 
-def _choice(name: str) -> Reader:
-    def read(value: Any, _path: Path) -> str:
-        if value not in CHOICES[name]:
-            raise Wrong(f"none of {', '.join(CHOICES[name])}", value)
-        return str(value)
-
-    return read
+def _choice(choices: tuple[str, ...], value: Any, _path: Path) -> str:
+    if value not in choices:
+        raise Wrong(f"none of {', '.join(choices)}", value)
+    return str(value)
 
 
 READERS: dict[str, Reader] = {
     "plugins": _plugins, "per_path_ignores": _per_path, "severity": _severity, "options": _options, "site": _table, "rule": _tables,
-    "baseline": _file, "fail_on": _choice("fail_on"), "color": _choice("color"),
+    "baseline": _file, "fail_on": partial(_choice, (*SEVERITIES, "never")), "color": partial(_choice, ("auto", "always", "never")),
 }  # fmt: skip
 """Converts a key's value to the field's; keys not listed are lists of codes."""

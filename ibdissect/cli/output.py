@@ -54,8 +54,7 @@ def findings_of(opened: Capture, common: Common, shown: Limits | None = None, ma
     """The report on a capture, which is read twice. Raises CaptureError for a pipe or an unreadable capture."""
     from .checking import check_options
 
-    if not opened.reader.again:
-        raise CaptureError(opened.path, "must be read twice for its findings; a pipe can be read only once")
+    opened.read_twice("for its findings")
     report = opened.report(check_options(common, max_findings=max_findings, shown=shown))
     left = Counter(report.by_rule) - Counter(finding.code for finding in report.findings)
     if left and max_findings is not None:

@@ -51,33 +51,22 @@ class Filter:
         """The condition for `ibdissect.table.mask`; `And(())` for an empty filter."""
         self.names: frozenset[str] = frozenset(compiler.checker.used)
         """The full names that the filter reads."""
+        self.codes = "ibdissect.code" in self.names
+        """Whether the filter uses findings; then `rows` needs them."""
+        self.hosts = not self.names.isdisjoint(HOST_NAMES)
+        """Whether the filter uses names of nodes; then it selects nothing without `hosts`."""
+        self.pairs = not self.names.isdisjoint(ANSWER_NAMES)
+        """Whether the filter uses names that match requests with answers."""
+        self._whole = not self.names.isdisjoint(MESSAGE_NAMES)
+        self.ahead = self._whole or "ibdissect.response_frame" in self.names
+        """Whether the filter uses answers in later frames, or messages; then `rows` needs `answers` of the whole capture."""
         self._empty = tree is None
         self._own: Answers | None = None
-
-    @property
-    def codes(self) -> bool:
-        """Whether the filter uses findings (`ibdissect.code`); then `rows` needs them."""
-        return "ibdissect.code" in self.names
 
     @property
     def hidden_checksums(self) -> int:
         """How many checksums it did not compare so far, because they would reveal a key."""
         return self._state.hidden_checksums
-
-    @property
-    def hosts(self) -> bool:
-        """Whether the filter uses names of nodes; then it selects nothing without `hosts`."""
-        return not self.names.isdisjoint(HOST_NAMES)
-
-    @property
-    def pairs(self) -> bool:
-        """Whether the filter uses names that match requests with answers."""
-        return not self.names.isdisjoint(ANSWER_NAMES)
-
-    @property
-    def ahead(self) -> bool:
-        """Whether the filter uses answers in later frames, or messages; then `rows` needs `answers` of the whole capture."""
-        return "ibdissect.response_frame" in self.names or not self.names.isdisjoint(MESSAGE_NAMES)
 
     def rows(
         self, table: ChunkTable, findings: Findings | None = None, answers: Answers | None = None, marked: Collection[int] = ()
@@ -103,7 +92,7 @@ class Filter:
         from .answers import Answers  # imported only if needed
 
         if self._own is None or table.chunk.first == 1:
-            self._own = Answers(messages=not self.names.isdisjoint(MESSAGE_NAMES))
+            self._own = Answers(messages=self._whole)
         self._own.feed(table)
         return self._own
 

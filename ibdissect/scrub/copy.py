@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import IO
 
 from ibdissect.capture.writing import CaptureWriter
-from ibdissect.errors import CaptureError
 from ibdissect.export.frames import selected
 from ibdissect.session.capture import Capture
 from ibdissect.session.reading import Progress, Shown
@@ -21,8 +20,7 @@ def write_scrubbed(
     Substitutes are assigned over all frames up to the last selected one, so that they do not depend on the selection. Raises
     CaptureError for a pipe, and if the container cannot hold a frame (a pcap has one link type).
     """
-    if not opened.reader.again:
-        raise CaptureError(opened.path, "must be read twice, first to learn how its LIDs are used; a pipe can be read only once")
+    opened.read_twice("to learn first how its LIDs are used")
     scrubber = Scrubber(opened.catalog)
     for table in opened.tables(keys=False, progress=progress):
         scrubber.survey(table)

@@ -151,8 +151,7 @@ class Capture(Reading):
         if self._answers is None or (messages and self._answers.messages is None):
             from ibdissect.dfilter.answers import Answers  # rarely needed
 
-            if not self.reader.again:
-                raise CaptureError(self.path, "must be read twice to match requests with their answers; a pipe can be read only once")
+            self.read_twice("to match requests with their answers")
             found = Answers(messages=messages)
             for table in self.tables(keys=False):
                 found.feed(table)
@@ -163,8 +162,7 @@ class Capture(Reading):
     def codes(self) -> Mapping[int, list[str]]:
         """Codes of the findings in each frame; found in one check on first use. CaptureError for a pipe."""
         if self._codes is None:
-            if not self.reader.again:
-                raise CaptureError(self.path, "must be read twice for its findings; a pipe can be read only once")
+            self.read_twice("for its findings")
             found: dict[int, list[str]] = {}
             for finding in self.report(self.options()).findings:
                 found.setdefault(finding.frame, []).append(finding.code)

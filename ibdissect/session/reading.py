@@ -86,6 +86,11 @@ class Reading:
         """Damage in the capture file that the last pass found."""
         return self.reader.damage
 
+    def read_twice(self, why: str) -> None:
+        """Raise CaptureError for a pipe: it cannot be read again."""
+        if not self.reader.again:
+            raise CaptureError(self.path, f"must be read twice {why}; a pipe can be read only once")
+
     def chunks(self) -> Iterator[Chunk]:
         """The records, one window at a time. Raises CaptureError on the second pass over a pipe."""
         return self.reader.chunks()
