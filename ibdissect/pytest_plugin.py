@@ -53,16 +53,10 @@ class CaptureItem(pytest.Item):
     """Passes if the capture has no findings at or above the severity."""
 
     def runtest(self) -> None:
-        option = self.config.getoption
+        names = ("select", "ignore", "fail_on", "baseline", "config")
+        given = {name: self.config.getoption(f"--ibdissect-{name.replace('_', '-')}") for name in names}
         below = self.path.is_relative_to(Path.cwd())
-        assert_clean(
-            self.path.relative_to(Path.cwd()) if below else self.path,
-            select=option("--ibdissect-select"),
-            ignore=option("--ibdissect-ignore"),
-            fail_on=option("--ibdissect-fail-on"),
-            baseline=option("--ibdissect-baseline"),
-            config=option("--ibdissect-config"),
-        )
+        assert_clean(self.path.relative_to(Path.cwd()) if below else self.path, **given)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The findings, without a traceback."""

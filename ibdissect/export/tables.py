@@ -57,13 +57,11 @@ def readable(column: pa.Array) -> pa.Array:
 
 def _written(kind: pa.DataType) -> bool:
     known = pa.types
-    return any(
-        is_kind(kind)
-        for is_kind in (
-            known.is_integer, known.is_floating, known.is_decimal, known.is_boolean, known.is_string, known.is_timestamp, known.is_date,
-            known.is_time, known.is_null,
-        )
+    simple = (
+        known.is_integer, known.is_floating, known.is_decimal, known.is_boolean, known.is_string, known.is_timestamp, known.is_date,
+        known.is_time, known.is_null,
     )  # fmt: skip
+    return any(is_kind(kind) for is_kind in simple)
 
 
 def _text(value: Any) -> str:

@@ -52,8 +52,9 @@ class Cache(Record, frozen=True):
         except OSError as error:
             raise ConfigError("--cache", folder, f"cannot be written: {error.strerror}") from error
         digest = hashlib.sha256(f"{VERSION}\n{[rule.code for rule in options.rules]}\n{chosen}\n".encode())
-        for part in (*_sources(options.plugins), *_parts({name: getattr(options, name) for name in _names(options)})):
+        for part in _sources(options.plugins):
             digest.update(part)
+        digest.update(_stable({name: getattr(options, name) for name in options.__struct_fields__ if name not in LEFT_OUT}).encode())
         return Cache(folder, digest.digest())
 
     def check(self, unit: Unit, options: Options, *, progress: Progress | None = None, stop: Stop | None = None) -> CaptureReport:
@@ -127,10 +128,6 @@ def _seal(place: Path, data: bytes) -> bytes:
     return hashlib.sha256(f"{place.parent.name}{place.name}\n".encode() + data).hexdigest().encode()
 
 
-def _names(options: Options) -> list[str]:
-    return [name for name in options.__struct_fields__ if name not in LEFT_OUT]
-
-
 def _sources(plugins: Iterable[str]) -> Iterator[bytes]:
     """The program itself, as sizes and times of its files, and the text of plugins: of a file, or all of a package."""
     own = sorted(Path(__file__).parents[1].rglob("*.py"))
@@ -145,23 +142,18 @@ def _sources(plugins: Iterable[str]) -> Iterator[bytes]:
             yield name.encode() + path.read_bytes()
 
 
-def _parts(value: Any) -> Iterator[bytes]:
-    """A value as bytes that are the same in every process. ConfigError for what has no such form."""
-    if value is None or (isinstance(value, bool | int | float | str | bytes) and not isinstance(value, Enum)):
-        yield repr(value).encode() + b";"
-    elif isinstance(value, dict):
-        yield from _parts(sorted(value.items(), key=repr))
-    elif isinstance(value, set | frozenset):
-        yield from _parts(sorted(value, key=repr))
-    elif isinstance(value, list | tuple):
-        yield b"%d[" % len(value)
-        for one in value:
-            yield from _parts(one)
-    elif isinstance(value, Enum):
-        yield from _parts((type(value).__name__, value.value))
+def _stable(value: Any) -> str:
+    """A value as text that is the same in every process. ConfigError for what has no such form."""
+    if isinstance(value, Enum):
+        value = (type(value).__name__, value.value)
     elif isinstance(value, Record):
-        yield from _parts((type(value).__name__, [getattr(value, name) for name in value.__struct_fields__]))
+        value = (type(value).__name__, *(getattr(value, name) for name in value.__struct_fields__))
     elif is_dataclass(value) and not isinstance(value, type):
-        yield from _parts((type(value).__name__, [getattr(value, one.name) for one in fields(value)]))
-    else:
-        raise ConfigError("--cache", type(value).__name__, "is an option that cannot be compared with that of another run")
+        value = (type(value).__name__, *(getattr(value, one.name) for one in fields(value)))
+    elif isinstance(value, dict | set | frozenset):
+        value = sorted(value.items() if isinstance(value, dict) else value, key=repr)
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_stable, value))}]"
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return repr(value)
+    raise ConfigError("--cache", type(value).__name__, "is an option that cannot be compared with that of another run")
