@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from ibdissect.capture.scattered import gather
 from ibdissect.flow.exchanges import Name
@@ -13,6 +12,8 @@ from ibdissect.table.addresses import End, ends_bytes, ends_of
 from ibdissect.table.locate import EXTENDED_AT
 from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
+
+from .traffic_counts import TimeLines
 
 MAX_FLOWS = 65536
 """Flows kept; packets of later ones are counted together."""
@@ -46,26 +47,13 @@ class Flow:
 class Flows:
     def __init__(self) -> None:
         self.flows: dict[bytes, Flow] = {}
-        self.start_ns = 0
-        self.step_ns = 1_000_000
-        self._sparks: npt.NDArray[np.int64] = np.zeros((64, SPARK), np.int64)
+        self._sparks = TimeLines(64, SPARK)
 
     def feed(self, table: ChunkTable) -> None:
         if not len(table):
             return
-        if not self.start_ns:
-            self.start_ns = int(table.chunk.time_ns[0])
-        self._stretch(int(table.chunk.time_ns.max()) - self.start_ns)
-        self._flows(table)
-
-    def _stretch(self, last: int) -> None:
-        while last // self.step_ns >= SPARK:
-            self.step_ns *= 2
-            self._sparks[:, : SPARK // 2] = self._sparks.reshape(len(self._sparks), -1, 2).sum(axis=2)
-            self._sparks[:, SPARK // 2 :] = 0
-
-    def _flows(self, table: ChunkTable) -> None:
         located, chunk = table.located, table.chunk
+        points = self._sparks.place(chunk.time_ns)
         rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("mad") < 0))
         if not len(rows):
             return
@@ -87,10 +75,9 @@ class Flows:
         for flow, count, size in zip(flows, packets, octets, strict=True):
             flow.packets += count
             flow.octets += size
-        bucket = np.clip((chunk.time_ns[rows] - self.start_ns) // self.step_ns, 0, SPARK - 1)
-        place = np.array([flow.place for flow in flows])[group] * SPARK + bucket
+        place = np.array([flow.place for flow in flows])[group] * SPARK + points[rows]
         used, counts_ = np.unique(place, return_counts=True)
-        self._sparks.reshape(-1)[used] += counts_
+        self._sparks.sums.reshape(-1)[used] += counts_
 
     def _flow(self, key: bytes, table: ChunkTable, row: int, ends: dict[int, tuple[End, End]]) -> Flow:
         """The flow of a key, made when missing; beyond MAX_FLOWS all share one. `ends` of the rows of new flows."""
@@ -98,8 +85,8 @@ class Flows:
         if flow is not None:
             return flow
         place, frame = len(self.flows), table.chunk.first + row
-        if place >= len(self._sparks):
-            self._sparks = np.concatenate([self._sparks, np.zeros_like(self._sparks)])
+        if place >= len(self._sparks.sums):
+            self._sparks.sums = np.concatenate([self._sparks.sums, np.zeros_like(self._sparks.sums)])
         if place < MAX_FLOWS:
             source, destination = ends[row]
             service = SERVICES.get(key[-1], f"0x{key[-1]:x}")
@@ -114,4 +101,4 @@ class Flows:
     def snapshot(self) -> list[Flow]:
         """Copies that no longer change: busiest first."""
         flows = sorted(self.flows.values(), key=lambda flow: -flow.packets)
-        return [replace(flow, spark=tuple(self._sparks[flow.place].tolist())) for flow in flows[:KEPT]]
+        return [replace(flow, spark=tuple(self._sparks.sums[flow.place].tolist())) for flow in flows[:KEPT]]

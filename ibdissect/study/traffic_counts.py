@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from ibdissect.wire.mad import short_class_name
 from ibdissect.wire.opcodes import OPCODES
 
 BUCKETS = 4096
-"""Points of the time line; when time goes beyond them, neighbours are joined and each lasts twice as long."""
+"""Points of the time line."""
 TALKERS = 4096
 """Pairs of addresses shown; further ones are counted as OTHERS."""
 OTHERS = "others", ""
@@ -24,34 +25,46 @@ Mix = list[tuple[str, int]]
 """Packets by name, most first."""
 
 
-@dataclass(slots=True)
-class TimeLine:
-    """Packets, bytes and findings over time."""
+class TimeLines:
+    """Sums over time, several lines of them. When time goes beyond the last point, neighbours are joined: each lasts twice as long."""
 
-    start_ns: int = 0
-    step_ns: int = 1_000_000
-    packets: Counts = field(default_factory=lambda: np.zeros(BUCKETS, np.int64))
-    octets: Counts = field(default_factory=lambda: np.zeros(BUCKETS, np.int64))
-    used: int = 0
+    def __init__(self, lines: int, points: int) -> None:
+        self.sums: Counts = np.zeros((lines, points), np.int64)
+        self.start_ns, self.step_ns, self.used = 0, 1_000_000, 0
 
-    def feed(self, time_ns: Counts, length: Counts) -> None:
-        """Count packets; time that runs backwards counts for the start."""
-        if not len(time_ns):
-            return
+    def place(self, time_ns: Counts) -> Counts:
+        """The point of each time, at least one, after making room for it; times before the first one belong to the start."""
         if not self.used:
             self.start_ns, self.used = int(time_ns[0]), 1
-        since = np.maximum(time_ns - self.start_ns, 0)
+        since, points = np.maximum(time_ns - self.start_ns, 0), self.sums.shape[1]
         last = int(since.max())
-        while last // self.step_ns >= BUCKETS:
-            for array in (self.packets, self.octets):
-                array[: BUCKETS // 2] = array.reshape(-1, 2).sum(axis=1)
-                array[BUCKETS // 2 :] = 0
-            self.step_ns *= 2
-            self.used = (self.used + 1) // 2
-        bucket = since // self.step_ns
-        self.packets += np.bincount(bucket, minlength=BUCKETS)
-        self.octets += np.bincount(bucket, length, minlength=BUCKETS).astype(np.int64)
+        while last // self.step_ns >= points:
+            self.sums[:, : points // 2] = self.sums.reshape(len(self.sums), -1, 2).sum(axis=2)
+            self.sums[:, points // 2 :] = 0
+            self.step_ns, self.used = 2 * self.step_ns, (self.used + 1) // 2
         self.used = max(self.used, last // self.step_ns + 1)
+        return since // self.step_ns
+
+
+class TimeLine(TimeLines):
+    """Packets, bytes and findings over time."""
+
+    def __init__(self) -> None:
+        super().__init__(2, BUCKETS)
+
+    @property
+    def packets(self) -> Counts:
+        return self.sums[0]
+
+    @property
+    def octets(self) -> Counts:
+        return self.sums[1]
+
+    def feed(self, time_ns: Counts, length: Counts) -> None:
+        if len(time_ns):
+            point = self.place(time_ns)
+            self.sums[0] += np.bincount(point, minlength=BUCKETS)
+            self.sums[1] += np.bincount(point, length, minlength=BUCKETS).astype(np.int64)
 
     def worst(self, frames: Counts, ranks: Counts) -> list[int]:
         """The highest rank in each point, 0 for none: of frames in order of time, ranks[i] of frames[i]."""
@@ -60,9 +73,6 @@ class TimeLine:
         np.maximum.at(marks, np.minimum(place, len(marks) - 1), ranks)
         worst: list[int] = marks.tolist()
         return worst
-
-    def copy(self) -> TimeLine:
-        return TimeLine(self.start_ns, self.step_ns, self.packets.copy(), self.octets.copy(), self.used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +109,7 @@ class TrafficCounts:
                 talkers[pair if pair in talkers or len(talkers) < TALKERS else OTHERS] += count
         p_keys = {f"0x{key:04x}" + ("" if key & 0x8000 else " limited"): count for key, count in traffic.p_keys.frames.items()}
         return TrafficView(
-            self.line.copy(), traffic.frames, traffic.bytes, _mix({opcode_name(v): n for v, n in traffic.opcodes.frames.items()}),
+            deepcopy(self.line), traffic.frames, traffic.bytes, _mix({opcode_name(v): n for v, n in traffic.opcodes.frames.items()}),
             _mix(p_keys), _mix(classes), sorted(talkers.items(), key=lambda entry: (-entry[1], entry[0])),
         )  # fmt: skip
 
