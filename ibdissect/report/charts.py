@@ -22,8 +22,6 @@ LEVELS = ("info", "warning", "error")
 
 
 class Bar(Record):
-    """One line of a list of bars."""
-
     label: str
     count: int
     width: float

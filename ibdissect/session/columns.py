@@ -38,8 +38,6 @@ DEFAULT = (
 
 
 class Source(Protocol):
-    """The source of columns: an opened capture."""
-
     catalog: Catalog
     show_keys: bool
 

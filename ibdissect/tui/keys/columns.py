@@ -30,7 +30,6 @@ def set_reference(app: TuiApp) -> None:
 
 
 def toggle_names(app: TuiApp) -> None:
-    """Show names of ports instead of addresses, or addresses again."""
     app.main.packets.toggle_names()
     app.main.findings_pane.redraw()
     named, known = app.main.packets.named, app.study.names is not None and app.study.names.nodes

@@ -93,7 +93,6 @@ class Filtering:
         return True
 
     def from_field(self, *, apply: bool) -> None:
-        """Make a filter of the field selected in the tree."""
         text = as_filter(self.app.main.tree_pane.node)
         if text is None:
             self.app.note("Select a field of the tree that has a value; masked keys need --show-keys")
@@ -104,7 +103,6 @@ class Filtering:
             self.edit()
 
     def saved(self) -> None:
-        """Offer the saved filters, and to save or forget the one that is applied."""
         app, now = self.app, self.text
         names = app.memory.by_kind("filter")
         entries = [(text, name, text) for name, text in names.items()]

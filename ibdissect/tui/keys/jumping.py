@@ -53,7 +53,6 @@ class Jumping:
         self.to(frame, field)
 
     def step(self, back: bool) -> None:
-        """Go back to the frame before the last jump, or forward again."""
         source, target = (self.past, self.ahead) if back else (self.ahead, self.past)
         if not source:
             self.app.main.key_bar.say("no jump to go back from" if back else "no jump to go forward to")

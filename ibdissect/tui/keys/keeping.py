@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def mark(app: TuiApp) -> None:
-    """Mark the selected frame, or take its mark away."""
     frame, model = app.main.packets.frame, app.model
     if frame:
         model.marked ^= {frame}
@@ -28,7 +27,6 @@ def mark(app: TuiApp) -> None:
 
 
 def mark_all(app: TuiApp) -> None:
-    """Mark all frames shown; with marks, take them all away."""
     rows = app.main.packets.rows
     app.model.marked = set() if app.model.marked else set(rows.frames(0, len(rows)))
     app.main.packets.redraw()
@@ -52,7 +50,6 @@ def note(app: TuiApp) -> None:
 
 
 def copy(app: TuiApp) -> None:
-    """Offer what can be copied of the selected field and frame."""
     node, line = app.main.tree_pane.node, app.main.packets.line(app.main.packets.cursor)
     entries: list[tuple[str, str, str]] = []
     if node is not None:
@@ -75,7 +72,6 @@ def copy(app: TuiApp) -> None:
 
 
 def write(app: TuiApp) -> None:
-    """Ask for a file name, and write the marked or the displayed frames."""
     model, rows, marked = app.model, app.main.packets.rows, sorted(app.model.marked)
     kinds = (*((f"marked ({number(len(marked))})",) if marked else ()), f"displayed ({number(len(rows))})")
 
