@@ -51,20 +51,14 @@ class TimeLine(TimeLines):
 
     def __init__(self) -> None:
         super().__init__(2, BUCKETS)
-
-    @property
-    def packets(self) -> Counts:
-        return self.sums[0]
-
-    @property
-    def octets(self) -> Counts:
-        return self.sums[1]
+        self.packets: Counts = self.sums[0]
+        self.octets: Counts = self.sums[1]
 
     def feed(self, time_ns: Counts, length: Counts) -> None:
         if len(time_ns):
             point = self.place(time_ns)
-            self.sums[0] += np.bincount(point, minlength=BUCKETS)
-            self.sums[1] += np.bincount(point, length, minlength=BUCKETS).astype(np.int64)
+            self.packets += np.bincount(point, minlength=BUCKETS)
+            self.octets += np.bincount(point, length, minlength=BUCKETS).astype(np.int64)
 
     def worst(self, frames: Counts, ranks: Counts) -> list[int]:
         """The highest rank in each point, 0 for none: of frames in order of time, ranks[i] of frames[i]."""
