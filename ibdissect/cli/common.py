@@ -147,11 +147,12 @@ class Common(Record, dict=True):
         hosts = names.hosts if names is not None else None
         limits = Limits.parse(self.filter, self.frames, catalog, show_keys=self.show_keys, hosts=hosts)
         if (context := click.get_current_context(silent=True)) is not None:
-            context.call_on_close(lambda: self._tell_hidden(limits))
+            context.call_on_close(lambda: self.tell_hidden(limits.hidden_checksums))
         return limits
 
-    def _tell_hidden(self, limits: Limits) -> None:
-        if limits.filter is not None and (count := limits.filter.hidden_checksums):
+    def tell_hidden(self, count: int) -> None:
+        """Say how many checksums a filter did not compare, as they tell a hidden key."""
+        if count:
             self.tell(f"note: {counted(count, 'checksum')} of frames with keys were not compared; --show-keys compares them")
 
     def refuse(self, *names: str, reason: str, hint: str = "") -> None:

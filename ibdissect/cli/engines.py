@@ -97,6 +97,8 @@ class Outcome(Record, Generic[T]):
     frames: int = 0
     damage: Sequence[Damage] = ()
     error: str | None = None
+    hidden: int = 0
+    """Number of checksums that the filter did not compare, as they tell a hidden key."""
 
 
 class EachCapture(Generic[T]):
@@ -113,13 +115,16 @@ class EachCapture(Generic[T]):
     def __iter__(self) -> Iterator[Outcome[T]]:
         self.common.limits(self.common.loaded()[0])  # what is wrong with a filter is said once, not for each capture
         with each_capture(self.units, self.work, _died, self.jobs, self.engine, self.common) as (outcomes, stopped):
+            hidden = 0
             for outcome in outcomes:
+                hidden += outcome.hidden
                 self.common.tell_damage(outcome.name, outcome.damage)
                 if outcome.error is not None:
                     self.status = 2
                     say(f"error: {outcome.error}")
                 elif outcome.result is not None:
                     yield outcome
+            self.common.tell_hidden(hidden)
             if stopped():
                 self.status = INTERRUPTED
 

@@ -207,13 +207,15 @@ def _added(
     with open_for(unit, common) as opened:
         wanted = named_columns(opened.catalog, rows.names or DEFAULT, first=rows.first)
         columns = ArrowColumns(wanted, opened.state(column.name for column in wanted))
-        chosen = selected(opened, shown_of(opened, common), number_keys=columns.numbers_keys, progress=progress)
+        shown = shown_of(opened, common)
+        chosen = selected(opened, shown, number_keys=columns.numbers_keys, progress=progress)
         with Partitions(rows.folder, rows.keys, columns.schema, unit, private) as dataset:
             for table, indices in chosen:
                 dataset.add(columns.batch(table, indices), table.chunk.time_ns[indices])
                 if stop is not None and stop():
                     raise Stopped
-    return Outcome(str(unit), columns.masked, dataset.rows, opened.damage)
+    hidden = shown.hidden_checksums if shown is not None else 0
+    return Outcome(str(unit), columns.masked, dataset.rows, opened.damage, hidden=hidden)
 
 
 @contextmanager

@@ -57,6 +57,11 @@ class Limits(Record):
         """Whether the filter uses the later frame that answers a request."""
         return self.filter is not None and self.filter.ahead
 
+    @property
+    def hidden_checksums(self) -> int:
+        """Number of checksums that the filter did not compare so far, as they tell a hidden key."""
+        return self.filter.hidden_checksums if self.filter is not None else 0
+
     def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]:
         """Which rows of a chunk are selected, bool[n]."""
         first = table.chunk.first

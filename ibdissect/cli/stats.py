@@ -80,7 +80,8 @@ def _counted(capture: Unit, common: Common, top: int, *, progress: Progress | No
         for entry in result["conversations"]:
             entry |= {end: names.address(entry[end]) for end in ("source", "destination")}
     name = shown_name(str(capture))
-    return Outcome(name, Counted(name, result, opened.reader.members), result["frames"], opened.damage)
+    found = Counted(name, result, opened.reader.members)
+    return Outcome(name, found, result["frames"], opened.damage, hidden=shown.hidden_checksums if shown is not None else 0)
 
 
 def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engine: str | None, common: Common) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -191,3 +192,7 @@ def test_checksums_that_no_filter_compares_are_counted(folder: Path, capsys: pyt
         assert run(["show", "key.pcap", "--count", "-Y", *words]) == 0
         note = "note: 2 checksums of frames with keys were not compared; --show-keys compares them\n"
         assert capsys.readouterr().err == (note if said else "")
+    shutil.copy(folder / "key.pcap", folder / "other.pcap")
+    for jobs in "12":
+        assert run(["stats", "key.pcap", "other.pcap", "--jobs", jobs, "-Y", "invariant.crc & 1"]) == 0
+        assert capsys.readouterr().err == note.replace("2", "4", 1)
