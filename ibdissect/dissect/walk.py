@@ -204,7 +204,7 @@ class Walk:
         if pieces.any():
             hide |= pieces & with_keys(self.table)[rows]
         if forms.any():
-            hide |= forms & cut_keys(self.table)[rows]
+            hide |= forms & (cut_keys(self.table) | self.table.once(unread))[rows]
         if self.table.repeats:
             records = np.array([*(isinstance(p.place, Mad) for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
             kind = kind + 2 * self.each * (records & self.table.once(failed)[rows])

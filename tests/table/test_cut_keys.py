@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import random
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dissect.layout import layout_of
 from ibdissect.dissect.named_values import declared, reveals_key, runs
@@ -17,9 +21,16 @@ from ibdissect.dissect.tree import Tree, tree_of
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
 from ibdissect.session.capture import Capture
+from ibdissect.table.cut_keys import any_set, cut_keys, hidden_bytes, hides, revealing_rows, with_keys
+from ibdissect.table.secrets import keys_of, secret_fields
 from ibdissect.table.table import ChunkTable
+from ibdissect.table.unread import unread
 from ibdissect.wire import crc
+from tests import craft
 from tests.conftest import a_third_of, shared_captures
+from tests.fuzz.container import pcapng
+from tests.table.made import native_table
+from tests.test_secrets import FRAMES, PLANTED, UPPER, Planted
 
 HERE = Path(__file__).parents[2] / "captures"
 BLANK = Summary("", "", "", "")
@@ -80,17 +91,19 @@ def known_bits(table: ChunkTable, row: int, shown: dict[int, int | None]) -> tup
     return len(hidden) * 8, rank
 
 
+def trees(table: ChunkTable, most: int | None = None) -> Iterator[tuple[int, Tree]]:
+    """Rows and trees of a chunk, of each shape at most so many."""
+    walk = Walk(table)
+    for shape in walk.shapes():
+        layout = layout_of(walk, shape)
+        yield from ((row, tree_of(walk, layout, row, Presenter(), BLANK)) for row in shape.rows[:most].tolist())
+
+
 def key_frames(path: Path) -> Iterator[tuple[ChunkTable, int, Tree]]:
     """The first two frames of every shape that have something masked."""
     with Capture(path) as opened:
         for table in opened.tables():
-            walk = Walk(table)
-            for shape in walk.shapes():
-                layout = layout_of(walk, shape)
-                for row in shape.rows[:2].tolist():
-                    tree = tree_of(walk, layout, row, Presenter(), BLANK)
-                    if tree.secret_bytes:
-                        yield table, row, tree
+            yield from ((table, row, tree) for row, tree in trees(table, 2) if tree.secret_bytes)
 
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("*.pcap*")), ids=lambda path: path.name)
@@ -133,3 +146,106 @@ def tree_digits(table: ChunkTable, row: int, at: int) -> str:
 @pytest.mark.parametrize("path", a_third_of(shared_captures(), 1), ids=lambda path: path.name)
 def test_no_equation_in_the_shared_captures(path: Path) -> None:
     test_no_equation_for_a_hidden_key_is_shown(path)
+
+
+# -- what is hidden, of every declared key
+
+
+def chunks(rows: list[tuple[int, bytes, int]]) -> list[ChunkTable]:
+    """Tables of frames given as link type, bytes and original length."""
+    with Capture(io.BytesIO(pcapng(rows))) as opened:
+        return list(opened.tables())
+
+
+def in_rows(table: ChunkTable) -> Iterator[tuple[int, set[int]]]:
+    """Each row of a chunk, and the offsets in its frame of the bytes that are hidden."""
+    places = table.shown.once(hidden_bytes)
+    assert (places[1:] > places[:-1]).all()
+    for row in range(len(table)):
+        start = int(table.chunk.offset[row])
+        low, high = places.searchsorted([start, start + int(table.chunk.caplen[row])]).tolist()
+        yield row, set((places[low:high] - start).tolist())
+
+
+@pytest.fixture(scope="module")
+def whole() -> list[ChunkTable]:
+    """A frame for every place of every declared key."""
+    return chunks([(LINK_INFINIBAND, data, len(data)) for data in FRAMES])
+
+
+def test_trees_and_bytes_hide_the_same_of_whole_frames(whole: list[ChunkTable]) -> None:
+    for table in whole:
+        hidden = dict(in_rows(table))
+        for row, tree in trees(table):
+            assert {at for start, stop in tree.secret_bytes for at in range(start, min(stop, tree.caplen))} == hidden[row], tree.frame
+
+
+def test_every_key_and_its_checksums_are_hidden_and_nothing_in_front(whole: list[ChunkTable]) -> None:
+    keys: dict[int, list[Planted]] = {}
+    for key in PLANTED:
+        keys.setdefault(key.frame, []).append(key)
+    for table in whole:
+        sums = {int(at) for name in ("icrc", "vcrc") for at in table.located.at(name)}
+        for row, hidden in in_rows(table):
+            start, there = int(table.chunk.offset[row]), keys.get(table.chunk.first + row - 1, [])
+            for key in there:
+                assert hidden >= set(range(key.end - len(key.value), key.end)), key.field
+                assert hidden >= {at - start + i for at in sums if start <= at < start + int(table.chunk.caplen[row]) for i in (0, 1)}
+            assert not hidden & set(range(8)), "no key is in an LRH"
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@pytest.mark.parametrize("known", [True, False], ids=["cut off by the capture", "short"])
+def test_what_is_left_of_a_key_is_hidden(more: int, known: bool) -> None:
+    left = [key for key in PLANTED if not key.field.startswith(UPPER)]
+    ends = [max(key.end + more, key.end - len(key.value) + 1) for key in left]
+    frames = [FRAMES[key.frame] for key in left]
+    rows = [(LINK_INFINIBAND, data[:end], len(data) if known else end) for data, end in zip(frames, ends, strict=True)]
+    for table in chunks(rows):
+        hidden = dict(in_rows(table))
+        for row, tree in trees(table):
+            key, end = left[tree.frame - 1], ends[tree.frame - 1]
+            assert hidden[row] >= set(range(key.end - len(key.value), min(key.end, end))), key.field
+            assert hidden[row] >= {at for start, stop in tree.secret_bytes for at in range(start, min(stop, end))}
+            assert not hidden[row] & set(range(8))
+
+
+def test_frames_without_keys_hide_only_what_nobody_reads(whole: list[ChunkTable]) -> None:
+    frames = []
+    for table in whole:
+        data = table.chunk.data.copy()
+        for field in secret_fields(table.catalog):
+            _, at, _, _ = keys_of(table.shown, field)
+            data[at[:, None] + np.arange((field.bits + 7) // 8)] = 0
+        for row, (start, size) in enumerate(zip(table.chunk.offset.tolist(), table.chunk.caplen.tolist(), strict=True)):
+            if not cut_keys(table)[row] and not with_keys(table)[row]:
+                frames.append((LINK_INFINIBAND, data[start : start + size].tobytes(), size))
+    assert len(frames) > 60
+    for table in chunks(frames):
+        stale = table.once(unread)
+        for row, hidden in in_rows(table):
+            assert not hidden or stale[row]
+            assert not hides(table, table.chunk.offset[[row]], (table.chunk.offset + table.chunk.caplen)[[row]])[0] or stale[row]
+        assert not table.once(revealing_rows)[~stale].any()
+
+
+def test_ranges_that_hold_something() -> None:
+    chance = random.Random(3)
+    for _ in range(300):
+        data = np.array([chance.choice((0, 0, 0, 1)) for _ in range(12)], np.uint8)
+        at, stop = np.array(sorted(chance.sample(range(13), 2 * chance.randint(0, 4))), np.int64).reshape(-1, 2).T
+        assert any_set(data, at, stop).tolist() == [bool(data[low:high].any()) for low, high in zip(at, stop, strict=True)]
+
+
+@pytest.mark.parametrize("attr_id", [0x15, 0x11, 0x31])
+def test_a_structure_with_a_key_is_cut_one_byte_before_its_end(attr_id: int) -> None:
+    table = native_table([craft.smp(0x81, attr_id) if attr_id < 0x30 else craft.gmp(0x03, 0x92, attr_id, b"", at=24)])
+    (mgmt_class, _), = table.attributes()
+    forms = [form.size for form in table.catalog.formats[mgmt_class, 1] if any(field.secret for field in form.fields)]
+    carried = [table.catalog.start_of(place) + what.size for place, what in table.catalog.attributes[mgmt_class, attr_id]
+               if place.base_version == 1 and any(field.secret for field in what.fields)]  # fmt: skip
+    end = int(table.located.at("mad")[0] - table.chunk.offset[0]) + max(forms + carried)
+    data = table.chunk.data[table.chunk.offset[0] :][: table.chunk.caplen[0]].tobytes()
+    for size, cut in ((end - 1, True), (end, False)):
+        (short,) = chunks([(LINK_INFINIBAND, data[:size], len(data))])
+        assert cut_keys(short).tolist() == [cut], size

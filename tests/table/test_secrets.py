@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.table import secrets
-from ibdissect.table.secrets import Masker, is_secret, must_mask, secret_fields
+from ibdissect.table.secrets import Masker, is_secret, keys_of, must_mask, secret_fields
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.transport import DETH
 from tests import craft
 from tests.table.made import native_table
+from tests.table.test_cut_keys import chunks
+from tests.test_secrets import FRAMES
 
 
 def test_only_fields_that_hold_keys() -> None:
@@ -36,3 +39,23 @@ def test_numbers_follow_the_first_appearance_up_to_the_bound(monkeypatch: pytest
     assert (masker.dropped.count, masker.dropped.frame, masker.dropped.time_ns) == (1, 1, int(table.chunk.time_ns[0]))
     masker.feed(table)  # what was fed before is skipped
     assert masker.dropped.count == 1
+
+
+def test_every_declared_key_is_numbered_where_it_first_appears() -> None:
+    masker, known = Masker(), dict[str, list[int]]()
+    for table in chunks([(LINK_INFINIBAND, data, len(data)) for data in (*FRAMES, *FRAMES[::-1])]):
+        there = []
+        for field in secret_fields(table.catalog):
+            _, at, values, hidden = keys_of(table.shown, field)
+            for place, value, masked in zip(at.tolist(), values, hidden.tolist(), strict=True):
+                number = int.from_bytes(value.tobytes(), "big") if values.ndim == 2 else int(value)
+                assert masked == is_secret(field.secret, number)
+                there += [(place, field.secret, number)] if masked else []
+        for _, kind, number in sorted(there):
+            if number not in known.setdefault(kind, []):
+                known[kind].append(number)
+        masker.feed(table)
+    assert len(known) > 5 and any(number >> 64 for numbers in known.values() for number in numbers)
+    for kind, numbers in known.items():
+        assert [masker.number(kind, number) for number in numbers] == list(range(1, len(numbers) + 1)), kind
+    assert not masker.dropped.count

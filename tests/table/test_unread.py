@@ -15,6 +15,7 @@ from ibdissect.scrub.copy import write_scrubbed
 from ibdissect.session.capture import Capture
 from ibdissect.table.cut_keys import without_keys
 from ibdissect.table.secrets import Masker
+from ibdissect.table.unread import unread, unread_bytes
 from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sa_service import ServiceRecord
@@ -90,3 +91,19 @@ def test_a_failed_answer_shows_the_requests_record_but_nothing_is_learnt() -> No
 def test_an_answer_that_did_not_fail_is_itself() -> None:
     table = native_table([gmp(0x03, 0x81, 0x11, struct.pack(">12xQHHQ", 0, 14, 0, 3) + build(NodeRecord, lid=7), at=24)])
     assert table.shown is table and len(table.occurrences(NodeRecord)) == 1
+
+
+def test_which_requests_nobody_reads() -> None:
+    """Method, attribute and, of the SA, ComponentMask say so; vendor and unknown attributes may be read."""
+    smps = {(method, attr_id): method == 1 and attr_id in (0x11, 0x15)
+            for method in (1, 2, 5, 0x81) for attr_id in (0x11, 0x15, 0x99, 0xFF10)}  # fmt: skip
+    queries = {(method, attr_id, mask): method in (1, 0x12) and attr_id == 0x11 and not mask
+               for method in (1, 2, 0x12, 0x15, 0x81, 0x92) for attr_id in (0x11, 0x99) for mask in (0, 1, 1 << 63)}  # fmt: skip
+    table = native_table([*(smp(*what, STALE) for what in smps), *(asked(*what) for what in queries), gmp(0x04, 1, 0x12, STALE)])
+    expected = [*smps.values(), *queries.values(), False]
+    assert table.once(unread).tolist() == expected and sum(expected) == 4
+    rows, at, stop = unread_bytes(table)
+    assert rows.tolist() == [row for row, nobody in enumerate(expected) if nobody]
+    for row, low, high in zip(rows.tolist(), at.tolist(), stop.tolist(), strict=True):
+        mad = int(table.located.at("mad")[row])
+        assert (low - mad, high - mad) == (64 if row < len(smps) else 56, 256)
