@@ -69,10 +69,12 @@ class EarlyWrites:
             self._answered(event)
 
     def _answered(self, event: ChunkFollowed) -> None:
-        ids = event.answers.transaction
+        answers = event.answers
         waiting = np.array([write.transaction for write in self.writes], np.uint64)
-        answered = set(ids[np.isin(ids, waiting)].tolist())
-        self.taken.update((write.slot, write.number) for write in self.writes if write.transaction in answered)
+        index = np.flatnonzero(np.isin(answers.transaction, waiting))
+        rows = answers.rows[index] + event.table.chunk.first
+        latest = dict(zip(answers.transaction[index].tolist(), rows.tolist(), strict=True))
+        self.taken.update((write.slot, write.number) for write in self.writes if latest.get(write.transaction, 0) > write.frame)
 
     def judged(self) -> Iterator[WrongMKey]:
         """Requests with another key than their port held throughout the capture. Call at the capture's end."""

@@ -19,6 +19,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Context, Hit, Seen, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, switches
 from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.table.history import Track
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.sm import NodeInfo
@@ -234,14 +235,15 @@ class CapabilityChanged(Changed):
     """CapabilityMask.IsSM."""
 
     def __init__(self) -> None:
-        self.announced = KeptDict[tuple[int, int], int](MAX_PORTS, "ports that announced a change")
-        """Frame of the latest trap 144 by slot and port."""
+        self.announced = KeptDict[tuple[int, int], Track[int]](MAX_PORTS, "ports that announced a change")
+        """Frames of traps 144 by slot and port."""
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:
         if event.port is not None and Notice(event.notice).trap_number == LOCAL_CHANGE:
             key = event.port.node.slot, event.port.number
-            self.announced.keep(key, event.frame, event.frame, event.time_ns)
+            if (track := self.announced.made(key, Track, event.frame, event.time_ns)) is not None:
+                track.learn(event.frame, event.frame)
 
     def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
         different = (smps.now(PortInfo.capability_mask) ^ smps.was(PortInfo.capability_mask)) & (0xFFFFFFFF ^ self.is_sm)
@@ -249,7 +251,8 @@ class CapabilityChanged(Changed):
 
     def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
         slot, number = int(smps.slot[i]), int(smps.number[i])
-        if self.announced.get((slot, number), 0) > smps.since[i]:
+        track = self.announced.get((slot, number))
+        if track is not None and track.at(int(smps.frames[i]))[1] > smps.since[i]:
             return None
         return super().arguments(smps, i, context)
 
