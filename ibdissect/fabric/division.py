@@ -16,7 +16,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, GET_RESP, SMP_CLASSES
+from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, GET_RESP
 from ibdissect.wire.sm import NodeInfo, SMInfo
 from ibdissect.wire.sm_port import PortInfo
 
@@ -135,8 +135,8 @@ def _addresses(table: ChunkTable) -> Iterator[Some]:
     """The addresses of the packets of a chunk."""
     yield INTERFACE, np.arange(len(table)), table.chunk.interface.astype(np.uint64)
     mads = table.once(Mads)
-    smps = np.isin(mads.mgmt_class, list(SMP_CLASSES))
-    yield ORIGIN, mads.rows[smps], mads.transaction[smps] >> np.uint64(32)
+    routed = mads.mgmt_class == DIRECTED  # hosts and traps of either subnet may have transaction ids that begin alike
+    yield ORIGIN, mads.rows[routed], mads.transaction[routed] >> np.uint64(32)
     links = table.occurrences(LRH).rows
     for lids in (table.values(LRH.slid), table.values(LRH.dlid)):
         yield _unicast(links, lids)

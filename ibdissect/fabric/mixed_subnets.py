@@ -65,8 +65,14 @@ class Contradictions:
     @property
     def frame(self) -> int:
         """Frame that proved the capture to be mixed; 0: none."""
-        apart = [frame for _, one, other, frame in self.lids if one.apart(other)][PAIR - 1 :]
-        return min(frame for frame in (self.proof, *apart[:1]) if frame) if self.proof or apart else 0
+        frames = [frame for frame in (self.proof, self._paired) if frame]
+        return min(frames, default=0)
+
+    @property
+    def _paired(self) -> int:
+        """Frame that showed the last of PAIR LIDs that nodes of two subnets have; 0: none."""
+        apart = [frame for _, one, other, frame in self.lids if one.apart(other)]
+        return apart[PAIR - 1] if len(apart) >= PAIR else 0
 
     @property
     def mixed(self) -> bool:
@@ -76,7 +82,7 @@ class Contradictions:
     @property
     def related(self) -> bool:
         """Whether two senders of one subnet look like one: routes led from one to the other."""
-        if self.homes is None:
+        if self.homes is None or self._paired:
             return False
         routes, *nodes = self.homes
         return any(path and hop.node in nodes for path, hop in routes.items())
