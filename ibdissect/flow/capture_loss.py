@@ -114,7 +114,7 @@ class CaptureLoss:
 
     def _checked(self) -> int:
         """Number of packets whose loss would have been noticed."""
-        return in_order(self.streams) + 2 * self.transactions.answers
+        return in_order(self.streams) + 2 * self.transactions.paired
 
     def proves_silence(self, time_ns: int) -> bool:
         """Whether a packet that is not in the capture was not sent at that time.

@@ -185,11 +185,11 @@ class Stream(Record):
         if not self.mtu:
             rest = length - packet.dma_length if packet.opcode & OPERATION == READ_REQUEST else 0
             again = [mtu for mtu in MTUS if 0 < rest == step * mtu]  # this packet requests the rest of the same READ
-            fitting = [mtu for mtu in MTUS if -(-length // mtu) == step]
-            if len(again or fitting) == 1:
-                self.mtu = (again or fitting)[0]
-            elif fitting:
+            if len(again) == 1:
+                self.mtu = again[0]
+            elif any(-(-length // mtu) == step for mtu in MTUS):  # or packets before it are missing
                 self.high = self.cursor = packet.psn
+                self.last_opcode = UNKNOWN
                 return
         if self.mtu:
             self.high = self.cursor = (start + max(1, -(-length // self.mtu))) % PSNS

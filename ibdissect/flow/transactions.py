@@ -95,7 +95,9 @@ class Transactions:
         self.transfers = Transfers(Transfer)
         self.dropped = (dropped, self.transfers.dropped, self.transfers.missed.dropped, self.missed.dropped)
         self.answers = 0
-        """Number of answers seen; if 0, the capture shows only one direction."""
+        """Number of answers seen."""
+        self.paired = 0
+        """Number of answers whose requests the capture shows, too."""
         self.first_ns = self.last_ns = 0
         self.matched: AnsweredMany | None = None
         """The matched answers of the present chunk; None if there are none."""
@@ -162,6 +164,7 @@ class Transactions:
             del self.asked[asker]
         if len(pairs.answers) or found:
             self.matched = answered(mads, pairs, index, found)
+            self.paired += len(self.matched.frames)
             yield self.matched
 
     def _sure(self, pairs: Pairs, answering: Bool, askers: U64) -> Pairs:

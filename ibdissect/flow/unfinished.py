@@ -22,8 +22,12 @@ def holes(streams: Streams) -> Iterator[tuple[Stream, Hole, bool]]:
 
 
 def in_order(streams: Streams) -> int:
-    """Number of RC, RD and XRC requests that follow the previous one; streams with gaps do not count."""
-    kept = [slot for slot, ends in enumerate(streams.ends) if ends.service != "UC" and not ends.response]
+    """Number of RC, RD and XRC requests that follow the previous one; streams with gaps, or whose other side is not seen, do not count."""
+    kept = [
+        slot
+        for slot, ends in enumerate(streams.ends)
+        if ends.service != "UC" and not ends.response and (ends.service, ends.destination, ends.source, True) in streams.between
+    ]
     troubled = [slot for slot in kept if slot in streams.troubled and streams.troubled[slot].holes]
     packets = streams.state["packets"]
     return int(packets[kept].sum() - packets[troubled].sum())

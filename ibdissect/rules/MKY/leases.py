@@ -13,7 +13,7 @@ from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
 from ibdissect.fabric.model import SWITCH, Port
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_event
-from ibdissect.rules.shared.silence import SECOND
+from ibdissect.rules.shared.silence import SECOND, KnowledgeRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS
 from ibdissect.table.rows import held
 from ibdissect.wire.numbers import GET, SET
@@ -22,7 +22,7 @@ from ibdissect.wire.sm import SMP
 MAX_PORTS = 65536
 
 
-class LeaseExpired(Rule):
+class LeaseExpired(KnowledgeRule):
     """The M_Key lease of a port expired: everybody may read and write it.
 
     After a request with a wrong key, the port waits for one lease period for a request with the right key. Then it sets its protect
@@ -30,7 +30,8 @@ class LeaseExpired(Rule):
 
     Find out why the subnet manager did not reach the port in time; choose a lease longer than its sweep interval.
 
-    The port's lease in PortInfo, a request with a wrong key, and no request with the right key until the lease is over.
+    The port's lease in PortInfo, a request with a wrong key, and no request with the right key until the lease is over. An `info` where the
+    capture misses packets in that time.
     """
 
     code, name, severity = "MKY008", "mkey-lease-expiry", WARNING

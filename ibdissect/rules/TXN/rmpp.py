@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ibdissect.bounded import KeptDict
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.rmpp import LengthDisagrees, SegmentAlone, SegmentMissing, SegmentRepeated, TransferEvent, WindowBehind
+from ibdissect.flow.rmpp import COPY_NS, LengthDisagrees, SegmentAlone, SegmentMissing, SegmentRepeated, TransferEvent, WindowBehind
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
@@ -68,7 +68,8 @@ class SegmentGap(Rule):
 
     The sender goes back: it sends what is missing, then again what followed the gap. Otherwise the capture must show that it misses
     nothing: in ERF by its traffic; elsewhere a packet missing within ten seconds silences the rule, and so does an acknowledgement
-    of the skipped segment. A segment that arrives late and alone was recorded out of order.
+    of the skipped segment. A segment that arrives late and alone was recorded out of order; if segments from before the gap come
+    again within half a millisecond, they and it are copies of a second mirror.
     """
 
     code, name, severity = "TXN012", "rmpp-gap", ERROR
@@ -91,6 +92,10 @@ class SegmentGap(Rule):
     @on_event(SegmentRepeated)
     def repeated(self, event: SegmentRepeated, _context: Context) -> Iterator[Hit]:
         gaps = [(frame, gap, hit) for frame, (gap, hit) in self.held.items() if gap.transfer is event.transfer]
+        for frame, gap, hit in gaps:
+            if event.segment < gap.expected and event.time_ns - hit.time_ns <= COPY_NS:
+                del self.held[frame]
+                return
         for frame, gap, _ in gaps:
             filled = self.filled.get(frame, set())
             if gap.expected <= event.segment < gap.segment and event.segment not in filled:
