@@ -11,6 +11,7 @@ import numpy as np
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ERF
+from ibdissect.wire.numbers import SET, SMP_CLASSES
 
 from .loss_times import MAX_SECONDS, SECOND_NS, Missed
 from .reliable import Streams
@@ -47,12 +48,13 @@ class CaptureLoss:
         self._clock: list[tuple[int, int]] = []
         """First frame of each second, and the second."""
         self._known: list[int] | None = None
+        self._sets: list[int] | None = None
         self.counts = False
         """The ERF records come from a card that counts losses: their lengths are padded, unlike those of ibdump."""
 
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
-        self._known = None
+        self._known = self._sets = None
         times = table.chunk.time_ns[table.chunk.time_ns > 0]
         if len(times):
             self.set_back |= bool((np.diff(times, prepend=self._last_ns) <= -SECOND_NS).any())
@@ -96,6 +98,13 @@ class CaptureLoss:
         seconds = self._seconds()
         known = 0 if self.set_back else bisect_left(seconds, self._second_of(frame))
         return known < len(seconds) and seconds[known] <= time_ns // SECOND_NS + NEAR
+
+    def set_between(self, frame: int, until: int) -> bool:
+        """Whether a SubnSet between two frames has no answer: it may have changed what the first frame taught."""
+        if self._sets is None:
+            waiting = self.transactions.open_requests()
+            self._sets = sorted(one.frame for one in waiting if one.method == SET and one.mgmt_class in SMP_CLASSES)
+        return bisect_right(self._sets, frame) < bisect_left(self._sets, until)
 
     def _tick(self, table: ChunkTable) -> None:
         """Remember which frames the seconds of a chunk start with."""

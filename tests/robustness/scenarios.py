@@ -8,13 +8,17 @@ from typing import Any
 
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.sm import SMInfo
-from tests.craft import build, rc, smp
+from tests.craft import build, rc, smp, ud
 from tests.fabric.made import ANSWER, GET, GUID, REPRESS, SET, node, p_keys, port_info, switch, switch_info
+from tests.rules.made.conversations import MGID, gid_of, member
 
 from .manipulations import ERF, SECOND, Pcap, Record
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEYS, SM_INFO, LINEAR, NOTICE, TRAP = 0x11, 0x12, 0x15, 0x16, 0x20, 0x19, 0x02, 0x05
 DOWN, INIT, ARMED, ACTIVE = 1, 2, 3, 4
+KEEP = {"port_state": 0, "port_physical_state": 0}
+"""A Set of PortInfo leaves these as they are."""
+DELETE, DELETED = 0x15, 0x95
 MASTER, FULL, LIMITED, DEFAULT = 3, 0x8123, 0x0123, 0xFFFF
 LIDS = {1: 1, 3: 3, 5: 5}
 """LIDs of the hosts, which are numbered as the switch ports that they hang at; the switch has LID 2."""
@@ -105,6 +109,29 @@ class Fabric:
             self.sent(rc(4, b"12345678", lrh={"slid": one, "dlid": other}, bth={"destqp": qp + 1, "psn": psn, "p_key": p_key, "a": 1}), 20)
             ack = {"destqp": qp, "psn": psn, "p_key": reply or p_key}
             self.sent(rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": psn}}, lrh={"slid": other, "dlid": one}, bth=ack), 20)
+
+    def setting(self, lid: int, **known: int) -> None:
+        """The manager writes settings of a host's port, and of the switch port that faces it."""
+        path = [] if lid == 1 else [1, lid]
+        self.ask(PORT_INFO, port_info(lid, **known), path=path, method=SET, request=port_info(lid, **known, **KEEP))
+        self.ask(PORT_INFO, port_info(0, **known), path=[1], modifier=lid, method=SET, request=port_info(0, **known, **KEEP))
+
+    def send(self, one: int, other: int, size: int, vl: int, *, qp: int) -> None:
+        """Messages of one size on one VL."""
+        for _ in range(3):
+            psn = self.psn[one, qp] = self.psn.get((one, qp), 10) + 1
+            bth = {"destqp": qp + 1, "psn": psn, "p_key": FULL, "a": 1}
+            self.sent(rc(4, bytes(size), lrh={"slid": one, "dlid": other, "vl": vl, "sl": vl}, bth=bth), 20)
+
+    def member(self, method: int, status: int = 0) -> None:
+        """Host 5 joins or leaves the IPoIB broadcast group."""
+        self.transaction += 1
+        self.sent(member(method, transaction=self.transaction))
+        self.sent(member({SET: ANSWER, DELETE: DELETED}[method], status=status, transaction=self.transaction), 300)
+
+    def cast(self) -> None:
+        """Host 5 sends to the IPoIB broadcast group."""
+        self.sent(ud(b"ARP?", dest_qp=0xFFFFFF, src_qp=0x48, q_key=0xB1B, slid=5, dlid=0xC001, grh={"sgid": gid_of(5), "dgid": MGID}))
 
     def pcap(self) -> Pcap:
         """The capture, going on for five more seconds."""
@@ -211,6 +238,45 @@ def hosts_reboot(fabric: Fabric) -> None:
     fabric.talk(3, 1, FULL, qp=0x900)
 
 
+def settings_change(fabric: Fabric) -> None:
+    """Everything that a manager writes is changed while packets are under way: LIDs and tables grow, MTU, VLs, keys, managers."""
+    fabric.sweep()
+    fabric.talk(1, 3, FULL)
+    fabric.member(SET, 0x0200)
+    fabric.wait(2)
+    for _ in range(2):  # a join is refused, two are not
+        fabric.member(SET)
+        fabric.cast()
+        fabric.wait(2)
+        fabric.cast()
+        fabric.member(DELETE)
+        fabric.wait(2)
+    for lid in (3, 1):  # more VLs and a larger MTU on both ends
+        fabric.setting(lid, neighbor_mtu=2, operational_vls=1)
+    fabric.send(1, 3, 256, 0, qp=0xA00)
+    fabric.wait(2)
+    for lid in (3, 1):
+        fabric.setting(lid, neighbor_mtu=5, operational_vls=3)
+    fabric.send(1, 3, 4096, 2, qp=0xA00)
+    fabric.ask(SWITCH_INFO, switch_info(linear_fdb_top=40), path=[1], method=SET)  # a host gets a higher LID
+    fabric.ask(LINEAR, bytes([255] * 2 + [0] + [255] * 33 + [5] + [255] * 27), path=[1], method=SET)
+    fabric.port(36, [1, 5], method=SET)
+    fabric.talk(1, 36, DEFAULT, qp=0xB00)
+    fabric.wait(2)
+    fabric.ask(P_KEYS, p_keys(DEFAULT, 0x8777), path=[1, 5])
+    fabric.ask(P_KEYS, p_keys(DEFAULT, 0x8777), path=[1, 5], method=SET)
+    fabric.ask(P_KEYS, p_keys(DEFAULT, FULL, 0x8777), path=[], method=SET)
+    fabric.talk(36, 1, 0x8777, qp=0xC00)
+    for old, new in ((0, 0xA1), (0xA1, 0xA2)):  # the manager writes an M_Key, then another
+        for lid, path in ((1, []), (3, [1, 3]), (36, [1, 5])):
+            known = {"m_key_protect_bits": 1, "m_key_lease_period": 60, "operational_vls": 3}
+            body = port_info(lid, m_key=new, **known)
+            fabric.ask(PORT_INFO, body, path=path, method=SET, request=port_info(lid, m_key=new, **known, **KEEP), m_key=old)
+        fabric.wait(3)
+        for lid, path in ((1, []), (3, [1, 3]), (36, [1, 5])):
+            fabric.ask(PORT_INFO, port_info(lid, m_key=new, **known), path=path, m_key=new)
+
+
 def made(happen: Callable[[Fabric], None]) -> Pcap:
     """The capture of what happens."""
     fabric = Fabric()
@@ -218,4 +284,4 @@ def made(happen: Callable[[Fabric], None]) -> Pcap:
     return fabric.pcap()
 
 
-SCENARIOS = (switch_restarts, manager_fails, lids_are_exchanged, port_moves, partitions_change, hosts_reboot)
+SCENARIOS = (switch_restarts, manager_fails, lids_are_exchanged, port_moves, partitions_change, hosts_reboot, settings_change)

@@ -53,7 +53,7 @@ class LidConflict(KnowledgeRule):
     Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
     PortInfo of two active, cabled ports. An `info` where the first port has another LID later, as a manager may be exchanging LIDs, and
-    where the capture misses packets between the two. Silent
+    where the capture misses packets between the two, or a SubnSet was not answered. Silent
     where the directed route that led to the first node now leads to another, as the node may have been replaced, and where no sender
     of directed routes found both nodes, as they may be of two subnets.
     """
@@ -63,6 +63,7 @@ class LidConflict(KnowledgeRule):
     message = "{port} has LIDs {lid} to {last}; {other} has one of them and is active"
     example = "GetResp(PortInfo) of two active ports, both with LID 5"
     at = PortInfo.lid
+    written = True
 
     def __init__(self) -> None:
         self.others = KeptDict[tuple[int, ...], Port](MAX_FLOWS, "ports that share a LID")

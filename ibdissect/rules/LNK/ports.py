@@ -98,7 +98,7 @@ class VlNotOperational(LinkRule):
         return ({"vl": value, "vls": most}, tuple(proof)) if value >= most else None
 
 
-class UnassignedLid(KnowledgeRule, LinkRule):
+class UnassignedLid(LinkRule):
     """A packet goes to a LID that nobody in the subnet has.
 
     A switch drops it. The usual cause is an outdated LID (after a restart of the subnet manager with other LIDs) or a wrong

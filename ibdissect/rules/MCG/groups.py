@@ -11,11 +11,13 @@ from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH
+from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
+from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
@@ -92,7 +94,7 @@ class Wish(Record):
     state: int
 
 
-class BroadcastOutside(Rule):
+class BroadcastOutside(KnowledgeRule):
     """A port sends to the IPoIB broadcast group after leaving it or being refused.
 
     An interface must be a full member of the broadcast group before it works (RFC 4391). Switches may not forward its packets, and
@@ -101,12 +103,12 @@ class BroadcastOutside(Rule):
     Find out why the join was refused (partition, rate or MTU of the group), and check the interface's state.
 
     The refused join, or a join and an accepted leave, and a packet at least a second later. A port that has asked to join again in
-    between is not judged.
+    between is not judged. An `info` where the capture misses packets in between.
     """
 
     code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING
     reference = "RFC 4391 5; IBA 10.5.1"
-    needs = (Transactions,)
+    needs = (Transactions, CaptureLoss)
     message = "{source} sends to {group}, {what} in frame {frame}"
     example = "a join and an accepted SubnAdmDelete(MCMemberRecord) of a port, and two seconds later its packet to the broadcast group"
 

@@ -15,6 +15,7 @@ from ibdissect.flow.queries import Queries
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, on_chunk, on_end, on_event
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
 from ibdissect.rules.shared.refused_join import RefusedJoin
+from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import groups
@@ -203,14 +204,15 @@ class NotReversible(Rule):
                 )  # fmt: skip
 
 
-class ServicePartition(Rule):
+class ServicePartition(KnowledgeRule):
     """A service is registered in a partition that its registrant is not a member of.
 
     The SA refuses the registration; clients of that partition could not reach the service anyway.
 
     Correct the ServiceP_Key of the client, or add the port to the partition.
 
-    A native request without GRH that selects ServiceP_Key, and the whole P_Key table of the port before it.
+    A native request without GRH that selects ServiceP_Key, and the whole P_Key table of the port before it. An `info` where the capture
+    misses packets in between.
     """
 
     code, name, severity = "SA023", "servicerecord-pkey", WARNING

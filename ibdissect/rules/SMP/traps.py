@@ -10,8 +10,9 @@ import numpy as np
 from ibdissect.bounded import BoundedDict
 from ibdissect.fabric.earlier_answers import AttributeSmps, others
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule
+from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, Judged, TrapRule
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import PERMISSIVE
@@ -55,7 +56,7 @@ class TrapRepeated(TrapRule):
         return {"after": (event.time_ns - before[0]) / 1000, "allowed": allowed / 1000}, [(before[1], "sent before")]
 
 
-class RepressUnknown(Rule):
+class RepressUnknown(KnowledgeRule):
     """A TrapRepress does not carry the transaction id of its trap, and the port repeats the trap.
 
     The port does not recognise the answer, so it goes on repeating the trap and loads the subnet manager.
@@ -63,7 +64,8 @@ class RepressUnknown(Rule):
     Let the subnet manager copy the transaction id of the trap.
 
     The trap, a TrapRepress with another transaction id, and then the same trap again. Silent if a matching TrapRepress comes as
-    well, or if the port sent no trap of that number before: the answer may be to a trap that the capture missed.
+    well, or if the port sent no trap of that number before: the answer may be to a trap that the capture missed. An `info` where the
+    capture misses packets in between.
     """
 
     code, name, severity = "SMP019", "sm-trap-repress-tid", WARNING

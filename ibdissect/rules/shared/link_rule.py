@@ -10,8 +10,9 @@ import numpy as np
 
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import SWITCH, Port
-from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import Context, Hit, Seen, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
+from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
@@ -63,10 +64,14 @@ class Ends:
                 self.vls[lid] = min(self.vls[lid], int(VLS[body[VLS_AT] >> 4]) or NO_LIMIT)
 
 
-class LinkRule(Rule):
+class LinkRule(KnowledgeRule):
     """Base of rules that group suspicious packets by source, destination and value, and judge the first one after every change."""
 
-    evidence = "The packet, and what the ports of its LIDs and their switches answered before it. Silent for LIDs whose port is not known."
+    evidence = (
+        "The packet, and what the ports of its LIDs and their switches answered before it. Silent for LIDs whose port is not known. An "
+        "`info` where the capture misses packets in between, or a SubnSet was not answered: they may have changed it."
+    )
+    written = True
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
         """Indices into `native` of suspicious packets, and a small number (the value at fault) for each."""

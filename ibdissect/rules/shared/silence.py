@@ -37,11 +37,13 @@ class KnowledgeRule(Rule):
 
     waits = True
     needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss,)
+    written: ClassVar[bool] = False
+    """Managers write these facts: a SubnSet that was not answered may have changed them."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO if a packet is missing between the frames that taught the facts and this one."""
-        taught = min((one.frame for one in hit.related if one.frame < hit.frame), default=0)
-        missed = hit.evidence is not SEEN and context.get(CaptureLoss).between(taught, hit.time_ns)
+        loss, taught = context.get(CaptureLoss), min((one.frame for one in hit.related if one.frame < hit.frame), default=0)
+        missed = hit.evidence is not SEEN and (loss.between(taught, hit.time_ns) or (self.written and loss.set_between(taught, hit.frame)))
         return Severity.INFO if missed else None
 
 
