@@ -48,7 +48,8 @@ class CaptureLoss:
         self._clock: list[tuple[int, int]] = []
         """First frame of each second, and the second."""
         self._known: list[int] | None = None
-        self._sets: list[int] | None = None
+        self._sets: dict[int, list[int]] | None = None
+        """Frames of SubnSets without an answer, ascending, by attribute."""
         self.counts = False
         """The ERF records come from a card that counts losses: their lengths are padded, unlike those of ibdump."""
 
@@ -99,12 +100,15 @@ class CaptureLoss:
         known = 0 if self.set_back else bisect_left(seconds, self._second_of(frame))
         return known < len(seconds) and seconds[known] <= time_ns // SECOND_NS + NEAR
 
-    def set_between(self, frame: int, until: int) -> bool:
-        """Whether a SubnSet between two frames has no answer: it may have changed what the first frame taught."""
+    def set_between(self, attribute: int, frame: int, until: int) -> bool:
+        """Whether a SubnSet of an attribute between two frames has no answer: it may have changed what the first frame taught."""
         if self._sets is None:
-            waiting = self.transactions.open_requests()
-            self._sets = sorted(one.frame for one in waiting if one.method == SET and one.mgmt_class in SMP_CLASSES)
-        return bisect_right(self._sets, frame) < bisect_left(self._sets, until)
+            self._sets = {}
+            for one in self.transactions.open_requests():
+                if one.method == SET and one.mgmt_class in SMP_CLASSES:
+                    self._sets.setdefault(one.attribute, []).append(one.frame)
+        sets = self._sets.get(attribute, [])
+        return bisect_right(sets, frame) < bisect_left(sets, until)
 
     def _tick(self, table: ChunkTable) -> None:
         """Remember which frames the seconds of a chunk start with."""

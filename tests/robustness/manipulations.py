@@ -77,7 +77,7 @@ def _erf_time(time_ns: int) -> bytes:
     return struct.pack("<Q", (time_ns // SECOND << 32) | ((time_ns % SECOND << 32) // SECOND))
 
 
-def _at(record: Record, time_ns: int, link: int) -> Record:
+def at_time(record: Record, time_ns: int, link: int) -> Record:
     """The record at another time: an ERF record carries its time itself."""
     data = _erf_time(time_ns) + record.data[8:] if link == ERF and len(record.data) >= 16 else record.data
     return replace(record, time_ns=time_ns, data=data)
@@ -117,7 +117,7 @@ def swaps_neighbours(pcap: Pcap) -> Pcap:
     while i + 1 < len(records):
         one, two = records[i], records[i + 1]
         if two.time_ns - one.time_ns < 500_000 and rnd.random() < 0.1:
-            records[i], records[i + 1] = _at(two, one.time_ns, pcap.link), _at(one, two.time_ns, pcap.link)
+            records[i], records[i + 1] = at_time(two, one.time_ns, pcap.link), at_time(one, two.time_ns, pcap.link)
             i += 1
         i += 1
     return pcap.with_records(records)
@@ -127,13 +127,13 @@ def shuffles(pcap: Pcap) -> Pcap:
     """Packets come up to 100 us late, each in its slot's time: a capture from many receive queues that are emptied in turn."""
     rnd = random.Random("shuffle")
     order = sorted(pcap.records, key=lambda record: record.time_ns + rnd.randrange(100_000))
-    return pcap.with_records([_at(late, slot.time_ns, pcap.link) for late, slot in zip(order, pcap.records, strict=True)])
+    return pcap.with_records([at_time(late, slot.time_ns, pcap.link) for late, slot in zip(order, pcap.records, strict=True)])
 
 
 def mirrors_apart(pcap: Pcap) -> Pcap:
     """Two mirrors of the same packets into one file; the clock of the second is 150 us behind, and it loses every tenth packet."""
     rnd = random.Random("mirrors")
-    other = [_at(record, record.time_ns + 150_000 + rnd.randrange(500), pcap.link) for record in pcap.records if rnd.random() > 0.1]
+    other = [at_time(record, record.time_ns + 150_000 + rnd.randrange(500), pcap.link) for record in pcap.records if rnd.random() > 0.1]
     return pcap.with_records(sorted([*pcap.records, *other], key=lambda record: record.time_ns))
 
 
@@ -186,7 +186,7 @@ def _roce(pcap: Pcap) -> Iterator[tuple[Record, int]]:
 
 def doubles(pcap: Pcap) -> Pcap:
     """Every packet was mirrored twice, microseconds apart."""
-    return pcap.with_records([one for record in pcap.records for one in (record, _at(record, record.time_ns + 2000, pcap.link))])
+    return pcap.with_records([one for record in pcap.records for one in (record, at_time(record, record.time_ns + 2000, pcap.link))])
 
 
 def doubles_some(pcap: Pcap) -> Pcap:
@@ -195,7 +195,7 @@ def doubles_some(pcap: Pcap) -> Pcap:
     for record in pcap.records:
         records.append(record)
         if rnd.random() < 0.05:
-            records.append(_at(record, record.time_ns + 2000, pcap.link))
+            records.append(at_time(record, record.time_ns + 2000, pcap.link))
     return pcap.with_records(records)
 
 
@@ -213,19 +213,20 @@ def jumps(pcap: Pcap) -> Pcap:
     """The clock was set: forward by 90 s, later back by 95 s."""
     n = len(pcap.records)
     offset = [0 if i < n // 3 else 90 * SECOND if i < 2 * n // 3 else -5 * SECOND for i in range(n)]
-    return pcap.with_records([_at(record, record.time_ns + shift, pcap.link) for record, shift in zip(pcap.records, offset, strict=True)])
+    moved = zip(pcap.records, offset, strict=True)
+    return pcap.with_records([at_time(record, record.time_ns + shift, pcap.link) for record, shift in moved])
 
 
 def has_one_time(pcap: Pcap) -> Pcap:
     """The tool that wrote the capture knew no times."""
     first = pcap.records[0].time_ns if pcap.records else 0
-    return pcap.with_records([_at(record, first, pcap.link) for record in pcap.records])
+    return pcap.with_records([at_time(record, first, pcap.link) for record in pcap.records])
 
 
 def idles(pcap: Pcap) -> Pcap:
     """An hour without a packet in the middle."""
     half = len(pcap.records) // 2
-    late = [_at(record, record.time_ns + 3600 * SECOND, pcap.link) for record in pcap.records[half:]]
+    late = [at_time(record, record.time_ns + 3600 * SECOND, pcap.link) for record in pcap.records[half:]]
     return pcap.with_records([*pcap.records[:half], *late])
 
 
@@ -274,7 +275,7 @@ def interleaved_with(other: Pcap) -> Callable[[Pcap], Pcap]:
         if not pcap.records or not other.records or other.link != pcap.link:
             return pcap
         shift = pcap.records[0].time_ns - other.records[0].time_ns
-        guests = [replace(_at(record, record.time_ns + shift, pcap.link), origin=0) for record in other.records]
+        guests = [replace(at_time(record, record.time_ns + shift, pcap.link), origin=0) for record in other.records]
         return pcap.with_records(sorted([*pcap.records, *guests], key=lambda record: record.time_ns))
 
     return interleave

@@ -12,10 +12,12 @@ from tests.craft import build, rc, smp, ud
 from tests.fabric.made import ANSWER, GET, GUID, REPRESS, SET, node, p_keys, port_info, switch, switch_info
 from tests.rules.made.conversations import MGID, gid_of, member
 
-from .manipulations import ERF, SECOND, Pcap, Record
+from .manipulations import ERF, SECOND, Pcap, Record, at_time
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEYS, SM_INFO, LINEAR, NOTICE, TRAP = 0x11, 0x12, 0x15, 0x16, 0x20, 0x19, 0x02, 0x05
 DOWN, INIT, ARMED, ACTIVE = 1, 2, 3, 4
+CLASS, METHOD = 16 + 28 + 1, 16 + 28 + 3
+"""Behind the headers of ERF, LRH, BTH and DETH."""
 KEEP = {"port_state": 0, "port_physical_state": 0}
 """A Set of PortInfo leaves these as they are."""
 DELETE, DELETED = 0x15, 0x95
@@ -133,6 +135,16 @@ class Fabric:
         """Host 5 sends to the IPoIB broadcast group."""
         self.sent(ud(b"ARP?", dest_qp=0xFFFFFF, src_qp=0x48, q_key=0xB1B, slid=5, dlid=0xC001, grh={"sgid": gid_of(5), "dgid": MGID}))
 
+    def overlap(self) -> None:
+        """The manager does not wait for an answer before it sends the next request."""
+        found = self.records
+        methods = [one.data[METHOD] if len(one.data) > 256 and one.data[CLASS] in (0x01, 0x81) else 0 for one in found]
+        for i in range(len(found) - 1):
+            if methods[i] == ANSWER and methods[i + 1] in (GET, SET):
+                times = found[i].time_ns, found[i + 1].time_ns
+                found[i], found[i + 1] = at_time(found[i + 1], times[0], ERF), at_time(found[i], times[1], ERF)
+                methods[i], methods[i + 1] = methods[i + 1], methods[i]
+
     def pcap(self) -> Pcap:
         """The capture, going on for five more seconds."""
         self.wait(5)
@@ -239,34 +251,41 @@ def hosts_reboot(fabric: Fabric) -> None:
 
 
 def settings_change(fabric: Fabric) -> None:
-    """Everything that a manager writes is changed while packets are under way: LIDs and tables grow, MTU, VLs, keys, managers."""
+    """A manager changes what it wrote: MTU, VLs, LIDs, tables, keys. A host joins and leaves a group, two others talk all the time."""
     fabric.sweep()
     fabric.talk(1, 3, FULL)
     fabric.member(SET, 0x0200)
     fabric.wait(2)
+    fabric.talk(1, 3, FULL, times=1)
     for _ in range(2):  # a join is refused, two are not
         fabric.member(SET)
         fabric.cast()
         fabric.wait(2)
+        fabric.talk(1, 3, FULL, times=1)
         fabric.cast()
         fabric.member(DELETE)
         fabric.wait(2)
+        fabric.talk(1, 3, FULL, times=1)
     for lid in (3, 1):  # more VLs and a larger MTU on both ends
         fabric.setting(lid, neighbor_mtu=2, operational_vls=1)
     fabric.send(1, 3, 256, 0, qp=0xA00)
     fabric.wait(2)
+    fabric.talk(1, 3, FULL, times=1)
     for lid in (3, 1):
         fabric.setting(lid, neighbor_mtu=5, operational_vls=3)
     fabric.send(1, 3, 4096, 2, qp=0xA00)
     fabric.ask(SWITCH_INFO, switch_info(linear_fdb_top=40), path=[1], method=SET)  # a host gets a higher LID
     fabric.ask(LINEAR, bytes([255] * 2 + [0] + [255] * 33 + [5] + [255] * 27), path=[1], method=SET)
     fabric.port(36, [1, 5], method=SET)
+    fabric.talk(1, 3, FULL, times=1)
     fabric.talk(1, 36, DEFAULT, qp=0xB00)
     fabric.wait(2)
+    fabric.talk(1, 3, FULL, times=1)
     fabric.ask(P_KEYS, p_keys(DEFAULT, 0x8777), path=[1, 5])
     fabric.ask(P_KEYS, p_keys(DEFAULT, 0x8777), path=[1, 5], method=SET)
     fabric.ask(P_KEYS, p_keys(DEFAULT, FULL, 0x8777), path=[], method=SET)
     fabric.talk(36, 1, 0x8777, qp=0xC00)
+    fabric.talk(1, 3, FULL, times=1)
     for old, new in ((0, 0xA1), (0xA1, 0xA2)):  # the manager writes an M_Key, then another
         for lid, path in ((1, []), (3, [1, 3]), (36, [1, 5])):
             known = {"m_key_protect_bits": 1, "m_key_lease_period": 60, "operational_vls": 3}
@@ -275,6 +294,7 @@ def settings_change(fabric: Fabric) -> None:
         fabric.wait(3)
         for lid, path in ((1, []), (3, [1, 3]), (36, [1, 5])):
             fabric.ask(PORT_INFO, port_info(lid, m_key=new, **known), path=path, m_key=new)
+    fabric.overlap()
 
 
 def made(happen: Callable[[Fabric], None]) -> Pcap:

@@ -21,7 +21,7 @@ from ibdissect.table.rows import common, groups
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH
-from ibdissect.wire.numbers import MAX_LMC
+from ibdissect.wire.numbers import MAX_LMC, PORT_INFO
 from ibdissect.wire.sm_port import PortInfo
 
 
@@ -63,7 +63,7 @@ class LidConflict(KnowledgeRule):
     message = "{port} has LIDs {lid} to {last}; {other} has one of them and is active"
     example = "GetResp(PortInfo) of two active ports, both with LID 5"
     at = PortInfo.lid
-    written = True
+    written = (PORT_INFO,)
 
     def __init__(self) -> None:
         self.others = KeptDict[tuple[int, ...], Port](MAX_FLOWS, "ports that share a LID")

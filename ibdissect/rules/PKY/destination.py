@@ -24,7 +24,7 @@ from ibdissect.table.rows import distinct_values, groups
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD, is_response
-from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.numbers import FIRST_MULTICAST, P_KEY_TABLE, PORT_INFO
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.transport import BTH
 
@@ -167,8 +167,9 @@ class RefusingTable(KnowledgeRule):
 
     evidence = (
         "Needs the complete P_Key table of the port. An `info` if the table may have changed since it was read: the capture missed "
-        "packets, or the next reading differs although the capture shows no Set."
+        "packets, a Set was not answered, or the next reading differs although the capture shows no Set."
     )
+    written = (P_KEY_TABLE, PORT_INFO)
     verdict = Verdict.ABSENT
     side = RECEIVER
     """Whose table it is: RECEIVER or SENDER."""

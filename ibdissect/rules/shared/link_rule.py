@@ -17,7 +17,7 @@ from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.numbers import FIRST_MULTICAST, PORT_INFO, SWITCH_INFO
 from ibdissect.wire.sm_port import PortInfo
 
 KEPT = 4096
@@ -71,7 +71,7 @@ class LinkRule(KnowledgeRule):
         "The packet, and what the ports of its LIDs and their switches answered before it. Silent for LIDs whose port is not known. An "
         "`info` where the capture misses packets in between, or a SubnSet was not answered: they may have changed it."
     )
-    written = True
+    written = (PORT_INFO, SWITCH_INFO)
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
         """Indices into `native` of suspicious packets, and a small number (the value at fault) for each."""

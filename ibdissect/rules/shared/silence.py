@@ -37,14 +37,14 @@ class KnowledgeRule(Rule):
 
     waits = True
     needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss,)
-    written: ClassVar[bool] = False
-    """Managers write these facts: a SubnSet that was not answered may have changed them."""
+    written: ClassVar[tuple[int, ...]] = ()
+    """Attributes of subnet management with these facts: a Set that was not answered may have changed them."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO if a packet is missing between the frames that taught the facts and this one."""
         loss, taught = context.get(CaptureLoss), min((one.frame for one in hit.related if one.frame < hit.frame), default=0)
-        missed = hit.evidence is not SEEN and (loss.between(taught, hit.time_ns) or (self.written and loss.set_between(taught, hit.frame)))
-        return Severity.INFO if missed else None
+        missed = loss.between(taught, hit.time_ns) or any(loss.set_between(one, taught, hit.frame) for one in self.written)
+        return Severity.INFO if missed and hit.evidence is not SEEN else None
 
 
 class UnansweredRule(Rule):
