@@ -6,14 +6,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import IO
+from typing import IO, TYPE_CHECKING, TypeVar
 
 import click
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect.capture.sets import Unit, files_of
-from ibdissect.cli.common import Common, common_options, progress_bar, say
+from ibdissect.cli.common import Common, common_options, grouped, progress_bar, say
 from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import (
     FRAME_ENDINGS,
@@ -35,181 +35,239 @@ from ibdissect.session.reading import Progress
 from ibdissect.session.spread import Stopped
 from ibdissect.wire.text import counted
 
+if TYPE_CHECKING:
+    from ibdissect.cli.frame_selection import Limits
+    from ibdissect.session.capture import Capture
+    from ibdissect.session.rows import Rows
+
 TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
 FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
 
 
+class Wanted(Record):
+    """What to write of which captures, and how."""
+
+    as_set: bool
+    target: str
+    format_: str | None
+    names: tuple[str, ...]
+    first: bool
+    findings: bool
+    messages: bool
+    records: bool
+    points: bool
+    partition_by: str | None
+    jobs: int | None
+    engine: str | None
+    max_findings: int
+
+    @property
+    def rows(self) -> str:
+        """What the rows of the table are. Raises ConfigError if two options say different things."""
+        given = [what for what in ("findings", "messages", "records", "points") if getattr(self, what)]
+        chosen = bool(self.names or self.first)
+        if self.points and (len(given) > 1 or chosen or self.as_set or self.partition_by is not None):
+            what = "writes sightings of packets, which have columns of their own"
+            raise ConfigError("--points", self.target, what, hint="give --to only")
+        if len(given) > 1:
+            raise ConfigError(f"--{given[1]}", self.target, f"a file holds {given[0]} or {given[1]}, not both")
+        if given and chosen:
+            name = self.names[0] if self.names else "given"
+            raise ConfigError("-e" if self.names else "--first", name, f"{given[0]} have columns of their own")
+        return given[0] if given else "frames"
+
+    @property
+    def ending(self) -> str:
+        """The extension that says how to write. Raises ConfigError if it cannot hold what is wanted."""
+        given = self.format_ or ("csv" if self.target == "-" else None)
+        ending = f".{given}" if given else ending_of(self.target, (*TABLE_ENDINGS, *FRAME_ENDINGS))
+        if ending in FRAME_ENDINGS:
+            if self.points:
+                hint = "`ibdissect points --write` writes one with all frames"
+                raise ConfigError("--to", self.target, "a capture holds no sightings", hint=hint)
+            if self.rows != "frames" or self.names or self.first:
+                what = "a capture holds frames, no columns, findings, messages or records"
+                raise ConfigError("--to", self.target, what, hint="name a .csv or .parquet")
+        elif self.rows != "frames" or ending != ".csv":
+            require_extra("pyarrow")
+        return ending
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """What the folders of a dataset are named after. Raises ConfigError if they cannot be."""
+        assert self.partition_by is not None
+        if self.rows != "frames" or self.format_ not in (None, "parquet"):
+            raise ConfigError("--partition-by", self.partition_by, "is for the columns of frames, as Parquet")
+        if self.target == "-":
+            raise ConfigError("--to", self.target, "a dataset is a folder", hint="name one")
+        require_extra("pyarrow")
+        from ibdissect.export.partitions import KEYS
+
+        keys = tuple(self.partition_by.split(","))
+        if not set(keys) <= KEYS.keys() or len(set(keys)) < len(keys):
+            hint = f"name some of {', '.join(KEYS)}, each once"
+            raise ConfigError("--partition-by", self.partition_by or "''", "is no list of partitions", hint=hint)
+        return keys
+
+
 @click.command()
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
-@set_option
-@to_option
-@click.option("--format", "format_", type=click.Choice(FORMATS), help="The format, whatever the name of FILE.  [csv if FILE is -]")
-@click.option("-e", "names", multiple=True, metavar="NAME", help="A column; repeat for more. `ibdissect fields` lists the names.")
-@click.option("--first", is_flag=True, help="Only the first value of a name in a frame, in place of lists.")
-@click.option("--findings", is_flag=True, help="Write the findings instead of the frames.")
-@click.option("--messages", is_flag=True, help="Write the RDMA and CM messages instead of the frames.")
-@click.option("--records", is_flag=True, help="Write the records of RMPP transfers, put together, instead of the frames.")
-@click.option("--points", is_flag=True, help="Match the packets of several captures of the same traffic and write each sighting.")
-@click.option(
-    "--partition-by", metavar="KEYS", help="Add the frames of all captures to a Parquet dataset in the folder FILE: capture,hour (or day)."
-)
-@jobs_option
-@engine_option
-@max_findings_option
+@grouped(
+    Wanted,
+    "wanted",
+    set_option,
+    to_option,
+    click.option("--format", "format_", type=click.Choice(FORMATS), help="The format, whatever the name of FILE.  [csv if FILE is -]"),
+    click.option("-e", "names", multiple=True, metavar="NAME", help="A column; repeat for more. `ibdissect fields` lists the names."),
+    click.option("--first", is_flag=True, help="Only the first value of a name in a frame, in place of lists."),
+    click.option("--findings", is_flag=True, help="Write the findings instead of the frames."),
+    click.option("--messages", is_flag=True, help="Write the RDMA and CM messages instead of the frames."),
+    click.option("--records", is_flag=True, help="Write the records of RMPP transfers, put together, instead of the frames."),
+    click.option("--points", is_flag=True, help="Match the packets of several captures of the same traffic and write each sighting."),
+    click.option(
+        "--partition-by", metavar="KEYS",
+        help="Add the frames of all captures to a Parquet dataset in the folder FILE: capture,hour (or day).",
+    ),
+    jobs_option,
+    engine_option,
+    max_findings_option,
+)  # fmt: skip
 @common_options
-def command(
-    captures: tuple[str, ...], as_set: bool, target: str, format_: str | None, names: tuple[str, ...], first: bool, findings: bool,
-    messages: bool, records: bool, points: bool, partition_by: str | None, jobs: int | None, engine: str | None, max_findings: int,
-    common: Common,
-) -> int:  # fmt: skip
+def command(captures: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).
 
     `--to -` writes to standard output. A field that can occur several times in a frame becomes a list (in CSV separated by
     commas). Keys are null unless --show-keys is given; frames in a capture are unchanged, including their keys. All formats of
     tables but .csv need the extra `export`.
     """
-    others = [whose for whose, given in (("findings", findings), ("messages", messages), ("records", records)) if given]
-    if points and (others or names or first or as_set or partition_by is not None):
-        raise ConfigError("--points", target, "writes sightings of packets, which have columns of their own", hint="give --to only")
-    if partition_by is not None:
-        if others or format_ not in (None, "parquet"):
-            raise ConfigError("--partition-by", partition_by, "is for the columns of frames, as Parquet")
-        if target == "-":
-            raise ConfigError("--to", target, "a dataset is a folder", hint="name one")
-        return _partitioned(units_of(captures, as_set), _RowsOf(target, tuple(partition_by.split(",")), names, first), jobs, engine, common)
-    if jobs is not None or engine is not None:
-        raise ConfigError("--engine" if engine else "--jobs", engine or str(jobs), "is for --partition-by, which takes many captures")
-    given = format_ or ("csv" if target == "-" else None)
-    ending = f".{given}" if given else ending_of(target, (*TABLE_ENDINGS, *FRAME_ENDINGS))
-    if ending in FRAME_ENDINGS and (names or others or first):
-        what = "a capture holds frames, no columns, findings, messages or records"
-        raise ConfigError("--to", target, what, hint="name a .csv or .parquet")
-    if len(others) > 1:
-        raise ConfigError(f"--{others[1]}", target, f"a file holds {others[0]} or {others[1]}, not both")
-    if others and (names or first):
-        raise ConfigError("-e" if names else "--first", names[0] if names else "given", f"{others[0]} have columns of their own")
-    if points:
-        return _sightings(captures, target, ending, common)
-    if ending in TABLE_ENDINGS and (others or ending != ".csv"):
-        require_extra("pyarrow")
-    written = "standard output" if target == "-" else target
-    capture = source_of(captures, as_set)
-    with opened_capture(capture, common) as opened, progress_bar(files_of(capture), quiet=common.quiet) as progress:
-        shown = shown_of(opened, common)
-        if ending in FRAME_ENDINGS:
-            from ibdissect.export.frames import write_frames
+    rows = wanted.rows
+    if wanted.partition_by is not None:
+        return _partitioned(units_of(captures, wanted.as_set), wanted, common)
+    if wanted.jobs is not None or wanted.engine is not None:
+        name, value = ("--engine", wanted.engine) if wanted.engine else ("--jobs", str(wanted.jobs))
+        raise ConfigError(name, str(value), "is for --partition-by, which takes many captures")
+    ending = wanted.ending
+    if rows == "points":
+        rows, count = "sightings", _sightings(captures, wanted.target, ending, common)
+    else:
+        capture = source_of(captures, wanted.as_set)
+        with opened_capture(capture, common) as opened, progress_bar(files_of(capture), quiet=common.quiet) as progress:
+            shown = shown_of(opened, common)
+            with _written(wanted.target, capture) as file:
+                if ending in FRAME_ENDINGS:
+                    from ibdissect.export.frames import write_frames
 
-            with _written(target, capture) as file:
-                count = write_frames(opened, shown, file, FRAME_ENDINGS[ending], progress=progress)
-            say("note: frames are written as they are, with the keys in them")
-            common.tell(f"{counted(count, 'frame')} written to {written}")
-            return 0
-        if others:
-            from ibdissect.export import messages as message_table
-            from ibdissect.export import records as record_table
-            from ibdissect.export import tables
-            from ibdissect.session import findings as finding_table
-
-            if findings:
-                schema, batches = finding_table.SCHEMA, finding_table.batches(findings_of(opened, common, shown, max_findings).findings)
-            elif messages:
-                schema, batches = message_table.SCHEMA, message_table.batches(opened, shown)
-            else:
-                schema, batches = record_table.SCHEMA, record_table.batches(opened, shown, progress)
-            with _written(target, capture) as file:
-                count = tables.write(batches, schema, file, ending)
-            common.tell(f"{counted(count, others[0].removesuffix('s'))} written to {written}")
-            return 0
-        from ibdissect.export.frames import selected
-        from ibdissect.session.columns import DEFAULT
-        from ibdissect.session.rows import Rows, named_columns
-
-        wanted = named_columns(opened.catalog, names or DEFAULT, first=first)
-        state = opened.state(column.name for column in wanted)
-        columns: Rows
-        if ending == ".csv":
-            from ibdissect.export.csv import write_rows
-
-            columns = Rows(wanted, state)
-            chosen = selected(opened, shown, number_keys=columns.numbers_keys, progress=progress)
-            with _written(target, capture) as file:
-                count = write_rows(columns, chosen, file)
-        else:
-            from ibdissect.export import tables
-            from ibdissect.session.arrow import ArrowColumns
-
-            columns = made = ArrowColumns(wanted, state)
-            chosen = selected(opened, shown, number_keys=columns.numbers_keys, progress=progress)
-            with _written(target, capture) as file:
-                count = tables.write((made.batch(table, rows) for table, rows in chosen), made.schema, file, ending)
-        if columns.masked:
-            say(f"note: {counted(columns.masked, 'key')} left out; --show-keys writes them")
-        common.tell(f"{counted(count, 'frame')} written to {written}")
+                    count = write_frames(opened, shown, file, FRAME_ENDINGS[ending], progress=progress)
+                elif rows == "frames":
+                    count = _columns(opened, shown, wanted, file, progress)
+                else:
+                    count = _others(opened, shown, wanted, common, file, progress)
+    if ending in FRAME_ENDINGS:
+        say("note: frames are written as they are, with the keys in them")
+    common.tell(f"{counted(count, rows.removesuffix('s'))} written to {'standard output' if wanted.target == '-' else wanted.target}")
     return 0
 
 
+C = TypeVar("C", bound="Rows")
+
+
+def _columns_of(kind: type[C], opened: Capture, wanted: Wanted) -> C:
+    """The wanted columns of a capture, as texts or for Arrow."""
+    from ibdissect.session.columns import DEFAULT
+    from ibdissect.session.rows import named_columns
+
+    named = named_columns(opened.catalog, wanted.names or DEFAULT, first=wanted.first)
+    return kind(named, opened.state(column.name for column in named))
+
+
+def _columns(opened: Capture, shown: Limits | None, wanted: Wanted, file: IO[bytes], progress: Progress | None) -> int:
+    """Write the columns of frames and return the number of rows."""
+    from ibdissect.export.frames import selected
+    from ibdissect.session.rows import Rows
+
+    columns: Rows
+    if wanted.ending == ".csv":
+        from ibdissect.export.csv import write_rows
+
+        columns = _columns_of(Rows, opened, wanted)
+        count = write_rows(columns, selected(opened, shown, number_keys=columns.numbers_keys, progress=progress), file)
+    else:
+        from ibdissect.export import tables
+        from ibdissect.session.arrow import ArrowColumns
+
+        columns = made = _columns_of(ArrowColumns, opened, wanted)
+        chosen = selected(opened, shown, number_keys=columns.numbers_keys, progress=progress)
+        count = tables.write((made.batch(table, rows) for table, rows in chosen), made.schema, file, wanted.ending)
+    _tell_masked(columns.masked)
+    return count
+
+
+def _others(
+    opened: Capture, shown: Limits | None, wanted: Wanted, common: Common, file: IO[bytes], progress: Progress | None
+) -> int:  # fmt: skip
+    """Write findings, messages or records and return the number of rows."""
+    from ibdissect.export import messages, records, tables
+    from ibdissect.session import findings
+
+    if wanted.findings:
+        report = findings_of(opened, common, shown, wanted.max_findings)
+        schema, batches = findings.SCHEMA, findings.batches(report.findings)
+    elif wanted.messages:
+        schema, batches = messages.SCHEMA, messages.batches(opened, shown)
+    else:
+        schema, batches = records.SCHEMA, records.batches(opened, shown, progress)
+    return tables.write(batches, schema, file, wanted.ending)
+
+
+def _tell_masked(count: int) -> None:
+    if count:
+        say(f"note: {counted(count, 'key')} left out; --show-keys writes them")
+
+
 def _sightings(captures: Sequence[str], target: str, ending: str, common: Common) -> int:
-    if ending in FRAME_ENDINGS:
-        raise ConfigError("--to", target, "a capture holds no sightings", hint="`ibdissect points --write` writes one with all frames")
-    require_extra("pyarrow")
+    """Write the sightings of packets at several points and return their number."""
     from ibdissect.cli.points import compared
     from ibdissect.export import sightings, tables
 
     comparison = compared(captures, common)
     with _written(target, captures[0]) as file:
-        count = tables.write(sightings.batches(comparison), sightings.SCHEMA, file, ending)
-    common.tell(f"{counted(count, 'sighting')} written to {'standard output' if target == '-' else target}")
-    return 0
+        return tables.write(sightings.batches(comparison), sightings.SCHEMA, file, ending)
 
 
-def _partitioned(units: Sequence[Unit], rows: _RowsOf, jobs: int | None, engine: str | None, common: Common) -> int:
+def _partitioned(units: Sequence[Unit], wanted: Wanted, common: Common) -> int:
     """Add the frames of captures to a dataset, each when all of it was read."""
-    require_extra("pyarrow")
-    from ibdissect.export.partitions import KEYS, unfinished_files
+    keys = wanted.partitions
+    from ibdissect.export.partitions import unfinished_files
     from ibdissect.session.rows import named_columns
     from ibdissect.wire.catalog import builtin
 
-    if not set(rows.keys) <= KEYS.keys() or len(set(rows.keys)) < len(rows.keys):
-        hint = f"name some of {', '.join(KEYS)}, each once"
-        raise ConfigError("--partition-by", ",".join(rows.keys), "is no list of partitions", hint=hint)
-    named_columns(common.loaded()[0] or builtin(), rows.names)  # a wrong name is said once, not for each capture
+    named_columns(common.loaded()[0] or builtin(), wanted.names)  # a wrong name is said once, not for each capture
     written = masked = 0
     quiet = replace(common, quiet=True, plugins=common.plugin_names)
-    with unfinished_files(rows.folder) as private:
-        each = EachCapture(units, partial(_added, rows=rows, private=private, common=quiet), jobs, engine, common)
+    with unfinished_files(wanted.target) as private:
+        add = partial(_added, wanted=wanted, keys=keys, private=private, common=quiet)
+        each = EachCapture(units, add, wanted.jobs, wanted.engine, common)
         for outcome in each:
             written, masked = written + outcome.frames, masked + (outcome.result or 0)
-    if masked:
-        say(f"note: {counted(masked, 'key')} left out; --show-keys writes them")
-    common.tell(f"{counted(written, 'frame')} written to {rows.folder}")
+    _tell_masked(masked)
+    common.tell(f"{counted(written, 'frame')} written to {wanted.target}")
     return each.status
 
 
-class _RowsOf(Record):
-    """Which columns of captures go into the partitions of which folder."""
-
-    folder: str
-    keys: tuple[str, ...]
-    names: tuple[str, ...]
-    first: bool
-
-
 def _added(
-    unit: Unit, *, rows: _RowsOf, private: str, common: Common, stop: Stop | None = None, progress: Progress | None = None
+    unit: Unit, *, wanted: Wanted, keys: tuple[str, ...], private: str, common: Common, stop: Stop | None = None,
+    progress: Progress | None = None,
 ) -> Outcome[int]:  # fmt: skip
     """Add the frames of a capture to the dataset; the result is the number of keys left out."""
     from ibdissect.export.frames import selected
     from ibdissect.export.partitions import Partitions
     from ibdissect.session.arrow import ArrowColumns
-    from ibdissect.session.columns import DEFAULT
-    from ibdissect.session.rows import named_columns
 
     with open_for(unit, common) as opened:
-        wanted = named_columns(opened.catalog, rows.names or DEFAULT, first=rows.first)
-        columns = ArrowColumns(wanted, opened.state(column.name for column in wanted))
+        columns = _columns_of(ArrowColumns, opened, wanted)
         shown = shown_of(opened, common)
         chosen = selected(opened, shown, number_keys=columns.numbers_keys, progress=progress)
-        with Partitions(rows.folder, rows.keys, columns.schema, unit, private) as dataset:
+        with Partitions(wanted.target, keys, columns.schema, unit, private) as dataset:
             for table, indices in chosen:
                 dataset.add(columns.batch(table, indices), table.chunk.time_ns[indices])
                 if stop is not None and stop():
