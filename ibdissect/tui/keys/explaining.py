@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def explain(app: TuiApp, finding: Finding) -> None:
     """Why it matters, what to do, and which frames prove it."""
-    app.push_screen(finding_page(finding, app.study.rules.get(finding.code)), app.jump)
+    app.push_screen(finding_page(finding, app.study.rules.get(finding.code), app.model.catalog), app.jump)
 
 
 def explain_frame(app: TuiApp) -> None:

@@ -16,7 +16,8 @@ from textual.widgets.option_list import Option
 from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.lint.page import page, summary
 from ibdissect.lint.rule import Rule
-from ibdissect.wire.text import printable
+from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.text import printable, value_text
 
 from ..keys.command import Command, help_groups
 
@@ -94,7 +95,7 @@ def help_page(commands: tuple[Command, ...]) -> PageScreen:
     return PageScreen(Text("Keys"), body)
 
 
-def finding_page(finding: Finding, rule: type[Rule] | None) -> PageScreen:
+def finding_page(finding: Finding, rule: type[Rule] | None, catalog: Catalog) -> PageScreen:
     """What a finding means, why it matters, what to do, and the frames that prove it."""
     colour = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold blue"}[finding.severity]
     title = Text.assemble((f"{finding.severity.sign} {finding.code} {finding.name}", colour), f"  {finding.severity.value}")
@@ -102,7 +103,9 @@ def finding_page(finding: Finding, rule: type[Rule] | None) -> PageScreen:
     body.append(f"{finding.message}\n\n")
     if finding.field:
         body.append(f"{finding.field}", "bold")
-        body.append(f" = {finding.value if finding.value is not None else 'masked'}\n")
+        fields = catalog.names.get(finding.field, ())
+        value = value_text(fields[0], finding.value) if fields and isinstance(finding.value, int) else finding.value
+        body.append(f" = {value if value is not None else 'masked'}\n")
     if finding.count > 1:
         body.append(f"{finding.count:,} times, first in frame {finding.frame}\n")
     if finding.file:

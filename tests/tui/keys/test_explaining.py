@@ -28,6 +28,7 @@ async def test_explain_goes_to_what_proves_it(tmp_path: Path) -> None:
             await pilot.press("enter")
             screen = app.screen
         assert isinstance(screen, PageScreen) and "PKY003" in screen.heading.plain and "Why it matters" in screen.body.plain
+        assert "infiniband.bth.p_key = 0x" in screen.body.plain, "as the field is written"
         frames = [frame for frame, _ in screen.frames]
         assert frames[0] == 3 and 2 in frames
         await pilot.press(*["down"] * frames.index(2), "enter")
