@@ -36,8 +36,6 @@ class Loaded(Record, frozen=True):
     """The built-in structures and those from the plugins."""
     rules: tuple[type[Rule], ...]
     """Rules from the plugins, ordered by code."""
-    names: tuple[str, ...] = ()
-    """The plugins as given by the user."""
     columns: tuple[str, ...] = ()
     """Filter names that the packet list of the terminal UI shows as columns (`COLUMNS` of a plugin)."""
 
@@ -74,7 +72,7 @@ def _load(names: tuple[str, ...]) -> Loaded:
                     shown.show = _shown(shown.show, shown.bits)
     for rule in rules:
         _check_message(rule, catalog)
-    return Loaded(catalog, rules, names, _columns(modules, catalog))
+    return Loaded(catalog, rules, _columns(modules, catalog))
 
 
 _FILES: dict[str, str] = {}
@@ -167,11 +165,6 @@ def _columns(modules: list[ModuleType], catalog: Catalog) -> tuple[str, ...]:
     return tuple(dict.fromkeys(wanted))
 
 
-def available() -> list[str]:
-    """Names of installed plugins; imports none of them."""
-    return sorted(point.name for point in _entry_points())
-
-
 def _entry_points() -> Iterable[EntryPoint]:
     from importlib.metadata import entry_points  # most runs use no plugin
 
@@ -196,7 +189,8 @@ def _module(name: str) -> ModuleType:
         raise
     except ModuleNotFoundError as error:
         if error.name == name.partition(".")[0]:
-            known = f"; installed plugins: {', '.join(available())}" if available() else ""
+            installed = sorted(point.name for point in _entry_points())
+            known = f"; installed plugins: {', '.join(installed)}" if installed else ""
             raise PluginError(name, f"is neither a file, an installed plugin nor a module{known}") from error
         raise PluginError(name, f"cannot be imported: {error}") from error
     except (IbdissectError, SyntaxError) as error:

@@ -11,7 +11,7 @@ from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.rule_selection import matches, nearest_rule, select, split_codes
-from ibdissect.session.check import Declared, Options
+from ibdissect.session.check import Options
 
 from .common import Common
 from .config import Config
@@ -58,7 +58,7 @@ def check_options(
         rules=rules,
         plugins=common.plugin_names,
         catalog=catalog,
-        declared=Declared(config.rule, config.source) if config.rule else None,
+        declared=(config.rule, config.source if config.rule else ""),
         max_findings=max_findings,
         show_keys=common.show_keys,
         max_unpacked=common.max_unpacked,

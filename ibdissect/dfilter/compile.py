@@ -21,7 +21,7 @@ from . import literals
 from .check import SEARCHABLE, Checker, ends_of, is_literal, is_value
 from .computed import HOST_NAMES, Findings, State
 from .names import KIND_NAMES, Source, names_of
-from .pattern import BadPattern, Pattern
+from .pattern import Pattern
 from .syntax import Inverse, Logic, Membership, Node, Relation, String, Truth, parse
 from .values import Computation, Constant, Function, Named, NotZero, Operand
 
@@ -195,7 +195,7 @@ class _Compiler:
         text = checker.value(node, lambda: literals.unescape(node.text))
         try:
             return Pattern(text)
-        except BadPattern as bad:
+        except literals.BadLiteral as bad:
             inside = node.column + len(node.text) - len(node.text.lstrip("rR")) + 1 + bad.at
             raise checker.error(min(inside, node.column + len(node.text) - 1), bad.reason) from None
 

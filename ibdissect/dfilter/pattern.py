@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from .literals import BadLiteral
+
 if TYPE_CHECKING:
     from ibdissect.table.locate import Bool, Int
 
@@ -40,19 +42,11 @@ _PERL = {
 _PERL_IN_CLASS = {rb"\b": rb"\x08", rb"\e": rb"\x1b", rb"\s": rb"\t-\r ", rb"\S": rb"\x00-\x08\x0e-\x1f!-\xff"}
 
 
-class BadPattern(Exception):
-    """The regular expression is invalid or not supported; `at` is a byte offset in it."""
-
-    def __init__(self, reason: str, at: int) -> None:
-        self.reason, self.at = reason, at
-        super().__init__(reason)
-
-
 class Pattern:
     """A compiled regular expression over bytes, ignoring ASCII case as Wireshark does."""
 
     def __init__(self, pattern: bytes) -> None:
-        """Raises BadPattern."""
+        """Raises BadLiteral if it is invalid or not supported; its `at` is a byte offset."""
         import re2  # only filters with `matches` need it
 
         options = re2.Options()
@@ -89,8 +83,8 @@ def _byte(escape: bytes) -> bytes:
     return rb"\x%02x" % escape[1] if escape[:1] == b"\\" and escape[1] > 127 else escape
 
 
-def _bad(said: bytes, pattern: bytes) -> BadPattern:
+def _bad(said: bytes, pattern: bytes) -> BadLiteral:
     kind, _, part = said.decode("utf-8", "replace").partition(": ")
     at = pattern.find(part.encode("latin-1", "replace")) if part else 0
     reason = REASONS.get(kind, kind)
-    return BadPattern(f"{part} {reason}" if kind in _NAMES_ITS_PART else reason, max(at, 0))
+    return BadLiteral(f"{part} {reason}" if kind in _NAMES_ITS_PART else reason, at=max(at, 0))

@@ -44,14 +44,6 @@ Stop = Callable[[], bool]
 """Called after every window; True ends the check and keeps the findings so far."""
 
 
-class Declared(Record, frozen=True):
-    """Rules declared in a configuration file; every worker process builds them again."""
-
-    tables: tuple[dict[str, Any], ...]
-    where: str
-    """The file's name for error messages."""
-
-
 class Options(Record, kw_only=True):
     """The options of a check. They are pickled as names; worker processes import rules and plugins themselves.
 
@@ -64,8 +56,8 @@ class Options(Record, kw_only=True):
     catalog: Catalog | None = None
     roce_ports: tuple[int, ...] = ()
     """UDP ports of RoCE v2 in `catalog`, beside the usual one."""
-    declared: Declared | None = None
-    """Source of those `rules` that a configuration file declares."""
+    declared: tuple[tuple[dict[str, Any], ...], str] = (), ""
+    """Those `rules` that a configuration file declares, and its name; every worker process makes them again."""
     max_findings: int | None = 100
     show_keys: bool = False
     timing: bool = False
@@ -124,10 +116,10 @@ def _options(codes: list[str], rest: dict[str, Any]) -> Options:
     catalog = load_plugins(rest["plugins"]).catalog if rest["plugins"] else None
     if rest["roce_ports"]:
         catalog = (catalog or builtin()).with_roce(rest["roce_ports"])
-    if rest["declared"] is not None:
+    if rest["declared"][0]:
         from ibdissect.lint.toml_rules import rules_of
 
-        rules_of(rest["declared"].tables, rest["declared"].where, catalog)
+        rules_of(*rest["declared"], catalog)
     return Options(rules=[REGISTRY[code] for code in codes], catalog=catalog, **rest)
 
 

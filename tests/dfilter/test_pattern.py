@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibdissect.dfilter.pattern import MAX_MEMORY, BadPattern, Pattern
+from ibdissect.dfilter.literals import BadLiteral
+from ibdissect.dfilter.pattern import MAX_MEMORY, Pattern
 
 ALPHABET = b"abcABCx01\n\0 .-\v\xc4\xe4"
 SAME = (
@@ -73,7 +74,7 @@ def test_capitals_count_only_when_asked() -> None:
     ],
 )  # fmt: skip
 def test_refused(pattern: bytes) -> None:
-    with pytest.raises(BadPattern):
+    with pytest.raises(BadLiteral):
         Pattern(pattern)
 
 
@@ -86,7 +87,7 @@ def test_refused(pattern: bytes) -> None:
     ],
 )  # fmt: skip
 def test_says_what_is_refused_and_where(pattern: bytes, reason: str, at: int) -> None:
-    with pytest.raises(BadPattern) as caught:
+    with pytest.raises(BadLiteral) as caught:
         Pattern(pattern)
     assert reason in caught.value.reason and caught.value.at == at
 
@@ -113,5 +114,5 @@ def test_what_makes_backtracking_endless_is_linear() -> None:
 def test_any_bytes_are_a_pattern_or_refused(pattern: bytes, texts: list[bytes]) -> None:
     try:
         assert len(found(pattern, texts)) == len(texts)
-    except BadPattern as error:
+    except BadLiteral as error:
         assert error.reason and 0 <= error.at <= len(pattern) + 1
