@@ -20,22 +20,16 @@ SPARK = (96, 16)
 
 
 class Talk(Record):
-    one: Conversation
+    """A conversation between two queue pairs, or requests of management between two ends."""
+
+    one: Conversation | Exchange
     near: str
     far: str
     times: list[str]
     """Median, 99 % and longest time to the acknowledgement; empty where none was matched."""
     nanoseconds: list[int]
     """The same to sort by; 0 where none was matched."""
-    spark: str
-
-
-class Asked(Record):
-    one: Exchange
-    near: str
-    far: str
-    times: list[str]
-    nanoseconds: list[int]
+    spark: str = ""
 
 
 def talks(portrait: Portrait) -> tuple[list[Talk], int]:
@@ -53,12 +47,12 @@ def talks(portrait: Portrait) -> tuple[list[Talk], int]:
     return made, len(found) - len(shown)
 
 
-def asked(portrait: Portrait) -> tuple[list[Asked], int]:
+def asked(portrait: Portrait) -> tuple[list[Talk], int]:
     """Requests of management by pair of ends, and how many more pairs there are."""
     found = portrait.shot.exchanges
     shown = sorted(found, key=lambda one: (-one.unanswered, -one.retries, -one.requests))[:SHOWN]
     name = portrait.name
-    made = [Asked(one, name(str(one.requester)), name(str(one.responder)), *_times(one.times)) for one in shown]
+    made = [Talk(one, name(str(one.requester)), name(str(one.responder)), *_times(one.times)) for one in shown]
     return made, len(found) - len(shown)
 
 

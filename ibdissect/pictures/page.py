@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from msgspec import Struct as Record
-
 from ibdissect.capture.discover import discover
 from ibdissect.errors import CaptureError
 from ibdissect.fabric.model import Subnet
@@ -31,19 +29,13 @@ CHANGES = 500
 """Changes of the subnet that are listed."""
 
 
-class Earlier(Record):
-    before: Before
-    subnet: Subnet | None = None
-    """Of a single capture that shows its subnet."""
-
-
-def earlier(path: str, options: Options, progress: Progress | None = None) -> Earlier:
+def earlier(path: str, options: Options, progress: Progress | None = None) -> Before:
     """What `path` says: a report or baseline as JSON, else captures (a file, directory or glob). ConfigError, CaptureError."""
     if os.path.isfile(path):
         with open(path, "rb") as file:
             if file.read(64).lstrip()[:1] in (b"[", b"{"):
                 file.seek(0)
-                return Earlier(before_of_json(path, file.read().decode("utf-8", "replace")))
+                return before_of_json(path, file.read().decode("utf-8", "replace"))
     reports, subnets = list[CaptureReport](), list[Subnet]()
     for one in discover([path]).files:
         with read(one, options, MOST, progress) as portrait:
@@ -51,12 +43,18 @@ def earlier(path: str, options: Options, progress: Progress | None = None) -> Ea
                 raise CaptureError(one, (portrait.error or "cannot be read").removeprefix(f"{one}: "))
             reports.append(portrait.report)
             subnets.append(portrait.subnet)
-    known = len(subnets) == 1 and any(True for _ in subnets[0].ports())
-    return Earlier(before_of_reports(path, reports), subnets[0] if known else None)
+    before = before_of_reports(path, reports)
+    before.subnet = _alone(subnets)
+    return before
+
+
+def _alone(subnets: Sequence[Subnet]) -> Subnet | None:
+    """The subnet of a single capture that shows one."""
+    return subnets[0] if len(subnets) == 1 and any(True for _ in subnets[0].ports()) else None
 
 
 def page(
-    files: Sequence[str], options: Options, before: Earlier | None = None, limit: int | None = 100, progress: Progress | None = None
+    files: Sequence[str], options: Options, before: Before | None = None, limit: int | None = 100, progress: Progress | None = None
 ) -> tuple[str, list[CaptureReport]]:
     """The page about captures, and what was found in each. At most `limit` findings of a rule and capture are listed."""
     kept = None if limit is None else max(limit, KEPT if before is None else MOST)
@@ -76,11 +74,11 @@ def page(
             shown.append(made)
             subnets.append(portrait.subnet)
     lines = list[str]()
-    if before is not None and before.subnet is not None and len(subnets) == 1 and any(True for _ in subnets[0].ports()):
-        lines = list(texts(changes(before.subnet, subnets[0])))
+    if before is not None and before.subnet is not None and (subnet := _alone(subnets)) is not None:
+        lines = list(texts(changes(before.subnet, subnet)))
         if len(lines) > CHANGES:
             lines[CHANGES:] = [f"~ and {len(lines) - CHANGES} more: ibdissect diff lists all"]
-    compared = compare(before.before, reports, lines) if before is not None else None
+    compared = compare(before, reports, lines) if before is not None else None
     have = "1 capture has" if bare == 1 else f"{bare} captures have"
     notes = [f"{have} no pictures here, as the page would become too big: report on fewer captures to see them."] if bare else []
     return page_text(reports, Run(rules=tuple(options.rules)), shown, compared, notes, limit), reports

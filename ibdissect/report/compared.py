@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError
+from ibdissect.fabric.model import Subnet
 from ibdissect.lint.baseline import parse_baseline
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.result import CaptureReport
@@ -28,6 +29,8 @@ class Before(Record):
     """Each fault with the message to show."""
     fault: Callable[[Finding], Fault]
     """What a finding of today is called in `faults`."""
+    subnet: Subnet | None = None
+    """Of a single capture that shows its subnet."""
 
 
 class Compared(Record):
