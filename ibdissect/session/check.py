@@ -116,10 +116,11 @@ def _options(codes: list[str], rest: dict[str, Any]) -> Options:
     catalog = load_plugins(rest["plugins"]).catalog if rest["plugins"] else None
     if rest["roce_ports"]:
         catalog = (catalog or builtin()).with_roce(rest["roce_ports"])
-    if rest["declared"][0]:
+    tables, where = rest["declared"]
+    if tables:
         from ibdissect.lint.toml_rules import rules_of
 
-        rules_of(*rest["declared"], catalog)
+        rules_of(tables, where, catalog)
     return Options(rules=[REGISTRY[code] for code in codes], catalog=catalog, **rest)
 
 
