@@ -21,7 +21,7 @@ from ibdissect.dissect.tree import Tree, tree_of
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
 from ibdissect.session.capture import Capture
-from ibdissect.table.cut_keys import any_set, cut_keys, hidden_bytes, hides, revealing_rows, with_keys
+from ibdissect.table.cut_keys import any_set, cut_keys, hidden_bytes, hidden_checksums, hides, revealing_rows, with_keys, without_keys
 from ibdissect.table.secrets import keys_of, secret_fields
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import unread
@@ -185,6 +185,11 @@ def test_every_key_and_its_checksums_are_hidden_and_nothing_in_front(whole: list
     for key in PLANTED:
         keys.setdefault(key.frame, []).append(key)
     for table in whole:
+        blank, places = table.once(without_keys), table.shown.once(hidden_bytes)
+        assert not blank[places].any() and not (np.delete(blank, places) != np.delete(table.chunk.data, places)).any()
+        told = table.shown.once(revealing_rows)
+        for value in (0, 1, 5):
+            assert hidden_checksums(table, np.arange(len(table)), np.full(len(table), value)).tolist() == (told & (value > 0)).tolist()
         sums = {int(at) for name in ("icrc", "vcrc") for at in table.located.at(name)}
         for row, hidden in in_rows(table):
             start, there = int(table.chunk.offset[row]), keys.get(table.chunk.first + row - 1, [])

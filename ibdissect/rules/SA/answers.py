@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
-from ibdissect.fabric.model import SWITCH, Port, Subnet
+from ibdissect.fabric.model import SWITCH, Port
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.queries import Queries
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, on_chunk, on_end, on_event
@@ -70,8 +70,6 @@ class PathLids(Rule):
     example = "PortInfo with LID 5 of a port, set and answered, and a PathRecord with DLID 9 for its GID"
 
     def __init__(self) -> None:
-        self.ports: dict[int, Port] = {}
-        self.count = 0
         self.held = KeptList[tuple[Port, Hit]](MAX_KEPT, "paths with another port's LID")
         """Findings that hold if the port's LID did not change unseen."""
 
@@ -98,8 +96,10 @@ class PathLids(Rule):
             first, of_pair = groups(pairs)
             by_pair, ends = index[np.argsort(of_pair, kind="stable")], np.cumsum(np.bincount(of_pair)).tolist()
             for k in np.lexsort((pairs[1][first], pairs[0][first])).tolist():
-                guid, lid, port = int(pairs[0][first[k]]), int(pairs[1][first[k]]), self._port(event.subnet, int(pairs[0][first[k]]))
-                if port is None or not 0 < lid < FIRST_MULTICAST or _held(port, lid, table.chunk.first + int(found.rows[index[first[k]]])):
+                guid, lid = int(pairs[0][first[k]]), int(pairs[1][first[k]])
+                frame = table.chunk.first + int(found.rows[index[first[k]]])
+                port = next((one for one in event.once(_by_guid).get(guid, ()) if one.frame <= frame < one.node.until), None)
+                if port is None or not 0 < lid < FIRST_MULTICAST or _held(port, lid, frame):
                     continue
                 mine = by_pair[ends[k - 1] if k else 0 : ends[k]]
                 if guid not in edges:  # a port may have shown its LID in most frames, and be wrong in as many records
@@ -125,14 +125,15 @@ class PathLids(Rule):
             if context.get(LidWitness).sure(port, hit.frame, until=LATEST):
                 yield hit
 
-    def _port(self, subnet: Subnet, guid: int) -> Port | None:
-        port = self.ports.get(guid)
-        if port is None or not port.node.alive:
-            if subnet.port_count != self.count or port is not None:
-                self.ports = {port.guid: port for port in subnet.ports() if port.guid and (port.number == 0 or port.node.kind != SWITCH)}
-                self.count = subnet.port_count
-            port = self.ports.get(guid)
-        return port
+
+def _by_guid(event: ChunkFollowed) -> dict[int, list[Port]]:
+    """Ports by GUID, those of nodes that were dropped in this chunk as well; the latest first."""
+    found: dict[int, list[Port]] = {}
+    for node in (*reversed(event.subnet.slots.values()), *event.subnet.gone.values()):
+        for port in node.ports.values():
+            if port.guid and (port.number == 0 or node.kind != SWITCH):
+                found.setdefault(port.guid, []).append(port)
+    return found
 
 
 def _held(port: Port, lid: int, frame: int) -> bool:
