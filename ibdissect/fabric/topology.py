@@ -65,21 +65,21 @@ def joined(one: Node, other: Node) -> bool:
     return other.slot in seen
 
 
-def way(start: Node, goal: Port) -> Iterator[tuple[Port, int]]:
-    """The ports by which packets to the LID of `goal` leave one node after the other, and the frame that showed that table entry.
+def way(start: Port, goal: Port) -> Iterator[tuple[Port, int]]:
+    """The ports by which packets from one port to the LID of another leave each node, and the frame that showed that table entry.
 
     Ends at the node of `goal`, or where nothing is known. Another thread may go on teaching the subnet.
     """
-    node, seen = start, set[int]()
-    while node is not goal.node and node.slot not in seen:
+    node, seen = start.node, set[int]()
+    while node is not goal.node and node.slot not in seen and (node.kind == SWITCH or not seen):
         seen.add(node.slot)
+        out: Port | None = start
+        frame = 0
         if node.kind == SWITCH:
             number, frame = node.forwarding.linear.port(goal.lid) if node.forwarding is not None else (UNREACHABLE, 0)
-            port = node.ports.get(number)
-        else:
-            port, frame = next((port for port in list(node.ports.values()) if port.peer is not None), None), 0
-        peer = port.peer if port is not None else None
-        if port is None or peer is None:
+            out = node.ports.get(number)
+        peer = out.peer if out is not None else None
+        if out is None or peer is None:
             return
-        yield port, frame
+        yield out, frame
         node = peer.node

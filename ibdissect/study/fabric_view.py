@@ -127,7 +127,7 @@ def route(start: Port, goal: Port) -> tuple[list[tuple[str, str, int]], list[int
     """How packets get from one port to another by the forwarding tables: as details of the goal, and the slots of the nodes."""
     found, node = [("Route from", port_name(start), 0)], start.node
     slots = [node.slot]
-    for port, frame in way(start.node, goal):
+    for port, frame in way(start, goal):
         if port.peer is not None:
             found.append(("Route", f"{port_name(port)} → {port_name(port.peer)}", frame))
             node = port.peer.node

@@ -76,7 +76,8 @@ class Profile:
 
     def others(self) -> list[str]:
         """The names of the profiles that were saved."""
-        return sorted(path.stem.partition("-")[2] for path in self.path.parent.glob("screen-*.json")) if self.path is not None else []
+        names = (path.stem.partition("-")[2] for path in self.path.parent.glob("screen-*.json")) if self.path is not None else ()
+        return sorted(name for name in names if unusable(name) is None)
 
     def other(self, name: str) -> Profile:
         """The profile with a name, empty for the default one; from now on it is the one that was used last."""
@@ -89,7 +90,7 @@ class Profile:
     def last(self) -> Profile:
         """Of the default profile: the one that was used last."""
         name = self.look.get("profile", "")
-        return self.other(name) if unusable(name) is None and name in self.others() else self
+        return self.other(name) if name in self.others() else self
 
     def save_as(self, name: str) -> Profile:
         """A profile of another name that looks the same."""

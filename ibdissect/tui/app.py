@@ -17,6 +17,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.widgets import Input
 
+from ibdissect.errors import CaptureError
 from ibdissect.lint.finding import Finding
 from ibdissect.session.check import Options
 from ibdissect.study.background import Snapshot, Study
@@ -150,7 +151,13 @@ class TuiApp(App[None]):
     async def reopen(self, catalog: Catalog) -> None:
         """Read the capture anew with other structures; filter and frame stay."""
         old, text, frame = self.capture, self.filtering.text, self.main.packets.frame
-        made = self._add(CaptureModel(old.model.source, catalog=catalog, show_keys=old.model.show_keys))
+        try:
+            model = CaptureModel(old.model.source, catalog=catalog, show_keys=old.model.show_keys)
+        except CaptureError as error:
+            self.warn(str(error))
+            return
+        model.path, model.delays = old.model.path, old.model.delays
+        made = self._add(model)
         self.captures.insert(self.captures.index(old), self.captures.pop())
         await self.show(made, text, frame)
         await self.close(old)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from ibdissect.fabric.keys import Guard, MKey
 from ibdissect.fabric.model import CA, SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import PKeys
-from ibdissect.fabric.topology import connect, disconnect, joined, links
+from ibdissect.fabric.tables import Forwarding
+from ibdissect.fabric.topology import connect, disconnect, joined, links, way
+from tests.pictures.looks import fat_tree
 
 from .made import p_keys
 
@@ -51,3 +53,25 @@ def test_cables_join_nodes() -> None:
     assert not joined(a.node, b.node)
     connect(subnet.port(switch.node, 2, 1), b, 6)
     assert joined(a.node, b.node)
+
+
+def test_the_way_of_a_lid_ends_at_its_node_at_a_gap_and_in_a_loop() -> None:
+    nodes = {node.name.decode().partition(" ")[0]: node for node in fat_tree(2, 2, 1).nodes.values()}
+    start, goal = nodes["host0-0"].ports[1], nodes["host1-0"].ports[1]
+
+    def forward(name: str, port: int, frame: int) -> None:
+        tables = nodes[name].forwarding = Forwarding()
+        tables.linear.learn(0, bytes([port] * 64), frame)
+
+    def names() -> list[tuple[str, int]]:
+        return [(port.node.name.decode().partition(" ")[0], frame) for port, frame in way(start, goal)]
+
+    assert names() == [("host0-0", 0)], "no table is known"
+    forward("leaf0", 2, 7)
+    forward("spine1", 2, 8)
+    forward("leaf1", 3, 9)
+    assert names() == [("host0-0", 0), ("leaf0", 7), ("spine1", 8), ("leaf1", 9)]
+    forward("spine1", 1, 10)
+    assert names() == [("host0-0", 0), ("leaf0", 7), ("spine1", 10)], "back to where it was"
+    forward("leaf0", 3, 11)
+    assert [name for name, _ in names()] == ["host0-0", "leaf0"] and not list(way(goal, goal)), "an adapter forwards nothing"

@@ -1,4 +1,4 @@
-"""Which frames have which colour (#), and how does the whole screen look (P)? Coloring rules and profiles."""
+"""Which frames have which color (#), and how does the whole screen look (P)? Coloring rules and profiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..app import TuiApp
 
 INKS = {"red": "nak", "orange": "again", "green": "good", "blue": "smp", "cyan": "accent", "violet": "cm", "gray": "dim", "bold": "strong"}
-"""Colours that can be read in every theme."""
+"""Colors that can be read in every theme."""
 
 
 def apply(app: TuiApp) -> None:
@@ -46,7 +46,7 @@ def color(app: TuiApp) -> None:
     if entries:
         app.push_screen(Choice("Coloring rules", entries), chosen)
     else:
-        app.note("Apply a filter, or select a field of the tree: their frames can be coloured")
+        app.note("Apply a filter, or select a field of the tree: their frames can be colored")
 
 
 def profiles(app: TuiApp) -> None:

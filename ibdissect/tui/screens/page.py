@@ -24,7 +24,7 @@ from ..keys.command import Command, help_groups
 MOVE = (
     ("↑ ↓ PgUp PgDn", "one frame, one page"), ("Home End", "first, last frame"),
     ("Tab  Shift+Tab", "next, previous pane"), ("→ ←", "open, close in the tree; next, previous byte"), ("*", "open the whole tree"),
-    ("mouse", "click, wheel; rules between panes are dragged"),
+    ("mouse", "click, wheel; rules between panes and ends of columns are dragged"),
 )  # fmt: skip
 """Keys that work in every pane."""
 GROUPS = ("Move", "Search", "Follow", "Findings", "Look", "Keep")

@@ -57,11 +57,11 @@ async def test_a_route_is_drawn_among_many(width: int) -> None:
             entries = bytearray(64)
             entries[goal.lid % 64] = number
             tables.linear.learn(goal.lid // 64, bytes(entries), 9)
-        route = [start.node.slot, *(port.peer.node.slot for port, _ in way(start.node, goal) if port.peer is not None)]
+        route = [start.node.slot, *(port.peer.node.slot for port, _ in way(start, goal) if port.peer is not None)]
         assert [app.map.named(slot) for slot in route] == ["host3-7", "leaf3", "spine4", "leaf38", "host38-29"]
         app.map.show(goal.node.slot, route)
         text = "\n".join(app.drawn())
         assert all(name in text for name in ("leaf3 ", "spine4", "leaf38", "more switches"))
         assert all(name[-5:] in text for name in ("host3-7", "host38-29")) and max(map(len, app.drawn())) <= width
         nodes["spine4"].forwarding = None
-        assert len(list(way(start.node, goal))) == 2, "it ends where nothing is known"
+        assert len(list(way(start, goal))) == 2, "it ends where nothing is known"
