@@ -14,6 +14,7 @@ from ibdissect.wire.sm_port import PortInfo
 
 MAX_PORTS = 131072
 LATEST = 1 << 40
+"""A frame after all others."""
 KEPT_SETS = 8
 """Sets remembered per port."""
 

@@ -9,6 +9,7 @@ from msgspec import Struct as Record
 
 from ibdissect.fabric.describe import name_of
 from ibdissect.fabric.levels import natural
+from ibdissect.fabric.lid_writes import LATEST
 from ibdissect.fabric.model import SWITCH, Port, Subnet
 from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.finding import Severity
@@ -27,8 +28,6 @@ MAX_PACKETS = 20_000
 """Forbidden packets of a rule that are looked at."""
 NAMED = 4
 """Partitions and ports named in a cell or line."""
-ALWAYS = 1 << 62
-"""A frame behind all others."""
 Keys = frozenset[int]
 
 
@@ -72,7 +71,7 @@ def matrix(portrait: Portrait) -> Matrix | None:
         if near is not None and far is not None:
             forbidden[near, far] += 1
     for one in portrait.shot.conversations:
-        near, far = (_at(subnet, end, ALWAYS, place) if isinstance(end, End) else None for end in (one.near, one.far))
+        near, far = (_at(subnet, end, LATEST, place) if isinstance(end, End) else None for end in (one.near, one.far))
         if near is not None and far is not None:
             seen |= {way for way, packets in zip(((near, far), (far, near)), one.packets, strict=True) if packets}
     lines = []
@@ -96,7 +95,7 @@ def _keys(port: Port) -> Keys:
     held = port.p_keys
     if held is None or not port.node.alive or (port.node.kind == SWITCH and port.number):
         return frozenset()
-    found = held.keys(ALWAYS)[0] if held.blocks else held.intended.keys if held.intended is not None else ()
+    found = held.keys(LATEST)[0] if held.blocks else held.intended.keys if held.intended is not None else ()
     return frozenset(key for key in found if key & BASE)
 
 
