@@ -236,6 +236,17 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     if not once and not reading.show_keys and any(secret.value for finding in report.findings for secret in finding.secrets()):
         reading.number_keys()  # a second pass, needed only if a finding shows a key
     report.unnumbered = reading.masker.dropped.count
+    _word(report, reading, options, failures)
+    report.by_rule = {code: tally.count for code, tally in sorted(linter.tally.items()) if tally.count}
+    totals = options.totals(linter)
+    report.counts = {level.value: totals[level] for level in Severity}
+    report.seconds = {code: tally.seconds for code, tally in linter.tally.items()} if options.timing else {}
+    _judge_reading(report, reading, failures)
+    return report
+
+
+def _word(report: CaptureReport, reading: Reading, options: Options, failures: Failures) -> None:
+    """Give all findings their severity and sentence."""
     rules = {rule.code: rule for rule in options.rules}
     for finding in report.findings:
         finding.capture = report.path
@@ -248,11 +259,12 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
             failures.add(f"rule {finding.code}", error, finding.frame)
             finding.message = finding.stable = finding.name
             finding.value, finding.arguments = None, {}
+
+
+def _judge_reading(report: CaptureReport, reading: Reading, failures: Failures) -> None:
+    """Say what was read, whether all of it was, and what failed."""
+    reader = reading.reader
     report.link_types = [LINK_NAMES.get(link, f"link type {link}") for link in reader.link_types]
-    report.by_rule = {code: tally.count for code, tally in sorted(linter.tally.items()) if tally.count}
-    totals = options.totals(linter)
-    report.counts = {level.value: totals[level] for level in Severity}
-    report.seconds = {code: tally.seconds for code, tally in linter.tally.items()} if options.timing else {}
     report.members = tuple(reader.members)
     broken = [damage for damage in reading.damage if damage.kind != "missing"]
     if broken and report.status == "ok":
@@ -263,7 +275,6 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     if failures:
         errors.append(f"{report.path}: {failures.text()}")
     report.error = "; ".join(errors) or None
-    return report
 
 
 def _decoded(report: CaptureReport, located: Located) -> None:
