@@ -5,41 +5,22 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace as changed
 
 import numpy as np
-from msgspec import Struct as Record
 from msgspec.structs import replace
 
-from ibdissect.capture.chunk import Chunk, Damage, Reader
+from ibdissect.capture.chunk import Chunk, Comments, Damage, Member, Reader
 from ibdissect.capture.interfaces import OPT_TSRESOL, Interfaces
-from ibdissect.capture.records import LONGEST, MAX_DAMAGE, Comments
+from ibdissect.capture.records import LONGEST, MAX_DAMAGE
 from ibdissect.capture.remote import is_url, shown
 from ibdissect.capture.sets import CaptureSet, missing, next_of
 from ibdissect.errors import CaptureError
 
 LAST_INTERFACE = 65535
 NANOSECONDS = 9
-
-
-class Member(Record, frozen=True):
-    """A file of a set."""
-
-    path: str
-    first: int
-    """Number of its first frame in the set."""
-    base: int
-    """Where its (decompressed) bytes begin in those of the set."""
-    packed: bool = False
-    """Whether it is compressed."""
-
-
-def member_of(members: Sequence[Member], frame: int) -> Member:
-    """The member that holds a frame of the set."""
-    return members[max(0, bisect_right(members, frame, key=lambda member: member.first) - 1)]
 
 
 class ChainedReader:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec import field
 
-if TYPE_CHECKING:
-    from ibdissect.capture.chained import Member
-    from ibdissect.capture.interfaces import Interfaces
-    from ibdissect.capture.records import Comments
+from ibdissect.capture.interfaces import Interfaces
 
 LINK_ETHERNET, LINK_SLL, LINK_ERF, LINK_IPOIB, LINK_INFINIBAND, LINK_SLL2 = 1, 113, 197, 242, 247, 276
 
@@ -33,6 +31,8 @@ FRONT = 72
 """Bytes of a front: ERF, LRH, BTH and RETH need 52; AHEAD, Ethernet, IPv4, UDP, BTH and RETH need 72."""
 AHEAD = 2
 """The front of an Ethernet frame starts this many bytes before it, so that the headers after Ethernet are word-aligned."""
+MAX_COMMENTS, COMMENT = 1 << 26, 100
+"""Characters of comments kept, and the overhead counted per comment."""
 
 
 class Chunk(Record, frozen=True, eq=False):
@@ -118,6 +118,40 @@ class Damage:
     def unread(self) -> bool:
         """Whether the capture has more that was not read: above --max-unpacked, or a member that is no capture. The exit status is 2."""
         return self.kind == "unreadable" or self.limited
+
+
+class Comments(dict[int, list[str]]):
+    """Comments by frame, 0 for the whole capture, limited to MAX_COMMENTS."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.room, self.lost = MAX_COMMENTS, 0
+        """Characters left, and number of comments dropped."""
+
+    def note(self, frame: int, text: str) -> None:
+        """Add a comment to a frame."""
+        self.room -= len(text) + COMMENT
+        if self.room < 0:
+            self.lost += 1
+        else:
+            self.setdefault(frame, []).append(text)
+
+
+class Member(Record, frozen=True):
+    """A file of a set."""
+
+    path: str
+    first: int
+    """Number of its first frame in the set."""
+    base: int
+    """Where its (decompressed) bytes begin in those of the set."""
+    packed: bool = False
+    """Whether it is compressed."""
+
+
+def member_of(members: Sequence[Member], frame: int) -> Member:
+    """The member that holds a frame of the set."""
+    return members[max(0, bisect_right(members, frame, key=lambda member: member.first) - 1)]
 
 
 class Reader(Protocol):

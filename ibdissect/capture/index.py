@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.capture.chained import Member
-from ibdissect.capture.chunk import Chunk
+from ibdissect.capture.chunk import Chunk, Member
 from ibdissect.capture.interfaces import Interfaces
 from ibdissect.capture.remote import Remote, is_url
 from ibdissect.capture.scattered import Ints

@@ -5,20 +5,16 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from msgspec import Struct as Record
 
-from ibdissect.capture.chunk import LINK_NAMES, Chunk, Damage
+from ibdissect.capture.chunk import LINK_NAMES, Chunk, Comments, Damage, Member
 from ibdissect.capture.interfaces import Interfaces
 from ibdissect.capture.pcap import no_infiniband
 from ibdissect.capture.pcapng import PcapngRecords
-from ibdissect.capture.records import Comments, Records
+from ibdissect.capture.records import Records
 from ibdissect.capture.stream import WINDOW, Windows
 from ibdissect.errors import CaptureError
-
-if TYPE_CHECKING:
-    from ibdissect.capture.chained import Member
 
 PROBE = 1 << 18
 """Window size to look for the first interfaces of a pcapng file."""

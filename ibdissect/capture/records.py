@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from ibdissect.capture import scan
-from ibdissect.capture.chunk import FRONT, Chunk, Damage
+from ibdissect.capture.chunk import FRONT, Chunk, Comments, Damage
 from ibdissect.capture.scan import Mask, Stride
 from ibdissect.capture.scattered import Bytes, Ints
 from ibdissect.capture.stream import TooMuch
@@ -25,25 +25,7 @@ MAX_DAMAGE = 1000
 LONGEST = 262144
 """Longest captured frame accepted (Wireshark's WTAP_MAX_PACKET_SIZE_STANDARD)."""
 DAY = 86400
-MAX_COMMENTS, COMMENT = 1 << 26, 100
-"""Characters of comments kept, and the overhead counted per comment."""
 
-
-class Comments(dict[int, list[str]]):
-    """Comments by frame, 0 for the whole capture, limited to MAX_COMMENTS."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.room, self.lost = MAX_COMMENTS, 0
-        """Characters left, and number of comments dropped."""
-
-    def note(self, frame: int, text: str) -> None:
-        """Add a comment to a frame."""
-        self.room -= len(text) + COMMENT
-        if self.room < 0:
-            self.lost += 1
-        else:
-            self.setdefault(frame, []).append(text)
 
 
 class Records(ABC):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.capture.chained import Member
+from ibdissect.capture.chunk import Member
 from ibdissect.capture.remote import shown
 from ibdissect.capture.sets import CaptureSet, files_of
 from ibdissect.cli.common import Common, common_options, progress_bar, say, write_json

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.chained import Member
+from ibdissect.capture.chunk import Member
 from ibdissect.dissect import named_values, printers
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.layout import Layout, layout_of

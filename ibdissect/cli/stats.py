@@ -12,7 +12,7 @@ import click
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
-from ibdissect.capture.chained import Member
+from ibdissect.capture.chunk import Member
 from ibdissect.capture.remote import shown as shown_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.common import Common, common_options, progress_bar, write_json

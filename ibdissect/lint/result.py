@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ibdissect.capture.chained import Member
+from ibdissect.capture.chunk import Member
 from ibdissect.wire.text import counted
 
 from .finding import Finding

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ibdissect.capture.chained import Member, member_of
+from ibdissect.capture.chunk import Member, member_of
 from ibdissect.capture.remote import shown
 from ibdissect.wire.text import printable
 

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from ibdissect.capture.chained import Member
-from ibdissect.capture.chunk import Chunk, Damage, Reader
+from ibdissect.capture.chunk import Chunk, Damage, Member, Reader
 from ibdissect.capture.opening import Source, open_capture
 from ibdissect.capture.remote import in_archive, is_url
 from ibdissect.capture.sets import CaptureSet, files_of

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.chained import member_of
-from ibdissect.capture.chunk import Reader
+from ibdissect.capture.chunk import Reader, member_of
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.sets import CaptureSet

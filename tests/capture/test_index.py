@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ibdissect.capture.chained import Member
+from ibdissect.capture.chunk import Member
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
 from tests.conftest import REPO

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.capture.chained import Member
+from ibdissect.capture.chunk import Member
 from ibdissect.lint.finding import Finding, Related, Severity
 from ibdissect.lint.set_members import members_object, name_frames, named, place, place_text
 

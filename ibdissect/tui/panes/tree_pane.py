@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 
-from ibdissect.capture.chained import Member
+from ibdissect.capture.chunk import Member
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.set_members import place_text
