@@ -56,12 +56,12 @@ def summaries(table: ChunkTable, rows: Int, presenter: Presenter | None = None) 
         located = table.located
         position = np.arange(n)
         mad, bth = located.at("mad")[rows] >= 0, located.at("bth")[rows] >= 0
-        summary_mad.fill(table, rows[mad], position[mad].tolist(), lines, presenter or Presenter())
+        summary_mad.fill(table, rows[mad], position[mad].tolist(), lines.protocol, lines.info, presenter or Presenter())
         _transport(table, rows[bth & ~mad], position[bth & ~mad], lines)
         link = (located.at("link")[rows] >= 0) & ~bth
         _flow_control(table, rows[link], position[link].tolist(), lines)
         other = ~(bth | link)
-        summary_other.fill(table, rows[other], position[other].tolist(), lines)
+        summary_other.fill(table, rows[other], position[other].tolist(), lines.protocol, lines.info)
         wrong = located.malformed[rows]
         for i in np.flatnonzero(wrong).tolist():
             lines.info[i] = f"{lines.info[i]} [Malformed: {MALFORMED[wrong[i]]}]".lstrip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ibdissect.capture.scattered import gather
 from ibdissect.table.locate import Int
@@ -24,9 +24,6 @@ from ibdissect.wire.text import counted, number_text, printable
 from ibdissect.wire.vendor import oui_text
 
 from .value import Presenter
-
-if TYPE_CHECKING:
-    from .summary import Summaries
 
 PROTOCOLS = {number: "SMP" if number in numbers.SMP_CLASSES else CLASSES[number].short for number in CLASS_VERSION}
 """Text of the protocol column by management class; `Vendor` or `MAD` for others."""
@@ -70,7 +67,7 @@ MODIFIERS: dict[int, Callable[[int], str]] = {
 """What the attribute modifier of a subnet management attribute selects."""
 
 
-def fill(table: ChunkTable, rows: Int, position: list[int], lines: Summaries, presenter: Presenter) -> None:
+def fill(table: ChunkTable, rows: Int, position: list[int], protocols: list[str], infos: list[str], presenter: Presenter) -> None:
     if not len(rows):
         return
     at = table.located.at("mad")[rows]
@@ -87,7 +84,7 @@ def fill(table: ChunkTable, rows: Int, position: list[int], lines: Summaries, pr
             info += _details(table, header, start, stop, presenter)
         elif header[16:18] == b"\0\x02":
             info += _notice(table.catalog, table.chunk.data[start:stop].tobytes(), numbers.LID_ROUTED)
-        lines.protocol[place], lines.info[place] = protocol, info
+        protocols[place], infos[place] = protocol, info
 
 
 def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:

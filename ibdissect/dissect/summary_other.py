@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ETHERTYPES, IP_PROTOCOLS
 from ibdissect.wire.text import gid_text, ip4_text
 from ibdissect.wire.ulp.ip import ICMP_TYPES, ICMPV6_TYPES
 
-if TYPE_CHECKING:
-    from .summary import Summaries
-
 LLC_LIMIT = 1536
 """Lower Ethertypes are lengths (IEEE 802.3 3.2.6)."""
 TCP_FLAGS = ((2, "SYN"), (1, "FIN"), (4, "RST"), (8, "PSH"), (16, "ACK"))
 
 
-def fill(table: ChunkTable, rows: Int, position: list[int], lines: Summaries) -> None:
+def fill(table: ChunkTable, rows: Int, position: list[int], protocols: list[str], infos: list[str]) -> None:
     located, chunk = table.located, table.chunk
     for row, place in zip(rows.tolist(), position, strict=True):
         start = int(chunk.offset[row])
         frame = chunk.data[start : start + int(chunk.caplen[row])].tobytes()
         where = {name: int(column[row]) - start for name, column in located.start.items() if column[row] >= 0}
-        lines.protocol[place], lines.info[place] = _line(frame, where, int(chunk.length[row]), int(chunk.link[row]))
+        protocols[place], infos[place] = _line(frame, where, int(chunk.length[row]), int(chunk.link[row]))
 
 
 def _line(frame: bytes, at: dict[str, int], length: int, link: int) -> tuple[str, str]:
