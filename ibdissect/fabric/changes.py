@@ -8,7 +8,7 @@ from ibdissect.wire.notice import Notice
 
 from .describe import SM_STATES
 from .events import FabricEvent, LidAssigned, LinkFound, LinkLost, MKeyLearnt, PKeysLearnt, RepressSeen, SmSeen, TrapSeen
-from .model import Port
+from .nodes import Port
 
 MAX_KEPT = 20000
 """Changes remembered; later ones are only counted."""

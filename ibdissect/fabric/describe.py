@@ -9,7 +9,8 @@ from ibdissect.wire.text import gid_text, printable
 
 from .file_lines import KnownFile, is_doubtful, place_text
 from .groups import Group, GroupFacts
-from .model import CA, ROUTER, SWITCH, Node, Port, Subnet
+from .model import Subnet
+from .nodes import CA, ROUTER, SWITCH, Node, Port
 from .partitions import BASE, FULL
 from .roce_network import RoceNetwork
 from .topology import links

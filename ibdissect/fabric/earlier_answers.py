@@ -19,7 +19,7 @@ from ibdissect.wire import numbers
 from ibdissect.wire.spec import Field
 
 from .events import ChunkFollowed
-from .model import SWITCH, Node, SwitchFacts
+from .nodes import SWITCH, Node, SwitchFacts
 from .smps import PlacedSmps
 
 MAX_KEPT = 131072

@@ -18,7 +18,8 @@ from ibdissect.wire.numbers import FIRST_MULTICAST
 from .events import ChunkFollowed
 from .follow import Follower
 from .late_facts import LateFacts
-from .model import ROUTER, Port, Subnet
+from .model import Subnet
+from .nodes import ROUTER, Port
 from .partitions import BASE, FULL, Verdict
 
 MAX_FLOWS = 65536

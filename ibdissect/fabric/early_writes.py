@@ -15,7 +15,7 @@ from .events import ChunkFollowed, WrongMKey
 from .follow import DIRECTED_SENDER, Follower
 from .keys import refuses
 from .late_facts import NEVER, LateFacts
-from .model import SWITCH
+from .nodes import SWITCH
 
 MAX_WRITES = 4096
 """Requests remembered; the oldest is evicted first."""

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ibdissect.table.table import ChunkTable
 
     from .keys import MKey
-    from .model import Node, Port, Sm, Subnet
+    from .model import Sm, Subnet
+    from .nodes import Node, Port
     from .smps import PlacedSmps
 
 T = TypeVar("T")

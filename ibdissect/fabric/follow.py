@@ -21,9 +21,10 @@ from . import smps as c
 from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapSeen, WrongMKey
 from .keys import refuses
 from .learn import M_KEY_SIZE, Asked, Learner, Smp
-from .model import KNOWN, Node, Port, Subnet
+from .model import Subnet
+from .nodes import KNOWN, Hop, Node, Port
 from .records import Records
-from .routes import Hop, Routes
+from .routes import Routes
 from .sl_to_vl import SlMaps
 from .smp_places import Places
 from .smps import PlacedSmps, Smps

@@ -17,7 +17,8 @@ from ibdissect.wire.numbers import GET
 
 from .earlier_answers import MAX_KEPT, AttributeSmps, PKeyTables, PortInfos
 from .events import ChunkFollowed
-from .model import Port, Subnet
+from .model import Subnet
+from .nodes import Port
 
 KEPT_TIDS = 4096
 """Latest requests whose answers may be in the next chunk."""

@@ -15,9 +15,10 @@ from . import smps as c
 from .events import FabricEvent, LidAssigned, LinkFound, LinkLost, MKeyLearnt, MKeyShown, NodeFound, PKeysLearnt, PortStateChanged, SmSeen
 from .keys import Guard, MKey, hides
 from .mixed_subnets import KIND, SIZE
-from .model import ACTIVE, ARMED, DOWN, INIT, KEPT_PAGES, STATE_AT, SWITCH, Node, NodeFacts, Port, SmFacts, Subnet, SwitchFacts
+from .model import Subnet
+from .nodes import ACTIVE, ARMED, DOWN, INIT, KEPT_PAGES, STATE_AT, SWITCH, Hop, Node, NodeFacts, Origin, Port, SmFacts, SwitchFacts
 from .partitions import PKeys
-from .routes import Hop, Origin, Routes
+from .routes import Routes
 from .smps import Smps
 from .tables import Forwarding, Qos
 from .topology import connect, disconnect, forget_volatile

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct as Record
 
 from .describe import name_of
-from .model import SWITCH, Node, Port, Subnet
+from .model import Subnet
+from .nodes import SWITCH, Node, Port
 from .topology import links
 
 

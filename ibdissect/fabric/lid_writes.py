@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.earlier_answers import PortInfos, port_key
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import SWITCH, Port
+from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.wire.sm_port import PortInfo
 
 MAX_PORTS = 131072

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.capture.chunk import Chunk
 
-if TYPE_CHECKING:
-    from .model import Node
-    from .routes import Hop
+from .nodes import Hop, Node
 
 MAX_CONTRADICTIONS = 1024
 ENOUGH = 4

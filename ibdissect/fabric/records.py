@@ -20,7 +20,8 @@ from ibdissect.wire.sm import NodeInfo, SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 
 from .groups import GroupFacts
-from .model import KNOWN, SWITCH, Node, NodeFacts, Port, SmFacts, Subnet, SwitchFacts
+from .model import Subnet
+from .nodes import KNOWN, SWITCH, Node, NodeFacts, Port, SmFacts, SwitchFacts
 from .partitions import PKeys
 from .tables import Forwarding, Qos
 

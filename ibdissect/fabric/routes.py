@@ -8,61 +8,15 @@ other, and a route that returns to an earlier end is no longer trusted.
 from __future__ import annotations
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.table.history import Track
 from ibdissect.wire.numbers import PERMISSIVE
 
 from .mixed_subnets import ROUTE
-from .model import CA, SWITCH, Node, Port, Subnet
+from .model import Subnet
+from .nodes import CA, MAX_HOPS, SWITCH, Hop, Node, Origin, Port
 
 MAX_ORIGINS = 1024
-MAX_HOPS = 98304
-"""Routes remembered over all origins, about 300 bytes per route."""
 MAX_TURNS = 64
 """Changed prefixes remembered per origin; beyond that, all older routes become void."""
-
-
-class Hop:
-    """Where a directed route ends: the node, and the port through which it enters."""
-
-    __slots__ = ("before", "entered", "frame", "node", "shaky")
-
-    def __init__(self, node: Node, entered: int, frame: int) -> None:
-        self.node, self.entered, self.frame = node, entered, frame
-        self.before: int | None = None
-        """Slot of the node that the route led to before."""
-        self.shaky = False
-        """The route led to A, B and A again: two indistinguishable origins, or a cable that was moved."""
-
-
-class Origin:
-    """The routes of one sender."""
-
-    __slots__ = ("floor", "high_word", "home", "hops", "joined", "turns")
-
-    def __init__(self, high_word: int) -> None:
-        self.high_word = high_word
-        self.hops = BoundedDict[bytes, Hop](MAX_HOPS)
-        """Routes by InitialPath[1 : HopCount + 1]."""
-        self.home: Track[tuple[Node, int]] = Track()
-        """The sender's own node and port, over time: where the route without a hop ends."""
-        self.turns: dict[bytes, int] = {}
-        """Changed prefix -> frame of the change; longer routes learnt before it are void."""
-        self.floor = 0
-        """Routes learnt before this frame are void."""
-        self.joined = self
-        """Another origin that led to one of its nodes."""
-
-    def group(self) -> Origin:
-        """The same origin for all that are joined by common nodes: they are in one subnet."""
-        while self.joined is not self:
-            self.joined = self = self.joined.joined
-        return self
-
-    def reach(self, node: Node) -> None:
-        """A route led to a node."""
-        if node.origin is None:
-            node.origin = self
-        self.group().joined = node.origin.group()
 
 
 class Routes:

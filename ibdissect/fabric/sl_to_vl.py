@@ -9,7 +9,8 @@ import numpy as np
 from ibdissect.table.locate import Bool
 from ibdissect.wire import numbers
 
-from .model import SWITCH, Subnet
+from .model import Subnet
+from .nodes import SWITCH
 from .smp_places import Places
 from .smps import Smps
 from .tables import Qos

@@ -8,7 +8,8 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import groups
 from ibdissect.wire import numbers
 
-from .routes import Hop, Routes
+from .nodes import Hop
+from .routes import Routes
 from .smps import Smps
 
 

@@ -22,7 +22,7 @@ from ibdissect.wire.sm import NodeInfo, SMInfo, SMPDirected, SwitchInfo
 from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH
 
-from .model import Node, SwitchFacts
+from .nodes import Node, SwitchFacts
 
 SMP_SIZE, DATA_AT = SMPDirected.size, SMPDirected.data.bit // 8
 PATH_AT = SMPDirected.initial_path.bit // 8

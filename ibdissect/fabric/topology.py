@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .model import SWITCH, Node, Port, Subnet
+from .model import Subnet
+from .nodes import SWITCH, Node, Port
 from .tables import UNREACHABLE
 
 

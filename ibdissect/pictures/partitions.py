@@ -10,7 +10,8 @@ from msgspec import Struct as Record
 from ibdissect.fabric.describe import name_of
 from ibdissect.fabric.levels import natural
 from ibdissect.fabric.lid_writes import LATEST
-from ibdissect.fabric.model import SWITCH, Port, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.finding import Severity
 from ibdissect.study.findings_store import FindingsStore

@@ -12,7 +12,8 @@ from msgspec import field
 
 from ibdissect.fabric.describe import KINDS, name_of
 from ibdissect.fabric.levels import Levels, levels
-from ibdissect.fabric.model import Node, Port, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import Node, Port
 
 from .marks import Mark
 

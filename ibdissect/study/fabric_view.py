@@ -11,7 +11,8 @@ from typing import Any
 from ibdissect.fabric.describe import SM_STATES, name_of
 from ibdissect.fabric.file_lines import KnownFile, place_text
 from ibdissect.fabric.levels import Levels, levels
-from ibdissect.fabric.model import CA, ROUTER, STATE_AT, SWITCH, Node, Port, Sm, Subnet
+from ibdissect.fabric.model import Sm, Subnet
+from ibdissect.fabric.nodes import CA, ROUTER, STATE_AT, SWITCH, Node, Port
 from ibdissect.fabric.partitions import Block
 from ibdissect.fabric.topology import way
 from ibdissect.table.history import Track

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ibdissect.fabric import Follower
 from ibdissect.fabric.describe import name_of
-from ibdissect.fabric.model import Node
+from ibdissect.fabric.nodes import Node
 from ibdissect.fabric.routes import Routes
 from ibdissect.fabric.smps import Smps
 from ibdissect.table.table import ChunkTable

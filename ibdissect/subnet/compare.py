@@ -10,7 +10,8 @@ from typing import Any
 
 from ibdissect.fabric.describe import guid, name_of
 from ibdissect.fabric.file_lines import is_doubtful
-from ibdissect.fabric.model import SWITCH, Port, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.partitions import BASE, BLOCK, PKeys
 from ibdissect.fabric.topology import links
 from ibdissect.wire.text import gid_text

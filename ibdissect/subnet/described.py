@@ -7,7 +7,7 @@ from typing import Any
 
 from ibdissect.fabric.describe import KINDS, SM_STATES
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.model import SWITCH, SwitchFacts
+from ibdissect.fabric.nodes import SWITCH, SwitchFacts
 
 from .facts import (
     End,

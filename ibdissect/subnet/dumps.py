@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.nodes import SWITCH
 
 from .facts import End, Fact, GroupFact, LinkFact, ManagerFact, MulticastFact, NodeFact, PortFact, RouteFact, WholeFact
 from .text import KIND_WORDS, LIDS, Lines, guid, number

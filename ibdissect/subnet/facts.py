@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec import Struct as Record
 
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.model import SwitchFacts
+from ibdissect.fabric.nodes import SwitchFacts
 
 
 class End(NamedTuple):

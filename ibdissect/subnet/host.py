@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ibdissect.fabric.model import CA
+from ibdissect.fabric.nodes import CA
 
 from .facts import End, Fact, NodeFact, PortFact, TableFact
 from .text import LIDS, NODE_PORTS, Lines, gid, guid, number

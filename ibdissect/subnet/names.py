@@ -8,7 +8,8 @@ from ipaddress import ip_address
 from msgspec import Struct as Record
 
 from ibdissect.fabric.describe import name_of
-from ibdissect.fabric.model import SWITCH, Port, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.roce_network import mapped
 
 from .learn import learn

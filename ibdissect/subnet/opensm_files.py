@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.nodes import SWITCH
 
 from .facts import End, Fact, LinkFact, ManagerFact, MKeyFact, NodeFact, OptionFact, PortFact, WholeFact
 from .text import NODE_PORTS, Lines, guid, number

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from ibdissect.errors import SubnetFileError
 from ibdissect.fabric.file_lines import doubtful
-from ibdissect.fabric.model import CA, ROUTER, SWITCH
+from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
 from ibdissect.fabric.partitions import BASE, FULL, Membership
 
 from .facts import DefinitionFact, Fact

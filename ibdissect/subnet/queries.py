@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.model import SwitchFacts
+from ibdissect.fabric.nodes import SwitchFacts
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from ibdissect.fabric.model import CA, ROUTER, SWITCH
+from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
 
 MOST_LINE = 8192
 """Longest line in bytes; no tool writes longer ones."""

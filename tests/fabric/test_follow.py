@@ -24,7 +24,7 @@ from ibdissect.fabric.events import (
     WrongMKey,
 )
 from ibdissect.fabric.follow import MAX_ASKED, Follower
-from ibdissect.fabric.model import CA, SWITCH
+from ibdissect.fabric.nodes import CA, SWITCH
 from ibdissect.fabric.topology import links
 from ibdissect.table.table import ChunkTable
 from tests import craft

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.fabric import model
-from ibdissect.fabric.model import Port, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import Port
 
 
 def port(subnet: Subnet, guid: int, frame: int = 1) -> Port:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.fabric import routes
-from ibdissect.fabric.model import CA, SWITCH, Node, Subnet
-from ibdissect.fabric.routes import Origin, Routes
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import CA, SWITCH, Node, Origin
+from ibdissect.fabric.routes import Routes
 from ibdissect.fabric.topology import connect, disconnect
 
 
@@ -72,6 +73,7 @@ def test_origins_do_not_share_routes() -> None:
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes, "MAX_HOPS", 10)
+    monkeypatch.setattr("ibdissect.fabric.nodes.MAX_HOPS", 10)
     monkeypatch.setattr(routes, "MAX_ORIGINS", 2)
     subnet, ways, origin, nodes = made()
     other = ways.origin(8)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.fabric import Follower
-from ibdissect.fabric.model import Port, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import Port
 from ibdissect.wire import sa_records as r
 from ibdissect.wire.places import Mad
 from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord

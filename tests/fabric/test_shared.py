@@ -13,7 +13,7 @@ from ibdissect.fabric import Follower
 from ibdissect.fabric.changes import Change, ChangeLog
 from ibdissect.fabric.events import FabricEvent, RepressSeen, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import refuses
-from ibdissect.fabric.model import ACTIVE, CA, SWITCH, Node
+from ibdissect.fabric.nodes import ACTIVE, CA, SWITCH, Node
 from ibdissect.fabric.topology import links
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice

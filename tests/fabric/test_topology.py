@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ibdissect.fabric.keys import Guard, MKey
-from ibdissect.fabric.model import CA, SWITCH, Port, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import CA, SWITCH, Port
 from ibdissect.fabric.partitions import PKeys
 from ibdissect.fabric.tables import Forwarding
 from ibdissect.fabric.topology import connect, disconnect, joined, links, way

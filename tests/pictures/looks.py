@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ibdissect.fabric.model import CA, SWITCH, NodeFacts, Port, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import CA, SWITCH, NodeFacts, Port
 from ibdissect.fabric.topology import connect
 from ibdissect.pictures.portrait import Portrait, read
 from ibdissect.rules import load

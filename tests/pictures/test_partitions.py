@@ -6,7 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ibdissect.fabric.model import SWITCH, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import SWITCH
 from ibdissect.fabric.partitions import PKeys
 from ibdissect.pictures.partitions import ALONE, SHOWN, matrix
 from ibdissect.study.findings_store import FindingsStore

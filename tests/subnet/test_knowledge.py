@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ibdissect.fabric.file_lines import is_doubtful
-from ibdissect.fabric.model import ACTIVE, SWITCH, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import ACTIVE, SWITCH
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.session.capture import Capture
 from ibdissect.subnet import learn, read_files

@@ -12,7 +12,8 @@ import pytest
 
 from ibdissect.errors import SubnetFileError
 from ibdissect.fabric.file_lines import is_doubtful
-from ibdissect.fabric.model import Port, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import Port
 from ibdissect.subnet import learn, read_files
 from ibdissect.subnet.reading import KINDS
 from ibdissect.subnet.text import Lines

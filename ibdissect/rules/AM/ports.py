@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.AM.targets import ADAPTERS, Asked, Many, Mask, Proof, TargetRule, kind_of
 from ibdissect.wire.mad import MAD

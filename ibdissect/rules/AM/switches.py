@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, WARNING
 from ibdissect.rules.AM.targets import ADAPTERS, Asked, Many, Mask, Proof, TargetRule
 from ibdissect.wire.numbers import LINEAR, MULTICAST, RANDOM, SWITCH_INFO

@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.follow import PlacedSmps
-from ibdissect.fabric.model import CA, ROUTER, SWITCH, Node, Port, SwitchFacts
+from ibdissect.fabric.nodes import CA, ROUTER, SWITCH, Node, Port, SwitchFacts
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_event
 from ibdissect.table.locate import Int
 from ibdissect.wire.mad import MAD, METHODS

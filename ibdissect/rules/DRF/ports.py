@@ -12,7 +12,7 @@ from ibdissect.fabric import Follower
 from ibdissect.fabric.earlier_answers import AttributeHistory, PKeyTables, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.file_lines import file_and_line, is_doubtful
-from ibdissect.fabric.model import Port
+from ibdissect.fabric.nodes import Port
 from ibdissect.fabric.partitions import BASE, BLOCK, Membership, PKeys
 from ibdissect.fabric.refuted import Refuted
 from ibdissect.lint.finding import Evidence, Related, Secret, Severity

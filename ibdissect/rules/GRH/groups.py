@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.model import ROUTER
+from ibdissect.fabric.nodes import ROUTER
 from ibdissect.lint.rule import ERROR, INFO, Context
 from ibdissect.rules.GRH.packet import LINK_LOCAL
 from ibdissect.rules.shared.group_rule import GroupRule

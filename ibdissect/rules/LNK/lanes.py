@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import SWITCH, Port, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.tables import lane_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_event
 from ibdissect.rules.LNK.packet import VL_MANAGEMENT

@@ -10,7 +10,8 @@ from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.fabric.events import ChunkFollowed, LidAssigned
 from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
-from ibdissect.fabric.model import ACTIVE, CA, ROUTER, Port, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import ACTIVE, CA, ROUTER, Port
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.shared.link_rule import stretches

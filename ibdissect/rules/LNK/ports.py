@@ -10,7 +10,8 @@ import numpy as np
 
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import DOWN, ROUTER, STATE_AT, SWITCH, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import DOWN, ROUTER, STATE_AT, SWITCH
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, on_event
 from ibdissect.rules.LNK.packet import LOCAL, VL_MANAGEMENT

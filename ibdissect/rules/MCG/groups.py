@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.nodes import SWITCH
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import Transactions

@@ -10,7 +10,7 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
-from ibdissect.fabric.model import SWITCH, Port
+from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_event
 from ibdissect.rules.shared.silence import SECOND, KnowledgeRule

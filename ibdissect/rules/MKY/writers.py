@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 from ibdissect.bounded import KeptDict
 from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import Port
+from ibdissect.fabric.nodes import Port
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT, name_of

@@ -11,7 +11,8 @@ from ibdissect.fabric import Follower
 from ibdissect.fabric.early_packets import RECEIVER, EarlyPackets
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LidWitness
-from ibdissect.fabric.model import ROUTER, SWITCH, Port, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import ROUTER, SWITCH, Port
 from ibdissect.fabric.partitions import BASE, FULL, PKeys, Verdict
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event

@@ -6,7 +6,7 @@ from typing import Any
 
 from ibdissect.fabric.earlier_answers import AttributeSmps, PKeyTables, PortInfos
 from ibdissect.fabric.events import TrapSeen
-from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.nodes import SWITCH
 from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, switches

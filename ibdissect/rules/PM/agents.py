@@ -11,7 +11,7 @@ import numpy as np
 
 from ibdissect.fabric.earlier_answers import NodeInfos
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.nodes import SWITCH
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.queries import Queries
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_chunk, on_event

@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
-from ibdissect.fabric.model import SWITCH, Port
+from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.queries import Queries
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, on_chunk, on_end, on_event

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.fabric.earlier_answers import AttributeSmps, others
-from ibdissect.fabric.model import SWITCH, Port
+from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.lint.rule import ERROR, WARNING, Context, Rule
 from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ibdissect.fabric.earlier_answers import AttributeSmps, Descriptions, NodeInfos, PortGuids
-from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, on_chunk
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ

@@ -6,7 +6,7 @@ from typing import Any
 
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos, others
-from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Rule
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, METHODS_WITH_CONTENT

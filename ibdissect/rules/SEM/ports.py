@@ -13,7 +13,7 @@ from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.earlier_answers import AttributeSmps, NodeInfos, PortInfos
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
-from ibdissect.fabric.model import ACTIVE, ARMED, INIT
+from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Context, Hit, Seen, on_chunk, on_end, on_event

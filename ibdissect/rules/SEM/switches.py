@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.fabric.earlier_answers import AttributeSmps, SwitchInfos, others
-from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.nodes import SWITCH
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
 from ibdissect.lint.rule import ERROR, WARNING, Context
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask

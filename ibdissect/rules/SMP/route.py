@@ -9,7 +9,7 @@ import numpy as np
 
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import CA, ROUTER
+from ibdissect.fabric.nodes import CA, ROUTER
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, on_chunk, on_event
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH

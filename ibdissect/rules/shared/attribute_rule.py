@@ -10,7 +10,7 @@ import numpy as np
 
 from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmps
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import CA, ROUTER, SWITCH
+from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import Again, Context, Hit, Rule, fault, on_event
 from ibdissect.wire.mad import METHODS

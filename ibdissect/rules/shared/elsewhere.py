@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ibdissect.bounded import KeptList
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LATEST, LidWitness
-from ibdissect.fabric.model import Port, Subnet
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import Port
 from ibdissect.flow.requests import AnsweredFromElsewhere
 from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import Context, Hit, Rule, fault, on_chunk, on_end, on_event

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import SWITCH, Port
+from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.lint.rule import Context, Hit, Seen, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.silence import KnowledgeRule

@@ -7,7 +7,7 @@ import numpy as np
 from ibdissect.capture.scattered import gather
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import Port
+from ibdissect.fabric.nodes import Port
 from ibdissect.lint.rule import Context
 from ibdissect.table.bits import extract, value_at
 from ibdissect.table.locate import Bool, Int

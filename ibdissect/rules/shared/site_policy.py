@@ -11,7 +11,7 @@ import numpy as np
 
 from ibdissect.fabric.earlier_answers import PKeyTables, PortInfos, port_key
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import SWITCH
+from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_chunk, on_event

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 
-from ibdissect.fabric.model import Port
+from ibdissect.fabric.nodes import Port
 from ibdissect.study.background import Snapshot
 from ibdissect.study.fabric_view import Entry, FabricView, port_name, route
 from ibdissect.wire.text import counted

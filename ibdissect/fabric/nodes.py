@@ -1,0 +1,279 @@
+"""What is known of a node and its ports, and where do the directed routes of a sender lead? Each fact with its frame."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+from msgspec import Struct as Record
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.table.history import Track
+from ibdissect.wire.sm_port import PortInfo
+
+from .keys import Guard
+from .partitions import PKeys
+from .tables import Forwarding, Qos
+
+CA, SWITCH, ROUTER = 1, 2, 3
+"""NodeInfo.NodeType; 0 means that no NodeInfo was seen."""
+DOWN, INIT, ARMED, ACTIVE = 1, 2, 3, 4
+"""PortInfo.PortState."""
+STATE_AT = PortInfo.port_state.bit // 8
+"""Byte of PortInfo whose low half is PortState."""
+KEPT_PAGES = 16
+"""VendorDiag pages remembered per port."""
+KNOWN = 1 << 62
+"""A frame that no capture has."""
+MAX_HOPS = 98304
+"""Routes remembered over all origins, about 300 bytes per route."""
+
+V = TypeVar("V")
+
+
+class NodeFacts(Record, frozen=True):
+    """The size of a node, from NodeInfo."""
+
+    num_ports: int
+    partition_cap: int
+
+
+NO_FACTS = NodeFacts(0, 0)
+
+
+class SwitchFacts(NamedTuple):
+    """Capabilities of a switch; the fields are named as in `wire.sm.SwitchInfo`."""
+
+    linear_fdb_cap: int
+    random_fdb_cap: int
+    multicast_fdb_cap: int
+    optimized_sl_to_vl_mapping_programming: int
+    partition_enforcement_cap: int
+    inbound_enforcement_cap: int
+    outbound_enforcement_cap: int
+    enhanced_port_zero: int
+
+
+class Port:
+    """A port of a node; on a switch, port 0 is the management port and has the LID and keys."""
+
+    __slots__ = ("facing", "frame", "guard", "guid", "lids", "node", "number", "p_keys", "pages", "peer_frame", "qos", "shown")
+
+    def __init__(self, node: Node, number: int, frame: int) -> None:
+        self.node, self.number = node, number
+        self.frame = frame
+        """The first frame that told of it."""
+        self.guid = 0
+        self.shown: Track[bytes] = Track()
+        """PortInfo over time, 64 bytes."""
+        self.lids = NEVER
+        """(base LID, LMC) over time."""
+        self.facing: Track[Port] = UNCABLED
+        """The port at the other end of the cable, over time."""
+        self.peer_frame = 0
+        """Frame that last showed the link."""
+        self.guard: Guard | None = None
+        self.p_keys: PKeys | None = None
+        self.pages: dict[int, int] | None = None
+        """VendorDiag pages referred to by DiagCode or earlier pages, and the first frame that did."""
+        self.qos: Qos | None = None
+
+    @property
+    def info_frame(self) -> int:
+        """Frame that first showed this PortInfo."""
+        return self.shown.since
+
+    @property
+    def info(self) -> PortInfo | None:
+        """Latest PortInfo, None if never shown."""
+        return PortInfo(self.shown.now) if self.shown.now is not None else None
+
+    def info_at(self, frame: int) -> tuple[PortInfo | None, int]:
+        """PortInfo as of a frame, and the frame that first showed it."""
+        body, since = self.shown.at(frame)
+        return (PortInfo(body), since) if body is not None else (None, 0)
+
+    @property
+    def state(self) -> int:
+        """Latest PortState; 0 if never shown."""
+        return self.shown.now[STATE_AT] & 15 if self.shown.now is not None else 0
+
+    @property
+    def peer(self) -> Port | None:
+        """The port at the other end of the cable, as learnt last."""
+        return self.facing.now
+
+    def face(self, peer: Port | None, frame: int) -> None:
+        """Set the port at the other end of the cable from a frame on; None: unknown."""
+        if self.facing is UNCABLED:
+            if peer is None:
+                return
+            self.facing = Track()
+        self.facing.learn(peer, frame)
+        if peer is not None:
+            self.peer_frame = frame
+
+    def facing_at(self, frame: int) -> tuple[Port | None, int]:
+        """The port at the other end of the cable when `frame` was sent, and the frame since which that is known or unknown."""
+        peer, since = self.facing.at(frame)
+        return (peer if peer is not None and frame < peer.node.until else None), since
+
+    @property
+    def lid(self) -> int:
+        """Latest base LID; 0 if it has none."""
+        return self.lids.now[0] if self.lids.now is not None else 0
+
+    def p_key_capacity(self, frame: int) -> int | None:
+        """Number of entries of the port's P_Key table when `frame` was sent; None if unknown."""
+        node = self.node
+        if node.kind == SWITCH and self.number:
+            switch = node.switch.at(frame)[0]
+            size = switch.partition_enforcement_cap if switch is not None else 0
+        else:
+            facts = node.facts.at(frame)[0]
+            size = facts.partition_cap if facts is not None and node.kind else 0
+        return size or (self.p_keys.size if self.p_keys is not None else 0) or None
+
+    def changes(self) -> set[int]:
+        """Frames at which the known state of the port, its node or its peers changed."""
+        found: set[int] = set()
+        peers = (one for one, _ in ((self.facing.now, 0), *self.facing.past) if one is not None)
+        for port in (self, *peers):
+            node = port.node
+            for track in (port.lids, port.shown, port.facing, node.facts, node.switch, node.linear_top):
+                found.update(track.changes())
+            if port.p_keys is not None:
+                found.update(port.p_keys.changes())
+        return found
+
+    def __str__(self) -> str:
+        return self._named(self.lids.now)
+
+    def name_at(self, frame: int) -> str:
+        """Readable name with the LID that it had when `frame` was sent: `0x0002c903000010 port 1 (LID 7)`."""
+        return self._named(self.lids.at(frame)[0])
+
+    def _named(self, lids: tuple[int, int] | None) -> str:
+        unknown = f"port 0x{self.guid:016x}" if self.guid else "node without NodeInfo"
+        name = f"0x{self.node.guid:016x}" if self.node.guid else unknown
+        where = f" port {self.number}" if self.number else ""
+        return f"{name}{where}" + (f" (LID {lids[0]})" if lids is not None else "")
+
+
+NEVER: Track[tuple[int, int]] = Track()
+"""Shared LID history of all ports that never had a LID, such as external ports of switches; never modify it."""
+UNCABLED: Track[Port] = Track()
+"""Shared peer history of all ports without a known link; never modify it."""
+
+
+class Node:
+    """A channel adapter, switch or router; GUID 0 if no NodeInfo was seen."""
+
+    __slots__ = (
+        "alive", "changed", "device_id", "facts", "forwarding", "frame", "guid", "kind", "linear_top", "name", "origin",
+        "port_state_change", "ports", "slot", "switch", "system_guid", "unarbitrated", "unsure", "until", "vendor_id", "weight",
+    )  # fmt: skip
+
+    def __init__(self, guid: int, slot: int, frame: int) -> None:
+        self.guid, self.slot, self.frame = guid, slot, frame
+        self.alive, self.until = True, KNOWN
+        """False once dropped: ignore references to it from that frame on."""
+        self.kind = self.system_guid = self.device_id = self.vendor_id = self.port_state_change = 0
+        self.facts: Track[NodeFacts] = Track()
+        self.unsure = 0
+        """Frame that reported a change of some link of this switch: links learnt before it are unreliable."""
+        self.name = b""
+        self.origin: Origin | None = None
+        """Where the first directed route to it begins."""
+        self.switch: Track[SwitchFacts] = Track()
+        self.linear_top: Track[int] = Track()
+        """LinearFDBTop."""
+        self.changed = 0
+        """Frame at which its known size or capabilities last changed; 0: never."""
+        self.unarbitrated = False
+        """Some port showed a VL arbitration table without entries."""
+        self.forwarding: Forwarding | None = None
+        self.weight = 0
+        """Size of its forwarding tables, as `Subnet.weigh` counted it."""
+        self.ports: dict[int, Port] = {}
+
+    @property
+    def num_ports(self) -> int:
+        """Latest NumPorts; 0 if never shown."""
+        return self.facts.now.num_ports if self.facts.now is not None else 0
+
+    @property
+    def partition_cap(self) -> int:
+        """Latest PartitionCap; 0 if never shown."""
+        return self.facts.now.partition_cap if self.facts.now is not None else 0
+
+    def facts_at(self, frame: int) -> tuple[NodeFacts, int]:
+        """The size of the node as of a frame, and the frame that first showed it."""
+        facts, since = self.facts.at(frame)
+        return facts or NO_FACTS, since
+
+    def learn(self, track: Track[V], value: V, frame: int) -> None:
+        """Learn the size or the capabilities of the node."""
+        known = track.since
+        if track.learn(value, frame) and known:
+            self.changed = frame
+
+    def apart(self, other: Node) -> bool:
+        """Whether directed routes led to both nodes, and none of their origins led to nodes of the other's: they may be of two subnets."""
+        return self.origin is not None and other.origin is not None and self.origin.group() is not other.origin.group()
+
+    def manager(self, entered: int) -> Port | None:
+        """The port whose keys apply to an SMP that entered by port `entered`: port 0 of a switch, else the port itself."""
+        return self.ports.get(0 if self.kind == SWITCH else entered)
+
+
+class SmFacts(NamedTuple):
+    """What a subnet manager says of itself."""
+
+    state: int
+    priority: int
+    lid: int
+    """0: unknown."""
+
+
+class Hop:
+    """Where a directed route ends: the node, and the port through which it enters."""
+
+    __slots__ = ("before", "entered", "frame", "node", "shaky")
+
+    def __init__(self, node: Node, entered: int, frame: int) -> None:
+        self.node, self.entered, self.frame = node, entered, frame
+        self.before: int | None = None
+        """Slot of the node that the route led to before."""
+        self.shaky = False
+        """The route led to A, B and A again: two indistinguishable origins, or a cable that was moved."""
+
+
+class Origin:
+    """The routes of one sender."""
+
+    __slots__ = ("floor", "high_word", "home", "hops", "joined", "turns")
+
+    def __init__(self, high_word: int) -> None:
+        self.high_word = high_word
+        self.hops = BoundedDict[bytes, Hop](MAX_HOPS)
+        """Routes by InitialPath[1 : HopCount + 1]."""
+        self.home: Track[tuple[Node, int]] = Track()
+        """The sender's own node and port, over time: where the route without a hop ends."""
+        self.turns: dict[bytes, int] = {}
+        """Changed prefix -> frame of the change; longer routes learnt before it are void."""
+        self.floor = 0
+        """Routes learnt before this frame are void."""
+        self.joined = self
+        """Another origin that led to one of its nodes."""
+
+    def group(self) -> Origin:
+        """The same origin for all that are joined by common nodes: they are in one subnet."""
+        while self.joined is not self:
+            self.joined = self = self.joined.joined
+        return self
+
+    def reach(self, node: Node) -> None:
+        """A route led to a node."""
+        if node.origin is None:
+            node.origin = self
+        self.group().joined = node.origin.group()
