@@ -19,7 +19,7 @@ from ibdissect.wire import numbers
 from ibdissect.wire.spec import Field
 
 from .events import ChunkFollowed
-from .nodes import SWITCH, Node, SwitchFacts
+from .nodes import NOBODY, SWITCH, Node, SwitchFacts
 from .smps import PlacedSmps
 
 MAX_KEPT = 131072
@@ -80,13 +80,12 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
         mask: npt.NDArray[np.bool_] = self.method == numbers.SET
         return mask
 
-    def node(self, i: int) -> Node | None:
-        return self.event.subnet.by_slot(int(self.slot[i]))
+    def node(self, i: int) -> Node:
+        return self.event.subnet.by_slot(int(self.slot[i])) or NOBODY
 
     def switch(self, i: int) -> tuple[SwitchFacts | None, int]:
         """Capabilities of the switch concerned by SMP `i` as of its frame, and the frame that first showed them."""
-        node = self.node(i)
-        return node.switch.at(int(self.frames[i])) if node is not None else (None, 0)
+        return self.node(i).switch.at(int(self.frames[i]))
 
 
 class AttributeHistory:

@@ -22,7 +22,7 @@ from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapS
 from .keys import refuses
 from .learn import M_KEY_SIZE, Asked, Learner, Smp
 from .model import Subnet
-from .nodes import KNOWN, Hop, Node, Port
+from .nodes import KNOWN, NOBODY, Hop, Node, Port
 from .records import Records
 from .routes import Routes
 from .sl_to_vl import SlMaps
@@ -111,14 +111,13 @@ class Follower:
     def _placed(self, smps: Smps, places: Places, first: int) -> PlacedSmps:
         distinct, which = np.unique(places.slot, return_inverse=True)
         which = which.ravel()
-        nodes = tuple(self.subnet.by_slot(slot) for slot in distinct.tolist())
+        nodes = tuple(self.subnet.by_slot(slot) or NOBODY for slot in distinct.tolist())
         kind, ports, changed = (
-            np.array([(node.kind, node.num_ports, node.changed >= first) if node is not None else (0, 0, 0) for node in nodes], np.int64)
+            np.array([(node.kind, node.num_ports, node.changed >= first) for node in nodes], np.int64)
             .reshape(-1, 3)[which].T
         )  # fmt: skip
         for i in np.flatnonzero(changed).tolist():
             node = nodes[which[i]]
-            assert node is not None
             ports[i] = node.facts_at(first + int(smps.rows[i]))[0].num_ports
         return PlacedSmps(smps, np.arange(len(smps.rows)), places.slot, places.entered, nodes, which, kind, ports, changed != 0)
 

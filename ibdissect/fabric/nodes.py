@@ -226,6 +226,10 @@ class Node:
         return self.ports.get(0 if self.kind == SWITCH else entered)
 
 
+NOBODY = Node(0, -1, 0)
+"""Any unknown node, without facts and ports; never modify it."""
+
+
 class SmFacts(NamedTuple):
     """What a subnet manager says of itself."""
 

@@ -153,8 +153,8 @@ class PlacedSmps(Record, dict=True):
     """Slot of the node addressed or answering; -1 if unknown."""
     entered: Int
     """Number of the port through which the request entered; 0 on a switch addressed by LID."""
-    nodes: tuple[Node | None, ...]
-    """The distinct nodes; None for unknown ones."""
+    nodes: tuple[Node, ...]
+    """The distinct nodes; NOBODY for unknown ones."""
     which: Int
     """Index into `nodes` of each SMP."""
     kind: Int

@@ -61,11 +61,8 @@ class PortInfoRange(TargetRule):
         return (many.modifier & 0xFF > many.num_ports) & (many.num_ports > 0)
 
     def wrong(self, asked: Asked) -> Proof | None:
-        node, number = asked.node, asked.modifier & 0xFF
-        if node is None:
-            return None
-        facts, since = node.facts_at(asked.frame)
-        return {"port": number, "ports": facts.num_ports}, ((since, f"NodeInfo: {facts.num_ports} ports"),)
+        facts, since = asked.node.facts_at(asked.frame)
+        return {"port": asked.modifier & 0xFF, "ports": facts.num_ports}, ((since, f"NodeInfo: {facts.num_ports} ports"),)
 
 
 class PortInfoOtherPort(TargetRule):
@@ -87,10 +84,7 @@ class PortInfoOtherPort(TargetRule):
         return many.adapter & (number != 0) & (number != many.entered)
 
     def wrong(self, asked: Asked) -> Proof | None:
-        node, number = asked.node, asked.modifier & 0xFF
-        if node is None or not asked.entered:
-            return None
-        return {"port": number}, (kind_of(node),)
+        return ({"port": asked.modifier & 0xFF}, (kind_of(asked.node),)) if asked.entered else None
 
 
 class PKeyTablePort(TargetRule):
@@ -109,7 +103,7 @@ class PKeyTablePort(TargetRule):
     attributes, bits, wrong_at = frozenset({P_KEY_TABLE}), 0xFFFF0000, ADAPTERS
 
     def wrong(self, asked: Asked) -> Proof | None:
-        return ({"port": asked.modifier >> 16}, (kind_of(asked.node),)) if asked.node is not None else None
+        return {"port": asked.modifier >> 16}, (kind_of(asked.node),)
 
 
 class SlToVlReserved(TargetRule):
@@ -128,13 +122,12 @@ class SlToVlReserved(TargetRule):
     attributes, bits = frozenset({SL_TO_VL}), 0xFFFF0000
 
     def wrong(self, asked: Asked) -> Proof | None:
-        node = asked.node
-        if node is not None and node.kind in ADAPTERS:
+        if asked.node.kind in ADAPTERS:
             return None  # ignored there: AM013
         if asked.modifier >> 18:
             return {"bits": "31-18"}, ()
         switch, since = asked.switch
-        if node is None or node.kind != SWITCH or switch is None or switch.optimized_sl_to_vl_mapping_programming:
+        if asked.node.kind != SWITCH or switch is None or switch.optimized_sl_to_vl_mapping_programming:
             return None
         return {"bits": "17-16"}, ((since, "SwitchInfo: OptimizedSLtoVLMappingProgramming 0"),)
 
@@ -177,7 +170,7 @@ class VlArbHalf(TargetRule):
 
     def wrong(self, asked: Asked) -> Proof | None:
         node, selector = asked.node, asked.modifier >> 16
-        if node is None or not 1 <= selector <= 4:
+        if not 1 <= selector <= 4:
             return None
         if node.kind == SWITCH and asked.modifier & 0xFF00:
             return None  # the port is uncertain: AM016

@@ -71,7 +71,7 @@ class MftPositionRange(TargetRule):
 
     def wrong(self, asked: Asked) -> Proof | None:
         node, position = asked.node, asked.modifier >> 28
-        if node is None or node.kind != SWITCH:
+        if node.kind != SWITCH:
             return None
         facts, since = node.facts_at(asked.frame)
         last = -(-(facts.num_ports + 1) // MFT_PORTS) - 1

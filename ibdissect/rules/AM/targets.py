@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.follow import PlacedSmps
-from ibdissect.fabric.nodes import CA, ROUTER, SWITCH, Node, Port, SwitchFacts
+from ibdissect.fabric.nodes import CA, NOBODY, ROUTER, SWITCH, Node, Port, SwitchFacts
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_event
 from ibdissect.table.locate import Int
 from ibdissect.wire.mad import MAD, METHODS
@@ -26,8 +26,7 @@ ADAPTERS = frozenset({CA, ROUTER})
 class Asked(Record, frozen=True):
     """A request that a rule judges."""
 
-    node: Node | None
-    """None if the target is unknown."""
+    node: Node
     entered: int
     method: int
     attribute: int
@@ -37,12 +36,12 @@ class Asked(Record, frozen=True):
     @property
     def switch(self) -> tuple[SwitchFacts | None, int]:
         """The node's capabilities as a switch at the request, and the frame that first showed them."""
-        return self.node.switch.at(self.frame) if self.node is not None else (None, 0)
+        return self.node.switch.at(self.frame)
 
     @property
     def port(self) -> Port | None:
         """The port addressed: port 0 of a switch."""
-        return self.node.manager(self.entered) if self.node is not None else None
+        return self.node.manager(self.entered)
 
 
 class Many:
@@ -60,7 +59,7 @@ class Many:
 
     def of_node(self, fact: Callable[[Node], int]) -> Int:
         """A number of each request's target as known at the chunk's end, int64[n]; 0 if the target is unknown."""
-        facts = np.array([fact(node) if node is not None else 0 for node in self.requests.nodes], np.int64)
+        facts = np.array([*map(fact, self.requests.nodes)], np.int64)
         return facts[self.requests.which[self.index]]
 
     @property
@@ -100,7 +99,7 @@ class TargetRule(Rule):
 
     def wrong(self, asked: Asked) -> Proof | None:
         """The finding's arguments and proof; None if the request is in order."""
-        return ({}, (kind_of(asked.node),)) if asked.node is not None and asked.node.kind in self.wrong_at else None
+        return ({}, (kind_of(asked.node),)) if asked.node.kind in self.wrong_at else None
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -118,7 +117,7 @@ class TargetRule(Rule):
             about = {"method": METHODS[method], "attribute": NAMES.get(attribute, ""), "modifier": modifier, "node": _name(asked)}
             yield seen.found(
                 {**about, **arguments}, self.at, modifier, start=int(requests.mad[i]), proof=proof,
-                key=(node.slot, attribute, modifier) if node is not None else None,
+                key=(node.slot, attribute, modifier) if node is not NOBODY else None,
             )  # fmt: skip
 
 
@@ -131,7 +130,7 @@ def _among(values: Any, choices: frozenset[int]) -> Mask:
 
 
 def _name(asked: Asked) -> str:
-    if asked.node is None:
+    if asked.node is NOBODY:
         return "an unknown node"
     return asked.port.name_at(asked.frame) if asked.port is not None else f"0x{asked.node.guid:016x}"
 

@@ -40,7 +40,7 @@ class BlockPastTable(AttributeRule):
 
     def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
         node, block = smps.node(i), int(smps.modifier[i] & 0xFFFF)
-        if node is None or not node.kind:
+        if not node.kind:
             return None
         if node.kind == SWITCH and int(smps.modifier[i]) >> 16:  # an external port
             switch = smps.switch(i)[0]
@@ -53,10 +53,7 @@ class BlockPastTable(AttributeRule):
         return int(smps.slot[i]), int(smps.modifier[i])
 
     def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
-        node = smps.node(i)
-        if node is None:
-            return ()
-        return ((max(node.facts_at(int(smps.frames[i]))[1], smps.switch(i)[1]), "capacity of the table"),)
+        return ((max(smps.node(i).facts_at(int(smps.frames[i]))[1], smps.switch(i)[1]), "capacity of the table"),)
 
 
 class MembershipChanged(AttributeRule):

@@ -19,8 +19,6 @@ DROP = 15
 def _output(smps: AttributeSmps, i: int, shift: int) -> tuple[Port, bytes, int] | None:
     """The output port of a QoS table, its PortInfo when SMP `i` was sent, and the frame that showed it; None if unknown."""
     node = smps.node(i)
-    if node is None:
-        return None
     number = int(smps.modifier[i]) >> shift & 0xFF if node.kind == SWITCH else int(smps.entered[i])
     port = node.ports.get(number)
     body, since = port.shown.at(int(smps.frames[i])) if port is not None else (None, 0)

@@ -38,8 +38,7 @@ class FirstGuidWritten(AttributeRule):
         return smps.sets & adapters(smps) & (smps.modifier == 0)
 
     def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
-        node = smps.node(i)
-        port = node.ports.get(int(smps.entered[i])) if node is not None else None
+        port = smps.node(i).ports.get(int(smps.entered[i]))
         guid = int.from_bytes(smps.bodies[i][:8].tobytes(), "big")
         return {"guid": guid, "own": port.guid} if port is not None and port.guid and guid != port.guid else None
 
@@ -91,8 +90,8 @@ class LedUnsupported(AttributeRule):
 
     def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
         node = smps.node(i)
-        number = int(smps.modifier[i] & 0xFF) if node is not None and node.kind == SWITCH else int(smps.entered[i])
-        port = node.ports.get(number) if node is not None else None
+        number = int(smps.modifier[i] & 0xFF) if node.kind == SWITCH else int(smps.entered[i])
+        port = node.ports.get(number)
         info = port.info_at(int(smps.frames[i]))[0] if port is not None else None
         if info is None or info.capability_mask & LED_SUPPORTED:
             return None

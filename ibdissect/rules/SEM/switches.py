@@ -36,8 +36,7 @@ class _PortRange(AttributeRule):
         raise NotImplementedError
 
     def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
-        node = smps.node(i)
-        return ((node.facts_at(int(smps.frames[i]))[1], f"NodeInfo: {smps.ports[i]} ports"),) if node is not None else ()
+        return ((smps.node(i).facts_at(int(smps.frames[i]))[1], f"NodeInfo: {smps.ports[i]} ports"),)
 
 
 class LinearPortRange(_PortRange):

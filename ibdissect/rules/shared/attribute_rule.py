@@ -10,7 +10,7 @@ import numpy as np
 
 from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmps
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
+from ibdissect.fabric.nodes import CA, NOBODY, ROUTER, SWITCH
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import Again, Context, Hit, Rule, fault, on_event
 from ibdissect.wire.mad import METHODS
@@ -57,8 +57,7 @@ class AttributeRule(Rule):
     def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
         """Frames that prove it, and why."""
         if self.by_node:
-            node = smps.node(i)
-            return ((node.frame, "NodeInfo"),) if node is not None else ()
+            return ((smps.node(i).frame, "NodeInfo"),)
         return ((int(smps.since[i]), self.why),) if smps.since[i] else ()
 
     @on_event(ChunkFollowed)
@@ -114,7 +113,7 @@ def switches(smps: AttributeSmps) -> Mask:
 
 def name_of(smps: AttributeSmps, i: int) -> str:
     node = smps.node(i)
-    if node is None:
+    if node is NOBODY:
         return "an unknown node"
     number = int(smps.number[i]) if smps.about_ports else int(smps.entered[i])
     port = node.ports.get(number) if smps.about_ports else node.manager(number)
