@@ -21,7 +21,7 @@ from ibdissect.wire.sm_port import PortInfo
 
 from .groups import GroupFacts
 from .model import Subnet
-from .nodes import KNOWN, SWITCH, Node, NodeFacts, Port, SmFacts, SwitchFacts
+from .nodes import KNOWN, SWITCH, NodeFacts, Port, SmFacts, SwitchFacts
 from .partitions import PKeys
 from .tables import Forwarding, Qos
 
@@ -115,45 +115,28 @@ def _link(subnet: Subnet, record: Any, frame: int, method: int) -> None:
         far.face(near, frame)
 
 
-def _switch(subnet: Subnet, lid: int) -> tuple[Node, Forwarding] | None:
-    port = subnet.by_lid(lid)
-    if port is None or port.node.kind not in (0, SWITCH):
-        return None
-    if port.node.forwarding is None:
-        port.node.forwarding = Forwarding()
-    return port.node, port.node.forwarding
-
-
 def _body(record: Any, at: int, size: int = 64) -> bytes:
     return bytes(record.buffer[record.offset + at : record.offset + at + size])
 
 
-def _linear(subnet: Subnet, record: Any, frame: int, method: int) -> None:
-    found = _switch(subnet, record.lid)
-    if found is not None:
-        node, tables = found
-        block = record.block_num
+def _forwarding(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+    """A block of a linear, random or multicast forwarding table."""
+    port = subnet.by_lid(record.lid)
+    if port is None or port.node.kind not in (0, SWITCH):
+        return
+    tables = port.node.forwarding = port.node.forwarding or Forwarding()
+    block, body, kept = record.block_num, _body(record, 8), True
+    if isinstance(record, r.LinearForwardingTableRecord):
         if block >= len(tables.linear.frames) or not tables.linear.frames[block]:
-            tables.linear.learn(block, _body(record, 8), frame)
-            subnet.weigh(node)
-
-
-def _random(subnet: Subnet, record: Any, frame: int, method: int) -> None:
-    found = _switch(subnet, record.lid)
-    if found is not None and record.block_num not in found[1].random:
-        _kept(subnet, found[0], found[1].learn_random(record.block_num, _body(record, 8), frame))
-
-
-def _multicast(subnet: Subnet, record: Any, frame: int, method: int) -> None:
-    found, modifier = _switch(subnet, record.lid), record.position << 28 | record.block_num
-    if found is not None and modifier not in found[1].multicast:
-        _kept(subnet, found[0], found[1].learn_multicast(modifier, _body(record, 8), frame))
-
-
-def _kept(subnet: Subnet, node: Node, kept: bool) -> None:
+            tables.linear.learn(block, body, frame)
+    elif isinstance(record, r.RandomForwardingTableRecord):
+        kept = block in tables.random or tables.learn_random(block, body, frame)
+    else:
+        modifier = record.position << 28 | block
+        kept = modifier in tables.multicast or tables.learn_multicast(modifier, body, frame)
     if not kept:
         subnet.count_drop("blocks of forwarding tables")
-    subnet.weigh(node)
+    subnet.weigh(port.node)
 
 
 def _sl_to_vl(subnet: Subnet, record: Any, frame: int, method: int) -> None:
@@ -211,9 +194,9 @@ _KINDS: tuple[tuple[type[Any], Callable[[Subnet, Any, int, int], None]], ...] = 
     (r.SwitchInfoRecord, _switch_info),
     (r.SMInfoRecord, _manager),
     (LinkRecord, _link),
-    (r.LinearForwardingTableRecord, _linear),
-    (r.RandomForwardingTableRecord, _random),
-    (r.MulticastForwardingTableRecord, _multicast),
+    (r.LinearForwardingTableRecord, _forwarding),
+    (r.RandomForwardingTableRecord, _forwarding),
+    (r.MulticastForwardingTableRecord, _forwarding),
     (r.SLtoVLMappingTableRecord, _sl_to_vl),
     (r.VLArbitrationTableRecord, _arbitration),
     (r.PKeyTableRecord, _p_keys),

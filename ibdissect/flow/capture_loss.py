@@ -86,7 +86,7 @@ class CaptureLoss:
         yield from self.counted.seconds
         yield from self.transactions.missed.seconds
         yield from self.transactions.transfers.missed.seconds
-        yield from (hole.time_ns // SECOND_NS for _, hole, acknowledged in holes(self.streams) if acknowledged)
+        yield from (hole.time_ns // SECOND_NS for _, hole, acknowledged in holes(self.streams) if acknowledged and not hole.refused)
 
     def near(self, time_ns: int) -> bool:
         """Whether packets from around that time are missing."""

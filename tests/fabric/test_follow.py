@@ -24,7 +24,7 @@ from ibdissect.fabric.events import (
     WrongMKey,
 )
 from ibdissect.fabric.follow import MAX_ASKED, Follower
-from ibdissect.fabric.nodes import CA, SWITCH
+from ibdissect.fabric.nodes import CA, NOBODY, SWITCH
 from ibdissect.fabric.topology import links
 from ibdissect.table.table import ChunkTable
 from tests import craft
@@ -198,7 +198,7 @@ def test_requests_of_a_chunk() -> None:
     (event,) = of(events, ChunkFollowed)
     requests = event.requests
     assert requests.rows.tolist() == [1, 2] and requests.modifier.tolist() == [3, 0]
-    assert [requests.nodes[i] for i in requests.which.tolist()] == [follower.subnet.nodes[GUID + 0x50], None]
+    assert [requests.nodes[i] for i in requests.which.tolist()] == [follower.subnet.nodes[GUID + 0x50], NOBODY]
     assert event is events[-1] and event.frame == 4
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
-from ibdissect.flow.recovery import PSNS, Hole, Stream, distance
+from ibdissect.flow.recovery import PSNS, Hole, Stream
 from ibdissect.flow.reliable import Streams
 from ibdissect.flow.unfinished import holes, open_reads
 from ibdissect.lint.finding import Severity
@@ -52,6 +52,11 @@ class SilenceRule(Rule):
     )
     needs = (CaptureLoss, Streams)
 
+    @staticmethod
+    def silent(context: Context, since_ns: int, patience: float) -> bool:
+        """Whether the capture goes on for `patience` seconds after a time, and misses nothing."""
+        return context.get(Streams).last_ns - since_ns >= patience * SECOND and context.get(CaptureLoss).proves_silence(since_ns)
+
 
 class RequestsLost(SilenceRule):
     """Requests of a connection were lost, and nobody recovered them.
@@ -70,10 +75,8 @@ class RequestsLost(SilenceRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        streams, loss = context.get(Streams), context.get(CaptureLoss)
-        for stream, hole, acknowledged in holes(streams):
-            late = streams.last_ns - hole.time_ns >= self.patience * SECOND
-            if late and not acknowledged and loss.proves_silence(hole.time_ns):
+        for stream, hole, acknowledged in holes(context.get(Streams)):
+            if not hole.refused and not acknowledged and self.silent(context, hole.time_ns, self.patience):
                 yield of_hole(stream, hole, hole.start)
 
 
@@ -194,9 +197,9 @@ class ReadUnanswered(SilenceRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        streams, loss = context.get(Streams), context.get(CaptureLoss)
+        streams = context.get(Streams)
         for slot, frame, time_ns in open_reads(streams):
-            if streams.last_ns - time_ns >= self.patience * SECOND and loss.proves_silence(time_ns):
+            if self.silent(context, time_ns, self.patience):
                 ends, psn = streams.ends[slot], int(streams.state["read_psn"][slot])
                 yield fault(frame, time_ns, {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=LEARNT, key=ends)
 
@@ -294,14 +297,9 @@ class NakIgnored(SilenceRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        streams, loss = context.get(Streams), context.get(CaptureLoss)
-        for slot, stream in streams.troubled.items():
-            peer = streams.other(slot) if stream.holes and not stream.ends.response else None
-            for hole in stream.holes if peer is not None else ():
-                open_ = distance(hole.start, int(streams.state["high"][peer])) > 0
-                late = streams.last_ns - hole.refused_ns >= self.patience * SECOND
-                if hole.refused and open_ and late and loss.proves_silence(hole.refused_ns):
-                    yield of_hole(stream, hole, hole.start)
+        for stream, hole, acknowledged in holes(context.get(Streams)):
+            if hole.refused and not acknowledged and self.silent(context, hole.refused_ns, self.patience):
+                yield of_hole(stream, hole, hole.start)
 
 
 class MessageLost(Rule):
