@@ -23,10 +23,15 @@ class End(NamedTuple):
     """A LID of the port; for an external port of a switch, that of the switch. 0: not given."""
 
 
-class NodeFact(Record, frozen=True, gc=False):
-    """A node, by NodeGUID; 0 and empty: not given."""
+class Fact(Record, frozen=True, gc=False):
+    """What a line says."""
 
     line: int
+
+
+class NodeFact(Fact, frozen=True):
+    """A node, by NodeGUID; 0 and empty: not given."""
+
     guid: int
     kind: int = 0
     num_ports: int = 0
@@ -37,19 +42,17 @@ class NodeFact(Record, frozen=True, gc=False):
     partition_cap: int = 0
 
 
-class PortFact(Record, frozen=True, gc=False):
+class PortFact(Fact, frozen=True):
     """A port, and the LIDs that it has if `end.lid` is not 0."""
 
-    line: int
     end: End
     lmc: int = -1
     """-1: not given."""
 
 
-class TableFact(Record, frozen=True, gc=False):
+class TableFact(Fact, frozen=True):
     """A block of 32 entries of a port's P_Key table."""
 
-    line: int
     end: End
     block: int
     keys: bytes
@@ -58,97 +61,86 @@ class TableFact(Record, frozen=True, gc=False):
     """Entries of the whole table; 0: not given."""
 
 
-class InfoFact(Record, frozen=True, gc=False):
+class InfoFact(Fact, frozen=True):
     """PortInfo of a port, 64 bytes; fields that the file does not give are 0."""
 
-    line: int
     end: End
     body: bytes
 
 
-class LanesFact(Record, frozen=True, gc=False):
+class LanesFact(Fact, frozen=True):
     """The SL to VL table of an output port for packets from an input port, 8 bytes."""
 
-    line: int
     end: End
     entered: int
     entries: bytes
 
 
-class WeightsFact(Record, frozen=True, gc=False):
+class WeightsFact(Fact, frozen=True):
     """A block of a port's VL arbitration: 1 and 2 of low priority, 3 and 4 of high; 64 bytes."""
 
-    line: int
     end: End
     block: int
     entries: bytes
 
 
-class NameFact(Record, frozen=True, gc=False):
+class NameFact(Fact, frozen=True):
     """The name that an administrator gave to a node."""
 
-    line: int
     guid: int
     name: str
 
 
-class LinkFact(Record, frozen=True, gc=False):
+class LinkFact(Fact, frozen=True):
     """A cable."""
 
-    line: int
     near: End
     far: End
 
 
-class MKeyFact(Record, frozen=True, gc=False):
+class MKeyFact(Fact, frozen=True):
     """The M_Key of a port."""
 
-    line: int
     end: End
     key: int
 
 
-class SwitchFact(Record, frozen=True, gc=False):
+class SwitchFact(Fact, frozen=True):
     """Capabilities of the switch with a LID."""
 
-    line: int
     lid: int
     facts: SwitchFacts
     linear_top: int
 
 
-class RouteFact(Record, frozen=True, gc=False):
+class RouteFact(Fact, frozen=True):
     """Output port of a switch for a unicast LID."""
 
-    line: int
     switch: End
     lid: int
     port: int
 
 
-class MulticastFact(Record, frozen=True, gc=False):
+class MulticastFact(Fact, frozen=True):
     """Output ports of a switch for a multicast LID."""
 
-    line: int
     switch: End
     lid: int
     ports: tuple[int, ...]
 
 
-class GroupFact(Record, frozen=True, gc=False):
+class GroupFact(Fact, frozen=True):
     """A multicast group; with a port GID, a member of it."""
 
-    line: int
     mgid: bytes
     facts: GroupFacts
     port_gid: bytes = b""
     join_state: int = 0
 
 
-class ManagerFact(Record, frozen=True, gc=False):
+class ManagerFact(Fact, frozen=True):
     """A subnet manager: the port it runs on. `master`: it wrote these files, so it is SELF in partitions.conf."""
 
-    line: int
     guid: int
     lid: int = 0
     priority: int = 0
@@ -156,18 +148,16 @@ class ManagerFact(Record, frozen=True, gc=False):
     master: bool = True
 
 
-class OptionFact(Record, frozen=True, gc=False):
+class OptionFact(Fact, frozen=True):
     """An option of opensm.conf."""
 
-    line: int
     name: str
     value: str
 
 
-class DefinitionFact(Record, frozen=True, gc=False):
+class DefinitionFact(Fact, frozen=True):
     """A definition of partitions.conf with its port entries, as written."""
 
-    line: int
     name: str
     p_key: int
     """0: opensm chooses one."""
@@ -177,32 +167,23 @@ class DefinitionFact(Record, frozen=True, gc=False):
     """(line, GUID or keyword, membership or empty)."""
 
 
-class RoceFact(Record, frozen=True, gc=False):
+class RoceFact(Fact, frozen=True):
     """A setting of a RoCE network, by its name in the file."""
 
-    line: int
     name: str
     value: frozenset[int] | dict[int, int] | bool
 
 
-class RoceHostFact(Record, frozen=True, gc=False):
+class RoceHostFact(Fact, frozen=True):
     """An address of a host with RoCE: 16 bytes, IPv4 addresses mapped; and the VLANs of the host."""
 
-    line: int
     address: bytes
     name: str
     vlans: frozenset[int]
 
 
-class WholeFact(Record, frozen=True, gc=False):
+class WholeFact(Fact, frozen=True):
     """The file lists all LIDs of the subnet."""
 
-    line: int
     sure: bool = True
     """The file itself shows that it is complete."""
-
-
-Fact = (
-    NodeFact | PortFact | TableFact | InfoFact | LinkFact | MKeyFact | SwitchFact | RouteFact | MulticastFact | GroupFact | ManagerFact
-    | LanesFact | WeightsFact | NameFact | OptionFact | DefinitionFact | WholeFact | RoceFact | RoceHostFact
-)  # fmt: skip

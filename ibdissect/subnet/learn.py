@@ -20,35 +20,14 @@ from ibdissect.fabric.tables import BLOCK, MASKS, PORTS, UNREACHABLE, Forwarding
 from ibdissect.fabric.topology import connect
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
-from .facts import (
-    DefinitionFact,
-    End,
-    Fact,
-    GroupFact,
-    InfoFact,
-    LanesFact,
-    LinkFact,
-    ManagerFact,
-    MKeyFact,
-    MulticastFact,
-    NameFact,
-    NodeFact,
-    OptionFact,
-    PortFact,
-    RoceFact,
-    RoceHostFact,
-    RouteFact,
-    SwitchFact,
-    TableFact,
-    WeightsFact,
-    WholeFact,
-)
+from . import facts
+from .facts import End, Fact
 from .partitions_conf import memberships
 from .text import guid as guid_of
 from .text import uncollected
 
 F = TypeVar("F")
-P = TypeVar("P", InfoFact, LanesFact, MKeyFact, TableFact, WeightsFact)
+P = TypeVar("P", facts.InfoFact, facts.LanesFact, facts.MKeyFact, facts.TableFact, facts.WeightsFact)
 CACHES = ("guid2lid", "guid2mkey", "neighbors")
 """Files in which OpenSM keeps ports that are long gone. If another file lists all ports, their other ports are ignored."""
 
@@ -74,21 +53,21 @@ class _Learner:
         """Facts by type, with their line numbers, ascending."""
         files = list(files)
         fresh = [file for file in files if file.kind not in CACHES]
-        whole = any(type(fact) is WholeFact for file in fresh for fact in file.facts)
-        seen = {fact.end.guid for file in fresh for fact in file.facts if type(fact) is PortFact} if whole else None
-        self.cached: list[tuple[int, LinkFact]] = []
+        whole = any(type(fact) is facts.WholeFact for file in fresh for fact in file.facts)
+        seen = {fact.end.guid for file in fresh for fact in file.facts if type(fact) is facts.PortFact} if whole else None
+        self.cached: list[tuple[int, facts.LinkFact]] = []
         """Cables of caches, which only fill gaps."""
         for i, file in enumerate(files):
             for fact in file.facts:
                 if file.kind in CACHES and seen is not None and _left(fact, seen):
                     continue
-                if file.kind in CACHES and type(fact) is LinkFact:
+                if file.kind in CACHES and type(fact) is facts.LinkFact:
                     self.cached.append((line_number(i, fact.line), fact))
                     continue
                 self.by_type.setdefault(type(fact), []).append((line_number(i, fact.line), fact))
         self.by_guid: dict[int, Port] = {}
-        infos = [fact for _, fact in self._of(InfoFact)]
-        self.switch_lids = {fact.end.lid for _, fact in self._of(TableFact) if fact.end.number == 0}
+        infos = [fact for _, fact in self._of(facts.InfoFact)]
+        self.switch_lids = {fact.end.lid for _, fact in self._of(facts.TableFact) if fact.end.number == 0}
         self.switch_lids |= {fact.end.lid for fact in infos if fact.end.number == 0 or fact.body[16:18] == b"\0\0"}
         """LIDs of switches, if a file has their port 0, or a port without a LID."""
 
@@ -103,42 +82,42 @@ class _Learner:
 
     def run(self) -> None:
         """Add all facts, in order of their dependencies."""
-        for line, node in self._of(NodeFact):
+        for line, node in self._of(facts.NodeFact):
             self._node(line, node)
-        for _, name in self._of(NameFact):
+        for _, name in self._of(facts.NameFact):
             if named := self.subnet.nodes.get(name.guid):
                 named.name = name.name.encode("utf-8", "surrogateescape")[:64]
         self._ports()
-        for line, switch in self._of(SwitchFact):
+        for line, switch in self._of(facts.SwitchFact):
             port = self.subnet.by_lid(switch.lid)
             if port is not None and port.node.kind in (0, SWITCH):
                 port.node.kind = SWITCH
                 port.node.learn(port.node.switch, switch.facts, line)
                 port.node.linear_top.learn(switch.linear_top, line)
-        for line, info, port in self._ported(InfoFact):
+        for line, info, port in self._ported(facts.InfoFact):
             port.shown.learn(self.subnet.share(info.body), line)
-        links = self._of(LinkFact)
+        links = self._of(facts.LinkFact)
         for i, (line, link) in enumerate((*links, *self.cached)):
             near, far = self.port(link.near, line), self.port(link.far, line)
             gap = i < len(links) or (near is not None and near.peer is None and far is not None and far.peer is None)
             if near is not None and far is not None and near is not far and gap:
                 connect(near, far, line)
-        for line, table, port in self._ported(TableFact):
+        for line, table, port in self._ported(facts.TableFact):
             self._table(line, table, port)
-        for line, lanes, port in self._ported(LanesFact):
+        for line, lanes, port in self._ported(facts.LanesFact):
             if port.node.kind == SWITCH or lanes.end.number < 0:
                 port.qos = port.qos or Qos()
                 port.qos.learn_map(lanes.entered, self.subnet.share(lanes.entries), line)
-        for line, weights, port in self._ported(WeightsFact):
+        for line, weights, port in self._ported(facts.WeightsFact):
             port.qos = port.qos or Qos()
             port.qos.learn_arbitration(weights.block, self.subnet.share(weights.entries), line)
-        for line, key, port in self._ported(MKeyFact):
+        for line, key, port in self._ported(facts.MKeyFact):
             protect, lease = (shown.m_key_protect_bits, shown.m_key_lease_period) if (shown := port.info) is not None else (0, 0)
             port.guard = port.guard or Guard()
             port.guard.learn(MKey(key.key, protect, lease), line)
         self._routes()
         self._groups()
-        for line, manager in self._of(ManagerFact):
+        for line, manager in self._of(facts.ManagerFact):
             owner = self.by_guid.get(manager.guid)
             lid = manager.lid or (owner.lid if owner is not None else 0)
             if manager.state:
@@ -147,17 +126,17 @@ class _Learner:
                 sm.shown.learn(SmFacts(manager.state, manager.priority or sm.now.priority, lid), line)
         self._partitions()
         roce = self.subnet.roce
-        for line, setting in self._of(RoceFact):
+        for line, setting in self._of(facts.RoceFact):
             setattr(roce, setting.name.replace("-", "_"), setting.value)
             roce.lines[setting.name] = line
-        for line, host in self._of(RoceHostFact):
+        for line, host in self._of(facts.RoceHostFact):
             roce.hosts[host.address] = RoceHost(host.name, host.vlans, line)
         ends = {end.guid for _, link in self.cached for end in (link.near, link.far)}
         agreed = bool(ends) and all(guid in self.by_guid and self.by_guid[guid].lid for guid in ends)  # so guid2lid is not truncated
-        lists = {fact.sure or agreed: line for line, fact in self._of(WholeFact)}
+        lists = {fact.sure or agreed: line for line, fact in self._of(facts.WholeFact)}
         self.subnet.listed = lists[True] if True in lists else doubtful(lists[False]) if lists else 0
 
-    def _node(self, line: int, fact: NodeFact) -> None:
+    def _node(self, line: int, fact: facts.NodeFact) -> None:
         node, _ = self.subnet.node(fact.guid, line)
         node.kind = fact.kind or node.kind
         node.name = fact.name.encode("utf-8", "surrogateescape")[:64] or node.name
@@ -168,14 +147,14 @@ class _Learner:
 
     def _ports(self) -> None:
         """Ports by GUID, then their LIDs. A file may give several LIDs of a port one by one, which is its LMC."""
-        facts = self._of(PortFact)
+        ports = self._of(facts.PortFact)
         named: dict[End, Port | None] = {}
-        for line, fact in facts:  # first those that name the node
+        for line, fact in ports:  # first those that name the node
             end = fact.end
             if end.node and end.number >= 0 and end not in named:
                 named[end] = self.port(end, line)
         said: dict[tuple[int, int], tuple[int, Port, set[int], int]] = {}
-        for line, fact in facts:
+        for line, fact in ports:
             end = fact.end
             port = named.get(end) or self.port(end._replace(lid=0), line)
             if port is None or not end.lid:
@@ -195,7 +174,7 @@ class _Learner:
                 lmc = before[1] if before[0] == base else 0
             if lmc < 8 and base + (1 << lmc) <= FIRST_MULTICAST:
                 self.subnet.assign(port, base, lmc, line)
-        for line, fact in facts:  # those that give only the LID
+        for line, fact in ports:  # those that give only the LID
             port = self.port(fact.end, line) if not fact.end.guid and not fact.end.node else None
             if port is not None and fact.lmc >= 0 and port.node.guid == 0:
                 self.subnet.assign(port, fact.end.lid, fact.lmc, line)
@@ -229,7 +208,7 @@ class _Learner:
             owner.node.kind = SWITCH
         return subnet.port(owner.node, end.number, line) if owner.node.kind == SWITCH and end.number >= 0 else owner
 
-    def _table(self, line: int, fact: TableFact, port: Port) -> None:
+    def _table(self, line: int, fact: facts.TableFact, port: Port) -> None:
         if not port.node.kind and fact.end.number > 0 and not self.switch_lids:
             line = doubtful(line)  # the table of an adapter's port, or what a switch enforces at one of its ports
         port.p_keys = port.p_keys or PKeys()
@@ -239,7 +218,7 @@ class _Learner:
 
     def _routes(self) -> None:
         linear: dict[tuple[Node, int], tuple[int, bytearray]] = {}
-        for line, fact in self._of(RouteFact):
+        for line, fact in self._of(facts.RouteFact):
             port = self.port(fact.switch, line)
             if port is not None and port.node.kind in (0, SWITCH):
                 block = linear.setdefault((port.node, fact.lid // BLOCK), (line, bytearray([UNREACHABLE]) * BLOCK))
@@ -248,7 +227,7 @@ class _Learner:
             node.forwarding = node.forwarding or Forwarding()
             node.forwarding.linear.learn(number, bytes(entries), line)
         outputs = {}
-        for line, route in self._of(MulticastFact):
+        for line, route in self._of(facts.MulticastFact):
             port = self.port(route.switch, line)
             if port is not None and port.node.kind in (0, SWITCH):
                 outputs[port.node, route.lid - FIRST_MULTICAST] = line, route.ports
@@ -265,7 +244,7 @@ class _Learner:
 
     def _groups(self) -> None:
         groups = self.subnet.groups
-        for line, fact in sorted(self._of(GroupFact), key=lambda one: one[1].facts.p_key < 0):  # short records last: they lack most fields
+        for line, fact in sorted(self._of(facts.GroupFact), key=lambda one: one[1].facts.p_key < 0):  # short ones last
             known = groups.by_mgid.get(fact.mgid)
             if fact.facts.p_key >= 0:
                 known = groups.learn(fact.mgid, fact.facts, line)
@@ -274,15 +253,15 @@ class _Learner:
 
     def _partitions(self) -> None:
         """Add the P_Keys that partitions.conf gives to each port with a LID. Of several such files the newest counts."""
-        found = self._of(DefinitionFact)
+        found = self._of(facts.DefinitionFact)
         if not found:
             return
         newest = found[-1][0] >> 32
-        definitions = [DefinitionFact(line, *_rest(fact, line)) for line, fact in found if line >> 32 == newest]
-        options = {fact.name: fact.value for _, fact in self._of(OptionFact)}
+        definitions = [facts.DefinitionFact(line, *_rest(fact, line)) for line, fact in found if line >> 32 == newest]
+        options = {fact.name: fact.value for _, fact in self._of(facts.OptionFact)}
         both = options["allow_both_pkeys"].upper() == "TRUE" if "allow_both_pkeys" in options else (False if options else None)
         own = guid_of(options.get("guid", "")) or 0
-        managers = [fact.guid for _, fact in self._of(ManagerFact) if fact.master]
+        managers = [fact.guid for _, fact in self._of(facts.ManagerFact) if fact.master]
         ports = {guid: port for guid, port in self.by_guid.items() if port.node.kind != SWITCH or not port.number}
         whole = newest << 32
         kinds = ((guid, port.node.kind) for guid, port in ports.items())
@@ -295,11 +274,12 @@ class _Learner:
 
 def _left(fact: Fact, seen: set[int]) -> bool:
     """Whether a cache lists a port that no longer exists."""
-    ends = (fact.near, fact.far) if isinstance(fact, LinkFact) else (fact.end,) if isinstance(fact, (PortFact, MKeyFact)) else ()
-    return any(end.guid not in seen for end in ends)
+    if isinstance(fact, facts.LinkFact):
+        return fact.near.guid not in seen or fact.far.guid not in seen
+    return isinstance(fact, (facts.PortFact, facts.MKeyFact)) and fact.end.guid not in seen
 
 
-def _rest(fact: DefinitionFact, line: int) -> Iterator[Any]:
+def _rest(fact: facts.DefinitionFact, line: int) -> Iterator[Any]:
     """The fields of a definition after its line; the lines of entries as numbers of `file_lines`."""
     first = line - fact.line
     yield from (fact.name, fact.p_key, fact.default, tuple((first + at, who, how) for at, who, how in fact.entries))
