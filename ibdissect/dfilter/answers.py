@@ -6,7 +6,8 @@ import numpy as np
 
 from ibdissect.dissect.named_values import MESSAGE
 from ibdissect.flow.message_table import MessageTable
-from ibdissect.flow.transactions import AnsweredMany, Transactions
+from ibdissect.flow.requests import AnsweredMany
+from ibdissect.flow.transactions import Transactions
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 

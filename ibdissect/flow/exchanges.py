@@ -20,7 +20,8 @@ from ibdissect.table.rows import by_value, groups
 from ibdissect.wire.mad import short_class_name
 from ibdissect.wire.numbers import DIRECTED
 
-from .transactions import AnsweredMany, Request, Transactions, Unanswered
+from .requests import AnsweredMany, Request, Unanswered
+from .transactions import Transactions
 
 MAX_EXCHANGES = 65536
 """Most pairs of ends, and kinds of requests, that are counted."""

@@ -350,8 +350,3 @@ def _key(mads: Listed, i: int, back: bool) -> Key:
 
 
 MadEvent.source = AnsweredMany.source = TransferEvent.source = Transactions
-
-__all__ = [
-    "Answered", "AnsweredAgain", "AnsweredFromElsewhere", "AnsweredMany", "MadEvent", "RepressAlone", "Request", "Transactions",
-    "TrapAnswered", "Unanswered",
-]  # fmt: skip

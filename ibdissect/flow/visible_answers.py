@@ -11,7 +11,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import DIRECTED
 
 from .queries import Queries
-from .transactions import Request
+from .requests import Request
 
 MAX_ADDRESSES = 65536
 

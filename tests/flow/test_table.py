@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.flow.transactions import AnsweredMany, Transactions
+from ibdissect.flow.requests import AnsweredMany
+from ibdissect.flow.transactions import Transactions
 from ibdissect.table.connections import Connections
 from ibdissect.table.table import ChunkTable
 from tests.conftest import REPO, shared_captures

@@ -19,7 +19,8 @@ from msgspec.structs import astuple
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.flow.pairs import Pairs
-from ibdissect.flow.transactions import Answered, AnsweredMany, Transactions, Unanswered
+from ibdissect.flow.requests import Answered, AnsweredMany, Unanswered
+from ibdissect.flow.transactions import Transactions
 from ibdissect.table.rows import U64
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import DETH

@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.transactions import AnsweredAgain, AnsweredMany, RepressAlone, TrapAnswered
+from ibdissect.flow.requests import AnsweredAgain, AnsweredMany, RepressAlone, TrapAnswered
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting

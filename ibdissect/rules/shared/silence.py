@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from ibdissect.bounded import KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.transactions import Request, Transactions, Unanswered
+from ibdissect.flow.requests import Request, Unanswered
+from ibdissect.flow.transactions import Transactions
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import SEEN, Context, Hit, Rule, on_event
