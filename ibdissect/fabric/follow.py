@@ -22,7 +22,7 @@ from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapS
 from .keys import refuses
 from .learn import M_KEY_SIZE, Asked, Learner, Smp
 from .model import Subnet
-from .nodes import KNOWN, NOBODY, Hop, Node, Port
+from .nodes import KNOWN, NOBODY, Hop, Port
 from .records import Records
 from .routes import Routes
 from .sl_to_vl import SlMaps
@@ -322,5 +322,3 @@ class Follower:
 
 
 FabricEvent.source = Follower
-
-__all__ = ["Follower", "Node", "PlacedSmps"]

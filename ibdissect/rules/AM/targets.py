@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.follow import PlacedSmps
 from ibdissect.fabric.nodes import CA, NOBODY, ROUTER, SWITCH, Node, Port, SwitchFacts
+from ibdissect.fabric.smps import PlacedSmps
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_event
 from ibdissect.table.locate import Int
 from ibdissect.wire.mad import MAD, METHODS
