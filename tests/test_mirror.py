@@ -42,7 +42,7 @@ TESTED_BY_OTHERS = {
     ),
     "flow": (
         "tests/flow/test_flows.py and test_reliable.py",
-        "agents credits datagrams events loss_times multicast queries recovery requests rmpp stream_packets summaries unfinished",
+        "agents credits datagrams events loss_times multicast recovery requests rmpp stream_packets unfinished",
     ),
     "layers": (
         "tests/layers/test_captures.py and test_building.py",

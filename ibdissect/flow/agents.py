@@ -12,7 +12,7 @@ from ibdissect.wire.classport import ClassPortInfo
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_RESP
 
-from .queries import Queries
+from .datagrams import Queries
 
 MAX_AGENTS = 65536
 """Agents remembered; the oldest is evicted first."""

@@ -1,4 +1,4 @@
-"""Which management datagrams does a chunk contain? As columns, for matching requests with answers."""
+"""Which management datagrams does a chunk contain, and which of them are requests and answers? As columns."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from ibdissect.capture.scattered import gather, u16
 from ibdissect.table.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, End, by_header
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mads import Mads
-from ibdissect.table.rows import U64, places_in
+from ibdissect.table.rows import U64, mix, places_in
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.mad import MAD, RMPP, RMPP_CLASSES
-from ibdissect.wire.numbers import DIRECTED
+from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, RMPP_CLASSES
+from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, RESPONSE_BIT, TRAP
 from ibdissect.wire.sm import SMPDirected
 
 PATH_AT, PATH_SIZE = SMPDirected.initial_path.bit // 8, 64
 LIDS_AT = SMPDirected.dr_slid.bit // 8
 WORD = 8
+ASKS: Bool = np.isin(np.arange(256), [method for method in RESPONSE_OF if method != TRAP])
+"""Methods that require an answer, bool[256]."""
 
 
 class Ends(Record):
@@ -226,3 +228,34 @@ def _routes(table: ChunkTable, rows: Int, at: Int) -> tuple[U64, U64, Bool]:
     path *= np.arange(size, dtype=np.uint8)[None, :] <= hops[:, None]
     path[:, 0] = hops  # the first entry of the path is not used
     return lids, path.view(">u8").astype(np.uint64), there
+
+
+class Queries:
+    """Requests and answers of a chunk in frame order, as columns; without traps, connection management and RMPP acknowledgements.
+
+    Get it with `table.once(Queries)`.
+    """
+
+    def __init__(self, table: ChunkTable) -> None:
+        mads = table.once(Datagrams)
+        answers = mads.method >= RESPONSE_BIT
+        keep = np.flatnonzero((mads.mgmt_class != CM_CLASS) & (answers | ASKS[mads.method]) & ~(mads.rmpp & (mads.rmpp_type != DATA)))
+        self.rows: Int = mads.rows[keep]
+        self.at: Int = table.once(Mads).at[keep]
+        """Offset of each MAD in the chunk's data."""
+        self.asks: Bool = ~answers[keep]
+        """True for requests, False for answers."""
+        self.mgmt_class, self.method, self.transaction = mads.mgmt_class[keep], mads.method[keep], mads.transaction[keep]
+        self.attribute, self.modifier = mads.attribute[keep], mads.modifier[keep]
+        self.source, self.destination = (_numbers(ends.take(keep)) for ends in (mads.source, mads.destination))
+        """LID, or a hash of GID or IP address."""
+
+
+def _numbers(ends: Ends) -> U64:
+    """One number per address: LID or IPv4 address, otherwise a hash; 0 if there is none."""
+    wide = np.flatnonzero(ends.size == 16)
+    if not len(wide):
+        return ends.low
+    numbers = ends.low.copy()
+    numbers[wide] = mix([ends.high[wide], ends.low[wide]])
+    return numbers

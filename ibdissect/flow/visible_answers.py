@@ -10,7 +10,7 @@ from ibdissect.table.addresses import ENDS, LID_SIZE, by_header
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import DIRECTED
 
-from .queries import Queries
+from .datagrams import Queries
 from .requests import Request
 
 MAX_ADDRESSES = 65536

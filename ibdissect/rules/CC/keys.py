@@ -9,7 +9,7 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.queries import Queries
+from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import value_of

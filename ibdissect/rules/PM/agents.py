@@ -13,7 +13,7 @@ from ibdissect.fabric.earlier_answers import NodeInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.flow.agents import Agents
-from ibdissect.flow.queries import Queries
+from ibdissect.flow.datagrams import Queries
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_chunk, on_event
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.table.bits import value_at

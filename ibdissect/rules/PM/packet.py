@@ -9,7 +9,7 @@ from operator import gt
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.flow.queries import Queries
+from ibdissect.flow.datagrams import Queries
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, Again, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.rules.PM.agents import ALL_PORTS
 from ibdissect.rules.shared.mad_conditions import NO_ERROR

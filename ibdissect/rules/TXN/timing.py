@@ -14,7 +14,7 @@ from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Sm, Subnet
 from ibdissect.flow.agents import Agents
-from ibdissect.flow.queries import Queries
+from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_chunk, on_event
 from ibdissect.table.bits import value_at
