@@ -6,7 +6,6 @@ Source: the pcapng specification (draft-ietf-opsawg-pcapng): every block is type
 from __future__ import annotations
 
 import struct
-from typing import Literal
 
 import numpy as np
 
@@ -66,10 +65,6 @@ class PcapngRecords(Records):
     @property
     def stride(self) -> Stride:
         return Stride(dtype=f"{self.order}u4", at=4, plus=0, least=HEADER, header=HEADER)
-
-    @property
-    def _endian(self) -> Literal["little", "big"]:
-        return "little" if self.order == "<" else "big"
 
     def key(self, raw: Bytes, start: int) -> tuple[int, int]:
         return (0 if self.order == "<" else 3), PACKET
@@ -133,7 +128,8 @@ class PcapngRecords(Records):
         section = np.maximum.accumulate(np.where(kind == SECTION, described, self.section))
         sizes = self.stride.sizes(raw, starts)
         for start, size in zip(starts[kind == INTERFACE].tolist(), sizes[kind == INTERFACE].tolist(), strict=True):
-            self.interfaces.describe(raw[start + 8 : start + max(16, size - 4)].tobytes(), self._endian)
+            described_by = raw[start + 8 : start + max(16, size - 4)].tobytes()
+            self.interfaces.describe(described_by, "little" if self.order == "<" else "big")
             self.note_link(int(self.interfaces.link[-1]))
         headers = starts[kind == SECTION]
         if headers.size:

@@ -58,14 +58,11 @@ class _ERF(Layer):
         return bytes(built) + pay
 
 
-def _has_ethernet(pkt: Any) -> bool:
-    return bool(pkt.kind() == ETHERNET)
-
-
-def _fields() -> list[Any]:
-    own = scapy_fields(encapsulation.ERF.fields, layer, _COMPUTED)
-    return [*own, _Extensions("extensions", b""), ConditionalField(XShortField("eth_pad", 0), _has_ethernet)]
-
-
-ERF = make(encapsulation.ERF, _ERF, fields=_fields())
+ERF = make(
+    encapsulation.ERF, _ERF,
+    fields=[
+        *scapy_fields(encapsulation.ERF.fields, layer, _COMPUTED), _Extensions("extensions", b""),
+        ConditionalField(XShortField("eth_pad", 0), lambda pkt: pkt.kind() == ETHERNET),
+    ],
+)  # fmt: skip
 conf.l2types.register(197, ERF)

@@ -125,11 +125,8 @@ def _next_layers() -> dict[int, type[Packet]]:
     return {0: RWH, _IPV6: IPv6, 2: layer(transport.BTH), 3: GRH}
 
 
-def _lrh_fields() -> list[Any]:
-    return [*scapy_fields(link.LRH.fields, layer, {"vl": None, "lnh": None, "pktlen": None}), Trailer("vcrc", 16)]
-
-
-LRH = make(link.LRH, _LRH, fields=_lrh_fields())
+_COMPUTED = {"vl": None, "lnh": None, "pktlen": None}
+LRH = make(link.LRH, _LRH, fields=[*scapy_fields(link.LRH.fields, layer, _COMPUTED), Trailer("vcrc", 16)])
 RWH = make(link.RWH, _RWH)
 FlowControl = make(link.FlowControl, _FlowControl, fields=scapy_fields(link.FlowControl.fields, layer, {"lpcrc": None}))
 GRH = make(

@@ -31,7 +31,7 @@ def _declared(owner: str, field: Any) -> Field[Any]:
         return Field("ip4", 32, label)
     if isinstance(field, MACField):
         return Field("mac", 48, label)
-    if isinstance(field, StrFixedLenField) and _fixed(field):
+    if isinstance(field, StrFixedLenField) and field.length_from.__defaults__ == (field.sz,):  # not given by another field
         return raw(field.sz, label)
     plain = isinstance(field, ScapyField) and type(field).getfield is ScapyField.getfield and type(field).addfield is ScapyField.addfield
     if plain and not field.islist and not field.holds_packets and field.fmt[0] in "!>" and field.fmt[1:] in _WIDTHS:
@@ -41,11 +41,6 @@ def _declared(owner: str, field: Any) -> Field[Any]:
     if plain and not field.islist and not field.holds_packets and field.fmt[0] == "<" and field.fmt[1:] in _WIDTHS:
         return _number(field, _WIDTHS[field.fmt[1:]], label, little=True)
     raise SpecError(owner, field.name, f"{type(field).__name__} has no fixed layout, a structure needs one")
-
-
-def _fixed(field: Any) -> bool:
-    """Whether a string field has a constant length, not one given by another field."""
-    return bool(field.length_from.__defaults__ == (field.sz,))
 
 
 def _attribute(name: str) -> str:

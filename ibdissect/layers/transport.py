@@ -162,16 +162,12 @@ def _dispatch(cls: type[Packet], _pkt: bytes | None = None, *args: Any, **kargs:
     short = len(_pkt) < transport.BTH.size
     if not short and isinstance(below, UDP):
         short = min(below.len, ip_room(below)) < _UDP + transport.BTH.size
-    raw: type[Packet] = conf.raw_layer
-    return raw if short else cls
+    return conf.raw_layer if short else cls
 
 
-def _bth_fields() -> list[Any]:
-    computed = {"opcode": None, "padcnt": None, "destqp": None, "p_key": 0xFFFF}
-    return [*scapy_fields(transport.BTH.fields, layer, computed), Trailer("pad_bytes", 24), Trailer("icrc", 32)]
-
-
-BTH = make(transport.BTH, _BTH, fields=_bth_fields(), dispatch_hook=classmethod(_dispatch))
+_COMPUTED = {"opcode": None, "padcnt": None, "destqp": None, "p_key": 0xFFFF}
+_BTH_FIELDS = [*scapy_fields(transport.BTH.fields, layer, _COMPUTED), Trailer("pad_bytes", 24), Trailer("icrc", 32)]
+BTH = make(transport.BTH, _BTH, fields=_BTH_FIELDS, dispatch_hook=classmethod(_dispatch))
 DETH = make(transport.DETH, _DETH, fields=scapy_fields(transport.DETH.fields, layer, {"q_key": None, "srcqp": None}))
 for _struct in _EXTENDED.values():
     if _struct not in LAYERS:

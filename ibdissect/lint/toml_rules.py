@@ -86,9 +86,9 @@ def _rule(table: dict[str, Any], where: str, key: str, catalog: Catalog) -> type
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", table["name"]):
         raise ConfigError(where, f"{key}, name", f"{table['name']!r} is not a name", hint="small letters, digits and hyphens: wrong-dscp")
     made = _filter(table["when"], where, key, catalog)
-    message, shown = _message(table["message"], where, key, catalog)
+    (message, shown), words = _message(table["message"], where, key, catalog), table["name"].replace("-", " ")
     facts = {
-        "__module__": f"{__name__}:{where}", "__qualname__": table["code"], "__doc__": table.get("docs", _sentence(table["name"])),
+        "__module__": f"{__name__}:{where}", "__qualname__": table["code"], "__doc__": table.get("docs", f"{words.capitalize()}."),
         "code": table["code"], "name": table["name"], "severity": Severity(severity), "reference": table.get("reference", where),
         "since": table.get("since", Rule.since), "message": message,
         "example": table.get("example", f"a frame that matches {table['when']}"),
@@ -155,10 +155,6 @@ def _try(where: str, key: str, name: str, fields: tuple[Field[Any], ...], spec: 
 def _plain(name: str) -> str:
     """A filter name turned into a Python placeholder name."""
     return re.sub(r"\W", "_", name)
-
-
-def _sentence(name: str) -> str:
-    return f"{name.replace('-', ' ').capitalize()}."
 
 
 def _first_named(made: Filter, catalog: Catalog) -> tuple[Field[Any], ...]:

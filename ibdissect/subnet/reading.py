@@ -60,10 +60,7 @@ class Kind(Record, frozen=True):
     """Written by people, or whenever something changes, so its age does not matter."""
 
 
-def _sign(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
-
-
+_sign = re.compile
 GUID = "0x[0-9a-fA-F]{16}"
 KINDS: dict[str, Kind] = {
     "capture": Kind(None),

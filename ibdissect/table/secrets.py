@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -67,23 +66,18 @@ class Masker:
         new: list[tuple[int, str, int]] = []
         for field in secret_fields(table.catalog):
             _, at, values, _ = keys_of(table, field)
-            if values.ndim == 2:
-                # A 16-byte key does not fit a column of integers.
-                known = self._numbers.get(field.secret, {})
-                for where, row in zip(at.tolist(), values, strict=True):
-                    value = int.from_bytes(row.tobytes(), "big")
-                    if is_secret(field.secret, value) and value not in known:
-                        new.append((where, field.secret, value))
-                continue
-            unique, first = np.unique(values, return_index=True)
-            new += self._unknown(field.secret, unique.tolist(), at[first % max(len(at), 1)].tolist())
+            kind, known = field.secret, self._numbers.get(field.secret, {})
+            if values.ndim == 2:  # a 16-byte key does not fit a column of integers
+                keys = [int.from_bytes(row.tobytes(), "big") for row in values]
+            else:
+                unique, first = np.unique(values, return_index=True)
+                keys, at = unique.tolist(), at[first % max(len(at), 1)]
+            for where, value in zip(at.tolist(), keys, strict=True):
+                if is_secret(kind, value) and value not in known:
+                    new.append((where, kind, value))
         for _, kind, value in sorted(new):
             if not self.number(kind, value):
                 self.dropped.add(table.chunk.first, int(table.chunk.time_ns[0]))
-
-    def _unknown(self, kind: str, values: Iterable[int], at: Iterable[int]) -> list[tuple[int, str, int]]:
-        known = self._numbers.get(kind, {})
-        return [(where, kind, value) for value, where in zip(values, at, strict=True) if is_secret(kind, value) and value not in known]
 
     def number(self, kind: str, value: int) -> int:
         """The number of a key, from 1; a new key gets the next number, or 0 after the first MAX_KEYS of its kind."""
