@@ -235,6 +235,26 @@ def test_internet_checksums_too(wrong: bool) -> None:
     assert not crcs.icrc(table_of(scrubbed(ethernet_pcap([bytes(frame)])))).bad.any()
 
 
+def test_options_of_ip_headers_are_dropped_and_the_checksums_hold() -> None:
+    frames = [b"\x33" * 12 + b"\x08\x06" + bytes(46)]
+    for options in (b"", b"\x94\x04\x12\x34", bytes(range(1, 41))):
+        for wrong in (0, 1):
+            frame = bytearray(roce2(0x04, PRIVATE))
+            frame[34:34] = options
+            frame[14] += len(options) // 4
+            frame[16:18] = struct.pack(">H", len(frame) - 14)
+            frame[24:26] = bytes(2)
+            stop = 34 + len(options)
+            frame[24:26] = struct.pack(">H", (0xFFFF - ones(bytes(frame[14:stop]))) ^ wrong)
+            frames.append(bytes(frame))
+    after = table_of(scrubbed(ethernet_pcap(frames)))
+    for row, before in enumerate(frames[1:], 1):
+        frame = after.chunk.frame_bytes(row)
+        stop = 14 + 4 * (before[14] & 15)
+        assert not any(frame[34:stop]) and frame[26:34] != before[26:34] and len(frame) == len(before)
+        assert (ones(frame[14:stop]) == 0xFFFF) is (ones(before[14:stop]) == 0xFFFF) is (row % 2 == 1)
+
+
 def test_forwarding_tables_follow_their_lids() -> None:
     ports = list(range(1, 65))
     frames = [smp(0x81, 0x0019, build(LinearForwardingTable, port=ports), modifier=2, path=[1])]

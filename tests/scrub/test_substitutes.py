@@ -110,3 +110,41 @@ def test_a_text_that_was_no_utf8_is_none_again() -> None:
     assert texts["node_string", b"storage-7"] == b"node_string 1"
     with pytest.raises(UnicodeDecodeError):
         texts["node_string", b"\xff\xfe"].decode()
+
+
+KNOWN, ONES = subs.WELL_KNOWN, subs.ALL_ONES
+EDGES = {
+    "guid": ([0, ONES], [1, ONES - 1]),
+    "prefix": ([0, subs.LINK_LOCAL, ONES], [1, subs.LINK_LOCAL - 1, subs.LINK_LOCAL + 1, ONES - 1]),
+    "site": ([], [0, 1, ONES]),
+    "group": ([0, KNOWN, 0xFFFFFFFF], [KNOWN + 1, 0xFFFFFFFE, 1 << 32]),
+    "qpn": ([0, 1, 0xFFFFFF], [2, 0xFFFFFE]),
+    "ip4": ([0, 0xFFFFFFFF, 127 << 24, (128 << 24) - 1, 0xE0000000, 0xE00000FF],
+            [1, 0xFFFFFFFE, (127 << 24) - 1, 128 << 24, 0xDFFFFFFF, 0xE0000100]),
+    "mac": ([0, (1 << 48) - 1, 0x0180C2 << 24, (0x0180C3 << 24) - 1,
+             0x01005E << 24, (0x01005E << 24) + KNOWN, 0x3333 << 32, (0x3333 << 32) + KNOWN],
+            [1, (1 << 48) - 2, (0x0180C2 << 24) - 1, 0x0180C3 << 24, (0x01005E << 24) - 1, (0x01005E << 24) + KNOWN + 1, 0x01005F << 24,
+             (0x3333 << 32) - 1, (0x3333 << 32) + KNOWN + 1, 0x3334 << 32]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", subs.SPECIAL)
+def test_only_values_that_identify_nobody_stay(kind: str) -> None:
+    stay, go = EDGES[kind]
+    assert subs.SPECIAL[kind](np.array([*stay, *go], np.uint64)).tolist() == [True] * len(stay) + [False] * len(go)
+
+
+def test_unicast_lids_of_both_widths() -> None:
+    values = np.array([0, 1, subs.LIDS_16 - 1, subs.LIDS_16, 0xFFFF, 0x10000, subs.LIDS_32 - 1, subs.LIDS_32], np.uint64)
+    assert subs.unicast_lids(values, 16)[:5].tolist() == [False, True, True, False, False]
+    assert subs.unicast_lids(values, 32).tolist() == [False, True, True, False, False, True, True, False]
+
+
+def test_addresses_are_numbered_by_network_and_host() -> None:
+    given = [0x0A010203, 0x0A010204, 0x0A010303, 0x0B0000FF, 0x0A010200, 0x0A0103FE, 0xEF010101, 0xEF010102]
+    addresses = subs.Addresses()
+    addresses.learn(given)
+    group = 0xEF000000 + (subs.MARK << 8)
+    assert [addresses[value] for value in given] == [
+        0x7E000001, 0x7E000002, 0x7E000101, 0x7D0000FF, 0x7E000000, 0x7E000102, group + 1, group + 2,
+    ]  # fmt: skip
