@@ -70,6 +70,22 @@ def test_a_request_that_is_acknowledged_and_not_there_is_a_loss(acknowledged: in
     assert of(craft.ethernet_pcap(frames)).proves_silence(FIRST) is proves
 
 
+def test_answers_alone_prove_nothing() -> None:
+    """A tap on one direction: nobody would notice a missing packet."""
+    assert not of(craft.erf_pcap([answer(i) for i in range(1, 600)])).proves_silence(LATER)
+    acknowledged = [one for i in range(1, 1100) for one in (send(i), acknowledge(i))]
+    assert of(craft.ethernet_pcap(acknowledged)).complete() and not of(craft.ethernet_pcap(acknowledged[::2])).complete()
+
+
+def test_a_set_without_answer_may_have_been_carried_out() -> None:
+    read, written = (craft.smp(method, 0x15, path=[1], header={"transaction_id": method}) for method in (1, 2))
+    told = craft.smp(0x81, 0x15, path=[1], header={"transaction_id": 2})
+    assert of(plain([read, written, read])).set_between(0x15, 1, 3)
+    for quiet in ([read, written, told, read], [written, read, read], [read, read, written], [read, read, read]):
+        assert not of(plain(quiet)).set_between(0x15, 1, 3)
+    assert not of(plain([read, written, read])).set_between(0x14, 1, 3)
+
+
 def test_erf_proves_silence_by_traffic_alone() -> None:
     talk = [frame for i in range(1, 501) for frame in (ask(i), answer(i))]
     assert of(craft.erf_pcap(talk)).proves_silence(LATER)
