@@ -67,6 +67,8 @@ class Connection(Record):
     ap_status: int = -1
     dreq_frame: int = 0
     dreq_ns: int = 0
+    dreqs: int = 0
+    """How often a DREQ was sent; `dreq_frame` is the first, `dreq_ns` the time of the last."""
     drep_frame: int = 0
     ended: int = NEVER
     """Frame of its DREQ or DREP, or of the REQ of the next connection on one of its queue pairs."""

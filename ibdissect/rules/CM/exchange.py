@@ -9,7 +9,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
-from ibdissect.rules.shared.silence import SECOND, doubtful
+from ibdissect.rules.shared.silence import SECOND
 from ibdissect.table.addresses import End
 from ibdissect.table.connection_events import Confirmed, Connection, Disconnecting, Rejected, RejectedAlone, Replied, Requested
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
@@ -144,7 +144,7 @@ class DisconnectUnanswered(Rule):
     Check whether the other side is alive, or forgot the connection.
 
     The REQ and the DREQ, messages of both sides, and no DREP until the capture has gone on for ten seconds. An `info` where the
-    capture may have missed it.
+    capture may have missed it: also where the DREQ was not sent again, unless the traffic shows that nothing is missing.
     """
 
     code, name, severity = "CM017", "cm-drep-missing", WARNING
@@ -156,13 +156,15 @@ class DisconnectUnanswered(Rule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        connections = context.get(Connections)
+        connections, loss = context.get(Connections), context.get(CaptureLoss)
+        complete = loss.complete()
         for connection in connections.all:
             waited = connections.last_ns - connection.dreq_ns >= self.patience * SECOND
             if connections.both_speak(connection) and connection.dreq_frame and not connection.drep_frame and waited:
+                certain = complete or (connection.dreqs > 1 and loss.proves_silence(connection.dreq_ns))
                 yield fault(
                     connection.dreq_frame, connection.dreq_ns, {"ends": connection.text}, DREQ.remote_communication_id,
-                    proof=[(connection.req_frame, "REQ")], severity=doubtful(context, connection.dreq_ns),
+                    proof=[(connection.req_frame, "REQ")], severity=None if certain else INFO,
                 )  # fmt: skip
 
 

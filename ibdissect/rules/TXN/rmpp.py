@@ -92,17 +92,15 @@ class SegmentGap(Rule):
     @on_event(SegmentRepeated)
     def repeated(self, event: SegmentRepeated, _context: Context) -> Iterator[Hit]:
         gaps = [(frame, gap, hit) for frame, (gap, hit) in self.held.items() if gap.transfer is event.transfer]
-        for frame, gap, hit in gaps:
-            if event.segment < gap.expected and event.time_ns - hit.time_ns <= COPY_NS:
-                del self.held[frame]
-                return
         for frame, gap, _ in gaps:
             filled = self.filled.get(frame, set())
             if gap.expected <= event.segment < gap.segment and event.segment not in filled:
                 self.filled[frame] = {*filled, event.segment}
                 return
         for frame, gap, hit in gaps:
-            if event.segment >= gap.segment and frame in self.filled:
+            if event.segment < gap.expected and event.time_ns - hit.time_ns <= COPY_NS:
+                del self.held[frame]
+            elif event.segment >= gap.segment and frame in self.filled:
                 del self.held[frame], self.filled[frame]
                 yield hit
 

@@ -54,6 +54,11 @@ case("CM009", [request(), reply(), READY, data(900, 0x00, bytes(512))],
 case("CM009", [*BROKEN, data(900), data(901, payload=bytes(260))], [*BROKEN, data(900), data(901, payload=bytes(256))], frames=[5])
 case("CM012", [request(), REFUSED], [request(), message(0x12, REJ, BACK, PASSIVE, reason=28, message_rejected=0)], frames=[2])
 case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, LEFT, *WAIT[:3]], frames=[4], file=SLOW)
+# a sender that hears no DREP repeats its DREQ; if it does not, the capture has probably missed the DREP
+PLAIN: Any = partial(ethernet_pcap, link=247, step_ns=6_000_000_000)
+for times, severity in ((1, "info"), (2, "warning")):
+    case("CM017", [request(), reply(), READY, *[LEAVE] * times, *WAIT[:3]], [request(), reply(), READY, *[LEAVE] * times, LEFT, *WAIT[:3]],
+         frames=[4], severity=severity, also=["CAP009"], twin_also=["CAP009"], file=PLAIN)  # fmt: skip
 SET_UP = [request(primary_local_ack_timeout=20), reply(), READY, LEAVE, LEFT]
 ANEW = request(local_communication_id=0x1002)
 case("CM018", [*SET_UP, ANEW], [*SET_UP, request(local_communication_id=0x1002, local_qpn=0x101)], frames=[6])
