@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
-from msgspec.structs import replace
 
 from ibdissect.table.locate import Int
 from ibdissect.table.mads import Mads
@@ -44,8 +43,6 @@ class Division(Record, frozen=True):
     """In words, what tells the subnets apart."""
     expected: bool = False
     """Whether the site's policy names the subnets."""
-    tried: bool = False
-    """Whether the capture was asked what tells its subnets apart."""
 
     @property
     def subnets(self) -> list[int]:
@@ -77,7 +74,7 @@ def divide(tables: Iterable[ChunkTable], site: Division, first: Collection[int] 
     for table in tables:
         for seen in kinds:
             seen.feed(table)
-    return replace(next((found for seen in kinds if (found := seen.division(site, first)).numbers), site), tried=True)
+    return next((found for seen in kinds if (found := seen.division(site, first)).numbers), site)
 
 
 class _Seen:

@@ -375,8 +375,6 @@ class SubnetsAreMixed(Rule):
         proof = [(frame, f"{kind} differs from before") for kind, frame in found.examples()]
         division = context.get(Division)
         then = f"{division.how} tell them apart, and each is checked alone" if division.how else "rules that know the subnet report nothing"
-        if not (division.how or division.tried or found.related):
-            then += "; `ibdissect lint` of a file on disk tries to tell them apart"
         mixed = "two managers of the subnet have transaction ids that begin alike" if found.related else "packets of two subnets are mixed"
         severity = INFO if division.expected or found.related else None
         arguments = {"mixed": mixed, "what": what, "then": then}
