@@ -43,7 +43,7 @@ def paths(number: int) -> list[bytes]:
     return [*KNOWN, ASSIGNED, *KNOWN * number, *(gsi_path(0x81, dlid=0x1000 + i) for i in range(number))]
 
 
-COUNTED = re.compile("/rules/|/flow/reliable|/numpy/lib/")
+COUNTED = re.compile("/rules/|/flow/streams|/numpy/lib/")
 FLOODS: list[tuple[str, Callable[[int], list[bytes]]]] = [("CM008", connections), ("CM009", connections), ("SA015", paths)]
 
 

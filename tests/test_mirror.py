@@ -41,7 +41,7 @@ TESTED_BY_OTHERS = {
         "describe groups learn lid_writes records roce_network",
     ),
     "flow": (
-        "tests/flow/test_flows.py and test_reliable.py",
+        "tests/flow/test_flows.py and test_streams.py",
         "agents credits datagrams events loss_times multicast recovery requests rmpp stream_packets unfinished",
     ),
     "layers": (

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ibdissect.wire.names import NODE_TYPE, PORT_STATE
 from ibdissect.wire.text import gid_text, printable
 
 from .file_lines import KnownFile, is_doubtful, place_text
 from .groups import Group, GroupFacts
 from .model import Subnet
-from .nodes import CA, ROUTER, SWITCH, Node, Port
+from .nodes import SWITCH, Node, Port
 from .partitions import BASE, FULL
 from .roce_network import RoceNetwork
 from .topology import links
 
-KINDS = {0: "unknown", CA: "channel adapter", SWITCH: "switch", ROUTER: "router"}
-STATES = {0: "unknown", 1: "Down", 2: "Initialize", 3: "Armed", 4: "Active"}
+KINDS = {0: "unknown", **{kind: name.lower() for kind, name in NODE_TYPE.items()}}
+STATES = {**PORT_STATE, 0: "unknown"}
 SM_STATES = {0: "not active", 1: "discovering", 2: "standby", 3: "master"}
 JOIN = {1: "full member", 2: "non-member", 4: "send-only non-member", 8: "send-only full member"}
 KeyText = Callable[[str, int], str | None]

@@ -48,7 +48,7 @@ class LidWitness:
             elif fresh:
                 self.dropped.add(int(smps.frames[0]), int(event.table.chunk.time_ns[smps.rows[0]]), len(fresh))
 
-    def sure(self, port: Port, frame: int, until: int | None = None) -> bool:
+    def is_certain(self, port: Port, frame: int, until: int | None = None) -> bool:
         """Whether a port still has its earlier LID at `frame`: its Sets are captured, or a later answer shows the LID again.
 
         `until`: the last frame that may show it (default: `frame` itself).
@@ -63,7 +63,7 @@ class LidWitness:
             return self.written.get(int(key[0]), LATEST) < frame
         return int(key[0]) in self.written or self.last_shown(port, until) > frame
 
-    def moved(self, port: Port, frame: int) -> bool:
+    def changed_unseen(self, port: Port, frame: int) -> bool:
         """Whether the port's LID at `frame` changed later although no Set did it: it may have changed before `frame`."""
         since = port.lids.at(frame)[1]
         change = next((changed for changed in port.lids.changes() if changed > frame), frame)
@@ -72,8 +72,8 @@ class LidWitness:
             return False
         return not any(lid == lids[0] and since <= set_at <= change for lid, set_at in self.latest.get(int(_key(port)[0]), ()))
 
-    def cuts(self, *ports: Port) -> set[int]:
-        """Frames of a chunk between which `sure` says the same of all frames."""
+    def change_frames(self, *ports: Port) -> set[int]:
+        """Frames at which the answer of `is_certain` may change."""
         found: set[int] = set()
         for key in (int(_key(port)[0]) for port in ports):
             found.update(self.infos.answers(key), [self.written[key] + 1] if key in self.written else [])

@@ -14,8 +14,8 @@ from ibdissect.wire.encapsulation import ERF
 from ibdissect.wire.numbers import SET, SMP_CLASSES
 
 from .loss_times import MAX_SECONDS, SECOND_NS, Missed
-from .reliable import Streams
 from .stream_packets import cut_off
+from .streams import Streams
 from .transactions import Transactions
 from .unfinished import holes, in_order
 
@@ -86,7 +86,7 @@ class CaptureLoss:
         yield from self.counted.seconds
         yield from self.transactions.missed.seconds
         yield from self.transactions.transfers.missed.seconds
-        yield from (hole.time_ns // SECOND_NS for _, hole, acknowledged in holes(self.streams) if acknowledged and not hole.refused)
+        yield from (hole.time_ns // SECOND_NS for _, hole, acknowledged in holes(self.streams) if acknowledged and not hole.requested)
 
     def near(self, time_ns: int) -> bool:
         """Whether packets from around that time are missing."""

@@ -25,7 +25,7 @@ ASKS: Bool = np.isin(np.arange(256), [method for method in RESPONSE_OF if method
 """Methods that require an answer, bool[256]."""
 
 
-class Ends(Record):
+class AddressColumns(Record):
     """Addresses as columns of numbers."""
 
     size: npt.NDArray[np.uint8]
@@ -37,17 +37,17 @@ class Ends(Record):
     shown: npt.NDArray[np.uint8] | None = None
     """GIDs to show instead of LIDs, uint8[n, 16], zeros for none; None if no LID has one."""
 
-    def take(self, index: Int) -> Ends:
+    def take(self, index: Int) -> AddressColumns:
         """Some of the entries."""
-        return Ends(self.size[index], self.high[index], self.low[index], self.shown[index] if self.shown is not None else None)
+        return AddressColumns(self.size[index], self.high[index], self.low[index], self.shown[index] if self.shown is not None else None)
 
-    def behind(self, first: Ends) -> Ends:
+    def behind(self, first: AddressColumns) -> AddressColumns:
         """The entries of `first`, followed by these."""
         join, shown = np.concatenate, None
         if first.shown is not None or self.shown is not None:
             none = (np.zeros((len(ends.size), GID_SIZE), np.uint8) for ends in (first, self))
             shown = join([ends.shown if ends.shown is not None else zeros for ends, zeros in zip((first, self), none, strict=True)])
-        return Ends(join([first.size, self.size]), join([first.high, self.high]), join([first.low, self.low]), shown)
+        return AddressColumns(join([first.size, self.size]), join([first.high, self.high]), join([first.low, self.low]), shown)
 
     def addresses(self) -> list[End]:
         """The addresses as Python values."""
@@ -185,10 +185,10 @@ class Listed:
         return len(self.frames)
 
 
-def _addresses(table: ChunkTable, rows: Int) -> tuple[Ends, Ends]:
+def _addresses(table: ChunkTable, rows: Int) -> tuple[AddressColumns, AddressColumns]:
     """Sender and receiver of each row; LID 0 if there is none."""
     data, start = table.chunk.data, table.located.start
-    near, far = (Ends(np.full(len(rows), LID_SIZE, np.uint8), *np.zeros((2, len(rows)), np.uint64)) for _ in range(2))
+    near, far = (AddressColumns(np.full(len(rows), LID_SIZE, np.uint8), *np.zeros((2, len(rows)), np.uint64)) for _ in range(2))
     for header, index, at in by_header(table, rows, ENDS):
         for ends, place in ((near, at + header.source), (far, at + header.destination)):
             ends.size[index] = header.size
@@ -251,7 +251,7 @@ class Queries:
         """LID, or a hash of GID or IP address."""
 
 
-def _numbers(ends: Ends) -> U64:
+def _numbers(ends: AddressColumns) -> U64:
     """One number per address: LID or IPv4 address, otherwise a hash; 0 if there is none."""
     wide = np.flatnonzero(ends.size == 16)
     if not len(wide):

@@ -9,7 +9,7 @@ from msgspec import Struct as Record
 from ibdissect.table.addresses import End
 
 
-class Ends(Record, frozen=True, eq=False):
+class StreamEnds(Record, frozen=True, eq=False):
     """Source and destination of a stream."""
 
     service: str
@@ -34,7 +34,7 @@ class StreamEvent(Record, frozen=True, eq=False):
     """The follower that emits it; the rule engine creates and feeds it."""
     frame: int
     time_ns: int
-    ends: Ends
+    ends: StreamEnds
     slot: int
     """Number of the stream, to group its findings."""
     psn: int

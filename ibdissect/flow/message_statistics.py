@@ -12,7 +12,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End
 from ibdissect.table.locate import Int
 
-from .events import Ends
+from .events import StreamEnds
 from .exchanges import BUCKETS_PER_OCTAVE, Times
 from .message_parts import NOTIFIED, PLACE_BITS, REFUSED, REQUEST
 from .messages import MAX_STREAMS, Ended
@@ -92,7 +92,7 @@ class MessageStatistics:
                 self._row_of[stream] = self._row(ended.ends[stream], ended)
         return np.array([self._row_of[stream] for stream in streams.tolist()], np.int64)[of]
 
-    def _row(self, ends: Ends, ended: Ended) -> int:
+    def _row(self, ends: StreamEnds, ended: Ended) -> int:
         way = ends.service, ends.source, ends.destination, ends.dest_qp
         row = self.rows.get(way, len(self.rows))
         if row < MAX_QUEUE_PAIRS:

@@ -11,7 +11,7 @@ from ibdissect.table.connections import messages as cm_messages
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 
-from .events import Ends
+from .events import StreamEnds
 from .message_parts import CONNECT, DISCONNECT, NOTIFIED, PLACE_BITS, REFUSED, REQUEST, SIDR, MessageColumns, Parts
 from .messages import Ended, Messages
 
@@ -30,7 +30,7 @@ class MessageTable:
     def __init__(self) -> None:
         self.connections = Connections()
         self.follower = Messages(self.connections)
-        self.ends: dict[int, Ends] = {}
+        self.ends: dict[int, StreamEnds] = {}
         """Source and destination of requests, by number of their stream (the upper bits of `place`)."""
         self.dropped = Dropped("messages")
         self._cm_times = KeptDict[int, int](MAX_MESSAGES, Dropped("messages of connection management"))
@@ -75,7 +75,7 @@ class MessageTable:
         """All messages that ended, by place; those of connection management first, with places below 0."""
         return self._all()[0]
 
-    def ends_of(self, place: int) -> Ends:
+    def ends_of(self, place: int) -> StreamEnds:
         """Source, destination and queue pair of a message; the service of connection management is called CM."""
         return self._cm_ends[place] if place < 0 else self.ends[place >> PLACE_BITS]
 
@@ -153,17 +153,17 @@ class MessageTable:
 
     def _managed(self) -> MessageColumns:
         """Set-ups and ends of connections, and requests for datagram services, as messages."""
-        self._cm_ends: dict[int, Ends] = {}
+        self._cm_ends: dict[int, StreamEnds] = {}
         self._cm_frames: dict[int, list[int]] = {}
         rows: list[tuple[int, ...]] = []
         for one in self.connections.all:
-            ends = Ends("CM", one.active, one.passive, one.passive_qpn, False)
+            ends = StreamEnds("CM", one.active, one.passive, one.passive_qpn, False)
             setup, tries = [one.req_frame, one.mra_frame, one.rep_frame, one.rtu_frame, one.rej_frame], one.reqs + max(one.reps, 1)
             rows.append(self._exchange(CONNECT, ends, setup, one.rep_frame or one.rej_frame, tries - 2, one.rtu_frame or one.rej_frame))
             if one.dreq_frame:
                 rows.append(self._exchange(DISCONNECT, ends, [one.dreq_frame, one.drep_frame], one.drep_frame, 0, one.drep_frame))
         for asked in self.connections.resolutions:
-            ends = Ends("CM", asked.source, asked.destination, asked.qpn, False)
+            ends = StreamEnds("CM", asked.source, asked.destination, asked.qpn, False)
             frames = [asked.frame, asked.reply_frame]
             rows.append(self._exchange(SIDR, ends, frames, asked.reply_frame, asked.asked - 1, asked.reply_frame))
         place, kind, first, last, ack, packets, retries, complete = np.array(rows, np.int64).reshape(-1, 8).T
@@ -175,7 +175,7 @@ class MessageTable:
             naks=none, cnps=none, complete=complete > 0,
         )  # fmt: skip
 
-    def _exchange(self, kind: int, ends: Ends, frames: list[int], ack: int, retries: int, end: int) -> tuple[int, ...]:
+    def _exchange(self, kind: int, ends: StreamEnds, frames: list[int], ack: int, retries: int, end: int) -> tuple[int, ...]:
         """One exchange; its place, made of its first frame, is below 0. `end`: the frame that completes it, 0 if it is missing."""
         frames = sorted(frame for frame in frames if frame)
         place = (frames[0] << 2 | (kind - CONNECT)) - (1 << 62)

@@ -24,8 +24,9 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SPREAD
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES, RC, RD, SERVICES, UD, XRC
+from ibdissect.wire.transport import RNR
 
-from .events import Ends
+from .events import StreamEnds
 from .message_parts import (
     ACKNOWLEDGED,
     ATOMIC_DATA,
@@ -38,7 +39,7 @@ from .message_parts import (
     Parts,
     assembled,
 )
-from .recovery import FAR, PSNS, RNR, distance
+from .recovery import FAR, PSNS, distance
 from .stream_packets import ATOMIC_ACKNOWLEDGE, IS_RESPONSE, OPERATION, READ_FIRST, READ_ONLY, READ_REQUEST, SERVICE, Packets, packets
 
 MAX_STREAMS = 65536
@@ -77,7 +78,7 @@ class Ended(Record):
     frames: Int
     places: Int
     """Which frame belongs to which place; frames ascend."""
-    ends: dict[int, Ends]
+    ends: dict[int, StreamEnds]
     """Streams of requests by number (the upper bits of a place); all that are followed."""
 
 
@@ -106,8 +107,8 @@ class Messages:
     def _forget(self) -> None:
         self._by_key: dict[int, int] = {}
         """Stream by hash of its addresses, queue pair, service and direction: its index, which `_base` makes its number."""
-        self._ends: list[Ends] = []
-        self._asking: dict[int, Ends] = {}
+        self._ends: list[StreamEnds] = []
+        self._asking: dict[int, StreamEnds] = {}
         """Streams of requests by number."""
         self._between: dict[tuple[str, End, End], list[int]] = {}
         """Streams of requests whose responses are not known yet, by service and addresses."""
@@ -214,7 +215,7 @@ class Messages:
             of_key = np.searchsorted(starts, heads, side="right") - 1
             for head, at, way, good in zip(heads.tolist(), of_key.tolist(), ends_of(table, rows), sealed.tolist(), strict=True):
                 opcode = int(p.opcode[index[head]])
-                ends = Ends(SERVICES[opcode & SERVICE], *way, int(p.dest_qp[group[head]]), bool(IS_RESPONSE[opcode]))
+                ends = StreamEnds(SERVICES[opcode & SERVICE], *way, int(p.dest_qp[group[head]]), bool(IS_RESPONSE[opcode]))
                 fresh[head] = self._begin(keys[at], ends, int(psn[head]), good)
         bounds = sorted({*starts.tolist(), *heads.tolist(), len(psn)})
         slot_at = dict(zip(starts.tolist(), slots.tolist(), strict=True))
@@ -229,7 +230,7 @@ class Messages:
         state["unwrapped"][of], state["psn"][of] = unwrapped[lasts], psn[lasts]
         return runs, unwrapped
 
-    def _begin(self, key: int, ends: Ends, psn: int, sealed: bool) -> int:
+    def _begin(self, key: int, ends: StreamEnds, psn: int, sealed: bool) -> int:
         """Index of a new stream."""
         number = len(self._ends)
         if number >= len(self._state["psn"]):
@@ -282,7 +283,7 @@ class Messages:
         return known
 
     def _partner(
-        self, ends: Ends, frame: int, row: int, psn: int, there: dict[int, _Run], rows: Int, reach: Int
+        self, ends: StreamEnds, frame: int, row: int, psn: int, there: dict[int, _Run], rows: Int, reach: Int
     ) -> tuple[int, int] | None:
         """The only stream of requests whose PSNs so far include that of a response, and the place; None if none or several do."""
         state, found = self._state, []
@@ -303,7 +304,7 @@ class Messages:
                 found.append((stream, place))
         return found[0] if len(found) == 1 else None
 
-    def _connected(self, ends: Ends, frame: int) -> int | None:
+    def _connected(self, ends: StreamEnds, frame: int) -> int | None:
         """The queue pair that connection management says responses to `ends` come from; None if it does not."""
         for one in reversed(self.connections.all):
             if 0 < one.rep_frame < frame:
@@ -352,7 +353,7 @@ class Messages:
         keys, first, of = np.unique(key, return_index=True, return_inverse=True)
         new = [i for i, one in enumerate(keys.tolist()) if one not in self._by_key]
         for i, ends in zip(new, ends_of(table, rows[first[new]]), strict=True):
-            self._begin(int(keys[i]), Ends("UD", *ends, int(qp[first[i]]), False), 0, sealed=True)
+            self._begin(int(keys[i]), StreamEnds("UD", *ends, int(qp[first[i]]), False), 0, sealed=True)
         stream = np.array([self._by_key[one] for one in keys.tolist()], np.int64)[of]
         frame = table.chunk.first + rows
         length = np.where(loc.complete[rows], loc.payload_end[rows] - loc.at("payload")[rows], -1)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec import Struct as Record
 from msgspec import field
 
-from .rmpp import Message, Transfer, Transfers
+from .rmpp import Message, OpenTransfers, Transfer
 
 MAX_BYTES = 64 << 20
 """Memory of the segments kept at once, in bytes."""
@@ -137,7 +137,7 @@ class Reassembled(Transfer, eq=False):
                 yield Span(segment.frame, segment.offset + low - at, high - low)
 
 
-class Reassembler(Transfers[Reassembled]):
+class Reassembler(OpenTransfers[Reassembled]):
     """Reassembles all transfers of a capture."""
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class Reassembler(Transfers[Reassembled]):
         return ended
 
     def unfinished(self) -> list[Reassembled]:
-        """Transfers that have not ended, oldest first."""
+        """OpenTransfers that have not ended, oldest first."""
         going = [transfer for transfer in (*self.open.values(), *self.sent.values()) if not transfer.ended]
         return sorted(going, key=lambda transfer: transfer.first.frame)
 

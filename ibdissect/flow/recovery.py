@@ -8,8 +8,9 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.dropped import Dropped
+from ibdissect.wire.transport import ACK, NAK, RNR
 
-from .events import Ends, Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
+from .events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEnds, StreamEvent, Wrapped
 from .stream_packets import GOES_ON, LEAVES, OPERATION, READ, READ_REQUEST, STARTS_WRITE, UNKNOWN
 
 PSNS = 1 << 24
@@ -22,7 +23,6 @@ MAX_RETRIES = 7
 """The retry counter has three bits."""
 SHORTEST_TIMEOUT_NS = 1_000_000
 """Copies that follow faster were duplicated in the network, not retransmitted."""
-ACK, RNR, NAK = 0, 1, 3
 
 
 def distance(a: int, b: int) -> int:
@@ -53,9 +53,9 @@ class Hole(Record):
     time_ns: int
     before: int
     """Frame of the packet before the gap."""
-    refused: bool = False
+    requested: bool = False
     """The responder requested these PSNs (NAK sequence error)."""
-    refused_ns: int = 0
+    requested_ns: int = 0
     """Time of its latest request."""
 
 
@@ -79,7 +79,7 @@ class Stream(Record):
     """State of one stream between two packets; -1 means unknown."""
 
     slot: int
-    ends: Ends
+    ends: StreamEnds
     high: int = -1
     """Requests: the next PSN never seen. Responses: the last PSN answered."""
     cursor: int = -1
@@ -120,8 +120,8 @@ class Stream(Record):
 
     # -- requests
 
-    def request(self, packet: Packet, back: Stream | None, judged: bool) -> Iterator[StreamEvent]:
-        """Process a request; `back` is the other direction, None if unknown. `judged`: check its number of tries."""
+    def request(self, packet: Packet, back: Stream | None, count_tries: bool) -> Iterator[StreamEvent]:
+        """Process a request; `back` is the other direction, None if unknown. `count_tries`: check its number of tries."""
         psn, opcode = packet.psn, packet.opcode
         if not self.mtu and back is not None:
             self.mtu = back.mtu
@@ -135,7 +135,7 @@ class Stream(Record):
             self.counts.missing += ahead
             self._gap(self.high, ahead, packet)
         elif ahead < 0:
-            yield from self._again(packet, step, judged)
+            yield from self._retransmission(packet, step, count_tries)
         if step == 0:
             if self.last_opcode != UNKNOWN and LEAVES[self.last_opcode] != GOES_ON[opcode]:
                 yield OrderWrong(packet.frame, packet.time_ns, self.ends, self.slot, psn, opcode, self.last_opcode)
@@ -202,7 +202,7 @@ class Stream(Record):
             self.forgotten.add(packet.frame, packet.time_ns)
         self.holes.append(Hole(start, missing, packet.frame, packet.time_ns, self.last_frame))
 
-    def _again(self, packet: Packet, step: int, judged: bool) -> Iterator[StreamEvent]:
+    def _retransmission(self, packet: Packet, step: int, count_tries: bool) -> Iterator[StreamEvent]:
         """Process a packet with a PSN below the highest: retransmitted or late."""
         counts = self.counts
         middle = step not in (0, -1) and bool(GOES_ON[packet.opcode])
@@ -221,24 +221,24 @@ class Stream(Record):
         elif packet.time_ns - self.retry_ns >= SHORTEST_TIMEOUT_NS:
             self.tries += 1
             self.retry_ns = packet.time_ns
-            if judged and self.tries == self.retries_allowed + 1:
+            if count_tries and self.tries == self.retries_allowed + 1:
                 yield Exhausted(
                     packet.frame, packet.time_ns, self.ends, self.slot, packet.psn, self.tries + 1, self.retries_allowed, self.retry_frame
                 )  # fmt: skip
 
-    def refused(self, psn: int, time_ns: int) -> None:
+    def requested(self, psn: int, time_ns: int) -> None:
         """The responder requested `psn` again (NAK or RNR NAK): reset the tries, as this is no timeout, and mark its gap."""
         self.tries = 0
         for hole in self.holes:
             if -hole.count < distance(hole.start, psn) <= 0:
-                hole.refused, hole.refused_ns = True, time_ns
+                hole.requested, hole.requested_ns = True, time_ns
 
     def _fill(self, psn: int) -> bool:
         """Remove a PSN from its gap; False if it is in none."""
         for i, hole in enumerate(self.holes):
             at = distance(psn, hole.start)
             if 0 <= at < hole.count:
-                rest = Hole((psn + 1) % PSNS, hole.count - at - 1, hole.frame, hole.time_ns, hole.before, hole.refused, hole.refused_ns)
+                rest = Hole((psn + 1) % PSNS, hole.count - at - 1, hole.frame, hole.time_ns, hole.before, hole.requested, hole.requested_ns)
                 hole.count = at
                 self.holes[i : i + 1] = [part for part in (hole, rest) if part.count]
                 return True

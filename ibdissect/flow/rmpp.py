@@ -20,7 +20,7 @@ from ibdissect.wire.numbers import ABORT, ACK, DATA, LAST_SEGMENT, STOP
 from .loss_times import Missed
 
 MAX_TRANSFERS = 4096
-"""Transfers kept in progress, and as many whose last segment was seen, to tell their repeated segments from new transfers."""
+"""OpenTransfers kept in progress, and as many whose last segment was seen, to tell their repeated segments from new transfers."""
 COPY_NS = 500_000
 """Nobody asks for a transfer again as fast as that under the same transaction id."""
 ROOM = 220
@@ -132,16 +132,16 @@ class WindowBehind(TransferEvent, frozen=True):
 T = TypeVar("T", bound=Transfer)
 
 
-class Transfers(Generic[T]):
+class OpenTransfers(Generic[T]):
     """The transfers of a capture, bounded; those idle for longest are evicted first. Takes all messages in capture order."""
 
     def __init__(self, make: type[T]) -> None:
         self.make = make
         self.dropped = Dropped("transfers of several segments")
         self.open = BoundedDict[TransferKey, T](MAX_TRANSFERS, self.dropped)
-        """Transfers whose last segment has not been seen."""
+        """OpenTransfers whose last segment has not been seen."""
         self.sent = BoundedDict[TransferKey, T](MAX_TRANSFERS)
-        """Transfers whose last segment was seen: the sender may still resend missing or unacknowledged segments."""
+        """OpenTransfers whose last segment was seen: the sender may still resend missing or unacknowledged segments."""
         self.missed = Missed("segments that were acknowledged")
         """Times of acknowledgements of segments that are not in the capture."""
 

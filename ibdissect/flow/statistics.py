@@ -18,13 +18,13 @@ from ibdissect.wire.mad import class_name, method_name
 
 from .congestion import Congestion
 from .credits import Credits
-from .events import Ends
+from .events import StreamEnds
 from .exchanges import Exchanges
 from .message_statistics import MessageStatistics
 from .messages import Messages
 from .multicast import Multicast, Sender
 from .recovery import Counts
-from .reliable import Streams
+from .streams import Streams
 from .traffic import Traffic
 from .transactions import Transactions
 
@@ -120,7 +120,7 @@ class Statistics:
             })  # fmt: skip
         return result
 
-    def _room(self, ends: Ends) -> dict[str, int | None]:
+    def _room(self, ends: StreamEnds) -> dict[str, int | None]:
         """End-to-end credits that a responder granted."""
         room = self.credits.by_way.get((ends.source, ends.destination, ends.dest_qp)) if ends.response else None
         return {"least_credits": room.least if room is not None else None, "no_credits": room.none if room is not None else None}

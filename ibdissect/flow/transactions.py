@@ -36,7 +36,7 @@ from .requests import (
     answered,
     request_of,
 )
-from .rmpp import Message, Transfer, TransferEvent, Transfers
+from .rmpp import Message, OpenTransfers, Transfer, TransferEvent
 
 ASKS = frozenset(RESPONSE_OF) - {TRAP}
 """Methods that require an answer."""
@@ -92,7 +92,7 @@ class Transactions:
         """Times of answers whose request is not in the capture."""
         self.first_match = NEVER
         """Frame of the first matched answer; earlier answers may belong to requests from before the capture."""
-        self.transfers = Transfers(Transfer)
+        self.transfers = OpenTransfers(Transfer)
         self.dropped = (dropped, self.transfers.dropped, self.transfers.missed.dropped, self.missed.dropped)
         self.answers = 0
         """Number of answers seen."""

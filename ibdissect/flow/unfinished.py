@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .recovery import MTUS, Hole, Stream, distance
-from .reliable import Streams
+from .streams import Streams
 
 
 def holes(streams: Streams) -> Iterator[tuple[Stream, Hole, bool]]:

@@ -12,11 +12,10 @@ from ibdissect.flow.recovery import PSNS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import groups
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
+from ibdissect.wire.transport import NAK, RNR
 
 from .columns import Flows
 
-RNR, NAK = 1, 3
-"""The upper bits of AETH.Syndrome (IBA 9.7.5.2.1): receiver not ready, negative acknowledgement."""
 SEQUENCE_ERROR = NAK << 5
 CONNECTED = (0, 5)
 """Upper bits of the OpCode: RC, XRC."""

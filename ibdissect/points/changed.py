@@ -8,12 +8,12 @@ from ibdissect.table.locate import Int
 from ibdissect.table.rows import mix
 
 from .columns import Flows
-from .directions import Ends
+from .directions import FlowEnds
 from .matching import Matched
 from .verdicts import Transmissions
 
 
-def join_changed(matched: Matched, what: Transmissions, flows: Flows, ends: Ends) -> Matched:
+def join_changed(matched: Matched, what: Transmissions, flows: Flows, ends: FlowEnds) -> Matched:
     """Join two transmissions of which every point saw at most one, with the same PSN, OpCode, queue pair and sender or receiver, close in
     time.
 

@@ -19,7 +19,7 @@ WINDOW, WINDOWS = 256, 64
 """Minimum number of packets compared with each other, so that small clock steps do no harm, and maximum number of such windows."""
 
 
-class Ends:
+class FlowEnds:
     """The addresses of all flows, as numbers."""
 
     def __init__(self, flows: Flows) -> None:
@@ -34,7 +34,7 @@ class Directions:
     """For each source and pair of points: +1 if its packets pass the first point first, -1 the second, 0 unknown."""
 
     def __init__(self, points: Sequence[Point], flows: Flows) -> None:
-        self.points, self.ends = points, Ends(flows)
+        self.points, self.ends = points, FlowEnds(flows)
         n = len(points)
         self.sign = np.zeros((n, n, self.ends.count), np.int8)
         self.two_way = np.zeros((n, n), np.bool_)

@@ -18,7 +18,7 @@ from ibdissect.fabric.routes import Routes
 from ibdissect.failures import Failures, collected
 from ibdissect.flow.events import Repeated
 from ibdissect.flow.exchanges import Exchange, Exchanges, Kind
-from ibdissect.flow.reliable import Streams
+from ibdissect.flow.streams import Streams
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Severity

@@ -14,7 +14,7 @@ from ibdissect.flow.exchanges import ROUTES, Exchange, Name, Times
 from ibdissect.flow.message_parts import PLACE_BITS
 from ibdissect.flow.message_table import MessageTable
 from ibdissect.flow.recovery import distance
-from ibdissect.flow.reliable import Streams
+from ibdissect.flow.streams import Streams
 from ibdissect.table.addresses import IP4_SIZE, End, address_text
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections

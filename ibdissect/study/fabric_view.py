@@ -8,11 +8,11 @@ from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Any
 
-from ibdissect.fabric.describe import SM_STATES, name_of
+from ibdissect.fabric.describe import KINDS, SM_STATES, STATES, name_of
 from ibdissect.fabric.file_lines import KnownFile, place_text
 from ibdissect.fabric.levels import Levels, levels
 from ibdissect.fabric.model import Sm, Subnet
-from ibdissect.fabric.nodes import CA, ROUTER, STATE_AT, SWITCH, Node, Port
+from ibdissect.fabric.nodes import STATE_AT, SWITCH, Node, Port
 from ibdissect.fabric.partitions import Block
 from ibdissect.fabric.topology import way
 from ibdissect.table.history import Track
@@ -20,8 +20,6 @@ from ibdissect.wire.text import counted, printable
 
 from .ladder import short_ends
 
-KINDS = {CA: "Channel adapter", SWITCH: "Switch", ROUTER: "Router"}
-STATES = {1: "Down", 2: "Init", 3: "Armed", 4: "Active"}
 MASTER = 3
 MAX_NODES = 5000
 """Nodes shown; a bigger subnet says so."""
@@ -141,7 +139,7 @@ def route(start: Port, goal: Port) -> tuple[list[tuple[str, str, int]], list[int
 def _node(
     node: Node, partitions: dict[int, list[tuple[Port, bool, int]]], packets: Mapping[int, int], history: list[Change]
 ) -> Entry:  # fmt: skip
-    kind = KINDS.get(node.kind, "Node")
+    kind = KINDS[node.kind].capitalize() if node.kind in KINDS and node.kind else "Node"
     lid = next((f"LID {port.lid}, " for port in node.ports.values() if port.lid), "")
     note = f"0x{node.guid:016x}" if name_of(node) else f"{lid}{kind.lower()}" if node.guid else ""
     entry = Entry(node_name(node), note, "switch" if node.kind == SWITCH else "ca", node.frame)
@@ -169,7 +167,7 @@ def _node(
 
 
 def _port(port: Port, partitions: dict[int, list[tuple[Port, bool, int]]], history: list[Change]) -> Entry:
-    state = STATES.get(port.state, "")
+    state = STATES.get(port.state, "") if port.state else ""
     text = f"Port {port.number}" + (f"  LID {port.lid}" if port.lid else "")
     peer = f"→ {port_name(port.peer)}" if port.peer is not None else ""
     entry = Entry(text, "  ".join(part for part in (state, peer) if part), "down" if port.state == 1 else "port", port.info_frame)

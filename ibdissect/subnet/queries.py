@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.nodes import SwitchFacts
+from ibdissect.wire.names import PORT_STATE
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
 
@@ -30,7 +31,7 @@ NAMED = re.compile(r".*?(?:lid|pkeys)[-_. ]?(\d+)(?:[-_. ]*(?:port|p)?[-_. ]?(\d
 VALUE = re.compile(r"\s*(\w[\w /]*?):?\.+(.*)")
 HEAD = re.compile(r"#?\s*(Port|Node|Switch) info: (?:Lid (\d+)|.*?)(?: port (\d+))?\s*")
 SM = re.compile(r"sminfo: sm lid (\d+) sm guid (0x[0-9a-fA-F]+),.* priority (\d+) state (\d+) .*")
-STATES = {"Down": 1, "Initialize": 2, "Armed": 3, "Active": 4}
+STATES = {name: number for number, name in PORT_STATE.items()}
 PHYSICAL = {"Sleep": 1, "Polling": 2, "Disabled": 3, "PortConfigurationTraining": 4, "LinkUp": 5, "LinkErrorRecovery": 6, "PhyTest": 7}
 VLS = {"VL0": 1, "VL0-1": 2, "VL0-3": 3, "VL0-7": 4, "VL0-14": 5}
 MTUS = {"256": 1, "512": 2, "1024": 3, "2048": 4, "4096": 5}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from .opcodes import OPCODE_NAMES
 from .spec import Struct, bit, enum, flag, pad, part, pkey, qpn, raw, rest, secret, uint
 
-AETH_KINDS = {0: "ACK", 1: "RNR NAK", 2: "reserved", 3: "NAK"}
+ACK, RNR, NAK = 0, 1, 3
+"""The upper bits of AETH.Syndrome (IBA 9.7.5.2.1): acknowledgement, receiver not ready, negative acknowledgement."""
+AETH_KINDS = {ACK: "ACK", RNR: "RNR NAK", 2: "reserved", NAK: "NAK"}
 NAK_CODES = {
     0: "PSN sequence error", 1: "Invalid request", 2: "Remote access error", 3: "Remote operational error", 4: "Invalid RD request",
 }  # fmt: skip

@@ -12,8 +12,8 @@ import pytest
 from ibdissect.capture.opening import open_capture
 from ibdissect.flow.congestion import Congestion
 from ibdissect.flow.credits import CREDITS
-from ibdissect.flow.reliable import Streams
 from ibdissect.flow.statistics import Statistics
+from ibdissect.flow.streams import Streams
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.conftest import shared_captures

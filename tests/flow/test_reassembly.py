@@ -137,7 +137,7 @@ def test_transfers_of_other_transactions_and_directions_do_not_mix() -> None:
 
 def test_a_last_segment_with_number_0_ends_its_transfer_once() -> None:
     """The standard counts from 1: such a number is nobody's, and must not be taken for a transfer that goes on."""
-    transfers = rmpp.Transfers(rmpp.Transfer)
+    transfers = rmpp.OpenTransfers(rmpp.Transfer)
     wrong = replace(segments()[-1], number=0)
     for _ in range(3):
         list(transfers.take(wrong))

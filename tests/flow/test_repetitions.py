@@ -7,7 +7,7 @@ import io
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.flow.reliable import Streams
+from ibdissect.flow.streams import Streams
 from ibdissect.table.table import ChunkTable
 from tests import craft
 

@@ -17,7 +17,7 @@ from ibdissect.table.table import ChunkTable
 from tests.conftest import REPO, shared_captures
 
 from .plain import counted
-from .test_reliable import ROCE, followed
+from .test_streams import ROCE, followed
 
 COLUMNS = ("gaps", "missing", "repeated", "repeated_reads", "middle_restarts")
 

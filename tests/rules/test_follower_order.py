@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ibdissect.flow.reliable import Streams
+from ibdissect.flow.streams import Streams
 from ibdissect.lint import engine
 from ibdissect.lint.engine import Context, in_order
 from ibdissect.lint.rule import handlers

@@ -13,9 +13,9 @@ from ibdissect.dissect.summary import summaries
 from ibdissect.flow.congestion import Congestion
 from ibdissect.flow.datagrams import Datagrams, Listed
 from ibdissect.flow.multicast import Multicast
-from ibdissect.flow.reliable import Streams
 from ibdissect.flow.requests import Unanswered
 from ibdissect.flow.statistics import Statistics
+from ibdissect.flow.streams import Streams
 from ibdissect.flow.transactions import Transactions
 from ibdissect.table.addresses import ENDS, LINKS, SHOWN, End, Header, address_text, by_header, ends_at, ends_bytes, ends_hash, ends_of
 from ibdissect.table.connections import Connections

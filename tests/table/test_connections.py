@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.flow.recovery import distance
-from ibdissect.flow.reliable import Streams
+from ibdissect.flow.streams import Streams
 from ibdissect.table.connections import Connections
 from ibdissect.table.table import ChunkTable
 

@@ -11,8 +11,8 @@ import numpy as np
 from ibdissect.bounded import BoundedDict
 from ibdissect.flow.events import Repeated
 from ibdissect.flow.recovery import FAR, distance
-from ibdissect.flow.reliable import Streams
 from ibdissect.flow.stream_packets import GOES_ON
+from ibdissect.flow.streams import Streams
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.connection_rule import SERVICES
 from ibdissect.table.addresses import ends_of

@@ -13,7 +13,7 @@ from ibdissect.fabric.nodes import ROUTER
 from ibdissect.lint.rule import ERROR, INFO, Context
 from ibdissect.rules.GRH.packet import LINK_LOCAL
 from ibdissect.rules.shared.group_rule import GroupRule
-from ibdissect.rules.shared.link_rule import Ends, LinkRule
+from ibdissect.rules.shared.link_rule import LinkRule, PortLimits
 from ibdissect.rules.shared.mad_conditions import chosen
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.table.bits import extract
@@ -97,7 +97,7 @@ class OtherPrefix(LinkRule):
         """Prefixes that senders used: a value is an index into them."""
         self.dropped = Dropped("subnet prefixes")
 
-    def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
+    def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         _, routed, index = common(event.table.occurrences(GRH).rows, native.rows)
         known = ends.prefix[native.slid[index]] != 0
         routed, index = routed[known], index[known]

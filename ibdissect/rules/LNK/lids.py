@@ -135,7 +135,7 @@ class OtherPortsLid(Rule):
         pairs = zip(guid[first].tolist(), slid[first].tolist(), range(len(first)), strict=True)
         for port_guid, lid, i in sorted(pair for pair in pairs if pair[0] in known)[:MAX_FLOWS]:
             port = known[port_guid]
-            changes = event.subnet.changes(lid) | port.changes() | witness.cuts(port, *event.subnet.owners(lid))
+            changes = event.subnet.changes(lid) | port.changes() | witness.change_frames(port, *event.subnet.owners(lid))
             for seen, mine in stretches(table, rows[which == i], changes):
                 frame = seen.frame
                 found = _foreign(event.subnet, port, lid, frame)
@@ -147,7 +147,7 @@ class OtherPortsLid(Rule):
                     rows=mine, key=(port_guid, lid),
                     proof=[(since, "told whose LID that is"), (port.lids.at(frame)[1], "told the LIDs of the port with that GUID")],
                 )  # fmt: skip
-                if witness.sure(port, frame) and witness.sure(owner, frame):
+                if witness.is_certain(port, frame) and witness.is_certain(owner, frame):
                     yield hit
                 else:
                     self.held.keep((port, owner, hit), hit.frame, hit.time_ns)
@@ -156,7 +156,7 @@ class OtherPortsLid(Rule):
     def end(self, context: Context) -> Iterator[Hit]:
         witness = context.get(LidWitness)
         for port, owner, hit in self.held:
-            sure = all(witness.sure(one, hit.frame, until=LATEST) for one in (port, owner))
+            sure = all(witness.is_certain(one, hit.frame, until=LATEST) for one in (port, owner))
             if not port.lids.past and sure:
                 yield hit
 

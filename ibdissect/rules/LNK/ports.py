@@ -16,7 +16,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, on_event
 from ibdissect.rules.LNK.packet import LOCAL, VL_MANAGEMENT
 from ibdissect.rules.shared.attribute_rule import VLS
-from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, Ends, LinkRule, stretches
+from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, LinkRule, PortLimits, stretches
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import foreign_lids
 from ibdissect.table.locate import Int
@@ -43,7 +43,7 @@ class MtuExceeded(LinkRule):
     message = "{size} bytes of payload from LID {slid} to LID {dlid}; NeighborMTU of {port} is {mtu}"
     example = "GetResp(PortInfo) with NeighborMTU 1 (256), then a packet with 512 bytes of payload to that port"
 
-    def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
+    def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         located = event.table.located
         payload = located.at("payload").take(native.rows)
         size = np.where(payload >= 0, located.payload_end.take(native.rows) - payload, 0)
@@ -76,7 +76,7 @@ class VlNotOperational(LinkRule):
     message = "VL {vl} from LID {slid} to LID {dlid}; no known port of the subnet uses more than {vls} data VLs"
     example = "GetResp(PortInfo) of two ports with OperationalVLs 1 (VL0), then a packet between them on VL 3"
 
-    def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
+    def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         vl = native.vl
         index = np.flatnonzero((vl >= min(ends.fewest_vls, VL_MANAGEMENT)) & (vl != VL_MANAGEMENT))
         lane = vl[index].astype(np.int64)
@@ -120,7 +120,7 @@ class UnassignedLid(LinkRule):
     message = "LID {slid} sends to LID {dlid}, which no port of the swept subnet has"
     example = "a complete sweep of a subnet, then a packet to LID 0x7777"
 
-    def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
+    def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         """Packets to LIDs without an owner, in a subnet that was complete; the value is the frame since which it was."""
         lids, none = event.subnet.lids, np.empty(0, np.int64)
         first = event.table.chunk.first
@@ -273,7 +273,7 @@ class LidAboveTop(LinkRule):
     message = "LID {slid} sends to LID {dlid}; LinearFDBTop of {switch} is {top}"
     example = "a sweep with SwitchInfo.LinearFDBTop 10, then a packet to LID 11"
 
-    def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
+    def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         if not len(ends.unicast) or ends.unicast[-1] <= ends.lowest_top:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         above = (native.dlid > ends.top[native.slid]) & (native.dlid < FIRST_MULTICAST) & (native.slid != native.dlid)

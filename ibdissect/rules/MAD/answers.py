@@ -16,9 +16,8 @@ from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, method_name
-from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, MULTI_PATH, PATH
+from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, MULTI_PATH, PATH, SA_CLASS
 
-SA = 0x03
 REDIRECTED = 0x0002
 """A redirection (bit 1 of the status) carries a ClassPortInfo, whatever was requested; eHCA does so (opensm osm_perfmgr.c)."""
 KNOWN_CLASSES = (0x01, 0x81, 0x03, 0x04, 0x06, 0x21)
@@ -52,7 +51,7 @@ class OtherAttribute(KnowledgeRule):
         mad: Int = table.located.at("mad")[event.frames - table.chunk.first]
         told = value_at(table.chunk.data, mad, MAD.attribute_id)
         other = (told != event.attribute) & np.isin(event.mgmt_class, KNOWN_CLASSES)
-        other &= ~((event.mgmt_class == SA) & (event.attribute == MULTI_PATH) & (told == PATH))
+        other &= ~((event.mgmt_class == SA_CLASS) & (event.attribute == MULTI_PATH) & (told == PATH))
         other &= event.request_method != GET_TRACE  # asks with paths, and gets TraceRecords
         other &= ~((told == CLASS_PORT_INFO) & (event.status & REDIRECTED != 0))
         # Of those found one by one, keep requests sent once and not answered yet, without another open request of the transaction.

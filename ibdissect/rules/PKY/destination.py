@@ -189,7 +189,7 @@ class RefusingTable(KnowledgeRule):
         node = context.get(Follower).subnet.by_slot(hit.key[0]) if hit.evidence is LEARNT else None
         port = node.ports.get(hit.key[1]) if node is not None else None
         changed = port is not None and port.p_keys is not None and port.p_keys.rewritten(hit.frame)
-        if changed or (port is not None and context.get(LidWitness).moved(port, hit.frame)):
+        if changed or (port is not None and context.get(LidWitness).changed_unseen(port, hit.frame)):
             return INFO
         return super().severity_at_end(hit, context)
 

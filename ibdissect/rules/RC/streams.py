@@ -8,7 +8,7 @@ from functools import partial
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
 from ibdissect.flow.recovery import PSNS, Hole, Stream
-from ibdissect.flow.reliable import Streams
+from ibdissect.flow.streams import Streams
 from ibdissect.flow.unfinished import holes, open_reads
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Rule, fault, on_chunk, on_end, on_event
@@ -17,12 +17,11 @@ from ibdissect.rules.shared.packet_flows import PacketRule
 from ibdissect.rules.shared.silence import SECOND
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.transport import AETH, BTH
+from ibdissect.wire.transport import AETH, BTH, RNR
 
 PATIENCE = 10.0
 """What is unfinished so shortly before the capture ends may still be under way: the requester's timer of 2.1 s, which Linux agrees on
 with the usual packet lifetime (core/cm.c), may take four times as long (IBA 9.7.6.1.3)."""
-RNR_NAK = 1
 
 
 def of_stream(
@@ -76,7 +75,7 @@ class RequestsLost(SilenceRule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         for stream, hole, acknowledged in holes(context.get(Streams)):
-            if not hole.refused and not acknowledged and self.silent(context, hole.time_ns, self.patience):
+            if not hole.requested and not acknowledged and self.silent(context, hole.time_ns, self.patience):
                 yield of_hole(stream, hole, hole.start)
 
 
@@ -134,7 +133,7 @@ class ReceiverNotReady(PacketRule):
 
     code, name, severity = "RC007", "rnr-nak", INFO
     reference = "IBA 9.7.5.2.8; Wireshark AETH timers"
-    when = (AETH.syndrome_opcode == RNR_NAK) & (AETH.reserved == 0)
+    when = (AETH.syndrome_opcode == RNR) & (AETH.reserved == 0)
     at = AETH.syndrome
     message = "RNR NAK for PSN {BTH.psn}, timer code {timer}"
     example = "an Acknowledge with syndrome 0x2e (wait 1.28 ms)"
@@ -298,7 +297,7 @@ class NakIgnored(SilenceRule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         for stream, hole, acknowledged in holes(context.get(Streams)):
-            if hole.refused and not acknowledged and self.silent(context, hole.refused_ns, self.patience):
+            if hole.requested and not acknowledged and self.silent(context, hole.requested_ns, self.patience):
                 yield of_hole(stream, hole, hole.start)
 
 

@@ -103,7 +103,7 @@ class PathLids(Rule):
                     continue
                 mine = by_pair[ends[k - 1] if k else 0 : ends[k]]
                 if guid not in edges:  # a port may have shown its LID in most frames, and be wrong in as many records
-                    edges[guid] = np.sort(np.fromiter(port.changes() | witness.cuts(port), np.int64))
+                    edges[guid] = np.sort(np.fromiter(port.changes() | witness.change_frames(port), np.int64))
                 piece = np.searchsorted(edges[guid], table.chunk.first + found.rows[mine], "right")
                 for part in np.split(mine, np.flatnonzero(np.diff(piece)) + 1):
                     seen = Seen(table, int(found.rows[part[0]]))
@@ -114,7 +114,7 @@ class PathLids(Rule):
                         {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(PathRecord, int(part[0])),
                         proof=[(told, "the port's LID")], rows=found.rows[part], key=(guid, lid),
                     )  # fmt: skip
-                    if witness.sure(port, seen.frame):
+                    if witness.is_certain(port, seen.frame):
                         yield hit
                     else:
                         self.held.keep((port, hit), hit.frame, hit.time_ns)
@@ -122,7 +122,7 @@ class PathLids(Rule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         for port, hit in self.held:
-            if context.get(LidWitness).sure(port, hit.frame, until=LATEST):
+            if context.get(LidWitness).is_certain(port, hit.frame, until=LATEST):
                 yield hit
 
 

@@ -85,5 +85,5 @@ class Elsewhere(Rule):
     def end(self, context: Context) -> Iterator[Hit]:
         """Report ports whose LIDs never changed: their Sets are in the capture, or they showed the same again."""
         for port, hit in self.held:
-            if not port.lids.past and context.get(LidWitness).sure(port, hit.frame, until=LATEST):
+            if not port.lids.past and context.get(LidWitness).is_certain(port, hit.frame, until=LATEST):
                 yield hit

@@ -28,11 +28,11 @@ NO_LIMIT = 1 << 30
 CHANGED_PREFIX = 1
 
 
-class Ends:
+class PortLimits:
     """The strictest facts that held in a chunk about the ports of its LIDs, by LID. Before reporting, rules look up what held at the
     packet.
 
-    Get it with `event.once(Ends)`.
+    Get it with `event.once(PortLimits)`.
     """
 
     def __init__(self, event: ChunkFollowed) -> None:
@@ -73,7 +73,7 @@ class LinkRule(KnowledgeRule):
     )
     written = (PORT_INFO, SWITCH_INFO)
 
-    def suspicious(self, event: ChunkFollowed, native: Native, ends: Ends) -> tuple[Int, Int]:
+    def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         """Indices into `native` of suspicious packets, and a small number (the value at fault) for each."""
         raise NotImplementedError
 
@@ -92,7 +92,7 @@ class LinkRule(KnowledgeRule):
         native = event.table.once(Native)
         if not len(native.rows):
             return
-        ends = event.once(Ends)
+        ends = event.once(PortLimits)
         index, value = self.suspicious(event, native, ends)
         if not len(index):
             return

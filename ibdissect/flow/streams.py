@@ -17,9 +17,10 @@ from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import SERVICES
+from ibdissect.wire.transport import NAK, RNR
 
-from .events import Ends, LengthWrong, Repeated, StreamEvent, Wrapped
-from .recovery import FAR, MAX_RETRIES, MTUS, NAK, PSNS, RNR, Packet, Stream, distance
+from .events import LengthWrong, Repeated, StreamEnds, StreamEvent, Wrapped
+from .recovery import FAR, MAX_RETRIES, MTUS, PSNS, Packet, Stream, distance
 from .stream_packets import LEAVES, SERVICE, STARTS_WRITE, UNKNOWN, Packets, packets
 
 MAX_STREAMS = 65536
@@ -42,7 +43,7 @@ _SHARED = ("high", "cursor", "last_opcode", "last_frame", "sent", "dma_length", 
 """Columns that `recovery.Stream` has too."""
 
 
-def _way(ends: Ends) -> tuple[str, End, End, bool]:
+def _way(ends: StreamEnds) -> tuple[str, End, End, bool]:
     """Key shared by streams between the same ports in the same direction."""
     return ends.service, ends.source, ends.destination, ends.response
 
@@ -57,7 +58,7 @@ class Streams:
         self.connections = connections or Connections()
         self.slots = OrderedDict[int, int]()
         """Key to slot."""
-        self.ends: list[Ends] = []
+        self.ends: list[StreamEnds] = []
         """By slot."""
         self.between: dict[tuple[str, End, End, bool], list[int]] = {}
         """Slots by service, source, destination and whether responses."""
@@ -96,7 +97,7 @@ class Streams:
             rows = found.rows[at]
             numbers = rows.tolist(), found.opcode[at].tolist(), found.dest_qp[fresh].tolist(), found.response[at].tolist()
             for i, row, opcode, dest_qp, response, way in zip(fresh, *numbers, ends_of(table, rows), strict=True):
-                ends = Ends(SERVICES[opcode & SERVICE], way[0], way[1], dest_qp, response)
+                ends = StreamEnds(SERVICES[opcode & SERVICE], way[0], way[1], dest_qp, response)
                 slots[i] = self.slots[keys[i]] = self._new(ends, table.chunk.first + row)
             index = [slots[i] for i in fresh]
             self.state["first_frame"][index], self.state["first_psn"][index] = table.chunk.first + rows, found.psn[at]
@@ -104,7 +105,7 @@ class Streams:
             self.state["sealed"][index] = ~wrong_icrcs(table, rows)
         return np.array(slots, np.int64)
 
-    def _new(self, ends: Ends, frame: int) -> int:
+    def _new(self, ends: StreamEnds, frame: int) -> int:
         """A slot for a new stream; evicts the oldest stream if there are too many."""
         if len(self.slots) >= MAX_STREAMS:
             _, slot = self.slots.popitem(last=False)
@@ -354,7 +355,7 @@ class Streams:
             if stream.ends.response:
                 yield from stream.response(packet)
                 if packet.syndrome >> 5 in (RNR, NAK) and back is not None:
-                    back.refused(packet.psn, packet.time_ns)
+                    back.requested(packet.psn, packet.time_ns)
             else:
                 judged = back is not None or (packet.psn == stream.retry_psn and self.silent(slot, packet.frame))
                 yield from stream.request(packet, back, judged)

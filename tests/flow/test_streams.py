@@ -11,7 +11,7 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.flow.recovery import distance
-from ibdissect.flow.reliable import Streams
+from ibdissect.flow.streams import Streams
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check
 from ibdissect.table.table import ChunkTable
@@ -81,7 +81,7 @@ def test_holes_that_are_forgotten_are_counted(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_streams_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("ibdissect.flow.reliable.MAX_STREAMS", 8)
+    monkeypatch.setattr("ibdissect.flow.streams.MAX_STREAMS", 8)
     path = tmp_path / "many.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"destqp": 2 + i}) for i in range(60)]))
     streams, _ = followed(path)
