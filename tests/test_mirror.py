@@ -70,7 +70,6 @@ TESTED_BY_OTHERS = {
         "bits compare computed mads plugin_calls series services table",
     ),
     "tui": ("tests/tui/test_snapshots.py, and test_ending.py for the drivers", "drivers messages"),
-    "tui/keys": ("tests/tui/screens/test_page.py shows all of them", "command"),
     "tui/panes": (
         "tests/tui/test_main_screen.py and test_snapshots.py",
         "key_bar title_bar",
