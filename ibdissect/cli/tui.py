@@ -18,7 +18,7 @@ from ibdissect.errors import CaptureError
 
 
 @click.command()
-@click.argument("captures", nargs=-1, metavar="CAPTURE")
+@click.argument("captures", nargs=-1, metavar="CAPTURE...")
 @click.option("--live", metavar="COMMAND", help="Show what this command captures: tcpdump -U -i eth0 -w - udp port 4791.")
 @set_option
 @click.option("--points", is_flag=True, help="Match several captures of the same traffic, and show them as one: see `ibdissect points`.")
@@ -29,6 +29,7 @@ def command(
     captures: tuple[str, ...], live: str | None, as_set: bool, points: bool, follow: bool, sandbox: bool, common: Common
 ) -> None:
     """Browse CAPTURE (a file, or `-` for a pipe), or what the command of --live writes to its standard output. Press ? for the keys.
+    Several captures are opened as tabs.
 
     The command of --live is started without a shell, and ends with the screen. With --points several captures of the same traffic are
     shown in one order of time, with the point as a column, each packet's way as a comment, and delays in the time chart.
