@@ -117,7 +117,7 @@ def test_more_comments_than_there_is_room_for(tmp_path: Path, monkeypatch: pytes
     """Memory does not grow with comments; an incomplete copy is refused."""
     path = tmp_path / "c.pcapng"
     path.write_bytes(section() + interface() + packet(options=option("<", 1, b"x" * 1000)) * 50)
-    monkeypatch.setattr("ibdissect.capture.records.MAX_COMMENTS", 10_000)
+    monkeypatch.setattr("ibdissect.capture.chunk.MAX_COMMENTS", 10_000)
     with Capture(str(path)) as capture:
         assert sum(map(len, capture.tables())) == 50
         comments = capture.reader.comments

@@ -19,9 +19,9 @@ from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, GET_RESP
 from ibdissect.wire.sm import NodeInfo, SMInfo
 from ibdissect.wire.sm_port import PortInfo
 
-INTERFACE, ORIGIN, LID, PREFIX, GUID = "interface", "origin", "LID", "GID prefix", "GUID"
+INTERFACE, CARD, ORIGIN, LID, PREFIX, GUID = "interface", "card port", "origin", "LID", "GID prefix", "GUID"
 """Kinds of addresses. The origin of a directed route is known by the high half of its transaction ids, as in `routes`."""
-HOW = {INTERFACE: "capture interfaces", ORIGIN: "origins of directed routes"}
+HOW = {INTERFACE: "capture interfaces", CARD: "ports of the capture card", ORIGIN: "origins of directed routes"}
 LINK_LOCAL = 0xFE80 << 48
 """The GID prefix that every subnet may use."""
 MAX_SEEN = 1 << 18
@@ -131,6 +131,8 @@ class _Seen:
 def _addresses(table: ChunkTable) -> Iterator[Some]:
     """The addresses of the packets of a chunk."""
     yield INTERFACE, np.arange(len(table)), table.chunk.interface.astype(np.uint64)
+    cards = np.flatnonzero(table.chunk.pseudo >= 0)
+    yield CARD, cards, table.chunk.card_ports(cards).astype(np.uint64)
     mads = table.once(Mads)
     routed = mads.mgmt_class == DIRECTED  # hosts and traps of either subnet may have transaction ids that begin alike
     yield ORIGIN, mads.rows[routed], mads.transaction[routed] >> np.uint64(32)

@@ -33,6 +33,8 @@ class Contradictions:
         """
         self.homes: tuple[Mapping[bytes, Hop], Node, Node] | None = None
         """The routes of a sender, and two nodes that were its own."""
+        self.met = False
+        """Whether a route of the first of these nodes led to the second."""
         self.proof = 0
         """Frame whose contradiction proved the capture to be mixed; 0: none."""
 
@@ -78,11 +80,13 @@ class Contradictions:
 
     @property
     def related(self) -> bool:
-        """Whether two senders of one subnet look like one: routes led from one to the other."""
+        """Whether two senders of one subnet look like one: a route led from the first to the second, or routes led to both. A route that
+        returns to its own sender proves nothing.
+        """
         if self.homes is None or self._paired:
             return False
         routes, *nodes = self.homes
-        return any(path and hop.node in nodes for path, hop in routes.items())
+        return self.met or set(nodes) <= {hop.node for path, hop in routes.items() if path}
 
     def displaced(self, guid: int) -> bool:
         """Whether a route that led to the node with a GUID now leads elsewhere: the node may be gone."""

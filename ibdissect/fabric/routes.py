@@ -112,6 +112,7 @@ class Routes:
                     self.subnet.contradictions.note(ROUTE, way, hop.node.guid, node.guid, frame, certain=not path)
                     if not path and self.subnet.contradictions.homes is None:
                         self.subnet.contradictions.homes = origin.hops, hop.node, node
+                        self.subnet.contradictions.met = any(way and one.node is node for way, one in origin.hops.items())
             hop.node, hop.entered = node, entered
             hop.frame = frame
             self.turned = True

@@ -48,7 +48,7 @@ class CaptureLoss:
         self._clock: list[tuple[int, int]] = []
         """First frame of each second, and the second."""
         self._known: list[int] | None = None
-        self._sets: dict[int, list[int]] | None = None
+        self._sets: dict[int, tuple[list[int], list[int]]] | None = None
         """Frames of SubnSets without an answer, ascending, by attribute."""
         self.counts = False
         """The ERF records come from a card that counts losses: their lengths are padded, unlike those of ibdump."""
@@ -106,9 +106,13 @@ class CaptureLoss:
             self._sets = {}
             for one in self.transactions.open_requests():
                 if one.method == SET and one.mgmt_class in SMP_CLASSES:
-                    self._sets.setdefault(one.attribute, []).append(one.frame)
-        sets = self._sets.get(attribute, [])
-        return bisect_right(sets, frame) < bisect_left(sets, until)
+                    first, last = self._sets.setdefault(one.attribute, ([], []))
+                    first.append(one.frame)
+                    last.append(one.last_frame)
+            for tries in (tries for both in self._sets.values() for tries in both):
+                tries.sort()
+        first, last = self._sets.get(attribute, ([], []))
+        return bisect_left(first, until) > bisect_right(last, frame)  # more were begun before the second than ended by the first
 
     def _tick(self, table: ChunkTable) -> None:
         """Remember which frames the seconds of a chunk start with."""

@@ -325,7 +325,7 @@ class Linter:
 
     def _hits(self, rule: Rule, hits: Iterable[Hit | Again]) -> None:
         if rule.explains:
-            hits = [self._with_mads(hit) for hit in hits]
+            hits = map(self._with_mads, hits)
         if rule.waits:
             waiting = [hit.made() if isinstance(hit, Again) else hit for hit in hits]
             if self.held is not None:

@@ -60,7 +60,7 @@ def _named(finding: Finding, subnet: Subnet) -> Iterator[Port]:
         port = None
         if name[4] is not None:
             port = subnet.owner(int(name[4]), finding.frame)[0]
-        elif (node := subnet.nodes.get(int(name[1], 16))) is not None:
+        elif name[1] is not None and (node := subnet.nodes.get(int(name[1], 16))) is not None:
             port = node.ports.get(int(name[2][6:]) if name[2] else 0)
         if port is not None:
             yield port

@@ -40,7 +40,7 @@ def summary_text(reports: list[CaptureReport], rules: int) -> str:
     """The last lines: totals, and how to explain a rule."""
     counts, by_rule = totals(reports)
     frames = sum(report.checked for report in reports)
-    captures = sum(report.captures for report in reports if report.status != "interrupted" or report.frames > 0)
+    captures = sum(report.captures for report in reports if report.frames or report.status not in ("interrupted", "unreadable"))
     what = f"{counted(frames, 'frame', ',')} in {counted(captures, 'capture')} checked with {counted(rules, 'rule')}"
     broken = {status: sum(report.status == status for report in reports) for status in ("unreadable", "failed", "interrupted")}
     tail = "".join(f", {count} {status}" for status, count in broken.items() if count)

@@ -67,7 +67,7 @@ class Profile:
                 self.columns = _columns(found)
                 self.look = {str(key): value for key, value in found.items() if isinstance(value, str)}
         except (OSError, ValueError, RecursionError) as error:
-            self.note = f"the columns of the last run cannot be read: {error}"
+            self.note = f"the saved columns, colors and filters cannot be read: {error}"
 
     @property
     def name(self) -> str:
@@ -119,7 +119,9 @@ class Profile:
 
 def unusable(name: str) -> str | None:
     """Why a profile cannot have a name; None when it can."""
-    return None if re.fullmatch(r"\w[\w .-]{0,39}", name) else "letters, digits, dots and spaces, at most 40"
+    if name == "default":
+        return "another name: this is the one without a file of its own"
+    return None if re.fullmatch(r"\w[\w .-]{0,39}", name) else "letters, digits, dots, hyphens and spaces, at most 40"
 
 
 def _columns(found: object) -> list[str]:

@@ -68,7 +68,8 @@ class Connection(Record):
     dreq_frame: int = 0
     dreq_ns: int = 0
     dreqs: int = 0
-    """How often a DREQ was sent; `dreq_frame` is the first, `dreq_ns` the time of the last."""
+    """How often the sender of the first DREQ sent one; `dreq_frame` is the first DREQ, `dreq_ns` the time of the last."""
+    dreq_by: End = NOWHERE
     drep_frame: int = 0
     ended: int = NEVER
     """Frame of its DREQ or DREP, or of the REQ of the next connection on one of its queue pairs."""

@@ -167,7 +167,8 @@ class Connections:
             connection.ended = min(connection.ended, frame)
             if isinstance(view, cm.DREQ):
                 connection.dreq_frame, connection.dreq_ns = connection.dreq_frame or frame, time_ns
-                connection.dreqs += 1
+                connection.dreq_by = connection.dreq_by if connection.dreqs else sender
+                connection.dreqs += connection.dreq_by == sender
                 yield Disconnecting(frame, time_ns, connection, message.receiver, view.remote_qpn)
             else:
                 connection.drep_frame = connection.drep_frame or frame

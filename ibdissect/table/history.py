@@ -15,6 +15,8 @@ KEPT = 4
 
 So the value at every frame of the current chunk is known; for older frames it may be unknown.
 """
+MANY = 64
+"""With more values, half of them are dropped at a time."""
 
 
 class Track(Generic[V]):
@@ -34,8 +36,13 @@ class Track(Generic[V]):
         if value == self.now:
             return False
         if self.since:
-            past = (*self.past, (self.now, self.since))
-            self.past = past[1:] if len(past) > KEPT and past[1][1] <= frame - ROWS else past
+            if isinstance(self.past, list):
+                self.past.append((self.now, self.since))
+            else:
+                self.past = [(self.now, self.since)]
+            old = max(1, len(self.past) // 2 * (len(self.past) > MANY))
+            if len(self.past) > KEPT and self.past[old][1] <= frame - ROWS:
+                self.past = self.past[old:]  # another thread may still go through the longer list
         self.now, self.since = value, frame
         return True
 

@@ -141,7 +141,7 @@ class TuiApp(App[None]):
             at = self.captures.index(capture)
             self.captures.remove(capture)
             if capture is self.capture:
-                await self.show(self.captures[at - 1])
+                await self.show(self.captures[max(at - 1, 0)])
             capture.close()
             await self.remove_mode(capture.mode)
             self.main.lay_out()
@@ -149,7 +149,7 @@ class TuiApp(App[None]):
             self.note("It is the only capture; q ends the program")
 
     async def reopen(self, catalog: Catalog) -> None:
-        """Read the capture anew with other structures; filter and frame stay."""
+        """Read the capture anew with other structures; filter, frame and marks stay."""
         old, text, frame = self.capture, self.filtering.text, self.main.packets.frame
         try:
             model = CaptureModel(old.model.source, catalog=catalog, show_keys=old.model.show_keys)
@@ -157,6 +157,7 @@ class TuiApp(App[None]):
             self.warn(str(error))
             return
         model.path, model.delays = old.model.path, old.model.delays
+        model.marked = old.model.marked
         made = self._add(model)
         self.captures.insert(self.captures.index(old), self.captures.pop())
         await self.show(made, text, frame)
@@ -290,6 +291,7 @@ class TuiApp(App[None]):
         self.main.recall()
         self.main.lay_out()
         self.main.packets.set_columns(self.main.packets.columns)
+        self.news()  # colors are compiled then, and what happened while another capture was in front is shown
 
     def _recall_theme(self) -> None:
         wanted = self.memory.look.setdefault("theme", "ibdissect-dark")  # nothing is written before it is changed

@@ -36,12 +36,13 @@ def test_one_subnet_that_changes_is_not_mixed() -> None:
 
 def test_two_managers_of_one_subnet_with_the_same_transaction_ids() -> None:
     """The routes of one lead to the other, which two subnets would not do."""
-    for path, related in ((b"\1\3", True), (b"", False)):
+    for path, back, related in ((b"\1\3", b"", True), (b"", b"", False), (b"", b"\1\4", False)):
         subnet = Subnet()
         ways = Routes(subnet)
         one, other = (subnet.node(guid, 1)[0] for guid in (1, 2))
         ways.lead(ways.origin(7), b"", one, 1, 1)
         ways.lead(ways.origin(7), path, other, 1, 2)
+        ways.lead(ways.origin(7), back, one, 1, 2)
         assert not subnet.contradictions.related
         ways.lead(ways.origin(7), b"", other, 1, 3)
         assert subnet.contradictions.related == related

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibdissect.capture.records import ROWS
-from ibdissect.table.history import KEPT, Track
+from ibdissect.table.history import KEPT, MANY, Track
 
 
 def test_what_held_when() -> None:
@@ -30,6 +30,17 @@ def test_only_the_last_are_kept() -> None:
     assert len(track.past) == KEPT
     assert track.at((20 - KEPT) * ROWS) == (20 - KEPT, (20 - KEPT) * ROWS)
     assert track.at((20 - KEPT) * ROWS - 1) == (None, 0), "what was dropped is unknown, not guessed"
+
+
+def test_of_many_half_is_dropped_at_a_time() -> None:
+    track: Track[int] = Track()
+    for step in range(1, 4 * MANY):
+        track.learn(step, step)
+    track.learn(-1, 10 * ROWS)
+    assert MANY < len(track.past) < 3 * MANY and track.at(4 * MANY)[0] == 4 * MANY - 1
+    for step in range(11, 11 + 2 * MANY):
+        track.learn(step, step * ROWS)
+    assert len(track.past) <= MANY
 
 
 def test_all_of_a_window_are_kept() -> None:

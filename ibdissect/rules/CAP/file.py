@@ -356,7 +356,7 @@ class SubnetsAreMixed(Rule):
     returns to its earlier value: the port with a LID, the node at the end of a directed route, the size of a node. Two managers of one
     subnet with the same transaction ids look the same; a note if the routes of one led to the other. `lint` reads the capture again
     to tell its subnets apart; a pipe cannot be read again, and the screen and `fabric` do not. Files of `--subnet` describe the subnet
-    whose ports they list. A note if the site's policy names the subnets.
+    whose ports they list, or the first of `[[site.subnets]]`. A note if the site's policy names the subnets.
     """
 
     code, name, severity = "CAP017", "subnets-mixed", WARNING

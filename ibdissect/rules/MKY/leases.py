@@ -56,7 +56,8 @@ class LeaseExpired(KnowledgeRule):
             guard, lease = of.port.guard, of.held.lease
             late = np.flatnonzero(times[max(started - first, 0) :] - of.time_ns >= lease * SECOND)
             row = max(started - first, 0) + int(late[0]) if len(late) else len(times) - 1
-            runs = guard is not None and guard.timer.at(first + row)[1] == started
+            # What stopped the timer counts only before the lease ran out.
+            runs = guard is not None and guard.timer.at(first + row - bool(len(late)))[1] == started
             if len(late) or not runs:
                 del self.watched[started]
             if len(late) and runs:

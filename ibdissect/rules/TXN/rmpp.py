@@ -100,6 +100,7 @@ class SegmentGap(Rule):
         for frame, gap, hit in gaps:
             if event.segment < gap.expected and event.time_ns - hit.time_ns <= COPY_NS:
                 del self.held[frame]
+                self.filled.pop(frame, None)
             elif event.segment >= gap.segment and frame in self.filled:
                 del self.held[frame], self.filled[frame]
                 yield hit

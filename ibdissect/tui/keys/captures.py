@@ -65,7 +65,7 @@ def decode_as(app: TuiApp) -> None:
     if found:
         app.push_screen(Choice("Decode as", [(str(i), one.carrier, one.what) for i, one in enumerate(found)]), done)
     else:
-        app.note("Select a frame with UDP, or a message to a queue pair")
+        app.note("Select a message to a queue pair, or, in a file, UDP that is not read as RoCE")
 
 
 COMMANDS = (

@@ -322,7 +322,8 @@ class PacketList(LineList):
     def on_mouse_up(self, event: events.MouseUp) -> None:
         if self._pulled:
             self.release_mouse()
-            self.post_message(Sized(f"width {self._pulled}", self.chosen.get(self._pulled, 0)))
+            if self._pulled in self.chosen:
+                self.post_message(Sized(f"width {self._pulled}", self.chosen[self._pulled]))
             self._pulled = ""
 
     def widen(self, key: str, cells: int) -> None:

@@ -87,7 +87,7 @@ class ColumnChoice(ModalScreen[list[str] | None]):
         offered = self.query_one(Columns)
         column = self.columns[offered.highlighted or 0]
         cells = self.widths.get(column.key, self.given.get(column.key, column.least)) + step
-        self.widths[column.key] = cells
+        self.widths[column.key] = min(cells, self.app.size.width // 2)
         if cells < NARROWEST or column.key == "info":
             del self.widths[column.key]
         offered.replace_option_prompt_at_index(offered.highlighted or 0, self._label(column))

@@ -156,8 +156,11 @@ class FabricScreen(Overlay[int]):
     def action_route(self) -> None:
         """Show routes from the selected port on; there again: no longer."""
         here = self.known.item.port if self.known.item is not None else None
+        if here is None:
+            self.notify("Select the node or port that routes begin at")
+            return
         self.start = here if here is not self.start else None
-        self.notify(f"Routes from {port_name(here)}: select where to" if here is not None and self.start else "No routes")
+        self.notify(f"Routes from {port_name(here)}: select where to" if self.start else "Routes are no longer shown")
         self.show_entry(self.known.item)
 
     def action_history(self) -> None:

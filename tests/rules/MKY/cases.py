@@ -86,6 +86,9 @@ def tried(key: int) -> bytes:
 LATE = [held(m_key_lease_period=1), tried(9), CA]
 case("MKY008", erf_pcap(LATE, step_ns=1_500_000_000), erf_pcap([*LATE[:2], tried(KEY), CA], step_ns=400_000_000),
      file=None, frames=[3], also=[*PLAIN_ALSO, "MKY002"], twin_also=[*PLAIN_ALSO, "MKY002"])  # fmt: skip
+case("MKY008", erf_pcap([CA, held(m_key_lease_period=2), tried(9), tried(KEY), CA], step_ns=2_000_000_000),
+     erf_pcap([CA, held(m_key_lease_period=2), tried(9), tried(KEY), CA], step_ns=900_000_000),
+     file=None, frames=[4], also=[*PLAIN_ALSO, "MKY002", "TXN001"], twin_also=[*PLAIN_ALSO, "MKY002"])  # fmt: skip
 case("MKY015", [held(), tried(1), tried(2), tried(3)], [held(), tried(1), tried(2), tried(2)], frames=[4],
      also=[*PLAIN_ALSO, "MKY002"], twin_also=[*PLAIN_ALSO, "MKY002"])  # fmt: skip
 
