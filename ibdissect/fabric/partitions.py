@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from ibdissect.table.history import Track
+from ibdissect.table.history import NONE, Track
 
 from .file_lines import is_doubtful
 
@@ -35,7 +35,7 @@ class Block(Track[bytes]):
     __slots__ = ("number",)
 
     def __init__(self, number: int) -> None:
-        self.number, self.now, self.since, self.past = number, None, 0, ()
+        self.number, self.now, self.since, self.past = number, None, 0, NONE
 
 
 class Membership(NamedTuple):

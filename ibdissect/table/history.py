@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
 
 from ibdissect.capture.records import ROWS
 
@@ -18,6 +18,9 @@ So the value at every frame of the current chunk is known; for older frames it m
 MANY = 64
 """With more values, half of them are dropped at a time."""
 
+NONE: list[Any] = []
+"""The earlier values of all facts that never changed; nothing is added to it."""
+
 
 class Track(Generic[V]):
     """A fact over time. None means unknown: never learnt, or no longer certain."""
@@ -28,7 +31,7 @@ class Track(Generic[V]):
         self.now: V | None = None
         self.since = 0
         """Frame that set `now`; 0 if nothing was learnt yet."""
-        self.past: Sequence[tuple[V | None, int]] = ()
+        self.past: list[tuple[V | None, int]] = NONE
         """Earlier values with the frames that set them, oldest first."""
 
     def learn(self, value: V | None, frame: int) -> bool:
@@ -36,13 +39,15 @@ class Track(Generic[V]):
         if value == self.now:
             return False
         if self.since:
-            if isinstance(self.past, list):
-                self.past.append((self.now, self.since))
+            past = self.past
+            if past:
+                past.append((self.now, self.since))
+                size = len(past)
+                old = 1 if size <= MANY else size // 2
+                if size > KEPT and past[old][1] <= frame - ROWS:
+                    self.past = past[old:]  # another thread may still go through the longer list
             else:
                 self.past = [(self.now, self.since)]
-            old = max(1, len(self.past) // 2 * (len(self.past) > MANY))
-            if len(self.past) > KEPT and self.past[old][1] <= frame - ROWS:
-                self.past = self.past[old:]  # another thread may still go through the longer list
         self.now, self.since = value, frame
         return True
 
