@@ -159,9 +159,9 @@ def command(captures: tuple[str, ...], wanted: Wanted, common: Common) -> int:
 
                     count = write_frames(opened, shown, file, FRAME_ENDINGS[ending], progress=progress)
                 elif rows == "frames":
-                    count = _columns(opened, shown, wanted, file, progress)
+                    count = _columns(opened, shown, wanted, ending, file, progress)
                 else:
-                    count = _others(opened, shown, wanted, common, file, progress)
+                    count = _others(opened, shown, wanted, ending, common, file, progress)
     if ending in FRAME_ENDINGS:
         say("note: frames are written as they are, with the keys in them")
     common.tell(f"{counted(count, rows.removesuffix('s'))} written to {'standard output' if wanted.target == '-' else wanted.target}")
@@ -180,13 +180,15 @@ def _columns_of(kind: type[C], opened: Capture, wanted: Wanted) -> C:
     return kind(named, opened.state(column.name for column in named))
 
 
-def _columns(opened: Capture, shown: Limits | None, wanted: Wanted, file: IO[bytes], progress: Progress | None) -> int:
+def _columns(
+    opened: Capture, shown: Limits | None, wanted: Wanted, ending: str, file: IO[bytes], progress: Progress | None
+) -> int:  # fmt: skip
     """Write the columns of frames and return the number of rows."""
     from ibdissect.export.frames import selected
     from ibdissect.session.rows import Rows
 
     columns: Rows
-    if wanted.ending == ".csv":
+    if ending == ".csv":
         from ibdissect.export.csv import write_rows
 
         columns = _columns_of(Rows, opened, wanted)
@@ -197,13 +199,13 @@ def _columns(opened: Capture, shown: Limits | None, wanted: Wanted, file: IO[byt
 
         columns = made = _columns_of(ArrowColumns, opened, wanted)
         chosen = selected(opened, shown, number_keys=columns.numbers_keys, progress=progress)
-        count = tables.write((made.batch(table, rows) for table, rows in chosen), made.schema, file, wanted.ending)
+        count = tables.write((made.batch(table, rows) for table, rows in chosen), made.schema, file, ending)
     _tell_masked(columns.masked)
     return count
 
 
 def _others(
-    opened: Capture, shown: Limits | None, wanted: Wanted, common: Common, file: IO[bytes], progress: Progress | None
+    opened: Capture, shown: Limits | None, wanted: Wanted, ending: str, common: Common, file: IO[bytes], progress: Progress | None
 ) -> int:  # fmt: skip
     """Write findings, messages or records and return the number of rows."""
     from ibdissect.export import messages, records, tables
@@ -216,7 +218,7 @@ def _others(
         schema, batches = messages.SCHEMA, messages.batches(opened, shown)
     else:
         schema, batches = records.SCHEMA, records.batches(opened, shown, progress)
-    return tables.write(batches, schema, file, wanted.ending)
+    return tables.write(batches, schema, file, ending)
 
 
 def _tell_masked(count: int) -> None:

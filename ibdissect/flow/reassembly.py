@@ -152,7 +152,7 @@ class Reassembler(OpenTransfers[Reassembled]):
         return ended
 
     def unfinished(self) -> list[Reassembled]:
-        """OpenTransfers that have not ended, oldest first."""
+        """Transfers that have not ended, oldest first."""
         going = [transfer for transfer in (*self.open.values(), *self.sent.values()) if not transfer.ended]
         return sorted(going, key=lambda transfer: transfer.first.frame)
 

@@ -20,7 +20,7 @@ from ibdissect.wire.numbers import ABORT, ACK, DATA, LAST_SEGMENT, STOP
 from .loss_times import Missed
 
 MAX_TRANSFERS = 4096
-"""OpenTransfers kept in progress, and as many whose last segment was seen, to tell their repeated segments from new transfers."""
+"""Transfers kept in progress, and as many whose last segment was seen, to tell their repeated segments from new transfers."""
 COPY_NS = 500_000
 """Nobody asks for a transfer again as fast as that under the same transaction id."""
 ROOM = 220
@@ -139,9 +139,9 @@ class OpenTransfers(Generic[T]):
         self.make = make
         self.dropped = Dropped("transfers of several segments")
         self.open = BoundedDict[TransferKey, T](MAX_TRANSFERS, self.dropped)
-        """OpenTransfers whose last segment has not been seen."""
+        """Transfers whose last segment has not been seen."""
         self.sent = BoundedDict[TransferKey, T](MAX_TRANSFERS)
-        """OpenTransfers whose last segment was seen: the sender may still resend missing or unacknowledged segments."""
+        """Transfers whose last segment was seen: the sender may still resend missing or unacknowledged segments."""
         self.missed = Missed("segments that were acknowledged")
         """Times of acknowledgements of segments that are not in the capture."""
 
