@@ -64,38 +64,11 @@ class Data(Struct):
     data_bytes = rest("Data", at="0", ws="frame.data")
 
 
-class HiddenData(Data):
-    """Data of a frame that is cut or malformed where a key may be."""
-
-
-class HiddenAttribute(AttributeData):
-    """Attribute data of a MAD too short for the structure that would locate its key."""
-
-
-class HiddenUnused(UnusedData):
-    """Unused bytes of such a MAD."""
-
-
-class HiddenPad(PadBytes):
-    """Bytes before the ICRC of a packet too short for the headers of its OpCode."""
-
-
-class HiddenTrailer(Trailer):
-    """Bytes after a packet whose length field ends it before its keys."""
-
-
-class HiddenPayload(Payload):
-    """Payload of a truncated message, which may contain a key."""
-
-
-TAIL = frozenset({ICRC, VCRC, PadBytes, Trailer, HiddenPad, HiddenTrailer})
+TAIL = frozenset({ICRC, VCRC, PadBytes, Trailer})
 """Pieces whose offset depends on the payload length only: ignored when frames are compared for equal shape."""
-HIDDEN: tuple[StructType, ...] = (HiddenData, HiddenAttribute, HiddenUnused, HiddenPad, HiddenTrailer, HiddenPayload)
-"""Masked completely, because the position of a key inside is unknown."""
-LEFT_OVER: tuple[StructType, ...] = (Data, Payload, AttributeData, UnusedData, PadBytes, Trailer, *HIDDEN)
+LEFT_OVER: tuple[StructType, ...] = (Data, Payload, AttributeData, UnusedData, PadBytes, Trailer)
 """Structures for bytes that no other structure covers."""
-_DATA, _PAYLOAD, _ATTRIBUTE, _UNUSED, _PAD, _TRAILER = range(6)
-_HIDDEN = np.array([LEFT_OVER.index(s) for s in (HiddenData, HiddenPayload, HiddenAttribute, HiddenUnused, HiddenPad, HiddenTrailer)])
+_DATA, _PAYLOAD, _ATTRIBUTE, _UNUSED, _PAD, _TRAILER = range(len(LEFT_OVER))
 
 
 class Placement(Record, frozen=True):
@@ -170,10 +143,9 @@ class Walk:
         self.table = table = table.shown
         self.kinds = placements(table.catalog)
         self.count, self.each = len(self.kinds), len(self.kinds) + len(LEFT_OVER)
-        found = self._structures()
-        pieces = [found, *self._left_over(found)]
+        kind, rows, at, stop = self._structures()
+        pieces = [(self._variants(kind, rows), rows, at, stop), *self._left_over(kind, rows, at, stop)]
         kind, rows, at, stop = (np.concatenate([p[i] for p in pieces]) for i in range(4))
-        kind = self._variants(kind, rows)
         order = np.lexsort((kind, at, rows))
         self.kind, self.rows, self.at, self.stop = kind[order], rows[order], at[order], stop[order]
         self.start: Int = np.searchsorted(self.rows, np.arange(len(table) + 1))
@@ -184,8 +156,7 @@ class Walk:
         if base < self.count:
             kind = self.kinds[base]
             return replace(kind, hidden=bool(variant & 1), repeated=bool(variant & 2)) if variant else kind
-        struct = LEFT_OVER[base - self.count]
-        return Placement(struct, None, struct in HIDDEN)
+        return Placement(LEFT_OVER[base - self.count], None, bool(variant))
 
     def _variants(self, kind: Int, rows: Int) -> Int:
         """Replace structures by their hidden variant if their open end may be part of a key, or their checksum reveals one.
@@ -193,7 +164,7 @@ class Walk:
         Those that repeat a request become their repeated variant.
         """
         pieces, forms, sums = (
-            np.array([*map(test, self.kinds), *[False] * len(LEFT_OVER)])[kind]
+            np.array([*map(test, self.kinds)])[kind]
             for test in (
                 lambda p: p.struct is SARecordPiece,
                 lambda p: isinstance(p.place, MadFormat) and p.struct.fields[-1].kind == "rest",
@@ -202,11 +173,11 @@ class Walk:
         )
         hide = sums & self.table.once(revealing_rows)[rows]
         if pieces.any():
-            hide |= pieces & with_keys(self.table)[rows]
+            hide |= pieces & self.table.once(with_keys)[rows]
         if forms.any():
-            hide |= forms & (cut_keys(self.table) | self.table.once(unread))[rows]
+            hide |= forms & (self.table.once(cut_keys) | self.table.once(unread))[rows]
         if self.table.repeats:
-            records = np.array([*(isinstance(p.place, Mad) for p in self.kinds), *[False] * len(LEFT_OVER)])[kind]
+            records = np.array([isinstance(p.place, Mad) for p in self.kinds])[kind]
             kind = kind + 2 * self.each * (records & self.table.once(failed)[rows])
         return np.where(hide, kind + self.each, kind)
 
@@ -222,10 +193,9 @@ class Walk:
         rows, at, stop = (np.concatenate([getattr(found, name) for _, found in parts]) for name in ("rows", "at", "stop"))
         return kind, rows, at, stop
 
-    def _left_over(self, found: tuple[Int, Int, Int, Int]) -> Iterator[tuple[Int, Int, Int, Int]]:
+    def _left_over(self, kind: Int, rows: Int, at: Int, stop: Int) -> Iterator[tuple[Int, Int, Int, Int]]:
         """Pieces for the bytes between and after the structures."""
-        table, (kind, rows, at, stop) = self.table, found
-        chunk, located = table.chunk, table.located
+        table, chunk, located = self.table, self.table.chunk, self.table.located
         in_frame = at >= chunk.offset[rows]
         runs = [p.covered() for p in self.kinds]
         starts, stops, of_row = [chunk.offset], [chunk.offset], [np.arange(len(table))]
@@ -274,11 +244,10 @@ class Walk:
             yield np.full(int(both.sum()), self.count + _PAD), row[both], payload_end[both], stop[both]
             stop = np.where(both, payload_end, stop)
         keep = (sort != _UNUSED) | any_set(self.table.chunk.data, at, stop)
-        hide = np.where(sort == _PAYLOAD, cut_messages(self.table)[row], (cut_keys(self.table) | stale)[row])
+        hide = np.where(sort == _PAYLOAD, self.table.once(cut_messages)[row], (self.table.once(cut_keys) | stale)[row])
         hide |= (sort == _TRAILER) & self.table.once(revealing_rows)[row]
         hide &= (located.at("bth")[row] >= 0) | (stop - at > BTH.size)  # a BTH contains no key
-        sort = np.where(hide, _HIDDEN[sort], sort)
-        yield sort[keep] + self.count, row[keep], at[keep], stop[keep]
+        yield (sort + self.count + self.each * hide)[keep], row[keep], at[keep], stop[keep]
 
     def shapes(self, rows: Int | None = None) -> Iterator[Shape]:
         """Group the rows (all by default) by shape."""

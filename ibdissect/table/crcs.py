@@ -51,27 +51,19 @@ class Sums(Record, frozen=True, eq=False):
 
 
 def icrc(table: ChunkTable) -> Checked:
-    """Check the ICRC of every complete packet: native (with or without GRH), RoCE v1, RoCE v2 over IPv4 and IPv6; once per chunk."""
-    return table.once(_icrc)
-
-
-def vcrc(table: ChunkTable) -> Checked:
-    """Check the VCRC of every complete native packet that has one; once per chunk."""
-    return table.once(_vcrc)
-
-
-def _icrc(table: ChunkTable) -> Checked:
+    """Check the ICRC of every complete packet: native, RoCE v1, RoCE v2 over IPv4 and IPv6. Call as `table.once(icrc)`."""
     return _verdicts(table, icrc_sums(table))
 
 
-def _vcrc(table: ChunkTable) -> Checked:
+def vcrc(table: ChunkTable) -> Checked:
+    """Check the VCRC of every complete native packet that has one. Call as `table.once(vcrc)`."""
     return _verdicts(table, vcrc_sums(table))
 
 
 def wrong_icrcs(table: ChunkTable, rows: Int) -> Bool:
     """Whether the ICRCs of some rows are wrong, bool[len(rows)]; zero counts as not filled in, as in `icrc`."""
-    some = len(rows) < len(table) >> 1 and not table.has(_icrc)
-    return (_verdicts(table, icrc_sums(table, rows)) if some else icrc(table)).bad[rows]
+    some = len(rows) < len(table) >> 1 and not table.has(icrc)
+    return (_verdicts(table, icrc_sums(table, rows)) if some else table.once(icrc)).bad[rows]
 
 
 def icrc_sums(table: ChunkTable, some: Int | None = None) -> Sums:

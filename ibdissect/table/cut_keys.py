@@ -49,8 +49,8 @@ def hidden_bytes(table: ChunkTable) -> Int:
     for starts, stops in (_pieces(table)[1:], _unread(table)[1:], _behind(table, told)):
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
             hidden[start:stop] = True
-    located, messages = table.located, cut_messages(table)
-    rows = np.flatnonzero(cut_keys(table) | messages)
+    located, messages = table.located, table.once(cut_messages)
+    rows = np.flatnonzero(table.once(cut_keys) | messages)
     starts = table.chunk.offset[rows]
     for name in ("grh", "bth"):
         header = located.at(name)[rows]
@@ -67,7 +67,7 @@ def hidden_bytes(table: ChunkTable) -> Int:
 
 def revealing_rows(table: ChunkTable) -> Bool:
     """Rows whose checksums would reveal a hidden key: a CRC is linear, so it and the other bytes give 32 bits of the key. bool[n]"""
-    found: Bool = cut_keys(table) | cut_messages(table)
+    found: Bool = table.once(cut_keys) | table.once(cut_messages)
     found[_pieces(table)[0]] = True
     for field in secret_fields(table.catalog):
         rows, _, _, hidden = keys_of(table, field)
@@ -91,7 +91,7 @@ def checksum_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
 def _pieces(table: ChunkTable) -> tuple[Int, Int, Int]:
     """Row, start and end of pieces of records that may hold part of a key."""
     pieces = table.occurrences(SARecordPiece)
-    hidden = with_keys(table)[pieces.rows]
+    hidden = table.once(with_keys)[pieces.rows]
     return pieces.rows[hidden], pieces.at[hidden], pieces.stop[hidden]
 
 
@@ -123,21 +123,7 @@ def any_set(data: npt.NDArray[np.uint8], at: Int, stop: Int) -> Bool:
 
 
 def cut_keys(table: ChunkTable) -> Bool:
-    """Rows that may hold part of a structure with a key: malformed rows, and rows cut off inside such a structure. bool[n]"""
-    return table.once(_cut)
-
-
-def cut_messages(table: ChunkTable) -> Bool:
-    """Rows whose payload starts a message of a known service but is truncated or malformed. bool[n]"""
-    return table.once(_messages)
-
-
-def with_keys(table: ChunkTable) -> Bool:
-    """Rows with an SA attribute whose record holds a key; an RMPP segment may carry any part of it. bool[n]"""
-    return table.once(_records)
-
-
-def _cut(table: ChunkTable) -> Bool:
+    """Rows that may hold part of a structure with a key: malformed, or cut off inside it. bool[n]. Call as `table.once(cut_keys)`."""
     located = table.located
     found: Bool = located.malformed != 0
     bth = located.at("bth")
@@ -150,7 +136,8 @@ def _cut(table: ChunkTable) -> Bool:
     return found
 
 
-def _messages(table: ChunkTable) -> Bool:
+def cut_messages(table: ChunkTable) -> Bool:
+    """Rows whose payload starts a message of a known service but is truncated or malformed. bool[n]. Call as `table.once(cut_messages)`."""
     located = table.located
     found = np.zeros(len(table), np.bool_)
     found[table.messages()[0]] = True
@@ -158,7 +145,10 @@ def _messages(table: ChunkTable) -> Bool:
     return found & broken
 
 
-def _records(table: ChunkTable) -> Bool:
+def with_keys(table: ChunkTable) -> Bool:
+    """Rows with an SA attribute whose record holds a key, of which an RMPP segment may carry any part. bool[n]. Call as
+    `table.once(with_keys)`.
+    """
     found = np.zeros(len(table), np.bool_)
     for (mgmt_class, attr_id), rows in table.attributes().items():
         if mgmt_class == SA_CLASS:

@@ -317,8 +317,6 @@ class _StructMeta(type):
 def _fields_of(cls: type[Struct]) -> list[Field[Any]]:
     """Copies of the base structure's fields and the structure's own: these replace fields of the same name, or follow."""
     own = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
-    if not own:
-        return []  # it has exactly the fields of its base
     copies: dict[int, Field[Any]] = {}
     for field in cls.__mro__[1].fields:  # type: ignore[attr-defined]
         one = copies[id(field)] = own.pop(field.name) if field.name in own else copy(field)

@@ -10,7 +10,6 @@ from functools import cache
 
 import pytest
 
-from ibdissect.dissect.walk import AttributeData, HiddenAttribute
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import TrapLocalChange, TrapPKey, TrapQKey
@@ -185,7 +184,6 @@ def test_derived_structures_keep_their_own_fields() -> None:
     assert all(field.owner is TrapQKey for field in TrapQKey.fields) and TrapPKey.sl.owner is TrapPKey
     assert PortCounters.select_vl15_dropped.part_of == (PortCounters.counter_select, 11)
     assert OfPort not in STRUCTS
-    assert (HiddenAttribute.fields, HiddenAttribute.title) == (AttributeData.fields, AttributeData.title)
 
 
 def test_undecided_bits_have_both_readings() -> None:

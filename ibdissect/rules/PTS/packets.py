@@ -79,7 +79,7 @@ class DamagedBetweenPoints(PointRule):
     example = "captures of two points, the second of which has a payload bit flipped"
 
     def holds(self, one: Sighting, table: ChunkTable) -> bool:
-        return bool(crcs.icrc(table).bad[one.frame - table.chunk.first])
+        return bool(table.once(crcs.icrc).bad[one.frame - table.chunk.first])
 
 
 class NotificationLost(PointRule):

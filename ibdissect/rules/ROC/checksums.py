@@ -14,7 +14,7 @@ from ibdissect.wire.transport import ICRC
 
 
 def _bad_icrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
-    return crcs.icrc(table).bad[table.occurrences(ICRC).rows]
+    return table.once(crcs.icrc).bad[table.occurrences(ICRC).rows]
 
 
 class RoceIcrcBad(Rule):
@@ -49,7 +49,7 @@ class IcrcMissing(Rule):
     code, name, severity = "ROC005", "icrc-zero", INFO
     reference = "captures on the transmitting side"
     needs_crc = True
-    when = Where(ICRC, lambda table: crcs.icrc(table).zero[table.occurrences(ICRC).rows])
+    when = Where(ICRC, lambda table: table.once(crcs.icrc).zero[table.occurrences(ICRC).rows])
     at = ICRC.crc
     flow = (ICRC.crc,)
     message = "the ICRC is zero: captured before the hardware computed it"
@@ -89,7 +89,7 @@ class VcrcBad(Rule):
     code, name, severity = "ROC007", "vcrc-bad", WARNING
     reference = "IBA 7.8.2"
     needs_crc = True
-    when = Where(VCRC, lambda table: crcs.vcrc(table).bad[table.occurrences(VCRC).rows])
+    when = Where(VCRC, lambda table: table.once(crcs.vcrc).bad[table.occurrences(VCRC).rows])
     at = VCRC.crc
     message = "the VCRC does not match the packet: it was damaged on this link"
     example = "an InfiniBand packet with its VCRC inverted"
