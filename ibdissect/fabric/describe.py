@@ -10,9 +10,9 @@ from ibdissect.wire.text import gid_text, printable
 
 from .file_lines import KnownFile, is_doubtful, place_text
 from .groups import Group, GroupFacts
-from .model import Subnet
+from .model import Sm, Subnet
 from .nodes import SWITCH, Node, Port
-from .partitions import BASE, FULL
+from .partitions import BASE, FULL, keys_in
 from .roce_network import RoceNetwork
 from .topology import links
 
@@ -37,7 +37,7 @@ def describe(subnet: Subnet, key_text: KeyText, files: Sequence[KnownFile] = ())
             "unknown_nodes": counts["unknown"], "ports": subnet.port_count, "links": sum(1 for _ in links(subnet)),
             "lids": sum(1 for lid in subnet.lids if subnet.by_lid(lid) is not None),
         },
-        "sms": [_manager(subnet, sm, key_text) for sm in subnet.sms.values()],
+        "sms": [_manager(subnet, sm) for sm in subnet.sms.values()],
         "nodes": [_node(node, key_text) for node in nodes],
         "links": [{"ends": [_end(near), _end(far)], "frame": near.peer_frame} for near, far in links(subnet)],
         "lids": [
@@ -113,7 +113,7 @@ def _key(kind: str, value: int, key_text: KeyText, digits: int = 16) -> dict[str
     return {"value": value, "text": f"0x{value:0{digits}x}"} if text is None else {"value": None, "text": text}
 
 
-def _manager(subnet: Subnet, sm: Any, key_text: KeyText) -> dict[str, Any]:
+def _manager(subnet: Subnet, sm: Sm) -> dict[str, Any]:
     owner = subnet.by_lid(sm.now.lid)
     return {
         "guid": guid(sm.guid), "lid": sm.now.lid, "state": SM_STATES.get(sm.now.state, str(sm.now.state)), "priority": sm.now.priority,
@@ -176,7 +176,7 @@ def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
         }  # fmt: skip
     if port.p_keys is not None and port.p_keys.blocks:
         found["p_keys"] = [
-            {"block": block.number, "frame": block.since, "keys": [key for key in _entries(block.now) if key & BASE]}
+            {"block": block.number, "frame": block.since, "keys": [key for key in keys_in(block.now) if key & BASE]}
             for block in sorted(port.p_keys.blocks, key=lambda block: block.number)
             if block.now is not None
         ]
@@ -189,15 +189,11 @@ def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
     return found
 
 
-def _entries(block: bytes | None) -> list[int]:
-    return [int.from_bytes(block[i : i + 2], "big") for i in range(0, len(block), 2)] if block is not None else []
-
-
 def _partitions(subnet: Subnet) -> list[dict[str, Any]]:
     members: dict[int, list[dict[str, Any]]] = {}
     for port in subnet.ports():
         for block in port.p_keys.blocks if port.p_keys is not None else ():
-            for key in _entries(block.now):
+            for key in keys_in(block.now):
                 if key & BASE:
                     members.setdefault(key & BASE, []).append({**_end(port), "full": bool(key & FULL), "frame": block.since})
         intended = port.p_keys.intended if port.p_keys is not None and not port.p_keys.blocks else None

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import FIRST_OTHER_OPCODE, Native
 from ibdissect.table.rows import SLOTS, slot
@@ -24,7 +25,6 @@ from .partitions import BASE, FULL, Verdict
 
 MAX_FLOWS = 65536
 """Combinations of sender, receiver and P_Key remembered; the oldest is evicted first."""
-NOT_YET = 1 << 62
 LIDS = 1 << 16
 SENDER, RECEIVER = 32, 16
 """Places of SLID and DLID in the number of a flow, above the P_Key."""
@@ -170,7 +170,7 @@ def _known_from(subnet: Subnet, lids: Int) -> Int | None:
     if not since:
         return None if len(lids) else np.zeros(1, np.int64)
     known = np.zeros(LIDS, np.int64)
-    known[lids] = NOT_YET
+    known[lids] = AFTER_ALL
     for lid, frame in since.items():
         known[lid] = frame
     return known
@@ -183,5 +183,5 @@ def _judge(subnet: Subnet, later: LateFacts, lid: int, p_key: int) -> tuple[Verd
     port, told = owned
     if port.node.kind == ROUTER or port.node.facts.past or port.p_keys is None or not later.p_keys(port):
         return None
-    verdict, taught = port.p_keys.judge(p_key, NOT_YET, port.p_key_capacity(NOT_YET))
+    verdict, taught = port.p_keys.judge(p_key, AFTER_ALL, port.p_key_capacity(AFTER_ALL))
     return verdict, port, tuple(sorted({told, *taught}))

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import numbers
@@ -22,7 +23,7 @@ from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapS
 from .keys import refuses
 from .learn import M_KEY_SIZE, Asked, Learner, Smp
 from .model import Subnet
-from .nodes import KNOWN, NOBODY, Hop, Port
+from .nodes import NOBODY, Hop, Port
 from .records import Records
 from .routes import Routes
 from .sl_to_vl import SlMaps
@@ -81,7 +82,7 @@ class Follower:
         yield from self._each(smps, table, places)
         last = table.chunk.first + len(table) - 1
         time_ns = int(table.chunk.time_ns[-1]) if len(table) else 0
-        self.records.learn(self.subnet, KNOWN)
+        self.records.learn(self.subnet, AFTER_ALL)
         yield from self._evicted(last, time_ns)
         self.subnet.contradictions.date(table.chunk)
         followed = ChunkFollowed(last, time_ns, table, self.subnet, self._placed(smps, places, table.chunk.first))
@@ -126,7 +127,7 @@ class Follower:
 
         Columns are valid while no route changes its end and no node is dropped; after that, all SMPs are processed one by one.
         """
-        maps, n = SlMaps(smps, places, self.records.due == KNOWN), len(smps.rows)
+        maps, n = SlMaps(smps, places, self.records.due == AFTER_ALL), len(smps.rows)
         self.done = 0
         if not self.routes.turned:
             need = smps.kind != c.PLACE_ONLY

@@ -17,10 +17,8 @@ from .keys import Guard, MKey, hides
 from .mixed_subnets import KIND, SIZE
 from .model import Subnet
 from .nodes import ACTIVE, ARMED, DOWN, INIT, KEPT_PAGES, STATE_AT, SWITCH, Hop, Node, NodeFacts, Origin, Port, SmFacts, SwitchFacts
-from .partitions import PKeys
 from .routes import Routes
 from .smps import Smps
-from .tables import Forwarding, Qos
 from .topology import connect, disconnect, forget_volatile
 
 NO_KEY = (0, 0, 0)
@@ -228,13 +226,8 @@ class Learner:
 
     def _p_keys(self, smps: Smps, smp: Smp, hop: Hop) -> None:
         port = self.table_port(hop, smp.modifier >> 16, smp.frame)
-        if port is None:
-            return
-        if port.p_keys is None:
-            port.p_keys = PKeys()
-            self.subnet.partitioned = True
         block = smp.modifier & 0xFFFF
-        if port.p_keys.learn(block, self.subnet.share(smps.body(smp.i)), smp.frame) and PKeysLearnt in self.heard:
+        if port is not None and self.subnet.learn_p_keys(port, block, smps.body(smp.i), smp.frame) and PKeysLearnt in self.heard:
             self.out.append(PKeysLearnt(smp.frame, smp.time_ns, port, block))
 
     def _table(self, smps: Smps, smp: Smp, hop: Hop, attribute: int) -> None:
@@ -243,22 +236,20 @@ class Learner:
             port = self._output(hop, modifier, attribute, smp.frame)
             if port is None:
                 return
-            if port.qos is None:
-                port.qos = Qos()
+            qos = port.lanes()
             if attribute == numbers.SL_TO_VL:
-                port.qos.learn_map(modifier & 0xFF if node.kind == SWITCH else 0, self.subnet.share(body[:8]), smp.frame)
+                qos.learn_map(modifier & 0xFF if node.kind == SWITCH else 0, self.subnet.share(body[:8]), smp.frame)
             elif 1 <= modifier >> 16 <= 4:
-                port.qos.learn_arbitration(modifier >> 16, self.subnet.share(body), smp.frame)
-                port.qos.arbitration = self.subnet.share(port.qos.arbitration)
+                qos.learn_arbitration(modifier >> 16, self.subnet.share(body), smp.frame)
+                qos.arbitration = self.subnet.share(qos.arbitration)
             return
         if node.kind not in (0, SWITCH):
             return
-        if node.forwarding is None:
-            node.forwarding = Forwarding()
+        tables = node.tables()
         if attribute == numbers.LINEAR:
-            node.forwarding.linear.learn(modifier, body, smp.frame)
+            tables.linear.learn(modifier, body, smp.frame)
         else:
-            learn = node.forwarding.learn_random if attribute == numbers.RANDOM else node.forwarding.learn_multicast
+            learn = tables.learn_random if attribute == numbers.RANDOM else tables.learn_multicast
             if not learn(modifier, body, smp.frame):
                 self.subnet.count_drop("blocks of forwarding tables")
         self.subnet.weigh(node)

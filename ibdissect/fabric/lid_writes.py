@@ -10,11 +10,10 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.earlier_answers import PortInfos, port_key
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import SWITCH, Port
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.wire.sm_port import PortInfo
 
 MAX_PORTS = 131072
-LATEST = 1 << 40
-"""A frame after all others."""
 KEPT_SETS = 8
 """Sets remembered per port."""
 
@@ -60,7 +59,7 @@ class LidWitness:
             return True
         key = _key(port)
         if until is None:
-            return self.written.get(int(key[0]), LATEST) < frame
+            return self.written.get(int(key[0]), AFTER_ALL) < frame
         return int(key[0]) in self.written or self.last_shown(port, until) > frame
 
     def changed_unseen(self, port: Port, frame: int) -> bool:

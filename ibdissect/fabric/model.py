@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.table.history import Track
+from ibdissect.table.history import AFTER_ALL, Track
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
 from .groups import Groups
 from .mixed_subnets import LID, Contradictions
-from .nodes import KNOWN, NEVER, UNCABLED, Node, Port, SmFacts
+from .nodes import NEVER, UNCABLED, Node, Port, SmFacts
+from .partitions import PKeys
 from .roce_network import RoceNetwork
 
 MAX_NODES = 49152
@@ -131,7 +132,7 @@ class Subnet:
 
     def next_chunk(self) -> None:
         """Forget the nodes that were dropped in the last chunk."""
-        self.left = self.left_at(KNOWN)
+        self.left = self.left_at(AFTER_ALL)
         self.gone.clear()
 
     def left_at(self, frame: int) -> int:
@@ -199,6 +200,13 @@ class Subnet:
         if lids is not None and port.lids.now is None:
             self.assign(port, *lids, since)
         return True
+
+    def learn_p_keys(self, port: Port, block: int, entries: bytes, frame: int) -> bool:
+        """Learn a block of a port's P_Key table, 64 bytes; True if it is new."""
+        if port.p_keys is None:
+            port.p_keys = PKeys()
+            self.partitioned = True
+        return port.p_keys.learn(block, self.share(entries), frame)
 
     def sm(self, guid: int) -> Sm:
         """The subnet manager with a port GUID, created if missing."""

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.table.history import Track
+from ibdissect.table.history import AFTER_ALL, Track
 from ibdissect.wire.sm_port import PortInfo
 
 from .keys import Guard
@@ -22,8 +22,6 @@ STATE_AT = PortInfo.port_state.bit // 8
 """Byte of PortInfo whose low half is PortState."""
 KEPT_PAGES = 16
 """VendorDiag pages remembered per port."""
-KNOWN = 1 << 62
-"""A frame that no capture has."""
 MAX_HOPS = 98304
 """Routes remembered over all origins, about 300 bytes per route."""
 
@@ -133,6 +131,12 @@ class Port:
             size = facts.partition_cap if facts is not None and node.kind else 0
         return size or (self.p_keys.size if self.p_keys is not None else 0) or None
 
+    def lanes(self) -> Qos:
+        """Its SL to VL and VL arbitration tables; from now on empty ones, if none is known."""
+        if self.qos is None:
+            self.qos = Qos()
+        return self.qos
+
     def changes(self) -> set[int]:
         """Frames at which the known state of the port, its node or its peers changed."""
         found: set[int] = set()
@@ -175,7 +179,7 @@ class Node:
 
     def __init__(self, guid: int, slot: int, frame: int) -> None:
         self.guid, self.slot, self.frame = guid, slot, frame
-        self.alive, self.until = True, KNOWN
+        self.alive, self.until = True, AFTER_ALL
         """False once dropped: ignore references to it from that frame on."""
         self.kind = self.system_guid = self.device_id = self.vendor_id = self.port_state_change = 0
         self.facts: Track[NodeFacts] = Track()
@@ -216,6 +220,12 @@ class Node:
         known = track.since
         if track.learn(value, frame) and known:
             self.changed = frame
+
+    def tables(self) -> Forwarding:
+        """Its forwarding tables; from now on empty ones, if none is known."""
+        if self.forwarding is None:
+            self.forwarding = Forwarding()
+        return self.forwarding
 
     def apart(self, other: Node) -> bool:
         """Whether directed routes led to both nodes, and none of their origins led to nodes of the other's: they may be of two subnets."""

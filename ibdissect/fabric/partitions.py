@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+import numpy as np
+
 from ibdissect.table.history import NONE, Track
 
 from .file_lines import is_doubtful
@@ -27,6 +29,12 @@ class Verdict(Enum):
     """All entries of this partition are limited members, and so is the packet."""
     ABSENT = "absent"
     """The whole table is known and lacks the partition."""
+
+
+def keys_in(block: bytes | None) -> list[int]:
+    """The P_Keys of a block of a table, in its order; none if the block is unknown."""
+    keys: list[int] = np.frombuffer(block or b"", ">u2").tolist()
+    return keys
 
 
 class Block(Track[bytes]):
@@ -105,7 +113,7 @@ class PKeys:
         for track in self.blocks:
             entries, since = track.at(frame)
             if entries is not None:
-                keys.update(int.from_bytes(entries[i : i + 2], "big") for i in range(0, len(entries), 2))
+                keys.update(keys_in(entries))
                 known.add(track.number)
                 taught.append(since)
         return keys, known, tuple(sorted(set(taught)))

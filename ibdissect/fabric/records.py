@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import sa_records as r
@@ -21,43 +22,43 @@ from ibdissect.wire.sm_port import PortInfo
 
 from .groups import GroupFacts
 from .model import Subnet
-from .nodes import KNOWN, SWITCH, NodeFacts, Port, SmFacts, SwitchFacts
-from .partitions import PKeys
-from .tables import Forwarding, Qos
+from .nodes import SWITCH, NodeFacts, Port, SmFacts, SwitchFacts
 
 NO_GID = bytes(16)
+Learn = Callable[[Subnet, Any, int], None]
+"""Learns a record from a frame."""
 
 
 class Records:
     """The records of a chunk, those of one frame ordered so that later kinds can rely on earlier ones."""
 
     def __init__(self, table: ChunkTable) -> None:
-        self._open: list[tuple[int, int, int, type[Any], bytes, int]] = []
-        """Those still to be learnt, the next one last: frame, kind, index, structure, bytes, method."""
+        self._open: list[tuple[int, int, int, Learn, type[Any], bytes]] = []
+        """Those still to be learnt, the next one last: frame, kind, index, what learns it, structure, bytes."""
         classes = {mgmt_class for mgmt_class, _ in table.attributes()}
-        for kind, (struct, _) in enumerate(_KINDS if SA_CLASS in classes else ()):
+        for kind, (struct, learn) in enumerate(_KINDS if SA_CLASS in classes else ()):
             found = table.occurrences(struct)
             method = table.chunk.data[table.located.at("mad")[found.rows] + MAD.method.bit // 8]
             answers: Bool = (method & RESPONSE_BIT) != 0
             index = np.flatnonzero(answers).tolist()
             rows = table.matrix(struct) if index else ()
-            self._open += [
-                (table.chunk.first + int(found.rows[i]), kind, i, struct, rows[i].tobytes(), int(method[i])) for i in index
-            ]  # fmt: skip
+            for i in index:
+                left = struct is MCMemberRecord and method[i] == DELETE_RESPONSE
+                self._open.append((table.chunk.first + int(found.rows[i]), kind, i, _left if left else learn, struct, rows[i].tobytes()))
         self._open.sort(key=lambda one: one[:3], reverse=True)
 
     @property
     def due(self) -> int:
         """The frame of the next one."""
-        return self._open[-1][0] if self._open else KNOWN
+        return self._open[-1][0] if self._open else AFTER_ALL
 
     def learn(self, subnet: Subnet, frame: int) -> int:
         """Process those before a frame; returns the frame of the first that dropped a node, or 0."""
         lost = 0
         while self.due < frame:
-            at, kind, _, struct, data, method = self._open.pop()
+            at, _, _, learn, struct, data = self._open.pop()
             gone = len(subnet.gone)
-            _KINDS[kind][1](subnet, struct(data), at, method)
+            learn(subnet, struct(data), at)
             lost = lost or (at if len(subnet.gone) > gone else 0)
         if subnet.groups.dropped:
             subnet.dropped["groups"] = subnet.groups.dropped
@@ -65,7 +66,7 @@ class Records:
         return lost
 
 
-def _node(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+def _node(subnet: Subnet, record: Any, frame: int) -> None:
     info: NodeInfo = record.node_info
     if not info.node_guid:
         return
@@ -92,14 +93,14 @@ def _at(subnet: Subnet, lid: int, number: int, frame: int) -> Port | None:
     return subnet.port(port.node, number, frame) if number <= port.node.num_ports else None
 
 
-def _port_info(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+def _port_info(subnet: Subnet, record: Any, frame: int) -> None:
     port = _at(subnet, record.end_port_lid, record.port_num, frame)
     if port is not None and port.shown.now is None:
         info: PortInfo = record.port_info
         port.shown.learn(bytes(info.buffer[info.offset : info.offset + 64]), frame)
 
 
-def _switch_info(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+def _switch_info(subnet: Subnet, record: Any, frame: int) -> None:
     port = subnet.by_lid(record.lid)
     if port is not None and port.node.switch.now is None and port.node.kind in (0, SWITCH):
         info: SwitchInfo = record.switch_info
@@ -108,7 +109,7 @@ def _switch_info(subnet: Subnet, record: Any, frame: int, method: int) -> None:
         port.node.port_state_change = info.port_state_change
 
 
-def _link(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+def _link(subnet: Subnet, record: Any, frame: int) -> None:
     near, far = _at(subnet, record.from_lid, record.from_port, frame), _at(subnet, record.to_lid, record.to_port, frame)
     if near is not None and far is not None and near is not far and near.peer is None and far.peer is None:
         near.face(far, frame)
@@ -119,12 +120,12 @@ def _body(record: Any, at: int, size: int = 64) -> bytes:
     return bytes(record.buffer[record.offset + at : record.offset + at + size])
 
 
-def _forwarding(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+def _forwarding(subnet: Subnet, record: Any, frame: int) -> None:
     """A block of a linear, random or multicast forwarding table."""
     port = subnet.by_lid(record.lid)
     if port is None or port.node.kind not in (0, SWITCH):
         return
-    tables = port.node.forwarding = port.node.forwarding or Forwarding()
+    tables = port.node.tables()
     block, body, kept = record.block_num, _body(record, 8), True
     if isinstance(record, r.LinearForwardingTableRecord):
         if block >= len(tables.linear.frames) or not tables.linear.frames[block]:
@@ -139,33 +140,27 @@ def _forwarding(subnet: Subnet, record: Any, frame: int, method: int) -> None:
     subnet.weigh(port.node)
 
 
-def _sl_to_vl(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+def _sl_to_vl(subnet: Subnet, record: Any, frame: int) -> None:
     port = _at(subnet, record.lid, record.output_port_num, frame)
     if port is not None:
-        port.qos = port.qos or Qos()
         number = record.input_port_num if port.node.kind == SWITCH else 0
-        if port.qos.map(number) is None:
-            port.qos.learn_map(number, subnet.share(_body(record, 8, 8)), frame)
+        if port.lanes().map(number) is None:
+            port.lanes().learn_map(number, subnet.share(_body(record, 8, 8)), frame)
 
 
-def _arbitration(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+def _arbitration(subnet: Subnet, record: Any, frame: int) -> None:
     port = _at(subnet, record.lid, record.output_port_num, frame)
-    if port is not None and 1 <= record.block_num <= 4:
-        port.qos = port.qos or Qos()
-        if not port.qos.arbitration[record.block_num - 1]:
-            port.qos.learn_arbitration(record.block_num, subnet.share(_body(record, 8)), frame)
+    if port is not None and 1 <= record.block_num <= 4 and not port.lanes().arbitration[record.block_num - 1]:
+        port.lanes().learn_arbitration(record.block_num, subnet.share(_body(record, 8)), frame)
 
 
-def _p_keys(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+def _p_keys(subnet: Subnet, record: Any, frame: int) -> None:
     port = _at(subnet, record.lid, record.port_num, frame)
-    if port is not None:
-        port.p_keys = port.p_keys or PKeys()
-        subnet.partitioned = True
-        if port.p_keys.block(record.block_num) is None:
-            port.p_keys.learn(record.block_num, subnet.share(_body(record, 8)), frame)
+    if port is not None and (port.p_keys is None or port.p_keys.block(record.block_num) is None):
+        subnet.learn_p_keys(port, record.block_num, _body(record, 8), frame)
 
 
-def _manager(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+def _manager(subnet: Subnet, record: Any, frame: int) -> None:
     info: SMInfo = record.sm_info
     if info.guid and info.guid not in subnet.sms:
         sm = subnet.sm(info.guid)
@@ -173,22 +168,23 @@ def _manager(subnet: Subnet, record: Any, frame: int, method: int) -> None:
         sm.shown.learn(SmFacts(info.sm_state, info.priority, record.lid), frame)
 
 
-def _member(subnet: Subnet, record: Any, frame: int, method: int) -> None:
+def _left(subnet: Subnet, record: Any, frame: int) -> None:
+    group = subnet.groups.by_mgid.get(bytes(record.mgid))
+    if group is not None:
+        subnet.groups.join(group, bytes(record.port_gid), 0, frame)
+        if not group.members:
+            subnet.groups.forget(group.mgid, frame)
+
+
+def _member(subnet: Subnet, record: Any, frame: int) -> None:
     groups = subnet.groups
-    if method == DELETE_RESPONSE:
-        group = groups.by_mgid.get(bytes(record.mgid))
-        if group is not None:
-            groups.join(group, bytes(record.port_gid), 0, frame)
-            if not group.members:
-                groups.forget(group.mgid, frame)
-        return
     facts = GroupFacts(record.mlid, record.p_key, record.q_key, record.mtu, record.rate, record.sl)
     group = groups.learn(bytes(record.mgid), facts, frame)
     if record.port_gid != NO_GID:
         groups.join(group, bytes(record.port_gid), record.join_state, frame)
 
 
-_KINDS: tuple[tuple[type[Any], Callable[[Subnet, Any, int, int], None]], ...] = (
+_KINDS: tuple[tuple[type[Any], Learn], ...] = (
     (r.NodeRecord, _node),
     (r.PortInfoRecord, _port_info),
     (r.SwitchInfoRecord, _switch_info),

@@ -13,7 +13,6 @@ from .model import Subnet
 from .nodes import SWITCH
 from .smp_places import Places
 from .smps import Smps
-from .tables import Qos
 
 
 class SlMaps:
@@ -58,10 +57,8 @@ class SlMaps:
         alike = np.logical_and.reduceat(same, starts).tolist()
         for (low, high), one in zip(pairwise([*starts.tolist(), len(index)]), alike, strict=True):
             port = subnet.port(nodes[int(which[low])], int(output[low]), frames[low])
-            if port.qos is None:
-                port.qos = Qos()
-            some = inputs[low:high].tolist()
-            if one and port.qos.learn_same(some, subnet.share(raw[low * 8 : low * 8 + 8]), frames[high - 1]):
+            qos, some = port.lanes(), inputs[low:high].tolist()
+            if one and qos.learn_same(some, subnet.share(raw[low * 8 : low * 8 + 8]), frames[high - 1]):
                 continue
             for i, number in enumerate(some, low):
-                port.qos.learn_map(number, subnet.share(raw[i * 8 : i * 8 + 8]), frames[i])
+                qos.learn_map(number, subnet.share(raw[i * 8 : i * 8 + 8]), frames[i])

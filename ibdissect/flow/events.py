@@ -43,8 +43,6 @@ class StreamEvent(Record, frozen=True, eq=False):
 class Repeated(StreamEvent, frozen=True):
     """A request was sent again, with a PSN seen before."""
 
-    restart: bool
-    """The requester went back: the PSN does not follow that of the previous packet."""
     middle: bool
     """It went back into the middle of a message."""
     read: bool

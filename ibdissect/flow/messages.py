@@ -20,6 +20,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End, ends_hash, ends_of
 from ibdissect.table.connections import Connections
 from ibdissect.table.crcs import wrong_icrcs
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SPREAD
 from ibdissect.table.table import ChunkTable
@@ -52,10 +53,12 @@ BEHIND_READ = 4096
 """The same in streams with READs and ATOMICs: a response that got lost is asked for again although later ones arrived."""
 BEHIND_SENT = 1024
 """The same behind the highest PSN sent, while no acknowledgement has been seen."""
-UNKNOWN, NEVER = -1, 1 << 60
+UNKNOWN = -1
+NOWHERE = 1 << 62
+"""A place behind all others."""
 _STATE: dict[str, int] = {
     "seen": UNKNOWN, "psn": UNKNOWN, "unwrapped": 0, "first": 0, "newest": 0, "reach": 0, "acknowledged": 0, "ended": 0, "floor": 0,
-    "reads": 0, "partner": UNKNOWN, "paired": NEVER, "shift": 0, "packets": 0, "sealed": 0,
+    "reads": 0, "partner": UNKNOWN, "paired": AFTER_ALL, "shift": 0, "packets": 0, "sealed": 0,
 }  # fmt: skip
 """Columns with the state of every stream, and the value if unknown. Of requests: places, `paired` the frame from which on the stream
 of responses is known. Of responses: `shift` from their unwrapped PSN to the place. `seen`: the latest PSN, even of a damaged packet."""
@@ -409,7 +412,7 @@ class Messages:
             ending = in_turn | (messages.next <= state["floor"][stream])
             # The first place that has not ended: that of the first open message, or else the end of the last one in turn.
             reached = np.maximum(np.maximum.reduceat(np.where(in_turn, messages.next, 0), starts), state["ended"][streams])
-            open_ = np.minimum.reduceat(np.where(ending, NEVER * 4, messages.place), starts)
+            open_ = np.minimum.reduceat(np.where(ending, NOWHERE, messages.place), starts)
             reached = np.maximum(reached, np.minimum(state["floor"][streams], open_))
             state["ended"][streams] = reached
         if everything:

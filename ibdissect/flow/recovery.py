@@ -214,7 +214,7 @@ class Stream(Record):
         read = packet.opcode & OPERATION == READ_REQUEST
         counts.repeated += 1
         counts.repeated_reads += read
-        yield Repeated(packet.frame, packet.time_ns, self.ends, self.slot, packet.psn, step != 0, middle, read, (packet.frame,))
+        yield Repeated(packet.frame, packet.time_ns, self.ends, self.slot, packet.psn, middle, read, (packet.frame,))
         if packet.psn != self.retry_psn:
             if step != 0:
                 self.retry_psn, self.tries, self.retry_frame, self.retry_ns = packet.psn, 1, packet.frame, packet.time_ns

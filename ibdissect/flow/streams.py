@@ -11,9 +11,9 @@ import numpy as np
 from ibdissect.capture.scattered import looked_up
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End, ends_of
-from ibdissect.table.connection_events import NEVER
 from ibdissect.table.connections import Connections
 from ibdissect.table.crcs import wrong_icrcs
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import SERVICES
@@ -129,12 +129,12 @@ class Streams:
 
     def other(self, slot: int) -> int | None:
         """Slot of the opposite stream of the same queue pairs, found by similar PSNs; None if none or several match."""
-        return self._other(slot, NEVER)[0]
+        return self._other(slot, AFTER_ALL)[0]
 
     def _other(self, slot: int, frame: int) -> tuple[int | None, int]:
         """The opposite stream among those that began before a frame, and the frame from which on another answer is possible."""
         ends, high, since = self.ends[slot], int(self.state["high"][slot]), self.state["first_frame"]
-        near, again = [], NEVER if high >= 0 else frame + 1
+        near, again = [], AFTER_ALL if high >= 0 else frame + 1
         for peer in self.between.get((ends.service, ends.destination, ends.source, not ends.response), ())[:MAX_PEERS]:
             theirs = int(self.state["high"][peer])
             ahead = distance(theirs, high) if ends.response else distance(high, theirs)
@@ -281,7 +281,7 @@ class Streams:
                 row = int(p.rows[start])
                 frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
                 frames = tuple((table.chunk.first + p.rows[start : end + 1][old]).tolist())
-                yield Repeated(frame, time_ns, stream.ends, slot, int(p.psn[start]), False, False, False, frames)
+                yield Repeated(frame, time_ns, stream.ends, slot, int(p.psn[start]), False, False, frames)
 
     def _clean_messages(self, table: ChunkTable, p: Packets, slots: Int, group: Int, clean: Bool) -> Iterator[StreamEvent]:
         """Check the payload of each WRITE of clean streams against its DMALen, and keep the state of messages still open."""

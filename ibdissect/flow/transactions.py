@@ -12,7 +12,7 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End
-from ibdissect.table.connection_events import NEVER
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, held, mix
 from ibdissect.table.table import ChunkTable
@@ -90,7 +90,7 @@ class Transactions:
         """The latest answers whose request is not in the capture, by frame."""
         self.missed = Missed("answers without a request")
         """Times of answers whose request is not in the capture."""
-        self.first_match = NEVER
+        self.first_match = AFTER_ALL
         """Frame of the first matched answer; earlier answers may belong to requests from before the capture."""
         self.transfers = OpenTransfers(Transfer)
         self.dropped = (dropped, self.transfers.dropped, self.transfers.missed.dropped, self.missed.dropped)
@@ -295,7 +295,6 @@ class Transactions:
             self.missed.add(frame, time_ns)
             self.alone.put(frame, request_of(mads, i))
             self.unasked.put(key, (frame, time_ns, mads.marks[i], True))
-
 
 
 def _neighbours(answer: tuple[int, int, int, bool], frame: int, time_ns: int) -> bool:

@@ -9,13 +9,13 @@ from msgspec import Struct as Record
 
 from ibdissect.fabric.describe import name_of
 from ibdissect.fabric.levels import natural
-from ibdissect.fabric.lid_writes import LATEST
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.finding import Severity
 from ibdissect.study.findings_store import FindingsStore
 from ibdissect.table.addresses import End
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.wire.text import counted
 from ibdissect.wire.transport import BTH
 
@@ -72,7 +72,7 @@ def matrix(portrait: Portrait) -> Matrix | None:
         if near is not None and far is not None:
             forbidden[near, far] += 1
     for one in portrait.shot.conversations:
-        near, far = (_at(subnet, end, LATEST, place) if isinstance(end, End) else None for end in (one.near, one.far))
+        near, far = (_at(subnet, end, AFTER_ALL, place) if isinstance(end, End) else None for end in (one.near, one.far))
         if near is not None and far is not None:
             seen |= {way for way, packets in zip(((near, far), (far, near)), one.packets, strict=True) if packets}
     lines = []
@@ -96,7 +96,7 @@ def _keys(port: Port) -> Keys:
     held = port.p_keys
     if held is None or not port.node.alive or (port.node.kind == SWITCH and port.number):
         return frozenset()
-    found = held.keys(LATEST)[0] if held.blocks else held.intended.keys if held.intended is not None else ()
+    found = held.keys(AFTER_ALL)[0] if held.blocks else held.intended.keys if held.intended is not None else ()
     return frozenset(key for key in found if key & BASE)
 
 

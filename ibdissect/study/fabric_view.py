@@ -13,7 +13,7 @@ from ibdissect.fabric.file_lines import KnownFile, place_text
 from ibdissect.fabric.levels import Levels, levels
 from ibdissect.fabric.model import Sm, Subnet
 from ibdissect.fabric.nodes import STATE_AT, SWITCH, Node, Port
-from ibdissect.fabric.partitions import Block
+from ibdissect.fabric.partitions import Block, keys_in
 from ibdissect.fabric.topology import way
 from ibdissect.table.history import Track
 from ibdissect.wire.text import counted, printable
@@ -222,7 +222,7 @@ def _edits(block: Block) -> Iterator[tuple[str, str, int]]:
     """What was written to a block of a P_Key table, and when."""
     before: set[int] | None = None
     for entries, frame in block.values():
-        keys = {int.from_bytes(entries[i : i + 2], "big") for i in range(0, len(entries), 2)} - {0} if entries is not None else None
+        keys = {*keys_in(entries)} - {0} if entries is not None else None
         if keys is None:
             yield "P_Keys", "uncertain", frame
         elif before is not None:

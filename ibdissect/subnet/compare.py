@@ -12,7 +12,7 @@ from ibdissect.fabric.describe import guid, name_of
 from ibdissect.fabric.file_lines import is_doubtful
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Port
-from ibdissect.fabric.partitions import BASE, BLOCK, PKeys
+from ibdissect.fabric.partitions import BASE, BLOCK, PKeys, keys_in
 from ibdissect.fabric.topology import links
 from ibdissect.wire.text import gid_text
 
@@ -93,12 +93,8 @@ def held(port: Port, blocks: set[int] | None = None) -> tuple[set[int], set[int]
         return None
     if table.blocks:
         known = {block.number for block in table.blocks if block.now is not None and not is_doubtful(block.since)}
-        keys = {
-            int.from_bytes(block.now[i : i + 2], "big")
-            for block in table.blocks
-            if block.now is not None and block.number in known and (blocks is None or block.number in blocks)
-            for i in range(0, len(block.now), 2)
-        }
+        some = known if blocks is None else known & blocks
+        keys = {key for block in table.blocks if block.number in some for key in keys_in(block.now)}
         return ({key for key in keys if key & BASE}, known) if known else None
     intended = table.intended
     if intended is None or any(map(is_doubtful, intended.keys.values())):

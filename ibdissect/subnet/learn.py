@@ -16,7 +16,7 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Node, NodeFacts, Port, SmFacts
 from ibdissect.fabric.partitions import PKeys
 from ibdissect.fabric.roce_network import RoceHost
-from ibdissect.fabric.tables import BLOCK, MASKS, PORTS, UNREACHABLE, Forwarding, Qos
+from ibdissect.fabric.tables import BLOCK, MASKS, PORTS, UNREACHABLE
 from ibdissect.fabric.topology import connect
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
@@ -106,11 +106,9 @@ class _Learner:
             self._table(line, table, port)
         for line, lanes, port in self._ported(facts.LanesFact):
             if port.node.kind == SWITCH or lanes.end.number < 0:
-                port.qos = port.qos or Qos()
-                port.qos.learn_map(lanes.entered, self.subnet.share(lanes.entries), line)
+                port.lanes().learn_map(lanes.entered, self.subnet.share(lanes.entries), line)
         for line, weights, port in self._ported(facts.WeightsFact):
-            port.qos = port.qos or Qos()
-            port.qos.learn_arbitration(weights.block, self.subnet.share(weights.entries), line)
+            port.lanes().learn_arbitration(weights.block, self.subnet.share(weights.entries), line)
         for line, key, port in self._ported(facts.MKeyFact):
             protect, lease = (shown.m_key_protect_bits, shown.m_key_lease_period) if (shown := port.info) is not None else (0, 0)
             port.guard = port.guard or Guard()
@@ -211,10 +209,9 @@ class _Learner:
     def _table(self, line: int, fact: facts.TableFact, port: Port) -> None:
         if not port.node.kind and fact.end.number > 0 and not self.switch_lids:
             line = doubtful(line)  # the table of an adapter's port, or what a switch enforces at one of its ports
-        port.p_keys = port.p_keys or PKeys()
-        port.p_keys.learn(fact.block, self.subnet.share(fact.keys), line)
+        self.subnet.learn_p_keys(port, fact.block, fact.keys, line)
+        assert port.p_keys is not None
         port.p_keys.size = max(port.p_keys.size, fact.size)
-        self.subnet.partitioned = True
 
     def _routes(self) -> None:
         linear: dict[tuple[Node, int], tuple[int, bytearray]] = {}
@@ -224,8 +221,7 @@ class _Learner:
                 block = linear.setdefault((port.node, fact.lid // BLOCK), (line, bytearray([UNREACHABLE]) * BLOCK))
                 block[1][fact.lid % BLOCK] = fact.port
         for (node, number), (line, entries) in linear.items():
-            node.forwarding = node.forwarding or Forwarding()
-            node.forwarding.linear.learn(number, bytes(entries), line)
+            node.tables().linear.learn(number, bytes(entries), line)
         outputs = {}
         for line, route in self._of(facts.MulticastFact):
             port = self.port(route.switch, line)
@@ -237,8 +233,7 @@ class _Learner:
                 _, table = masks.setdefault((node, output // PORTS << 28 | index // MASKS), (line, bytearray(2 * MASKS)))
                 table[2 * (index % MASKS) + (output % PORTS < 8)] |= 1 << output % 8
         for (node, modifier), (line, table) in masks.items():
-            node.forwarding = node.forwarding or Forwarding()
-            node.forwarding.learn_multicast(modifier, bytes(table), line)
+            node.tables().learn_multicast(modifier, bytes(table), line)
         for node in {node for node, _ in (*linear, *masks)}:
             self.subnet.weigh(node)
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from msgspec import Struct as Record
 
 from .addresses import NOWHERE, End
+from .history import AFTER_ALL
 
-NEVER = 1 << 62
 QueuePair = tuple[int, int]
 """LID and queue pair number."""
 
@@ -19,8 +19,6 @@ class Connection(Record):
     active: End
     """The side that sent the REQ."""
     passive: End
-    active_id: int
-    """The active side's communication id."""
     req_frame: int
     req_ns: int
     active_qpn: int
@@ -44,7 +42,6 @@ class Connection(Record):
     in_subnet: bool
     """Whether it is a native connection in one subnet, both ports with a unicast LID."""
     reqs: int = 1
-    passive_id: int = -1
     rep_frame: int = 0
     rep_ns: int = 0
     reps: int = 0
@@ -71,7 +68,7 @@ class Connection(Record):
     """How often the sender of the first DREQ sent one; `dreq_frame` is the first DREQ, `dreq_ns` the time of the last."""
     dreq_by: End = NOWHERE
     drep_frame: int = 0
-    ended: int = NEVER
+    ended: int = AFTER_ALL
     """Frame of its DREQ or DREP, or of the REQ of the next connection on one of its queue pairs."""
 
     @property

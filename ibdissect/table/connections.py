@@ -194,7 +194,7 @@ class Connections:
             return known
         code = view.path_packet_payload_mtu
         connection = Connection(
-            sender, message.receiver, view.local_communication_id, frame, time_ns, view.local_qpn, view.starting_psn, *lids,
+            sender, message.receiver, frame, time_ns, view.local_qpn, view.starting_psn, *lids,
             view.transport_service_type, view.service_id, view.partition_key, 128 << code if 1 <= code <= 5 else 0,
             view.retry_count, view.max_cm_retries, view.remote_cm_response_timeout, view.primary_local_ack_timeout,
             sender.lid is not None and bool(view.primary_subnet_local) and all(0 < lid < FIRST_MULTICAST for lid in lids),
@@ -213,8 +213,7 @@ class Connections:
         if connection.rep_frame:
             return
         connection.rep_frame, connection.rep_ns = frame, time_ns
-        connection.passive_id, connection.passive_qpn = view.local_communication_id, view.local_qpn
-        connection.passive_psn = view.starting_psn
+        connection.passive_qpn, connection.passive_psn = view.local_qpn, view.starting_psn
         self.by_id.put((message.sender, view.local_communication_id), connection, frame, time_ns)
         for lid, qp in connection.queue_pairs if connection.in_subnet else ():
             before = self.by_queue_pair.get((lid, qp), [])[-1:]

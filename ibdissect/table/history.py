@@ -10,6 +10,8 @@ from ibdissect.capture.records import ROWS
 
 V = TypeVar("V")
 
+AFTER_ALL = 1 << 40
+"""A frame after all others: what never happens, and where to ask for the latest value."""
 KEPT = 4
 """Earlier values kept per fact, in addition to those valid within the last ROWS frames, the maximum of a chunk.
 

@@ -46,21 +46,20 @@ OK, NO_LRH, PKTLEN_LARGE, PKTLEN_SMALL, NO_GRH, NO_BTH, NO_EXTENDED, IP_LARGE, N
 _EXTENDED = ("RDETH", "DETH", "XRCETH", "FETH", "RETH", "AtomicETH", "AETH", "AtomicAckETH", "ImmDt", "IETH", "CNP")
 
 
-def _chains() -> tuple[dict[str, npt.NDArray[np.int16]], npt.NDArray[np.int64], Bool]:
-    """Per OpCode: offset of each extended header from the end of the BTH (-1: none), their total size, whether payload is allowed."""
+def _chains() -> tuple[dict[str, npt.NDArray[np.int16]], Int]:
+    """Per OpCode: offset of each extended header from the end of the BTH (-1: none), and their total size."""
     delta = {name: np.full(256, -1, np.int16) for name in _EXTENDED}
     total = np.zeros(256, np.int64)
-    payload = np.zeros(256, np.bool_)
     for code, opcode in OPCODES.items():
         at = 0
         for name in opcode.headers:
             delta[name][code] = at
             at += getattr(transport, name).size
-        total[code], payload[code] = at, opcode.payload
-    return delta, total, payload
+        total[code] = at
+    return delta, total
 
 
-EXTENDED_AT, EXTENDED_SIZE, HAS_PAYLOAD = _chains()
+EXTENDED_AT, EXTENDED_SIZE = _chains()
 _PAYLOAD_AT = (transport.BTH.size + EXTENDED_SIZE).astype(np.uint8)
 """Per OpCode: bytes from the start of the BTH to the payload."""
 EXTENDED_STRUCTS: dict[StructType, str] = {getattr(transport, name): name for name in _EXTENDED}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct as Record
 
 from .convert import timeout_text
-from .numbers import RESPONSE_BIT
+from .numbers import BM_CLASS, DIRECTED, RESPONSE_BIT, SEND, SMP_CLASSES, TRAP_REPRESS
 from .spec import Struct, bit, enum, pad, part, uint
 
 BASE_VERSION_IB, BASE_VERSION_OPA = 1, 0x80
@@ -119,7 +119,7 @@ def class_text(mgmt_class: int) -> str:
 
 def class_qp(mgmt_class: int) -> int:
     """Queue pair of a class: 0 for subnet management, else 1 (IBA 3.9)."""
-    return 0 if mgmt_class in (0x01, 0x81) else 1
+    return 0 if mgmt_class in SMP_CLASSES else 1
 
 
 def method_name(mgmt_class: int, method: int) -> str:
@@ -130,12 +130,12 @@ def method_name(mgmt_class: int, method: int) -> str:
 
 def is_response(method: int, modifier: int = 0, mgmt_class: int = 0) -> bool:
     """Whether a MAD answers another: bit 7 of the method, or bit 0 of the modifier of a baseboard Send (kernel IB_BM_ATTR_MOD_RESP)."""
-    return bool(method & 0x80) or method == 0x07 or (mgmt_class == 0x05 and method == 0x03 and bool(modifier & 1))
+    return bool(method & RESPONSE_BIT) or method == TRAP_REPRESS or (mgmt_class == BM_CLASS and method == SEND and bool(modifier & 1))
 
 
 def status_text(status: int, mgmt_class: int = 0) -> str:
     """Text of a MAD status; `ok` if no bit is set. In a directed-route SMP bit 15 is the direction and ignored."""
-    if mgmt_class == 0x81:
+    if mgmt_class == DIRECTED:
         status &= 0x7FFF
     said = []
     if status & 1:

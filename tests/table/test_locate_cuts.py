@@ -282,7 +282,6 @@ def test_opcodes_announce_their_headers() -> None:
             at += getattr(transport, name).size
         assert {name: int(offsets[code]) for name, offsets in where.EXTENDED_AT.items()} == wanted
         assert where.EXTENDED_SIZE[code] == at
-        assert where.HAS_PAYLOAD[code] == (code in OPCODES and OPCODES[code].payload)
 
 
 def test_numbers_at_the_edges_of_the_data() -> None:

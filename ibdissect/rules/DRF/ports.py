@@ -13,16 +13,15 @@ from ibdissect.fabric.earlier_answers import AttributeHistory, PKeyTables, PortI
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.file_lines import file_and_line, is_doubtful
 from ibdissect.fabric.nodes import Port
-from ibdissect.fabric.partitions import BASE, BLOCK, Membership, PKeys
+from ibdissect.fabric.partitions import BASE, BLOCK, Membership, PKeys, keys_in
 from ibdissect.fabric.refuted import Refuted
 from ibdissect.lint.finding import Evidence, Related, Secret, Severity
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, on_end, on_event
-from ibdissect.table.history import Track
+from ibdissect.table.history import AFTER_ALL, Track
 
 V = TypeVar("V")
 MAX_TIMES = 262144
 """Answers whose time is remembered."""
-LATEST = 1 << 60
 Drift = tuple[int, int, dict[str, Any], object]
 """Frame that shows the fact, number of the line that says otherwise, arguments of the message, key of the finding."""
 
@@ -111,8 +110,8 @@ class TableDrift(_DriftRule):
 
     @staticmethod
     def _intended(port: Port, table: PKeys, intended: Membership) -> Iterator[Drift]:
-        keys, known, taught = table.keys(LATEST)
-        size = port.p_key_capacity(LATEST)
+        keys, known, taught = table.keys(AFTER_ALL)
+        size = port.p_key_capacity(AFTER_ALL)
         if not size or not taught or max(taught) <= 0 or any(block not in known for block in range(-(-size // BLOCK))):
             return
         held = {key for key in keys if key & BASE}
@@ -126,8 +125,7 @@ class TableDrift(_DriftRule):
 
 
 def _keys(block: bytes | None) -> set[int]:
-    found = {int.from_bytes(block[i : i + 2], "big") for i in range(0, len(block), 2)} if block is not None else set()
-    return {key for key in found if key & BASE}
+    return {key for key in keys_in(block) if key & BASE}
 
 
 def _compared(said: set[int], held: set[int]) -> str:

@@ -9,7 +9,7 @@ from operator import or_
 from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.fabric.events import ChunkFollowed, LidAssigned
 from ibdissect.fabric.follow import Follower
-from ibdissect.fabric.lid_writes import LATEST, LidWitness
+from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import ACTIVE, CA, ROUTER, Port
 from ibdissect.lint.finding import Severity
@@ -18,6 +18,7 @@ from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.table.bits import extract
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.rows import common, groups
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -156,7 +157,7 @@ class OtherPortsLid(Rule):
     def end(self, context: Context) -> Iterator[Hit]:
         witness = context.get(LidWitness)
         for port, owner, hit in self.held:
-            sure = all(witness.is_certain(one, hit.frame, until=LATEST) for one in (port, owner))
+            sure = all(witness.is_certain(one, hit.frame, until=AFTER_ALL) for one in (port, owner))
             if not port.lids.past and sure:
                 yield hit
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.lid_writes import LATEST, LidWitness
+from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.datagrams import Queries
@@ -16,6 +16,7 @@ from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen,
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import groups
@@ -122,7 +123,7 @@ class PathLids(Rule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         for port, hit in self.held:
-            if context.get(LidWitness).is_certain(port, hit.frame, until=LATEST):
+            if context.get(LidWitness).is_certain(port, hit.frame, until=AFTER_ALL):
                 yield hit
 
 

@@ -18,7 +18,7 @@ from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_chunk, on_event
 from ibdissect.table.bits import value_at
-from ibdissect.table.connection_events import NEVER
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import digest, digest_at, mix, order_of
 from ibdissect.table.table import ChunkTable
@@ -169,12 +169,12 @@ class AnswerLate(Rule):
 
 
 def _limit(agents: Agents, subnet: Subnet, mgmt_class: int, lid: int, frame: int) -> tuple[int, int]:
-    """The longest time until an agent's answer, in ns, as known at a frame, and the frame that announced it; NEVER if none did."""
+    """The longest time until an agent's answer, in ns, as known at a frame, and the frame that announced it; AFTER_ALL if none did."""
     port = subnet.owner(lid, frame)[0] if lid >= 0 else None
     info, shown = port.info_at(frame) if port is not None else (None, 0)
     agent, since = (info, shown) if mgmt_class in SMP_CLASSES else agents.at(mgmt_class, lid, frame)
     if agent is None:
-        return 0, NEVER
+        return 0, AFTER_ALL
     lifetime = 4096 << info.subnet_time_out if info is not None else LONGEST_NS
     return (4096 << agent.resp_time_value) + 2 * lifetime, since
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from ibdissect.bounded import KeptList
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.lid_writes import LATEST, LidWitness
+from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import Port
 from ibdissect.flow.requests import AnsweredFromElsewhere
 from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import Context, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import LID_ROUTED
@@ -85,5 +86,5 @@ class Elsewhere(Rule):
     def end(self, context: Context) -> Iterator[Hit]:
         """Report ports whose LIDs never changed: their Sets are in the capture, or they showed the same again."""
         for port, hit in self.held:
-            if not port.lids.past and context.get(LidWitness).is_certain(port, hit.frame, until=LATEST):
+            if not port.lids.past and context.get(LidWitness).is_certain(port, hit.frame, until=AFTER_ALL):
                 yield hit
