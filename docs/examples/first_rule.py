@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, Seen, on_chunk, on_event, on_struct
+from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, Seen, fault, on_chunk, on_event, on_struct
 from ibdissect.table.connection_events import Replied
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cm import REQ
@@ -84,7 +84,7 @@ class ShortRetry(Rule):
         connection = event.connection
         if connection.retry_count == 0:
             arguments = {"connection": connection.text, "count": connection.retry_count}
-            yield Hit(frame=event.frame, time_ns=event.time_ns, arguments=arguments, key=connection.text)
+            yield fault(event, arguments, key=connection.text)
 
 
 class ReservedQueuePair(Rule):

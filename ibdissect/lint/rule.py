@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from types import FunctionType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from msgspec import Struct as Record
@@ -72,25 +72,20 @@ class Again(Record, frozen=True, eq=False, kw_only=True):
     count: int = 1
 
 
-def fault(
-    frame: int, time_ns: int, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
-    spans: tuple[Span, ...] = (), proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None, count: int = 1,
-    frames: Any = (), key: Any = None, message: str = "", severity: Severity | None = None,
-) -> Hit:  # fmt: skip
-    """A fault. `at` is the faulty field, `start` the offset of its structure in the frame, `spans` other faulty bytes.
+class Place(Protocol):
+    """Where a fault is: a frame, an event, a request; anything with the number and the time of a frame."""
 
-    `frames`: all frames that it stands for, as far as they are known; `count` is at least their number.
+    @property
+    def frame(self) -> int: ...
+    @property
+    def time_ns(self) -> int: ...
 
-    `proof`: frames that prove it, and why; if there are any, `evidence` defaults to LEARNT.
-    """
-    if start is not None and at is not None:
-        spans = (Span(frame, start + at.span[0], at.span[1] - at.span[0]),)
-    related = tuple(Related(number, why) for number, why in proof)
-    return Hit(
-        frame=frame, time_ns=time_ns, arguments=arguments, spans=spans, field=at, value=value, related=related,
-        evidence=evidence or (LEARNT if related else SEEN), count=max(count, len(frames)), frames=frames, key=key, message=message,
-        severity=severity,
-    )  # fmt: skip
+
+class Moment(Record, frozen=True):
+    """A frame of which only number and time are known."""
+
+    frame: int
+    time_ns: int
 
 
 class Seen(Record, frozen=True, eq=False):
@@ -114,24 +109,6 @@ class Seen(Record, frozen=True, eq=False):
         found = self.table.occurrences(struct)
         return int(found.at[found.rows.searchsorted(self.row)] - self.table.chunk.offset[self.row])
 
-    def found(
-        self, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
-        of: Struct | None = None, spans: tuple[Span, ...] = (), proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None,
-        count: int = 1, rows: Any = (), key: Any = None, message: str = "", severity: Severity | None = None,
-    ) -> Hit:  # fmt: skip
-        """A fault in this frame. `at` is the faulty field, `start` the offset of its structure (default: first occurrence).
-
-        Of a view `of` of the structure, offset and value are taken. `rows`: all rows of the chunk that it stands for, int[count].
-        """
-        if of is not None and at is not None:
-            start, value = of.offset, value_of(at, at.__get__(of, type(of)))
-        elif at is not None and start is None:
-            start = self.start(at.owner)
-        return fault(
-            self.frame, self.time_ns, arguments, at, value, start=start, spans=spans, proof=proof, evidence=evidence, count=count,
-            frames=rows + self.table.chunk.first if len(rows) else (), key=key, message=message, severity=severity,
-        )  # fmt: skip
-
     def value(self, field: Field[Any]) -> int:
         """A number in the first occurrence of its structure in this frame; 0 if there is none."""
         return int(self.table.values_at(field, np.array([self.row]))[0])
@@ -141,6 +118,35 @@ class Seen(Record, frozen=True, eq=False):
         found = self.table.occurrences(struct).rows
         i = int(found.searchsorted(self.row))
         return self.table.view(struct, i) if i < len(found) and found[i] == self.row else None
+
+
+def fault(
+    where: Place, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
+    of: Struct | None = None, spans: tuple[Span, ...] = (), proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None,
+    count: int = 1, frames: Any = (), rows: Any = (), key: Any = None, message: str = "", severity: Severity | None = None,
+) -> Hit:  # fmt: skip
+    """A fault. `at` is the faulty field: its bytes are marked in its structure, which begins at `start` or is the view `of`.
+
+    In a frame of the present chunk (`Seen`) that is by default the structure's first occurrence. `of` gives the value, too.
+
+    `spans`: other faulty bytes. `frames`, or `rows` of the chunk: all for which it stands; `count` is at least their number.
+
+    `proof`: frames that prove it, and why; if there are any, `evidence` defaults to LEARNT.
+    """
+    if of is not None and at is not None:
+        start, value = of.offset, value_of(at, at.__get__(of, type(of)))
+    elif isinstance(where, Seen) and at is not None and start is None and not spans:
+        start = where.start(at.owner)
+    if start is not None and at is not None:
+        spans = (Span(where.frame, start + at.span[0], at.span[1] - at.span[0]),)
+    if isinstance(where, Seen) and len(rows):
+        frames = rows + where.table.chunk.first
+    related = tuple(Related(number, why) for number, why in proof)
+    return Hit(
+        frame=where.frame, time_ns=where.time_ns, arguments=arguments, spans=spans, field=at, value=value, related=related,
+        evidence=evidence or (LEARNT if related else SEEN), count=max(count, len(frames)), frames=frames, key=key, message=message,
+        severity=severity,
+    )  # fmt: skip
 
 
 def each(table: ChunkTable, struct: type[V], mask: Any) -> Iterator[tuple[int, Seen, V]]:
@@ -244,7 +250,7 @@ class Rule:
 
     def hit(self, seen: Seen, view: Struct | None = None, at: Field[Any] | None = None, **arguments: Any) -> Hit:
         """A fault in one frame; `view` and `at` select the faulty bytes."""
-        return seen.found(arguments, at, of=view) if view is not None else fault(seen.frame, seen.time_ns, arguments, at)
+        return fault(seen, arguments, at, of=view) if view is not None else fault(Moment(seen.frame, seen.time_ns), arguments, at)
 
 
 def _mark(mark: str, what: Any) -> Callable[[H], H]:

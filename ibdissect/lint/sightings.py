@@ -12,7 +12,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Field
 
 from .finding import Related
-from .rule import INFERRED, INFO, Context, Hit, Rule, fault, on_chunk
+from .rule import INFERRED, INFO, Context, Hit, Rule, Seen, fault, on_chunk
 
 
 class Sighting(Record, frozen=True):
@@ -51,16 +51,8 @@ class PointRule(Rule):
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         for one in context.get(Sightings).within(self.code, table):
             if self.holds(one, table):
-                row = one.frame - table.chunk.first
-                start = None
-                if one.at is not None:
-                    found = table.occurrences(one.at.owner)
-                    place = int(found.rows.searchsorted(row))
-                    there = place < len(found) and int(found.rows[place]) == row
-                    start = int(found.at[place] - table.chunk.offset[row]) if there else None
-                hit = fault(
-                    one.frame, int(table.chunk.time_ns[row]), one.arguments, one.at if start is not None else None, start=start,
-                    evidence=INFERRED, severity=None if one.sure else INFO,
-                )  # fmt: skip
+                seen = Seen(table, one.frame - table.chunk.first)
+                at = one.at if one.at is not None and seen.first(one.at.owner) is not None else None
+                hit = fault(seen, one.arguments, at, evidence=INFERRED, severity=None if one.sure else INFO)
                 hit.related = one.elsewhere
                 yield hit

@@ -11,7 +11,7 @@ from msgspec import Struct as Record
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import CA, NOBODY, ROUTER, SWITCH, Node, Port, SwitchFacts
 from ibdissect.fabric.smps import PlacedSmps
-from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.table.locate import Int
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET, SET
@@ -115,8 +115,8 @@ class TargetRule(Rule):
                 continue
             arguments, proof = found
             about = {"method": METHODS[method], "attribute": NAMES.get(attribute, ""), "modifier": modifier, "node": _name(asked)}
-            yield seen.found(
-                {**about, **arguments}, self.at, modifier, start=int(requests.mad[i]), proof=proof,
+            yield fault(
+                seen, {**about, **arguments}, self.at, modifier, start=int(requests.mad[i]), proof=proof,
                 key=(node.slot, attribute, modifier) if node is not NOBODY else None,
             )  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.lint.rule import ERROR, INFERRED, INFO, SEEN, Context, Hit, Rule, Seen, each, fault, on_chunk, on_end
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, SEEN, Context, Hit, Moment, Rule, Seen, each, fault, on_chunk, on_end
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ERF, ERF_TYPES
 
@@ -46,7 +46,7 @@ class ErfRecordLength(Rule):
         for _, seen, view in each(table, ERF, (rlen < 16) | (rlen > most)):
             arguments = {"record_length": view.record_length, "wire_length": view.wire_length}
             # The header precedes the frame's first byte, so no byte of the frame can be marked.
-            yield fault(seen.frame, seen.time_ns, arguments, ERF.record_length, view.record_length)
+            yield fault(Moment(seen.frame, seen.time_ns), arguments, ERF.record_length, view.record_length)
 
 
 class BurstMayDrop(Rule):
@@ -86,7 +86,7 @@ class BurstMayDrop(Rule):
             return
         starts = int(np.count_nonzero(np.diff(full) > 1)) + 1
         row = max(0, int(full[0]) + BURST - carried)
-        yield Seen(table, row).found({}, evidence=INFERRED, count=starts, key="burst")
+        yield fault(Seen(table, row), {}, evidence=INFERRED, count=starts, key="burst")
 
 
 class ErfLoss(Rule):
@@ -142,11 +142,10 @@ class TwoInterfaces(Rule):
         if other.size:
             self.done = True
             row = int(rows[other[0]])
-            yield Seen(table, row).found(
-                {"interface": int(chunk.interface[row]), "other": known},
-                proof=[(frame, f"first packet of interface {known}")],
-                evidence=SEEN,
-            )
+            yield fault(
+                Seen(table, row), {"interface": int(chunk.interface[row]), "other": known},
+                proof=[(frame, f"first packet of interface {known}")], evidence=SEEN,
+            )  # fmt: skip
 
 
 class ErfType(Rule):
@@ -184,7 +183,7 @@ class ErfType(Rule):
                 known.count += 1
                 continue
             name = f"{kind} ({ERF_TYPES[kind]})" if kind in ERF_TYPES else str(kind)
-            self.strange[kind] = fault(chunk.first + row, int(chunk.time_ns[row]), {"type": name}, ERF.type, kind, key=kind)
+            self.strange[kind] = fault(Moment(chunk.first + row, int(chunk.time_ns[row])), {"type": name}, ERF.type, kind, key=kind)
 
     @on_end
     def judge(self, _: Context) -> Iterator[Hit]:

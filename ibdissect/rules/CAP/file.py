@@ -11,7 +11,7 @@ from ibdissect.fabric import Follower
 from ibdissect.fabric.division import Division
 from ibdissect.fabric.events import StateEvicted
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import ERROR, INFO, SEEN, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, SEEN, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.LNK.packet import length_disagrees, too_small
 from ibdissect.table import locate
@@ -47,7 +47,7 @@ class PacketTruncated(Rule):
         interfaces, first = np.unique(chunk.interface[rows], return_index=True)
         for interface, row in zip(interfaces.tolist(), rows[first].tolist(), strict=True):
             arguments = {"captured": int(chunk.caplen[row]), "length": int(chunk.length[row])}
-            yield Seen(table, row).found(arguments, rows=rows[chunk.interface[rows] == interface], key=interface)
+            yield fault(Seen(table, row), arguments, rows=rows[chunk.interface[rows] == interface], key=interface)
 
 
 class TimeRegression(Rule):
@@ -82,9 +82,9 @@ class TimeRegression(Rule):
         back = np.flatnonzero(step < 0)
         if back.size:
             row = int(rows[back[0]])
-            yield Seen(table, row).found(
-                {"microseconds": -int(step[back[0]]) / 1000}, proof=[(chunk.first + row - 1, "the packet before it")], evidence=SEEN,
-                rows=rows[back], key="time",
+            yield fault(
+                Seen(table, row), {"microseconds": -int(step[back[0]]) / 1000}, proof=[(chunk.first + row - 1, "the packet before it")],
+                evidence=SEEN, rows=rows[back], key="time",
             )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ class LinkTypeUnsupported(Rule):
         rows = np.flatnonzero(chunk.link == LINK_INFINIBAND)
         if rows.size:
             row = int(rows[0])
-            yield Seen(table, row).found({}, rows=rows, key="link")
+            yield fault(Seen(table, row), {}, rows=rows, key="link")
 
 
 class DuplicateFrames(Rule):
@@ -138,8 +138,8 @@ class DuplicateFrames(Rule):
         if near.size:
             i = int(near[0])
             seen, behind = Seen(table, int(found.rows[i])), int(found.behind[i])
-            yield seen.found(
-                {
+            yield fault(
+                seen, {
                     "length": int(table.chunk.caplen[seen.row]), "original": seen.frame - behind,
                     "microseconds": int(found.later_ns[i]) / 1000,
                 },
@@ -174,7 +174,7 @@ class _Damaged(Rule):
             if damage.kind == self.kind:
                 time_ns = self.last[1] if damage.frame == self.last[0] else self.times.get(damage.frame, 0)
                 then = "reading stopped there" if damage.resumed is None else f"reading went on at byte {damage.resumed}"
-                yield fault(damage.frame, time_ns, {"offset": damage.offset, "reason": damage.reason, "then": then})
+                yield fault(Moment(damage.frame, time_ns), {"offset": damage.offset, "reason": damage.reason, "then": then})
 
 
 class MemberMissing(_Damaged):
@@ -274,10 +274,8 @@ class FrameMalformed(Rule):
             yield self._hit(table, row, f"the management datagram has {size} bytes instead of 256", int(mad[row]))
 
     def _hit(self, table: ChunkTable, row: int, reason: str, at: int) -> Hit:
-        chunk = table.chunk
-        offset = at - int(chunk.offset[row]) if at else 0
-        spans = (Span(chunk.first + row, offset, int(chunk.caplen[row]) - offset),)
-        return fault(chunk.first + row, int(chunk.time_ns[row]), {"reason": reason}, spans=spans)
+        seen, offset = Seen(table, row), at - int(table.chunk.offset[row]) if at else 0
+        return fault(seen, {"reason": reason}, spans=(Span(seen.frame, offset, int(table.chunk.caplen[row]) - offset),))
 
 
 class NoInfiniBand(Rule):
@@ -314,7 +312,7 @@ class NoInfiniBand(Rule):
     @on_end
     def end(self, _: Context) -> Iterator[Hit]:
         if self.frames and not self.found:
-            yield fault(1, self.first_ns, {}, count=self.frames)
+            yield fault(Moment(1, self.first_ns), {}, count=self.frames)
 
 
 class StateWasEvicted(Rule):
@@ -334,12 +332,12 @@ class StateWasEvicted(Rule):
 
     @on_event(StateEvicted)
     def evicted(self, event: StateEvicted, _: Context) -> Iterator[Hit]:
-        yield fault(event.frame, event.time_ns, {"what": event.what}, count=event.count, key=event.what)
+        yield fault(event, {"what": event.what}, count=event.count, key=event.what)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         for one in context.dropped():
-            yield fault(one.frame, one.time_ns, {"what": one.what}, count=one.count, key=one.what)
+            yield fault(one, {"what": one.what}, count=one.count, key=one.what)
 
 
 class SubnetsAreMixed(Rule):
@@ -378,4 +376,4 @@ class SubnetsAreMixed(Rule):
         mixed = "two managers of the subnet have transaction ids that begin alike" if found.related else "packets of two subnets are mixed"
         severity = INFO if division.expected or found.related else None
         arguments = {"mixed": mixed, "what": what, "then": then}
-        yield fault(found.frame, found.times.get(found.frame, 0), arguments, proof=proof, severity=severity)
+        yield fault(Moment(found.frame, found.times.get(found.frame, 0)), arguments, proof=proof, severity=severity)

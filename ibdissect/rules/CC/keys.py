@@ -13,7 +13,7 @@ from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import ERROR, Context, Hit, Seen, on_chunk, on_end
+from ibdissect.lint.rule import ERROR, Context, Hit, Seen, fault, on_chunk, on_end
 from ibdissect.rules.shared.silence import UnansweredRule
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cc import CongestionControlFormat, CongestionKeyInfo
@@ -81,7 +81,7 @@ class CCKeyWrong(UnansweredRule):
                 way, at = (int(asked.destination[i]), head.cc_key), CongestionControlFormat.cc_key
                 what = request_text(CC_CLASS, int(asked.method[i]), int(asked.attribute[i]))
                 arguments = {"what": what, "key": value_of(at, head.cc_key), "held": value_of(at, held[0])}
-                hit = seen.found(arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0])
+                hit = fault(seen, arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0])
                 self.suspects.keep(seen.frame, (hit, way), seen.frame, seen.time_ns)
         for one in context.get(Transactions).answers_to(self.suspects):
             if not one.status:

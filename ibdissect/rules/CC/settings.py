@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk, on_struct
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_struct
 from ibdissect.rules.CC.keys import MAX_NODES, rows_of_cc
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.table import ChunkTable
@@ -49,8 +49,8 @@ class ControlTableBeyond(Rule):
                 continue
             known = self.caps.get(int(asked.destination[i]))
             if known is not None and asked.attribute[i] == CONTROL_TABLE and asked.modifier[i] >= known[0]:
-                yield seen.found(
-                    {"block": int(asked.modifier[i]), "cap": known[0]}, MAD.attribute_modifier, of=seen.first(MAD),
+                yield fault(
+                    seen, {"block": int(asked.modifier[i]), "cap": known[0]}, MAD.attribute_modifier, of=seen.first(MAD),
                     proof=[(known[1], "CongestionInfo")], key=int(asked.destination[i]),
                 )  # fmt: skip
 
@@ -78,14 +78,14 @@ class CongestionInert(Rule):
         still = [sl for sl, entry in enumerate(view.entry) if view.control_map >> sl & 1 and not entry.ccti_increase]
         if still:
             what = "CCTI_Increase is 0 for service level " + ", ".join(map(str, still))
-            yield seen.found({"what": what}, CACongestionSetting.control_map, of=view, key=(what, ends_at(seen.table, seen.row)))
+            yield fault(seen, {"what": what}, CACongestionSetting.control_map, of=view, key=(what, ends_at(seen.table, seen.row)))
 
     @on_struct(CongestionControlTable)
     def limit(self, view: CongestionControlTable, seen: Seen) -> Iterator[Hit]:
         """Every block repeats the limit."""
         if seen.value(MAD.method) == SET and not seen.value(MAD.attribute_modifier) and not view.ccti_limit:
             what = "CCTI_Limit is 0"
-            yield seen.found({"what": what}, CongestionControlTable.ccti_limit, of=view, key=(what, ends_at(seen.table, seen.row)))
+            yield fault(seen, {"what": what}, CongestionControlTable.ccti_limit, of=view, key=(what, ends_at(seen.table, seen.row)))
 
 
 class CCVersion(Rule):

@@ -13,7 +13,7 @@ from ibdissect.flow.events import Repeated
 from ibdissect.flow.recovery import FAR, distance
 from ibdissect.flow.stream_packets import GOES_ON
 from ibdissect.flow.streams import Streams
-from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.connection_rule import SERVICES
 from ibdissect.table.addresses import ends_of
 from ibdissect.table.connection_events import Connection
@@ -124,8 +124,8 @@ class StartingPSN(Rule):
             if proof is not None:
                 frames = ((connection.req_frame, "REQ"), (connection.rep_frame, "REP"), *proof)
                 yield fault(
-                    first, connection.rep_ns, {"ends": streams.ends[slot].text, "psn": found, "what": what, "wanted": psn}, BTH.psn, found,
-                    proof=frames, evidence=LEARNT,
+                    Moment(first, connection.rep_ns), {"ends": streams.ends[slot].text, "psn": found, "what": what, "wanted": psn}, BTH.psn,
+                    found, proof=frames, evidence=LEARNT,
                 )  # fmt: skip
 
     def _proof(self, slot: int, connection: Connection, psn: int, streams: Streams) -> tuple[tuple[int, str], ...] | None:
@@ -167,7 +167,7 @@ class AgreedMTU(Rule):
             found = int(streams.state["largest"][slot])
             if connection.mtu and found > connection.mtu and not reused:
                 yield fault(
-                    int(streams.state["largest_frame"][slot]), connection.rep_ns,
+                    Moment(int(streams.state["largest_frame"][slot]), connection.rep_ns),
                     {"ends": streams.ends[slot].text, "found": found, "agreed": connection.mtu}, REQ.path_packet_payload_mtu, found,
                     proof=[(connection.req_frame, "REQ")],
                 )  # fmt: skip

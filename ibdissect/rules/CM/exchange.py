@@ -7,7 +7,7 @@ from typing import Any
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
+from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.silence import SECOND
 from ibdissect.table.addresses import End
@@ -47,8 +47,8 @@ class RejectAlone(Rule):
     def alone(self, event: RejectedAlone, context: Context) -> Iterator[Hit]:
         if event.time_ns - context.get(Connections).first_ns >= WARM_UP_NS:
             yield fault(
-                event.frame, event.time_ns, {"sender": str(event.sender), "receiver": str(event.receiver), "reason": event.reason},
-                REJ.reason, event.reason, evidence=LEARNT, key=(event.sender, event.receiver),
+                event, {"sender": str(event.sender), "receiver": str(event.receiver), "reason": event.reason}, REJ.reason, event.reason,
+                evidence=LEARNT, key=(event.sender, event.receiver),
             )  # fmt: skip
 
 
@@ -81,8 +81,8 @@ class TooManyRequests(Rule):
     def _hit(event: Requested | Replied, what: str, sent: int) -> Hit:
         connection = event.connection
         return fault(
-            event.frame, event.time_ns, {"ends": connection.text, "what": what, "sent": sent, "allowed": connection.max_cm_retries},
-            REQ.max_cm_retries, proof=[(connection.req_frame, "first REQ")],
+            event, {"ends": connection.text, "what": what, "sent": sent, "allowed": connection.max_cm_retries}, REQ.max_cm_retries,
+            proof=[(connection.req_frame, "first REQ")],
         )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ class ReplyLate(Rule):
         took, allowed = event.time_ns - connection.req_ns, timeout_ns(connection.response_timeout + 1)
         if connection.reps == 1 and not connection.mra_frame and took > allowed:
             yield fault(
-                event.frame, event.time_ns, {"ends": connection.text, "milliseconds": took // 1_000_000, "allowed": allowed // 1_000_000},
+                event, {"ends": connection.text, "milliseconds": took // 1_000_000, "allowed": allowed // 1_000_000},
                 REP.remote_communication_id, proof=[(connection.req_frame, "REQ")],
             )  # fmt: skip
 
@@ -131,7 +131,7 @@ class NoListener(Rule):
     def rejected(self, event: Rejected, _context: Context) -> Iterator[Hit]:
         if event.reason == INVALID_SERVICE:
             yield fault(
-                event.frame, event.time_ns, {"ends": event.connection.text, "reason": REJ_REASONS[event.reason]}, REJ.reason, event.reason,
+                event, {"ends": event.connection.text, "reason": REJ_REASONS[event.reason]}, REJ.reason, event.reason,
                 proof=[(event.connection.req_frame, "REQ")],
             )  # fmt: skip
 
@@ -163,7 +163,7 @@ class DisconnectUnanswered(Rule):
             if connections.both_speak(connection) and connection.dreq_frame and not connection.drep_frame and waited:
                 certain = complete or (connection.dreqs > 1 and loss.proves_silence(connection.dreq_ns))
                 yield fault(
-                    connection.dreq_frame, connection.dreq_ns, {"ends": connection.text}, DREQ.remote_communication_id,
+                    Moment(connection.dreq_frame, connection.dreq_ns), {"ends": connection.text}, DREQ.remote_communication_id,
                     proof=[(connection.req_frame, "REQ")], severity=None if certain else INFO,
                 )  # fmt: skip
 
@@ -204,8 +204,7 @@ class ReusedTooSoon(Rule):
         if qpn and old is not new and 0 <= took < allowed:  # 0: not said
             del self.left[end, qpn]
             yield fault(
-                event.frame, event.time_ns,
-                {"ends": new.text, "qpn": qpn, "end": str(end), "milliseconds": took // 1_000_000, "allowed": allowed // 1_000_000},
+                event, {"ends": new.text, "qpn": qpn, "end": str(end), "milliseconds": took // 1_000_000, "allowed": allowed // 1_000_000},
                 REQ.local_qpn if asks else REP.local_qpn, qpn, proof=[(old.req_frame, "REQ of the last connection"), (frame, "its DREQ")],
             )  # fmt: skip
 
@@ -253,6 +252,6 @@ class WrongTurn(Rule):
         connection = event.connection
         rejection = [(connection.rej_frame, "REJ")] if connection.rej_frame else []
         return fault(
-            event.frame, event.time_ns, {"ends": connection.text, "what": what, "sender": str(event.sender), "why": why}, at,
+            event, {"ends": connection.text, "what": what, "sender": str(event.sender), "why": why}, at,
             proof=[(connection.req_frame, "REQ"), *rejection],
         )  # fmt: skip

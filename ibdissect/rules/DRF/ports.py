@@ -15,8 +15,8 @@ from ibdissect.fabric.file_lines import file_and_line, is_doubtful
 from ibdissect.fabric.nodes import Port
 from ibdissect.fabric.partitions import BASE, BLOCK, Membership, PKeys, keys_in
 from ibdissect.fabric.refuted import Refuted
-from ibdissect.lint.finding import Evidence, Related, Secret, Severity
-from ibdissect.lint.rule import WARNING, Context, Hit, Rule, on_end, on_event
+from ibdissect.lint.finding import Secret
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.table.history import AFTER_ALL, Track
 
 V = TypeVar("V")
@@ -30,8 +30,7 @@ class _DriftRule(Rule):
     """Base of rules that compare files with the state at the capture's end, when a subnet manager at work has finished."""
 
     evidence = (
-        "What the port showed last in the capture. An `info` where the file is the output of a tool, which may just be older "
-        "than a change."
+        "What the port showed last in the capture. An `info` where the file is the output of a tool, which may just be older than a change."
     )
     source: ClassVar[type[AttributeHistory]] = PortInfos
     needs = (Follower,)
@@ -59,10 +58,9 @@ class _DriftRule(Rule):
         for port in context.get(Follower).subnet.ports() if context.files else ():
             for frame, line, arguments, key in self.drifts(port):
                 lasting = context.files[file_and_line(line)[0]].lasting
-                yield Hit(
-                    frame=frame, time_ns=self.times.get(frame, self.last_ns), arguments={"port": str(port), **arguments},
-                    related=(Related(line, "says otherwise"),), evidence=Evidence.LEARNT, key=(port.node.slot, port.number, key),
-                    severity=None if lasting else Severity.INFO,
+                yield fault(
+                    Moment(frame, self.times.get(frame, self.last_ns)), {"port": str(port), **arguments}, proof=[(line, "says otherwise")],
+                    key=(port.node.slot, port.number, key), severity=None if lasting else INFO,
                 )  # fmt: skip
 
     def drifts(self, port: Port) -> Iterator[Drift]:
@@ -222,7 +220,5 @@ class Acknowledged(Rule):
         for frame, time_ns, lid, p_key, lines in context.get(Refuted).lines() if context.files else ():
             no_port = ", but according to the files no port has it"
             what = no_port if p_key is None else f" with P_Key 0x{p_key:04x}, which its P_Key table lacks according to the files"
-            yield Hit(
-                frame=frame, time_ns=time_ns, arguments={"lid": lid, "what": what}, evidence=Evidence.LEARNT, key=lid,
-                related=tuple(Related(line, "says otherwise") for line in lines),
-            )  # fmt: skip
+            proof = [(line, "says otherwise") for line in lines]
+            yield fault(Moment(frame, time_ns), {"lid": lid, "what": what}, proof=proof, key=lid)

@@ -12,7 +12,7 @@ from ibdissect.capture.scattered import looked_up
 from ibdissect.fabric import Follower
 from ibdissect.fabric.roce_network import RoceNetwork
 from ibdissect.flow.congestion import ANSWERED, CONNECTED, ecn, traffic_class
-from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, fault, on_chunk
 from ibdissect.table.addresses import End, ends_hash, ends_of
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value
@@ -46,9 +46,10 @@ class _RoceRule(Rule):
         numbers = values[np.searchsorted(rows, heads)].tolist()
         for group, value, ends in zip(groups, numbers, ends_of(table, heads), strict=True):
             for host, field, shown, line, arguments in self.faults(*ends, value, network):
-                yield Seen(table, int(group[0])).found(
-                    {"host": str(host), **arguments}, field, shown, rows=group, key=(host, value), proof=((line, "says otherwise"),)
-                )
+                yield fault(
+                    Seen(table, int(group[0])), {"host": str(host), **arguments}, field, shown, rows=group, key=(host, value),
+                    proof=((line, "says otherwise"),),
+                )  # fmt: skip
 
     def values(self, table: ChunkTable, rows: Int, network: RoceNetwork) -> Int:
         """What the rule judges in each row, int64; -1: nothing. The highest number is below 512."""

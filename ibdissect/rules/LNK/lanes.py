@@ -10,7 +10,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.tables import lane_of
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.LNK.packet import VL_MANAGEMENT
 from ibdissect.rules.LNK.ports import complete_since, swept
 from ibdissect.rules.shared.link_rule import stretches
@@ -68,8 +68,8 @@ class MappedToNothing(Rule):
                 entries = port.qos.map_at(0, frame) if port is not None and port.qos is not None and port.node.kind != SWITCH else None
                 if port is None or port.qos is None or entries is None or lane_of(entries, sl) != DROPPED:
                     continue
-                yield seen.found(
-                    {"slid": lid, "sl": sl, "port": port.name_at(frame)}, LRH.sl, sl, rows=mine, key=flow,
+                yield fault(
+                    seen, {"slid": lid, "sl": sl, "port": port.name_at(frame)}, LRH.sl, sl, rows=mine, key=flow,
                     proof=[(max(port.qos.maps_frame(frame), since), LATEST)],
                 )  # fmt: skip
 
@@ -124,9 +124,9 @@ class UnmappedLane(Rule):
             sender = event.subnet.owner(flow >> 24, event.table.chunk.first + row)[0]
             if sender is None or sender.node.kind == SWITCH:  # the table for input port 0 is not known
                 continue
-            yield Seen(event.table, row).found(
-                {"sl": sl, "vl": vl, "slid": flow >> 24, "dlid": flow >> 8 & 0xFFFF}, LRH.sl, sl, proof=[(since, LATEST)],
-                rows=native.rows[index[ways == flow]], key=flow,
+            yield fault(
+                Seen(event.table, row), {"sl": sl, "vl": vl, "slid": flow >> 24, "dlid": flow >> 8 & 0xFFFF}, LRH.sl, sl,
+                proof=[(since, LATEST)], rows=native.rows[index[ways == flow]], key=flow,
             )  # fmt: skip
 
 

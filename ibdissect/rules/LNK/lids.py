@@ -89,10 +89,8 @@ class LidConflict(KnowledgeRule):
         key = event.port.node.slot, event.port.number, event.lid
         self.others.keep(key, other, event.frame, event.time_ns)
         yield fault(
-            event.frame, event.time_ns,
-            {"port": str(event.port), "other": str(other), "lid": event.lid, "last": event.lid + (1 << event.lmc) - 1}, PortInfo.lid,
-            event.lid, proof=[(other.lids.since, "showed the LID at the other port")],
-            key=key,
+            event, {"port": str(event.port), "other": str(other), "lid": event.lid, "last": event.lid + (1 << event.lmc) - 1}, PortInfo.lid,
+            event.lid, proof=[(other.lids.since, "showed the LID at the other port")], key=key,
         )  # fmt: skip
 
 
@@ -143,9 +141,9 @@ class OtherPortsLid(Rule):
                 if found is None:
                     continue
                 owner, since = found
-                hit = seen.found(
-                    {"slid": lid, "owner": owner.name_at(frame), "port": port.name_at(frame)}, LRH.slid, lid,
-                    rows=mine, key=(port_guid, lid),
+                hit = fault(
+                    seen, {"slid": lid, "owner": owner.name_at(frame), "port": port.name_at(frame)}, LRH.slid, lid, rows=mine,
+                    key=(port_guid, lid),
                     proof=[(since, "told whose LID that is"), (port.lids.at(frame)[1], "told the LIDs of the port with that GUID")],
                 )  # fmt: skip
                 if witness.is_certain(port, frame) and witness.is_certain(owner, frame):

@@ -13,7 +13,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import DOWN, ROUTER, STATE_AT, SWITCH
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, fault, on_event
 from ibdissect.rules.LNK.packet import LOCAL, VL_MANAGEMENT
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, LinkRule, PortLimits, stretches
@@ -171,9 +171,10 @@ class UnassignedLid(LinkRule):
                 return
             for lid in strange:
                 rows = native.rows[lids == lid]
-                yield Seen(event.table, int(rows[0])).found(
-                    {"lid": lid, "verb": verb}, field, lid, proof=[(subnet.listed, "lists all ports of the subnet")], rows=rows,
-                    key=("files", lid, verb), message="LID {lid} {verb}, but no port of the subnet has it",
+                yield fault(
+                    Seen(event.table, int(rows[0])), {"lid": lid, "verb": verb}, field, lid,
+                    proof=[(subnet.listed, "lists all ports of the subnet")], rows=rows, key=("files", lid, verb),
+                    message="LID {lid} {verb}, but no port of the subnet has it",
                 )  # fmt: skip
 
 
@@ -212,8 +213,8 @@ class RawFiltered(KnowledgeRule):
                 near, faced = owner.facing_at(frame) if owner is not None and owner.node.kind != SWITCH else (None, 0)
                 info, shown = near.info_at(frame) if near is not None and near.node.kind == SWITCH else (None, 0)
                 if near is not None and info is not None and filters.__get__(info, PortInfo):
-                    yield seen.found(
-                        {"slid": slid, "dlid": dlid, "port": near.name_at(frame)}, LRH.lnh, rows=mine, key=(slid, dlid, lid),
+                    yield fault(
+                        seen, {"slid": slid, "dlid": dlid, "port": near.name_at(frame)}, LRH.lnh, rows=mine, key=(slid, dlid, lid),
                         proof=[(shown, "the filter"), (faced, "the link"), (since, f"whose LID {lid} is")],
                     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredMany
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.silence import KnowledgeRule, warm
 from ibdissect.table.addresses import LID_SIZE
 from ibdissect.table.bits import value_at
@@ -57,13 +57,12 @@ class OtherAttribute(KnowledgeRule):
         # Of those found one by one, keep requests sent once and not answered yet, without another open request of the transaction.
         other[[k for k, one in event.singles.items() if one.tries > 1 or not one.alone or one.answered_before]] = False
         for i in np.flatnonzero(other).tolist():
-            frame = int(event.frames[i])
+            seen = Seen(table, int(event.frames[i]) - table.chunk.first)
             mgmt_class, method = int(event.mgmt_class[i]), int(event.request_method[i])
             yield fault(
-                frame, int(event.times_ns[i]),
-                {"what": method_name(mgmt_class, method), "asked": int(event.attribute[i]), "attribute": int(told[i])}, MAD.attribute_id,
-                int(told[i]), proof=[(int(event.last_frames[i]), "request")],
-                start=int(mad[i] - table.chunk.offset[frame - table.chunk.first]),
+                seen, {"what": method_name(mgmt_class, method), "asked": int(event.attribute[i]), "attribute": int(told[i])},
+                MAD.attribute_id, int(told[i]), proof=[(int(event.last_frames[i]), "request")],
+                start=int(mad[i] - table.chunk.offset[seen.row]),
             )  # fmt: skip
 
 
@@ -102,6 +101,6 @@ class AnswerAlone(Rule):
             lid = answer.target.lid
             if lid is not None and self.asking[lid] and warm(answer.time_ns, context):
                 yield fault(
-                    answer.frame, answer.time_ns, {"what": answer.what, "receiver": answer.to}, MAD.transaction_id, evidence=LEARNT,
+                    answer, {"what": answer.what, "receiver": answer.to}, MAD.transaction_id, evidence=LEARNT,
                     key=(answer.source, answer.target, answer.mgmt_class),
                 )  # fmt: skip

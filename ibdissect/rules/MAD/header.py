@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
 from ibdissect.table.bits import value_at
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr, Or
@@ -185,7 +185,7 @@ class UnknownAttribute(Rule):
             if rows.size:
                 seen = Seen(table, int(rows[0]))
                 arguments = {"mgmt_class": mgmt_class, "attribute_id": attr_id}
-                yield seen.found(arguments, self.at, of=seen.first(MAD), key=key, rows=rows)
+                yield fault(seen, arguments, self.at, of=seen.first(MAD), key=key, rows=rows)
 
 
 class TransactionZero(Rule):
@@ -251,4 +251,4 @@ class RMPPInOtherClass(Rule):
         slid = table.of_rows(LRH.slid)[0][found.rows] if odd.any() else odd
         for i, seen, view in each(table, PerfMgtFormat, odd):
             spans = (Span(seen.frame, view.offset + MAD.size, RMPP.size),)
-            yield seen.found({"rmpp_type": int(kind[i])}, spans=spans, key=int(slid[i]))
+            yield fault(seen, {"rmpp_type": int(kind[i])}, spans=spans, key=int(slid[i]))

@@ -14,7 +14,6 @@ from ibdissect.fabric.nodes import SWITCH
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.rules.shared.silence import KnowledgeRule
@@ -60,8 +59,8 @@ class TooManyGroups(Rule):
                 if switch is not None and 0 < switch.multicast_fdb_cap < number:
                     seen = Seen(event.table, frame - first)
                     self.told.put(node.slot, True, seen.frame, seen.time_ns)
-                    yield seen.found(
-                        {"groups": number, "switch": node.guid, "cap": switch.multicast_fdb_cap}, proof=[(since, "SwitchInfo")],
+                    yield fault(
+                        seen, {"groups": number, "switch": node.guid, "cap": switch.multicast_fdb_cap}, proof=[(since, "SwitchInfo")],
                         key=node.slot,
                     )  # fmt: skip
                     break
@@ -167,12 +166,10 @@ class BroadcastOutside(KnowledgeRule):
                 odd &= frames < following.frame
             index = np.flatnonzero(odd)
             if len(index):
-                row, frame = int(rows[index[0]]), int(frames[index[0]])
-                at = int(table.located.at("grh")[row]) - int(table.chunk.offset[row]) + GRH.dgid.bit // 8
                 yield fault(
-                    frame, int(times[index[0]]),
+                    Seen(table, int(rows[index[0]])),
                     {"source": sender.source_text, "group": sender.group_text, "what": step.what, "frame": step.frame}, GRH.dgid,
-                    proof=[(step.frame, step.what)], spans=(Span(frame, at, 16),), frames=frames[index], key=(sender.group, sender.source),
+                    proof=[(step.frame, step.what)], rows=rows[index], key=(sender.group, sender.source),
                 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_event
 from ibdissect.rules.shared.silence import SECOND, KnowledgeRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS
 from ibdissect.table.rows import held
@@ -62,7 +62,7 @@ class LeaseExpired(KnowledgeRule):
                 del self.watched[started]
             if len(late) and runs:
                 yield fault(
-                    first + row, int(times[row]),
+                    Moment(first + row, int(times[row])),
                     {"port": of.port.name_at(first + row), "lease": lease, "after": (int(times[row]) - of.time_ns) / SECOND},
                     proof=[(started, "the request with a wrong key")], key=(of.port.node.slot, of.port.number),
                 )  # fmt: skip
@@ -140,9 +140,8 @@ class LeaseTooShort(Rule):
             if guarded is None or guarded.key != m_key or not guarded.lease or time_ns - latest < guarded.lease * SECOND:
                 continue
             yield fault(
-                frame, time_ns, {"port": str(about), "lease": guarded.lease, "gap": (time_ns - latest) / SECOND}, SMP.m_key,
-                value_of(SMP.m_key, m_key), proof=[(before, "the latest request with the key")],
-                start=int(asks.mad[index[j]]), key=key,
+                Moment(frame, time_ns), {"port": str(about), "lease": guarded.lease, "gap": (time_ns - latest) / SECOND}, SMP.m_key,
+                value_of(SMP.m_key, m_key), proof=[(before, "the latest request with the key")], start=int(asks.mad[index[j]]), key=key,
             )  # fmt: skip
         while self.news:
             self._learn(self.news.popleft())

@@ -110,10 +110,9 @@ class _WrongKey(KnowledgeRule):
         presented, request = value_of(SMP.m_key, event.presented), f"Subn{METHODS[event.method]}({_attribute(event.attribute)})"
         held, trap = value_of(SMP.m_key, event.held.key), [(event.trap, "trap 256 of the port")] if event.trap else []
         return fault(
-            event.frame, event.time_ns,
-            {"request": request, "port": str(event.port), "presented": presented, "held": held, "protect": event.held.protect},
-            SMP.m_key, presented, start=event.mad, evidence=evidence,
-            proof=[(event.taught, "showed the port's M_Key"), *trap], key=(event.port.node.slot, event.port.number, event.sender, evidence),
+            event, {"request": request, "port": str(event.port), "presented": presented, "held": held, "protect": event.held.protect},
+            SMP.m_key, presented, start=event.mad, evidence=evidence, proof=[(event.taught, "showed the port's M_Key"), *trap],
+            key=(event.port.node.slot, event.port.number, event.sender, evidence),
         )  # fmt: skip
 
 
@@ -218,9 +217,8 @@ class MKeyExposed(Rule):
     @on_event(MKeyShown)
     def answer(self, event: MKeyShown, context: Context) -> Iterator[Hit]:
         yield fault(
-            event.frame, event.time_ns,
+            event,
             {"port": str(event.port), "held": value_of(PortInfo.m_key, event.held.key), "presented": value_of(SMP.m_key, event.presented)},
-            PortInfo.m_key, value_of(PortInfo.m_key, event.held.key), proof=[(event.asked, "the Get without the key")],
-            evidence=SEEN, start=event.mad + DATA_AT,
-            key=(event.port.node.slot, event.port.number, event.sender),
+            PortInfo.m_key, value_of(PortInfo.m_key, event.held.key), proof=[(event.asked, "the Get without the key")], evidence=SEEN,
+            start=event.mad + DATA_AT, key=(event.port.node.slot, event.port.number, event.sender),
         )  # fmt: skip

@@ -122,9 +122,8 @@ class KeyGuessing(Rule):
         if fresh and len(recent) >= self.enough:
             others = [(frame, "another wrong key") for k, (_, frame) in recent.items() if k != event.presented]
             yield fault(
-                event.frame, event.time_ns, {"port": str(event.port), "count": len(recent), "window": self.window},
-                SMP.m_key, value_of(SMP.m_key, event.presented), start=event.mad,
-                proof=[(event.taught, "showed the port's M_Key"), *others], key=key,
+                event, {"port": str(event.port), "count": len(recent), "window": self.window}, SMP.m_key,
+                value_of(SMP.m_key, event.presented), start=event.mad, proof=[(event.taught, "showed the port's M_Key"), *others], key=key,
             )  # fmt: skip
 
 
@@ -191,9 +190,9 @@ class TrapWithoutRequest(TrapRule):
             to_it, such = sent[2] == trap.slid, (of_port == np.array(told)[:, None]).all(axis=0)
             if to_it.any() and not such.any() and warm(trap.time_ns, context):
                 yield fault(
-                    trap.frame, trap.time_ns,
-                    {"port": trap.sender, "method": METHODS.get(bad.method, bad.method), "lid": bad.lidaddr,
-                     "attribute": bad.attributeid}, TrapMKey.lidaddr, bad.lidaddr, start=trap.mad + DATA_AT + DETAILS_AT,
+                    trap,
+                    {"port": trap.sender, "method": METHODS.get(bad.method, bad.method), "lid": bad.lidaddr, "attribute": bad.attributeid},
+                    TrapMKey.lidaddr, bad.lidaddr, start=trap.mad + DATA_AT + DETAILS_AT,
                     proof=[(int(sent[0, to_it][-1]), "the latest request of that LID to the port")], key=(trap.slid, bad.lidaddr),
                 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import Port
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT, name_of
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.rules.shared.site_policy import foreign_keys_held
@@ -76,7 +76,8 @@ class TwoWriters(Rule):
             if known is None or known[0] == key or not known[1].differs(sender):
                 self.written.keep(port, (key, sender, frame), frame, int(event.table.chunk.time_ns[row]))
                 continue
-            yield Seen(event.table, row).found(
+            yield fault(
+                Seen(event.table, row),
                 {"port": name_of(smps, i), "key": value_of(PortInfo.m_key, key), "before": value_of(PortInfo.m_key, known[0])},
                 PortInfo.m_key, value_of(PortInfo.m_key, key), start=int(smps.mad[i]) + DATA_AT,
                 proof=[(known[2], "the other sender's Set")], key=port,

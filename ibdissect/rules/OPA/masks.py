@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.lint.rule import WARNING, Hit, Rule, Seen, on_struct
+from ibdissect.lint.rule import WARNING, Hit, Rule, Seen, fault, on_struct
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET_RESP, SET
@@ -59,7 +59,7 @@ class OpaMasksFixed(Rule):
         )
         for field, asked, shown in masks:
             if asked != shown:
-                yield seen.found(
-                    {"field": field.label, "asked": asked, "shown": shown}, field, of=view,
+                yield fault(
+                    seen, {"field": field.label, "asked": asked, "shown": shown}, field, of=view,
                     proof=[(frame, "SwitchInfo of that switch")], key=(*where, field.label),
                 )  # fmt: skip

@@ -197,7 +197,7 @@ class RefusingTable(KnowledgeRule):
     def end(self, context: Context) -> Iterator[Hit]:
         for early, flow, p_key, slid, port, taught, count in context.get(EarlyPackets).refused(self.verdict, self.side):
             yield fault(
-                early.frame, early.time_ns, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
+                early, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
                 proof=[(frame, "learnt later; never contradicted in this capture") for frame in taught], evidence=INFERRED,
                 start=early.start, count=count, key=("earlier", port.node.slot, port.number, flow),
             )  # fmt: skip
@@ -207,8 +207,8 @@ def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
     """The finding about refused packets; `end` says whose table it is, unless a switch port refuses them."""
     enforced = refused.port.node.kind == SWITCH and refused.port.number > 0
     seen = Seen(table, refused.row)
-    return seen.found(
-        {"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(seen.frame)}, BTH.p_key,
+    return fault(
+        seen, {"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(seen.frame)}, BTH.p_key,
         refused.p_key, proof=[(number, f"taught the {end}'s LID or P_Key table") for number in sorted(set(refused.taught))],
         evidence=LEARNT, rows=refused.rows,
         key=(refused.port.node.slot, refused.port.number, refused.slid, refused.dest_qp, refused.src_qp, refused.p_key),

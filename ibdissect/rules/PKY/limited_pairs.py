@@ -178,9 +178,9 @@ class BothLimited(Rule):
         count = seen.count + other.count if again is None else len(again)
         reply = [(agreed.rep_frame, "REP of the connection")] if agreed is not None else []
         return fault(
-            seen.frame, seen.time_ns, {"p_key": seen.base, "near": flow[0], "far": flow[2], "near_qp": back[3], "far_qp": flow[3]},
-            BTH.p_key, seen.base, spans=(seen.span,), proof=[(other.frame, "the other direction"), *reply], count=count, frames=frames,
-            key=key, evidence=LEARNT if reply else SEEN if flow[1] else INFERRED,
+            seen, {"p_key": seen.base, "near": flow[0], "far": flow[2], "near_qp": back[3], "far_qp": flow[3]}, BTH.p_key, seen.base,
+            spans=(seen.span,), proof=[(other.frame, "the other direction"), *reply], count=count, frames=frames, key=key,
+            evidence=LEARNT if reply else SEEN if flow[1] else INFERRED,
         )  # fmt: skip
 
 

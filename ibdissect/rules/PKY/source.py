@@ -10,7 +10,7 @@ from ibdissect.fabric.early_packets import SENDER
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.partitions import BASE, FULL, Verdict
-from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, on_event
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, fault, on_event
 from ibdissect.rules.PKY.destination import RefusingTable
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.wire.mad import MAD
@@ -70,8 +70,8 @@ class PathNotShared(Rule):
                 if not reason:
                     continue
                 at = int(index[(which.ravel() == i) & (found.rows[index] == seen.row)][0])
-                yield seen.found(
-                    {"slid": near, "dlid": far, "p_key": key, "reason": reason}, PathRecord.p_key, of=table.view(PathRecord, at),
+                yield fault(
+                    seen, {"slid": near, "dlid": far, "p_key": key, "reason": reason}, PathRecord.p_key, of=table.view(PathRecord, at),
                     proof=[(one, "taught a P_Key table") for one in sorted(set(related))], rows=mine, key=way,
                 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.datagrams import Queries
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_chunk, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_event
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Bool, Int
@@ -64,7 +64,7 @@ class AgentRule(Rule):
                 continue
             seen = Seen(table, row)
             at, view = next((at, view) for at in self.asks if (view := seen.first(at.owner)) is not None)
-            yield seen.found({"mask": agent.capability_mask}, at, of=view, proof=[(since, "ClassPortInfo")], key=place)
+            yield fault(seen, {"mask": agent.capability_mask}, at, of=view, proof=[(since, "ClassPortInfo")], key=place)
 
 
 def _held(table: ChunkTable, field: Field[Any], rows: Int) -> Int:
@@ -157,7 +157,7 @@ class NoSuchPort(Rule):
                 if not since or not node.num_ports or 0 < number <= node.num_ports or (number == 0 and node.node_type == SWITCH):
                     continue
                 why = f"which has {node.num_ports} ports" if number else "which is no switch"
-                yield seen.found(
-                    {"attribute": struct.title, "number": number, "port": str(port), "why": why}, struct.port_select, number,
+                yield fault(
+                    seen, {"attribute": struct.title, "number": number, "port": str(port), "why": why}, struct.port_select, number,
                     proof=[(int(since), "NodeInfo")], key=(port.node.slot, struct.title, number), rows=rows,
                 )  # fmt: skip

@@ -12,7 +12,7 @@ from ibdissect.capture.scattered import u16
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, on_chunk, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, fault, on_chunk, on_event
 from ibdissect.rules.shared.group_rule import UD, GroupRule
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.trap_rule import DETAILS_AT
@@ -90,8 +90,8 @@ class WrongGroupQKey(GroupRule):
                 held, since = service.at(seen.frame) if service is not None else (None, 0)
                 if held is not None and since < seen.frame and held != q_key:
                     value = value_of(DETH.q_key, q_key)
-                    yield seen.found(
-                        {"qp": number, "q_key": value, "held": value_of(DETH.q_key, held)}, DETH.q_key, value, rows=part,
+                    yield fault(
+                        seen, {"qp": number, "q_key": value, "held": value_of(DETH.q_key, held)}, DETH.q_key, value, rows=part,
                         proof=[(since, "the service's answer")], key=(destination, number, q_key), message=SERVICE, severity=WARNING,
                     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from ibdissect.flow.recovery import PSNS, Hole, Stream
 from ibdissect.flow.streams import Streams
 from ibdissect.flow.unfinished import holes, open_reads
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Moment, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.packet_flows import PacketRule
 from ibdissect.rules.shared.silence import SECOND
@@ -29,16 +29,16 @@ def of_stream(
 ) -> Hit:  # fmt: skip
     """One finding per stream, at its first frame."""
     return fault(
-        event.frame, event.time_ns, {"ends": event.ends.text, "psn": event.psn, **arguments}, BTH.psn, event.psn,
-        proof=(proof,) if proof else (), evidence=LEARNT, count=count, frames=frames, key=event.ends,
+        event, {"ends": event.ends.text, "psn": event.psn, **arguments}, BTH.psn, event.psn, proof=(proof,) if proof else (),
+        evidence=LEARNT, count=count, frames=frames, key=event.ends,
     )  # fmt: skip
 
 
 def of_hole(stream: Stream, hole: Hole, psn: int, *proof: tuple[int, str], severity: Severity | None = None) -> Hit:
     """One finding per stream that misses packets."""
     return fault(
-        hole.frame, hole.time_ns, {"ends": stream.ends.text, "missing": hole.count, "psn": psn}, BTH.psn, psn, proof=proof,
-        evidence=LEARNT, key=stream.ends, severity=severity,
+        hole, {"ends": stream.ends.text, "missing": hole.count, "psn": psn}, BTH.psn, psn, proof=proof, evidence=LEARNT, key=stream.ends,
+        severity=severity,
     )  # fmt: skip
 
 
@@ -200,7 +200,7 @@ class ReadUnanswered(SilenceRule):
         for slot, frame, time_ns in open_reads(streams):
             if self.silent(context, time_ns, self.patience):
                 ends, psn = streams.ends[slot], int(streams.state["read_psn"][slot])
-                yield fault(frame, time_ns, {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=LEARNT, key=ends)
+                yield fault(Moment(frame, time_ns), {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=LEARNT, key=ends)
 
 
 class WriteLength(Rule):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.flow.congestion import Congestion
-from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_chunk, on_end
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_end
 from ibdissect.rules.QKY.packet import GSI_KEY
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.table.locate import Bool
@@ -189,7 +189,7 @@ class OneSourcePort(_PairRule):
                 source, destination = pair.texts
                 port = next(iter(pair.ports))
                 yield fault(
-                    pair.first_frame, pair.first_ns,
+                    Moment(pair.first_frame, pair.first_ns),
                     {"count": len(pair.queue_pairs), "source": source, "destination": destination, "port": port}, UDP.source_port, port,
                     evidence=LEARNT,
                 )  # fmt: skip
@@ -220,6 +220,6 @@ class CongestionUntold(_PairRule):
             if pair.ignored_frame and (pair.destination, pair.source) in congestion.pairs:  # both directions are in the capture
                 source, destination = pair.texts
                 yield fault(
-                    pair.ignored_frame, pair.ignored_ns, {"count": pair.ce, "source": source, "destination": destination}, IPv4.ecn, 3,
-                    evidence=INFERRED,
+                    Moment(pair.ignored_frame, pair.ignored_ns), {"count": pair.ce, "source": source, "destination": destination}, IPv4.ecn,
+                    3, evidence=INFERRED,
                 )  # fmt: skip

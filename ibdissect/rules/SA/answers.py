@@ -12,7 +12,7 @@ from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.datagrams import Queries
-from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, on_chunk, on_end, on_event
+from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.rules.shared.silence import KnowledgeRule
@@ -111,8 +111,8 @@ class PathLids(Rule):
                     told, (held, since) = witness.last_shown(port, seen.frame), port.lids.at(seen.frame)
                     if not told or held is None or since >= seen.frame or _held(port, lid, seen.frame):
                         continue
-                    hit = seen.found(
-                        {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(PathRecord, int(part[0])),
+                    hit = fault(
+                        seen, {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(PathRecord, int(part[0])),
                         proof=[(told, "the port's LID")], rows=found.rows[part], key=(guid, lid),
                     )  # fmt: skip
                     if witness.is_certain(port, seen.frame):
@@ -200,9 +200,9 @@ class NotReversible(Rule):
                 continue
             request = self.wanted.pop((transaction, destination, source), None)
             if request is not None:
-                yield Seen(table, row).found(
-                    {"request": request}, PathRecord.reversible, of=table.view(PathRecord, i), proof=[(request, "request")],
-                    key=(source, destination),
+                yield fault(
+                    Seen(table, row), {"request": request}, PathRecord.reversible, of=table.view(PathRecord, i),
+                    proof=[(request, "request")], key=(source, destination),
                 )  # fmt: skip
 
 
@@ -237,7 +237,7 @@ class ServicePartition(KnowledgeRule):
                 continue
             verdict, taught = port.p_keys.judge(view.service_p_key, frame, port.p_key_capacity(frame))
             if verdict is Verdict.ABSENT:
-                yield seen.found(
-                    {"p_key": view.service_p_key, "port": str(port)}, ServiceRecord.service_p_key, of=view, evidence=LEARNT,
+                yield fault(
+                    seen, {"p_key": view.service_p_key, "port": str(port)}, ServiceRecord.service_p_key, of=view, evidence=LEARNT,
                     proof=[(number, "P_Key table") for number in taught[:4]], key=(slid, view.service_id),
                 )  # fmt: skip

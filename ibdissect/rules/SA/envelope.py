@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, fault, on_chunk
 from ibdissect.rules.shared.mad_conditions import BY_SA, SA_REQUEST, SA_TABLE, TABLE_ANSWERS
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
@@ -63,7 +63,7 @@ class MaskBeyondRecord(Rule):
             known = len(components_of(struct))
             beyond = requests & (table.values(SAFormat.component_mask) >> np.uint64(known) != 0)
             for _, seen, view in each(table, SAFormat, beyond) if 0 < known < 64 else ():
-                yield seen.found({"component_mask": view.component_mask, "record": struct.title, "known": known}, self.at, of=view)
+                yield fault(seen, {"component_mask": view.component_mask, "record": struct.title, "known": known}, self.at, of=view)
 
 
 class MaskEmpty(Rule):
@@ -124,7 +124,7 @@ class AttributeOffset(Rule):
             expected = sorted(OFFSETS.get(attr_id, {-(-struct.size // 8)}))
             words = " or ".join(map(str, expected))
             for _, seen, view in each(table, SAFormat, answers & ~np.isin(offsets, expected)):
-                yield seen.found({"words": view.attribute_offset, "record": struct.title, "expected": words}, self.at, of=view)
+                yield fault(seen, {"words": view.attribute_offset, "record": struct.title, "expected": words}, self.at, of=view)
 
 
 class ClassStatusUnknown(Rule):

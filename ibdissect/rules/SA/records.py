@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, fault, on_chunk
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
@@ -109,7 +109,7 @@ class ScopeMismatch(Rule):
             return
         told = SA_ANSWER | (chosen(MCMemberRecord, "mgid", "scope") & SA_REQUEST)
         for _, seen, view in each(table, MCMemberRecord, odd & occurrences_where(told, table, MCMemberRecord)):
-            yield seen.found({"scope": view.scope, "of_mgid": view.mgid[1] & 15}, self.at, of=view)
+            yield fault(seen, {"scope": view.scope, "of_mgid": view.mgid[1] & 15}, self.at, of=view)
 
 
 class LargestWithValue(Rule):

@@ -100,8 +100,8 @@ class SmKeyWrong(UnansweredRule):
                 continue
             value, key = (value_of(SAFormat.sm_key, one.key) for one in (keyed, right))
             yield fault(
-                keyed.frame, keyed.time_ns, {"what": request.what, "to": request.to, "key": value, "taken": key},
-                SAFormat.sm_key, value, proof=[(right.frame, "was answered")], spans=(Span(keyed.frame, keyed.at, 8),),
+                keyed, {"what": request.what, "to": request.to, "key": value, "taken": key}, SAFormat.sm_key, value,
+                proof=[(right.frame, "was answered")], spans=(Span(keyed.frame, keyed.at, 8),),
                 key=(request.source, request.target, keyed.key),
             )  # fmt: skip
 
@@ -149,9 +149,8 @@ class AskedStandby(UnansweredRule):
             if not before or any(state != STANDBY for _, state in [before[-1], *after]):
                 continue
             yield fault(
-                request.frame, request.time_ns,
-                {"what": request.what, "to": str(request.target)},
-                MAD.transaction_id, proof=[(before[-1][0], "SMInfo")], key=(request.source, request.target),
+                request, {"what": request.what, "to": str(request.target)}, MAD.transaction_id, proof=[(before[-1][0], "SMInfo")],
+                key=(request.source, request.target),
             )  # fmt: skip
 
 
@@ -222,8 +221,8 @@ class ReportUnwanted(Rule):
             if notice is None or ended is None or seen.time_ns - ended[1] < GRACE_NS:
                 continue
             where = f"LID {receiver}" if receiver < 1 << 16 else "this address"
-            hit = seen.found(
-                {"trap": value_of(Notice.trap_number, notice.trap_number), "receiver": where}, Notice.trap_number, of=notice,
+            hit = fault(
+                seen, {"trap": value_of(Notice.trap_number, notice.trap_number), "receiver": where}, Notice.trap_number, of=notice,
                 proof=[(ended[0], "cancelled")], evidence=INFERRED, key=receiver,
             )  # fmt: skip
             self.reports.keep(hit.frame, (hit, receiver), hit.frame, hit.time_ns)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ibdissect.fabric.earlier_answers import AttributeSmps, Descriptions, NodeInfos, PortGuids
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, fault, on_chunk
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.table.mask import occurrences_where
@@ -128,7 +128,7 @@ class NodeDescriptionText(Rule):
             try:
                 data.decode()
             except UnicodeDecodeError:
-                yield seen.found({"text": view.node_string}, self.at, of=view, key=data)
+                yield fault(seen, {"text": view.node_string}, self.at, of=view, key=data)
 
 
 class NodeInconsistent(AttributeRule):

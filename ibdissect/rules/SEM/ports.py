@@ -16,7 +16,7 @@ from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Context, Hit, Seen, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Context, Hit, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, switches
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.table.history import Track
@@ -211,7 +211,7 @@ class LocalPortRange(AttributeRule):
             guid = int(smps.now(NodeInfo.node_guid)[i])
             arguments = {"port": f"node 0x{guid:016x}", "number": int(number[i]), "ports": int(ports[i])}
             seen = Seen(event.table, int(smps.rows[i]))
-            yield seen.found(arguments, NodeInfo.local_port_num, of=seen.first(NodeInfo), key=guid)
+            yield fault(seen, arguments, NodeInfo.local_port_num, of=seen.first(NodeInfo), key=guid)
 
 
 class CapabilityChanged(Changed):

@@ -48,8 +48,8 @@ class ReversedMKey(Rule):
         if event.presented != int.from_bytes(event.held.key.to_bytes(8, "big"), "little"):
             return
         yield fault(
-            event.frame, event.time_ns,
+            event,
             {"port": str(event.port), "presented": value_of(SMP.m_key, event.presented), "held": value_of(SMP.m_key, event.held.key)},
-            SMP.m_key, value_of(SMP.m_key, event.presented), proof=[(event.taught, "showed the port's M_Key")],
-            start=event.mad, key=event.sender,
+            SMP.m_key, value_of(SMP.m_key, event.presented), proof=[(event.taught, "showed the port's M_Key")], start=event.mad,
+            key=event.sender,
         )  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.capture.scattered import gather
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, each, on_chunk
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
 from ibdissect.rules.shared.mad_conditions import BY_SMP
 from ibdissect.table.bits import value_at
 from ibdissect.table.rows import held
@@ -46,7 +46,7 @@ class SMPSize(Rule):
         odd = (length != SMP_SIZE) & table.located.complete[found.rows] & ~table.located.snapped[found.rows]
         for i, seen, view in each(table, MAD, odd):
             if view.mgmt_class in SMP_CLASSES and view.base_version == 1:
-                yield seen.found({"length": int(length[i])}, MAD.mgmt_class, of=view)
+                yield fault(seen, {"length": int(length[i])}, MAD.mgmt_class, of=view)
 
 
 class SMPMethod(Rule):
@@ -91,7 +91,7 @@ class LIDRoutedLeftovers(Rule):
         slid = table.of_rows(LRH.slid)[0][found.rows]
         for i, seen, view in each(table, SMP, used.any(axis=1)):
             byte = int(used[i].argmax())
-            yield seen.found({"byte": byte}, spans=(Span(seen.frame, view.offset + byte, 1),), key=int(slid[i]))
+            yield fault(seen, {"byte": byte}, spans=(Span(seen.frame, view.offset + byte, 1),), key=int(slid[i]))
 
 
 class ResponseToOtherQP(Rule):
@@ -126,7 +126,7 @@ class ResponseToOtherQP(Rule):
         keep = (version == 1) & held(mgmt_class, np.array([*SMP_CLASSES])) & held(method, np.array([GET_RESP, TRAP_REPRESS]))
         for row, number in zip(rows[keep].tolist(), method[keep].tolist(), strict=True):
             seen = Seen(table, row)
-            yield seen.found({"qp": seen.value(BTH.destqp), "method": number}, self.at, of=seen.first(BTH))
+            yield fault(seen, {"qp": seen.value(BTH.destqp), "method": number}, self.at, of=seen.first(BTH))
 
 
 class SMPOnQP1(Rule):

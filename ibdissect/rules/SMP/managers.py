@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import name_of
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.wire.link import LRH
@@ -54,8 +54,8 @@ class SetFromNonMaster(Rule):
             if judged is None:
                 continue
             text, taught = judged
-            yield Seen(event.table, row).found(
-                {"sender": text}, LRH.slid, None if hidden[j] else int(sender[j]),
+            yield fault(
+                Seen(event.table, row), {"sender": text}, LRH.slid, None if hidden[j] else int(sender[j]),
                 proof=[(taught, "told which port that is")] if taught else [], rows=asks.rows[index[which.ravel() == k]],
                 key=(int(sender[j]), bool(hidden[j])),
             )  # fmt: skip
@@ -69,9 +69,9 @@ def _beside_the_master(smps: AttributeSmps) -> Iterator[Hit]:
     unicast = (slid > 0) & (slid < FIRST_MULTICAST) & (manager > 0)
     kept = smps.sets & (smps.since > 0) & (manager == smps.was(PortInfo.master_sm_lid))
     for i in np.flatnonzero(kept & unicast & ((slid & mask) != (manager & mask))).tolist():
-        yield Seen(table, int(smps.rows[i])).found(
-            {"sender": f"LID {slid[i]}", "port": name_of(smps, i), "manager": int(manager[i])}, LRH.slid, int(slid[i]),
-            proof=[(int(smps.since[i]), "its MasterSMLID")], key=int(slid[i]), severity=INFO,
+        yield fault(
+            Seen(table, int(smps.rows[i])), {"sender": f"LID {slid[i]}", "port": name_of(smps, i), "manager": int(manager[i])}, LRH.slid,
+            int(slid[i]), proof=[(int(smps.since[i]), "its MasterSMLID")], key=int(slid[i]), severity=INFO,
             message="Set(PortInfo) of {port} from {sender}, but its subnet manager has LID {manager}",
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ import numpy as np
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import CA, ROUTER
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, on_chunk, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -40,7 +40,7 @@ class InitialPathZero(Rule):
         """The first byte of the path, without reading the SMPs whole."""
         first = table.occurrences(SMPDirected).at + SMPDirected.initial_path.span[0]
         for _, seen, view in each(table, SMPDirected, table.chunk.data[first]):
-            hit = seen.found({"port": view.initial_path[0]}, self.at, of=view)
+            hit = fault(seen, {"port": view.initial_path[0]}, self.at, of=view)
             hit.spans = (replace(hit.spans[0], length=1),)
             yield hit
 
@@ -156,8 +156,8 @@ class EndsAtLid(Rule):
             origin = follower.routes.origins.get(tid >> 32)
             hop = follower.routes.directed(origin, path) if origin is not None else None
             if hop is not None and hop.node.kind in (CA, ROUTER) and hop.frame < seen.frame:
-                yield seen.found(
-                    {"hops": len(path), "node": f"0x{hop.node.guid:016x}", "dr_dlid": view.dr_dlid}, SMPDirected.dr_dlid, of=view,
+                yield fault(
+                    seen, {"hops": len(path), "node": f"0x{hop.node.guid:016x}", "dr_dlid": view.dr_dlid}, SMPDirected.dr_dlid, of=view,
                     proof=[(hop.frame, "NodeInfo from the end of the route")], key=(tid >> 32, path),
                 )  # fmt: skip
 
@@ -193,6 +193,6 @@ class NoReturnPath(Rule):
         ahead = (hops >= 1) & (hops <= pointer[index][:, None])
         for j in np.flatnonzero(((path == 0) & ahead).any(axis=1)).tolist():
             seen, hop = Seen(event.table, int(found.rows[index[j]])), int(np.flatnonzero((path[j] == 0) & ahead[j])[0])
-            hit = seen.found({"hop": hop, "hops": seen.value(SMPDirected.hop_count)}, SMPDirected.return_path, key=hop)
+            hit = fault(seen, {"hop": hop, "hops": seen.value(SMPDirected.hop_count)}, SMPDirected.return_path, key=hop)
             hit.spans = (replace(hit.spans[0], offset=hit.spans[0].offset + hop, length=1),)
             yield hit

@@ -116,7 +116,7 @@ class RepressUnknown(KnowledgeRule):
         sent, frame = next(reversed(known.items()))
         if key not in self.wrong:
             arguments = {"port": str(event.port), "trap": trap, "tid": event.transaction, "sent": sent}
-            self.wrong[key] = sent, fault(event.frame, event.time_ns, arguments, proof=[(frame, "the trap")], key=key[:2])
+            self.wrong[key] = sent, fault(event, arguments, proof=[(frame, "the trap")], key=key[:2])
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

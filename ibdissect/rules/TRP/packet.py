@@ -209,5 +209,6 @@ class PathNotMarked(TrapRule):
             return None
         return {"hops": details.dr_hop_count}, ()
 
+
 def _owner(context: Context, lid: int) -> Port | None:
     return context.get(Follower).subnet.by_lid(lid)

@@ -10,7 +10,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredAgain, AnsweredMany, RepressAlone, TrapAnswered
 from ibdissect.flow.visible_answers import VisibleAnswers
-from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.CM.exchange import timeout_ns
 from ibdissect.rules.shared.elsewhere import Elsewhere
@@ -60,8 +60,7 @@ class RequestUnanswered(UnansweredRule):
         loss = context.get(CaptureLoss)
         for request in self.unanswered(context, self.patience * SECOND):
             yield fault(
-                request.frame, request.time_ns,
-                {"what": request.what, "to": request.to, "tries": counted(request.tries, "request")}, MAD.transaction_id,
+                request, {"what": request.what, "to": request.to, "tries": counted(request.tries, "request")}, MAD.transaction_id,
                 proof=[(request.last_frame, "last try")] if request.tries > 1 else (), evidence=LEARNT,
                 severity=None if not loss.erf and loss.proves_silence(request.last_ns) else INFO,
             )  # fmt: skip
@@ -87,8 +86,8 @@ class AnswerTwice(Rule):
     def again(self, event: AnsweredAgain, _context: Context) -> Iterator[Hit]:
         request = event.request
         yield fault(
-            event.frame, event.time_ns, {"what": request.what}, MAD.transaction_id,
-            proof=[(request.frame, "request"), (event.before, "first answer")], key=(request.mgmt_class, request.source, request.target),
+            event, {"what": request.what}, MAD.transaction_id, proof=[(request.frame, "request"), (event.before, "first answer")],
+            key=(request.mgmt_class, request.source, request.target),
         )  # fmt: skip
 
 
@@ -129,8 +128,8 @@ class AnswerOfOtherMethod(Rule):
         for one in event.some(wrong):
             request = one.request
             yield fault(
-                one.frame, one.time_ns, {"what": request.what, "answer": method_name(request.mgmt_class, one.method)}, MAD.method,
-                one.method, proof=[(request.frame, "request")],
+                one, {"what": request.what, "answer": method_name(request.mgmt_class, one.method)}, MAD.method, one.method,
+                proof=[(request.frame, "request")],
             )  # fmt: skip
 
 
@@ -153,8 +152,8 @@ class TrapWithResponse(Rule):
     def answered(self, event: TrapAnswered, _context: Context) -> Iterator[Hit]:
         request = event.request
         yield fault(
-            event.frame, event.time_ns, {"answer": method_name(request.mgmt_class, event.method), "trap": request.frame}, MAD.method,
-            event.method, proof=[(request.frame, "trap")],
+            event, {"answer": method_name(request.mgmt_class, event.method), "trap": request.frame}, MAD.method, event.method,
+            proof=[(request.frame, "trap")],
         )  # fmt: skip
 
 
@@ -177,7 +176,7 @@ class RepressWithoutTrap(Rule):
     def alone(self, event: RepressAlone, context: Context) -> Iterator[Hit]:
         if warm(event.time_ns, context):
             about, key = {"to": event.request.to}, (event.request.source, event.request.to)
-            yield fault(event.frame, event.time_ns, about, MAD.transaction_id, evidence=LEARNT, key=key)
+            yield fault(event, about, MAD.transaction_id, evidence=LEARNT, key=key)
 
 
 OF_REQ, OF_LAP = 0, 2
@@ -242,6 +241,6 @@ class PatienceExceeded(Rule):
         allowed, took = timeout_ns(connection.mra_timeout), time_ns - connection.mra_ns
         if took > allowed + self.patience * SECOND:
             yield fault(
-                frame, time_ns, {"ends": connection.text, "allowed": allowed // 10**6, "what": what, "milliseconds": took // 10**6},
+                Moment(frame, time_ns), {"ends": connection.text, "allowed": allowed // 10**6, "what": what, "milliseconds": took // 10**6},
                 MRA.service_timeout, connection.mra_timeout, proof=[(connection.req_frame, "REQ"), (connection.mra_frame, "MRA")],
             )  # fmt: skip

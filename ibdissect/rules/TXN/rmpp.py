@@ -24,8 +24,7 @@ ABORT_CODES = frozenset(range(118, 128))
 def of_transfer(event: TransferEvent, **arguments: object) -> Hit:
     """A finding about a transfer."""
     return fault(
-        event.frame, event.time_ns, {"ends": event.transfer.ends, "segment": event.segment, **arguments},
-        RMPP.segment_number, event.segment, evidence=LEARNT,
+        event, {"ends": event.transfer.ends, "segment": event.segment, **arguments}, RMPP.segment_number, event.segment, evidence=LEARNT,
         proof=[(event.transfer.first.frame, "first segment seen")] if event.transfer.first.frame != event.frame else (),
     )  # fmt: skip
 
@@ -176,7 +175,7 @@ class TransferAbandoned(Rule):
         for transfer in transactions.transfers.open.values():
             if transactions.last_ns - transfer.last_ns >= ABANDONED_NS:
                 first, about = transfer.first, {"ends": transfer.ends, "segment": transfer.next - 1}
-                yield fault(first.frame, first.time_ns, about, RMPP.segment_number, evidence=LEARNT)
+                yield fault(first, about, RMPP.segment_number, evidence=LEARNT)
 
 
 class RMPPAbort(Rule):

@@ -16,7 +16,7 @@ from ibdissect.fabric.model import Sm, Subnet
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, fault, on_chunk, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_event
 from ibdissect.table.bits import value_at
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
@@ -105,7 +105,7 @@ class TransactionReused(Rule):
         for i in np.flatnonzero(wrong & self._proven(rows, alike, fresh)).tolist():
             one, two = ({name: int(column[k]) for name, column in rows.items()} for k in (i, i + 1))
             yield fault(
-                two["frame"], two["time"], {"what": _what(two), "other": _what(one), "frame": one["frame"]}, MAD.transaction_id,
+                Moment(two["frame"], two["time"]), {"what": _what(two), "other": _what(one), "frame": one["frame"]}, MAD.transaction_id,
                 proof=[(one["frame"], "the other request")], key=(two["mgmt_class"], two["near"], two["far"]),
             )  # fmt: skip
 
@@ -163,8 +163,8 @@ class AnswerLate(Rule):
         for one, (allowed, frame) in zip(event.some(late), told[late].tolist(), strict=True):
             request = one.request
             yield fault(
-                one.frame, one.time_ns, {"what": request.what, "took": one.latency_ns // 1_000_000, "limit": allowed // 1_000_000},
-                MAD.transaction_id, proof=[(frame, "announced"), (request.last_frame, "request")], key=(request.mgmt_class, request.target),
+                one, {"what": request.what, "took": one.latency_ns // 1_000_000, "limit": allowed // 1_000_000}, MAD.transaction_id,
+                proof=[(frame, "announced"), (request.last_frame, "request")], key=(request.mgmt_class, request.target),
             )  # fmt: skip
 
 
@@ -230,7 +230,7 @@ class Flood(Rule):
             row = int(asked.rows[i])
             what = _what({name: int(getattr(asked, name)[i]) for name in ("mgmt_class", "method", "attribute")})
             yield fault(
-                table.chunk.first + row, int(table.chunk.time_ns[row]), {"what": what, "count": FLOOD + 1}, MAD.method,
+                Moment(table.chunk.first + row, int(table.chunk.time_ns[row])), {"what": what, "count": FLOOD + 1}, MAD.method,
                 int(asked.method[i]), frames=asked.rows[index[late - before]] + table.chunk.first, key=int(value),
             )  # fmt: skip
 
@@ -296,7 +296,7 @@ class TwoManagers(Rule):
                 continue
             if max(since, _manager_since(managers.get(latest[0], ()), latest[0], frame) or frame) <= other[1]:  # else a handover
                 yield fault(
-                    frame, time_ns,
+                    Moment(frame, time_ns),
                     {"dlid": target, "one": latest[0], "two": sender, "milliseconds": (time_ns - latest[2]) // MILLISECOND}, MAD.method,
                     SET, proof=[(latest[1], "the other manager's"), (other[1], "this manager's, before it")], key=target,
                 )  # fmt: skip

@@ -12,7 +12,7 @@ from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmps
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import CA, NOBODY, ROUTER, SWITCH
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import Again, Context, Hit, Rule, fault, on_event
+from ibdissect.lint.rule import Again, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.spec import INT_KINDS, Field
@@ -76,8 +76,6 @@ class AttributeRule(Rule):
                 yield Again(frame=int(smps.frames[i]), key=flow, made=partial(self.made, smps, i, arguments))
 
     def made(self, smps: AttributeSmps, i: int, arguments: dict[str, Any]) -> Hit:
-        row = int(smps.rows[i])
-        frame = smps.event.table.chunk.first + row
         says, said, value = self.says, self.said, None
         if self.at is not None and self.at.count == 1 and self.at.kind in INT_KINDS:
             value = value_of(self.at, int(smps.now(self.at)[i]))
@@ -85,9 +83,9 @@ class AttributeRule(Rule):
         quoted = {word: int(smps.now(field)[i]) for word, field in says.items()}
         quoted |= {word: int(smps.was(field)[i]) for word, field in said.items()}
         return fault(
-            frame, int(smps.event.table.chunk.time_ns[row]),
-            {"port": name_of(smps, i), "method": METHODS[int(smps.method[i])], **quoted, **arguments},
-            self.at, value, start=int(smps.mad[i]) + DATA_AT, proof=self.proof(smps, i), key=self.flow_of(smps, i),
+            Seen(smps.event.table, int(smps.rows[i])),
+            {"port": name_of(smps, i), "method": METHODS[int(smps.method[i])], **quoted, **arguments}, self.at, value,
+            start=int(smps.mad[i]) + DATA_AT, proof=self.proof(smps, i), key=self.flow_of(smps, i),
         )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ibdissect.lint.rule import Context, Hit, Rule, Seen, on_chunk
+from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_chunk
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.connections import Connections
 from ibdissect.table.locate import Bool, Int
@@ -58,8 +58,8 @@ class AgreedRule(Rule):
         if not len(mine):
             return
         seen = Seen(table, int(native.rows[mine[0]]))
-        yield seen.found(
-            {
+        yield fault(
+            seen, {
                 "slid": pair.far(end)[0], "dlid": end[0], "qp": end[1], "seen": value, "agreed": pair.p_key,
                 "service": SERVICES.get(value, "?"), "asked": SERVICES.get(pair.service, "?"),
             },

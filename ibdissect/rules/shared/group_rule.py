@@ -10,7 +10,7 @@ import numpy as np
 from ibdissect.capture.scattered import gather
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.lint.rule import Context, Hit, Rule, on_event
+from ibdissect.lint.rule import Context, Hit, Rule, fault, on_event
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
@@ -73,7 +73,7 @@ class GroupRule(Rule):
                 if facts is None or found is None:
                     continue
                 field, value, more = found
-                yield seen.found(
-                    {"group": gid_text(gid), "mlid": facts.mlid, **more}, field, value, proof=[(since, "the group's record")],
+                yield fault(
+                    seen, {"group": gid_text(gid), "mlid": facts.mlid, **more}, field, value, proof=[(since, "the group's record")],
                     rows=mine, key=(gid, dlid, p_key, q_key),
                 )  # fmt: skip

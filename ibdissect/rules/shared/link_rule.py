@@ -10,7 +10,7 @@ import numpy as np
 
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import SWITCH, Port
-from ibdissect.lint.rule import Context, Hit, Seen, on_event
+from ibdissect.lint.rule import Context, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.table.locate import Int
@@ -108,9 +108,10 @@ class LinkRule(KnowledgeRule):
                 if judged is None:
                     continue
                 arguments, proof = judged
-                yield seen.found(
-                    {"slid": slid, "dlid": dlid, **arguments}, LRH.dlid, dlid, proof=proof, rows=mine, key=(slid, dlid, self.kind(number))
-                )
+                yield fault(
+                    seen, {"slid": slid, "dlid": dlid, **arguments}, LRH.dlid, dlid, proof=proof, rows=mine,
+                    key=(slid, dlid, self.kind(number)),
+                )  # fmt: skip
 
 
 def stretches(table: ChunkTable, rows: Int, changes: Iterable[int]) -> Iterator[tuple[Seen, Int]]:

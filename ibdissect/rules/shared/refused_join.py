@@ -8,7 +8,7 @@ from ibdissect.bounded import KeptDict
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Related
-from ibdissect.lint.rule import INFERRED, Context, Hit, Rule, each, on_chunk, on_event
+from ibdissect.lint.rule import INFERRED, Context, Hit, Rule, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
@@ -46,7 +46,7 @@ class RefusedJoin(Rule):
             known = event.subnet.groups.by_mgid.get(bytes(view.mgid))
             if known is None or known.since > seen.frame:
                 arguments = {"group": gid_text(bytes(view.mgid)), "state": view.join_state}
-                hit = seen.found(arguments, self.at, of=view, key=(bytes(view.mgid), bytes(view.port_gid)))
+                hit = fault(seen, arguments, self.at, of=view, key=(bytes(view.mgid), bytes(view.port_gid)))
                 self.joins.keep(seen.frame, hit, seen.frame, seen.time_ns)
 
     @on_chunk

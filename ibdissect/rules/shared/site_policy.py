@@ -12,7 +12,7 @@ import numpy as np
 from ibdissect.fabric.earlier_answers import PKeyTables, PortInfos, port_key
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.finding import Span, value_of
+from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_chunk, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT, name_of
@@ -55,7 +55,8 @@ def forbidden_packets(_rule: Rule, table: ChunkTable, context: Context) -> Itera
     slid = table.of_rows(LRH.slid)[0][rows].astype(np.int64)
     keys, first, which = np.unique(slid << 40 | qp[index] << 16 | p_key[index], return_index=True, return_inverse=True)
     for k, (key, i) in enumerate(zip(keys.tolist(), first.tolist(), strict=True)):
-        yield Seen(table, int(rows[i])).found(
+        yield fault(
+            Seen(table, int(rows[i])),
             {"p_key": key & 65535, "qp": key >> 16 & 16777215, "sender": f"LID {key >> 40}" if key >> 40 else "a host"}, BTH.p_key,
             key & 65535, rows=rows[which.ravel() == k], key=(SITE, key),
             message="P_Key 0x{p_key:04x} from {sender} to QP 0x{qp:x}: the site's policy does not allow that partition",
@@ -74,10 +75,9 @@ def forbidden_entries(_rule: Rule, event: ChunkFollowed, context: Context) -> It
         for place, p_key in enumerate(keys):
             if policy.partition_allowed(p_key) or p_key & 0x7FFF == 0x7FFF:
                 continue
-            frame = int(smps.frames[i])
             yield fault(
-                frame, int(event.table.chunk.time_ns[smps.rows[i]]), {"p_key": p_key, "port": name_of(smps, i)}, PKeyEntry.p_key, p_key,
-                spans=(Span(frame, int(smps.mad[i]) + DATA_AT + 2 * place, 2),),
+                Seen(event.table, int(smps.rows[i])), {"p_key": p_key, "port": name_of(smps, i)}, PKeyEntry.p_key, p_key,
+                start=int(smps.mad[i]) + DATA_AT + 2 * place,
                 key=(SITE, int(smps.slot[i]), int(smps.entered[i]), int(smps.modifier[i]), p_key),
                 message="Set(P_KeyTable) of {port} writes 0x{p_key:04x}: the site's policy does not allow that partition",
             )  # fmt: skip
@@ -105,9 +105,10 @@ def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
 
 
 def _foreign(table: ChunkTable, rows: Int, start: int | None, field: Field[int], lid: int, what: str, key: tuple[str, int]) -> Hit:
-    return Seen(table, int(rows[0])).found(
-        {"what": what}, field, lid, start=start, rows=rows, key=(SITE, *key), message="{what}, which is outside of the site's LID ranges"
-    )
+    return fault(
+        Seen(table, int(rows[0])), {"what": what}, field, lid, start=start, rows=rows, key=(SITE, *key),
+        message="{what}, which is outside of the site's LID ranges",
+    )  # fmt: skip
 
 
 def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Iterator[Hit]:
@@ -127,10 +128,10 @@ def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Itera
         node = event.subnet.by_slot(int(asks.slot[i]))
         port = node.manager(int(asks.entered[i])) if node is not None else None
         presented = value_of(SMP.m_key, int(key[j]))
-        yield Seen(event.table, int(asks.rows[i])).found(
+        yield fault(
+            Seen(event.table, int(asks.rows[i])),
             {"method": METHODS[int(asks.method[i])], "presented": presented, "port": str(port) if port is not None else "an unknown port"},
-            SMP.m_key, presented, start=int(asks.mad[i]),
-            key=(SITE, int(asks.slot[i]), int(sender[j]), bool(directed[j]), int(key[j])),
+            SMP.m_key, presented, start=int(asks.mad[i]), key=(SITE, int(asks.slot[i]), int(sender[j]), bool(directed[j]), int(key[j])),
             message="{method} to {port} carries " + ("no M_Key" if zero else "{presented}, none of the site's M_Keys"),
         )  # fmt: skip
 
@@ -159,7 +160,8 @@ def foreign_keys_held(event: ChunkFollowed, context: Context, *, zero: bool) -> 
     wrong &= ~((smps.kind == SWITCH) & (smps.number > 0))  # the key of a switch is that of its port 0
     for i in np.flatnonzero(wrong).tolist():
         held = value_of(PortInfo.m_key, int(key[i]))
-        yield Seen(event.table, int(smps.rows[i])).found(
+        yield fault(
+            Seen(event.table, int(smps.rows[i])),
             {"port": name_of(smps, i), "held": held, "verb": "is written to" if smps.sets[i] else "is held by"}, PortInfo.m_key, held,
             start=int(smps.mad[i]) + DATA_AT, key=(SITE, int(smps.key[i]), int(key[i])), message=TAKEN_AWAY if zero else FOREIGN_KEY,
         )  # fmt: skip

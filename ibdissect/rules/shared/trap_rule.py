@@ -42,7 +42,6 @@ class TrapRule(Rule):
             return
         arguments, proof = judged
         yield fault(
-            event.frame, event.time_ns, {"trap": notice.trap_number, "port": event.sender, **arguments},
-            Notice.trap_number, notice.trap_number, start=event.mad + DATA_AT, proof=proof,
-            key=(event.slid, notice.trap_number),
+            event, {"trap": notice.trap_number, "port": event.sender, **arguments}, Notice.trap_number, notice.trap_number,
+            start=event.mad + DATA_AT, proof=proof, key=(event.slid, notice.trap_number),
         )  # fmt: skip

@@ -60,7 +60,7 @@ class ReportedPackets(TrapRule):
             if len(frames):
                 last = int(frames[-1])
                 yield fault(
-                    trap.frame, trap.time_ns,
+                    trap,
                     {"port": trap.sender, "slid": slid, "dlid": dlid, "qp": qp, "key": self.key_text(key), "packet": last,
                      "packets": len(frames)},
                     proof=[(last, "the packet that the trap is about")], spans=(Span(trap.frame, trap.mad + DATA_AT + DETAILS_AT, 50),),
