@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
+from operator import or_
 from types import new_class
 from typing import Any, ClassVar
 
@@ -28,7 +29,7 @@ _NO_KEY = -1
 
 
 class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
-    """SMPs of one attribute in a chunk, requests and answers with status 0, in frame order."""
+    """SMPs of one attribute (seldom several) in a chunk, requests and answers with status 0, in frame order."""
 
     event: ChunkFollowed
     about_ports: bool = False
@@ -91,7 +92,8 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
 class AttributeHistory:
     """An attribute over the whole capture; one per context, shared by all rules."""
 
-    attribute: ClassVar[int] = 0
+    attributes: ClassVar[tuple[int, ...]] = ()
+    """Its number, or several without history."""
     guid_at: ClassVar[int] = -1
     """Offset of the GUID that is the key of an answer; -1: none."""
 
@@ -115,9 +117,10 @@ class AttributeHistory:
 
     def _feed(self, event: ChunkFollowed) -> AttributeSmps:
         every = event.smps
-        smps = AttributeSmps(*every.some(np.flatnonzero((every.attribute == self.attribute) & (every.method != numbers.TRAP))), event=event)
+        mine = reduce(or_, (every.attribute == attribute for attribute in self.attributes))
+        smps = AttributeSmps(*every.some(np.flatnonzero(mine & (every.method != numbers.TRAP))), event=event)
         if len(smps):
-            smps.about_ports = self.attribute == numbers.PORT_INFO
+            smps.about_ports = self.attributes == (numbers.PORT_INFO,)
             smps.key = self.keys(smps)
             self._learn(smps)
             smps.before, smps.since = self._before(smps.key, smps.frames)
@@ -179,7 +182,7 @@ def port_key(slot: Int, number: Int) -> Int:
 class PortInfos(AttributeHistory):
     """PortInfo, by port."""
 
-    attribute = numbers.PORT_INFO
+    attributes = (numbers.PORT_INFO,)
 
     def keys(self, smps: AttributeSmps) -> Int:
         return port_key(smps.slot, smps.number)
@@ -188,7 +191,7 @@ class PortInfos(AttributeHistory):
 class SwitchInfos(AttributeHistory):
     """SwitchInfo, by switch."""
 
-    attribute = numbers.SWITCH_INFO
+    attributes = (numbers.SWITCH_INFO,)
 
     def keys(self, smps: AttributeSmps) -> Int:
         return port_key(smps.slot, np.zeros_like(smps.slot))
@@ -197,13 +200,13 @@ class SwitchInfos(AttributeHistory):
 class Descriptions(SwitchInfos):
     """NodeDescription, by node."""
 
-    attribute = numbers.NODE_DESCRIPTION
+    attributes = (numbers.NODE_DESCRIPTION,)
 
 
 class PKeyTables(AttributeHistory):
     """Blocks of P_Key tables, by port and block."""
 
-    attribute = numbers.P_KEY_TABLE
+    attributes = (numbers.P_KEY_TABLE,)
 
     def keys(self, smps: AttributeSmps) -> Int:
         number = np.where(smps.kind == SWITCH, smps.modifier >> 16 & 0xFF, smps.entered)
@@ -213,22 +216,22 @@ class PKeyTables(AttributeHistory):
 class NodeInfos(AttributeHistory):
     """NodeInfo, by NodeGUID."""
 
-    attribute, guid_at = numbers.NODE_INFO, 12
+    attributes, guid_at = (numbers.NODE_INFO,), 12
 
 
 class PortGuids(AttributeHistory):
     """NodeInfo, by PortGUID."""
 
-    attribute, guid_at = numbers.NODE_INFO, 20
+    attributes, guid_at = (numbers.NODE_INFO,), 20
 
 
 class SmInfos(AttributeHistory):
     """SMInfo, by the GUID of the manager."""
 
-    attribute, guid_at = numbers.SM_INFO, 0
+    attributes, guid_at = (numbers.SM_INFO,), 0
 
 
 @cache
-def others(attribute: int) -> type[AttributeHistory]:
-    """Any attribute, without history: the same class for the same number."""
-    return new_class("Others", (AttributeHistory,), {}, lambda body: body.update(attribute=attribute))
+def others(*attributes: int) -> type[AttributeHistory]:
+    """Any attributes, without history: the same class for the same numbers."""
+    return new_class("Others", (AttributeHistory,), {}, lambda body: body.update(attributes=attributes))

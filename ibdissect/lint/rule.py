@@ -72,6 +72,10 @@ class Again(Record, frozen=True, eq=False, kw_only=True):
     count: int = 1
 
 
+Judged = tuple[dict[str, Any], Iterable[tuple[int, str]]]
+"""Arguments of a message, and the frames that prove the fault, with what they show."""
+
+
 class Place(Protocol):
     """Where a fault is: a frame, an event, a request; anything with the number and the time of a frame."""
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.fabric.earlier_answers import AttributeSmps, PKeyTables, PortInfos, others
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
-from ibdissect.rules.AM.targets import ADAPTERS, Asked, Many, Mask, Proof, TargetRule, kind_of
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Judged, Rule
+from ibdissect.rules.AM.targets import ADAPTERS, Asked, TargetRule, kind_of, of_node
+from ibdissect.rules.shared.attribute_rule import Mask, adapters
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import GUID_INFO, P_KEY_TABLE, PORT_INFO, SET, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
+from ibdissect.wire.numbers import GUID_INFO, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
 
 GUID_BLOCK = 8
 """GUIDs of a block."""
@@ -33,9 +35,9 @@ class GuidBlockRange(TargetRule):
     reference = "IBA 14.2.5.5"
     message = "{method}(GUIDInfo) of block {modifier} at {node}: the last block is {last}"
     example = "SubnGet(GUIDInfo) with AttributeModifier 40"
-    attributes = frozenset({GUID_INFO})
+    source = others(GUID_INFO)
 
-    def wrong(self, asked: Asked) -> Proof | None:
+    def wrong(self, asked: Asked) -> Judged | None:
         info, since = asked.port.info_at(asked.frame) if asked.port is not None else (None, 0)
         if info is not None and info.guid_cap and asked.modifier * GUID_BLOCK >= info.guid_cap:
             return {"last": (info.guid_cap - 1) // GUID_BLOCK}, ((since, f"GUIDCap {info.guid_cap}"),)
@@ -55,12 +57,12 @@ class PortInfoRange(TargetRule):
     reference = "IBA 14.2.5.6"
     message = "{method}(PortInfo) of port {port} at {node}, which has {ports} ports"
     example = "NodeInfo says 36 ports, then SubnGet(PortInfo) with AttributeModifier 40"
-    attributes = frozenset({PORT_INFO})
+    source = PortInfos
 
-    def suspicious(self, many: Many) -> Mask:
-        return (many.modifier & 0xFF > many.num_ports) & (many.num_ports > 0)
+    def candidates(self, smps: AttributeSmps) -> Mask:
+        return (smps.modifier & 0xFF > smps.ports) & (smps.ports > 0)
 
-    def wrong(self, asked: Asked) -> Proof | None:
+    def wrong(self, asked: Asked) -> Judged | None:
         facts, since = asked.node.facts_at(asked.frame)
         return {"port": asked.modifier & 0xFF, "ports": facts.num_ports}, ((since, f"NodeInfo: {facts.num_ports} ports"),)
 
@@ -77,14 +79,14 @@ class PortInfoOtherPort(TargetRule):
     reference = "IBA 14.2.5.6"
     message = "Set(PortInfo) of port {port} came in by {node}"
     example = "Set(PortInfo) with AttributeModifier 2 to port 1 of a channel adapter"
-    attributes, methods = frozenset({PORT_INFO}), frozenset({SET})
+    source = PortInfos
 
-    def suspicious(self, many: Many) -> Mask:
-        number = many.modifier & 0xFF
-        return many.adapter & (number != 0) & (number != many.entered)
+    def candidates(self, smps: AttributeSmps) -> Mask:
+        number = smps.modifier & 0xFF
+        return smps.sets & adapters(smps) & (number != 0) & (number != smps.entered)
 
-    def wrong(self, asked: Asked) -> Proof | None:
-        return ({"port": asked.modifier & 0xFF}, (kind_of(asked.node),)) if asked.entered else None
+    def wrong(self, asked: Asked) -> Judged | None:
+        return ({"port": asked.modifier & 0xFF}, kind_of(asked.node)) if asked.entered else None
 
 
 class PKeyTablePort(TargetRule):
@@ -100,17 +102,17 @@ class PKeyTablePort(TargetRule):
     reference = "IBA 14.2.5.7"
     message = "{method}(P_KeyTable) with port {port} in the modifier to {node}, which ignores it"
     example = "SubnGet(P_KeyTable) with AttributeModifier 0x10000 to a channel adapter"
-    attributes, bits, wrong_at = frozenset({P_KEY_TABLE}), 0xFFFF0000, ADAPTERS
+    source, bits, wrong_at = PKeyTables, 0xFFFF0000, ADAPTERS
 
-    def wrong(self, asked: Asked) -> Proof | None:
-        return {"port": asked.modifier >> 16}, (kind_of(asked.node),)
+    def wrong(self, asked: Asked) -> Judged | None:
+        return {"port": asked.modifier >> 16}, kind_of(asked.node)
 
 
 class SlToVlReserved(TargetRule):
     """An SLtoVLMappingTable request sets modifier bits that mean nothing to the switch.
 
     Bits 17 and 16 (all input ports, all output ports) need a switch with OptimizedSLtoVLMappingProgramming; bits 31-18 are
-    reserved. A switch that ignores them changes one table where the sender meant many.
+    reserved. A switch that ignores them changes one table where the sender meant smps.
 
     Switch the optimisation off in the subnet manager (opensm: `use_optimized_slvl FALSE`) for switches without it.
     """
@@ -119,9 +121,9 @@ class SlToVlReserved(TargetRule):
     reference = "IBA 14.2.5.8; opensm osm_slvl_map_rcv"
     message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}: bits {bits} are reserved there"
     example = "SubnSet(SLtoVLMappingTable) with AttributeModifier 0x10000 to a switch whose SwitchInfo does not offer it"
-    attributes, bits = frozenset({SL_TO_VL}), 0xFFFF0000
+    source, bits = others(SL_TO_VL), 0xFFFF0000
 
-    def wrong(self, asked: Asked) -> Proof | None:
+    def wrong(self, asked: Asked) -> Judged | None:
         if asked.node.kind in ADAPTERS:
             return None  # ignored there: AM013
         if asked.modifier >> 18:
@@ -145,7 +147,7 @@ class SlToVlOnAdapter(TargetRule):
     reference = "IBA 14.2.5.8"
     message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}, which ignores it"
     example = "SubnGet(SLtoVLMappingTable) with AttributeModifier 0x0101 to a channel adapter"
-    attributes, wrong_at = frozenset({SL_TO_VL}), ADAPTERS
+    source, wrong_at = others(SL_TO_VL), ADAPTERS
 
 
 class VlArbHalf(TargetRule):
@@ -161,14 +163,14 @@ class VlArbHalf(TargetRule):
     reference = "IBA 14.2.5.9; opensm vlarb_update"
     message = "{method}(VLArbitrationTable) selects {half} of port {port} at {node}, whose table has {cap} entries"
     example = "PortInfo.VLArbitrationLowCap 8, then SubnSet(VLArbitrationTable) with AttributeModifier 0x00020001"
-    attributes = frozenset({VL_ARBITRATION})
+    source = others(VL_ARBITRATION)
     halves = ("the low-priority table", "entries 32-63 of the low-priority table", "the high-priority table",
               "entries 32-63 of the high-priority table")  # fmt: skip
 
-    def suspicious(self, many: Many) -> Mask:
-        return np.isin(many.modifier >> 16, (2, 4)) | (many.of_node(lambda node: node.unarbitrated) != 0)
+    def candidates(self, smps: AttributeSmps) -> Mask:
+        return np.isin(smps.modifier >> 16, (2, 4)) | (of_node(smps, lambda node: node.unarbitrated) != 0)
 
-    def wrong(self, asked: Asked) -> Proof | None:
+    def wrong(self, asked: Asked) -> Judged | None:
         node, selector = asked.node, asked.modifier >> 16
         if not 1 <= selector <= 4:
             return None
@@ -196,7 +198,7 @@ class VlArbSwitchBits(TargetRule):
     reference = "IBA 14.2.5.9"
     message = "{method}(VLArbitrationTable) with modifier 0x{modifier:08x} to {node}: bits 15-8 must be zero at a switch"
     example = "SubnGet(VLArbitrationTable) with AttributeModifier 0x00010100 to a switch"
-    attributes, bits, wrong_at = frozenset({VL_ARBITRATION}), 0xFF00, frozenset({SWITCH})
+    source, bits, wrong_at = others(VL_ARBITRATION), 0xFF00, frozenset({SWITCH})
 
 
 class VendorDiagPage(TargetRule):
@@ -213,9 +215,9 @@ class VendorDiagPage(TargetRule):
     reference = "IBA 14.2.5.14"
     message = "{method}(VendorDiag) of page {modifier} at {node}: {reason}"
     example = "SubnGet(VendorDiag) with AttributeModifier 0x10000"
-    attributes = frozenset({VENDOR_DIAG})
+    source = others(VENDOR_DIAG)
 
-    def wrong(self, asked: Asked) -> Proof | None:
+    def wrong(self, asked: Asked) -> Judged | None:
         if asked.modifier > PAGE_MAX:
             return {"reason": f"there are no pages above {PAGE_MAX}"}, ()
         port = asked.port

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ibdissect.fabric.earlier_answers import AttributeSmps, SwitchInfos, others
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, WARNING
-from ibdissect.rules.AM.targets import ADAPTERS, Asked, Many, Mask, Proof, TargetRule
-from ibdissect.wire.numbers import LINEAR, MULTICAST, RANDOM, SWITCH_INFO
+from ibdissect.lint.rule import ERROR, WARNING, Judged
+from ibdissect.rules.AM.targets import ADAPTERS, Asked, TargetRule, of_node
+from ibdissect.rules.shared.attribute_rule import Mask
+from ibdissect.wire.numbers import LINEAR, MULTICAST, RANDOM
 
 LFT_BLOCK, MFT_BLOCK, MFT_PORTS = 64, 32, 16
 """Entries of a block: LIDs, multicast LIDs, ports of a position."""
@@ -23,9 +25,9 @@ class LftBlockRange(TargetRule):
     reference = "IBA 14.2.5.10; opensm"
     message = "{method}(LinearForwardingTable) of block {modifier} at {node}, whose table has {cap} entries"
     example = "SwitchInfo.LinearFDBCap 1024, then SubnSet(LinearForwardingTable) with AttributeModifier 767"
-    attributes = frozenset({LINEAR})
+    source = others(LINEAR)
 
-    def wrong(self, asked: Asked) -> Proof | None:
+    def wrong(self, asked: Asked) -> Judged | None:
         switch, since = asked.switch
         cap = switch.linear_fdb_cap if switch is not None else 0
         if not cap or asked.modifier * LFT_BLOCK < cap:
@@ -45,9 +47,9 @@ class MftBlockRange(TargetRule):
     reference = "IBA 14.2.5.12"
     message = "{method}(MulticastForwardingTable) of block {block} at {node}, whose table has {cap} entries"
     example = "SwitchInfo.MulticastFDBCap 1024, then SubnGet(MulticastForwardingTable) with AttributeModifier 511"
-    attributes, bits = frozenset({MULTICAST}), 0x1FF
+    source, bits = others(MULTICAST), 0x1FF
 
-    def wrong(self, asked: Asked) -> Proof | None:
+    def wrong(self, asked: Asked) -> Judged | None:
         (switch, since), block = asked.switch, asked.modifier & 0x1FF
         cap = switch.multicast_fdb_cap if switch is not None else 0
         if not cap or block * MFT_BLOCK < cap:
@@ -67,9 +69,9 @@ class MftPositionRange(TargetRule):
     reference = "IBA 14.2.5.12; opensm"
     message = "{method}(MulticastForwardingTable) of position {position} at {node}: with {ports} ports the last position is {last}"
     example = "NodeInfo.NumPorts 8, then SubnGet(MulticastForwardingTable) with AttributeModifier 0x50000000"
-    attributes, bits = frozenset({MULTICAST}), 0xF0000000
+    source, bits = others(MULTICAST), 0xF0000000
 
-    def wrong(self, asked: Asked) -> Proof | None:
+    def wrong(self, asked: Asked) -> Judged | None:
         node, position = asked.node, asked.modifier >> 28
         if node.kind != SWITCH:
             return None
@@ -92,7 +94,7 @@ class SwitchInfoToAdapter(TargetRule):
     reference = "IBA 14.2.5.4"
     message = "{method}(SwitchInfo) to {node}, which is no switch"
     example = "NodeInfo says channel adapter, then SubnGet(SwitchInfo) to it"
-    attributes, bits, wrong_at = frozenset({SWITCH_INFO}), 0, ADAPTERS
+    source, bits, wrong_at = SwitchInfos, 0, ADAPTERS
 
 
 class ForwardingToAdapter(TargetRule):
@@ -107,7 +109,7 @@ class ForwardingToAdapter(TargetRule):
     reference = "IBA 14.2.5.10"
     message = "{method}({attribute}) to {node}, which is no switch"
     example = "NodeInfo says channel adapter, then SubnGet(LinearForwardingTable) to it"
-    attributes, bits, wrong_at = frozenset({LINEAR, RANDOM, MULTICAST}), 0, ADAPTERS
+    source, bits, wrong_at = others(LINEAR, RANDOM, MULTICAST), 0, ADAPTERS
 
 
 class WrongForwardingTable(TargetRule):
@@ -122,13 +124,13 @@ class WrongForwardingTable(TargetRule):
     reference = "IBA 14.2.5.4"
     message = "{method}({attribute}) to {node}, which has LinearFDBCap {linear} and RandomFDBCap {random}"
     example = "SwitchInfo.LinearFDBCap 1024, then SubnGet(RandomForwardingTable)"
-    attributes = frozenset({LINEAR, RANDOM})
+    source = others(LINEAR, RANDOM)
 
-    def suspicious(self, many: Many) -> Mask:
-        random = many.of_node(lambda node: node.switch.now.random_fdb_cap if node.switch.now is not None else 0)
-        return (many.attribute == RANDOM) | (random > 0) | many.changed
+    def candidates(self, smps: AttributeSmps) -> Mask:
+        random = of_node(smps, lambda node: node.switch.now.random_fdb_cap if node.switch.now is not None else 0)
+        return (smps.attribute == RANDOM) | (random > 0) | smps.changed
 
-    def wrong(self, asked: Asked) -> Proof | None:
+    def wrong(self, asked: Asked) -> Judged | None:
         switch, since = asked.switch
         if switch is None:
             return None

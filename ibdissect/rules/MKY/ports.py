@@ -15,12 +15,11 @@ from ibdissect.fabric.keys import refuses
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Evidence, value_of
 from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.attribute_rule import DATA_AT
+from ibdissect.rules.shared.attribute_rule import DATA_AT, attribute_name
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import foreign_keys
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import GET, SMP_CLASSES
@@ -31,12 +30,6 @@ MAX_WAITING = 65536
 """Requests that may still be answered."""
 STATUS = 0x7FFF
 """Bit 15 of a directed route's status is its direction."""
-
-
-def _attribute(number: int) -> str:
-    """The standard's name of a subnet management attribute."""
-    found = [struct for place, struct in builtin().attributes.get((0x01, number), ()) if place.base_version == 1]
-    return found[0].__name__ if found else f"attribute 0x{number:04x}"
 
 
 class _WrongKey(KnowledgeRule):
@@ -107,7 +100,7 @@ class _WrongKey(KnowledgeRule):
 
     def found(self, event: WrongMKey, evidence: Evidence) -> Hit:
         """The finding about a request."""
-        presented, request = value_of(SMP.m_key, event.presented), f"Subn{METHODS[event.method]}({_attribute(event.attribute)})"
+        presented, request = value_of(SMP.m_key, event.presented), f"Subn{METHODS[event.method]}({attribute_name(event.attribute)})"
         held, trap = value_of(SMP.m_key, event.held.key), [(event.trap, "trap 256 of the port")] if event.trap else []
         return fault(
             event, {"request": request, "port": str(event.port), "presented": presented, "held": held, "protect": event.held.protect},

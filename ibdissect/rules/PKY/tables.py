@@ -8,7 +8,7 @@ from ibdissect.fabric.earlier_answers import AttributeSmps, PKeyTables, PortInfo
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.fabric.partitions import BASE, FULL
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Judged
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, switches
 from ibdissect.rules.shared.trap_rule import DETAILS_AT
 from ibdissect.rules.shared.violations import ReportedPackets, ViolationCounted
@@ -35,25 +35,22 @@ class BlockPastTable(AttributeRule):
     source = PKeyTables
     at = PKeyTable.p_key_table_block
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return ~smps.answers & (smps.slot >= 0) & (smps.modifier & 0xFFFF > 0)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         node, block = smps.node(i), int(smps.modifier[i] & 0xFFFF)
         if not node.kind:
             return None
+        (switch, switch_since), (facts, since) = smps.switch(i), node.facts_at(int(smps.frames[i]))
+        cap = facts.partition_cap
         if node.kind == SWITCH and int(smps.modifier[i]) >> 16:  # an external port
-            switch = smps.switch(i)[0]
             cap = switch.partition_enforcement_cap if switch is not None else 0
-        else:
-            cap = node.facts_at(int(smps.frames[i]))[0].partition_cap
-        return {"block": block, "cap": cap} if cap and block >= -(-cap // 32) else None
+        proof = [(max(since, switch_since), "capacity of the table")]
+        return ({"block": block, "cap": cap}, proof) if cap and block >= -(-cap // 32) else None
 
     def flow_of(self, smps: AttributeSmps, i: int) -> Any:
         return int(smps.slot[i]), int(smps.modifier[i])
-
-    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
-        return ((max(smps.node(i).facts_at(int(smps.frames[i]))[1], smps.switch(i)[1]), "capacity of the table"),)
 
 
 class MembershipChanged(AttributeRule):
@@ -72,14 +69,14 @@ class MembershipChanged(AttributeRule):
     at = PKeyTable.p_key_table_block
     why = "showed the other membership"
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & (smps.since > 0) & (smps.bodies != smps.before).any(axis=1)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         now, before = ({*body[i].view(">u2").tolist()} for body in (smps.bodies, smps.before))
         for key in sorted(now - before):
             if key & BASE and key ^ FULL in before and key ^ FULL not in now:
-                return {"kind": "full" if key & FULL else "limited", "base": key & BASE}
+                return {"kind": "full" if key & FULL else "limited", "base": key & BASE}, self.earlier(smps, i)
         return None
 
 
@@ -101,12 +98,12 @@ class EnforcementWithoutCap(AttributeRule):
     source = PortInfos
     at = PortInfo.partition_enforcement_inbound
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         asked = smps.now(PortInfo.partition_enforcement_inbound) | smps.now(PortInfo.partition_enforcement_outbound)
         return smps.sets & switches(smps) & (smps.number > 0) & (asked != 0)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
-        switch = smps.switch(i)[0]
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
+        switch, since = smps.switch(i)
         if switch is None:
             return None
         asked = {
@@ -117,10 +114,7 @@ class EnforcementWithoutCap(AttributeRule):
         if switch.partition_enforcement_cap and len(set(offered.values())) == 1:
             return None  # OpenSM checks only this, and switches that show both capability bits 0 accept its Sets
         lacking = [way for way in asked if asked[way] and not (switch.partition_enforcement_cap and offered[way])]
-        return {"direction": lacking[0]} if lacking else None
-
-    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
-        return ((smps.switch(i)[1], "SwitchInfo"),)
+        return ({"direction": lacking[0]}, [(since, "SwitchInfo")]) if lacking else None
 
 
 class BadPKeyReported(ReportedPackets):

@@ -8,33 +8,42 @@ import numpy as np
 
 from ibdissect.fabric.earlier_answers import AttributeSmps, others
 from ibdissect.fabric.nodes import SWITCH, Port
-from ibdissect.lint.rule import ERROR, WARNING, Context, Rule
+from ibdissect.lint.rule import ERROR, WARNING, Context, Judged, Rule
 from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
+from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import SLtoVLMappingTable, VLArbitrationEntry, VLArbitrationTable
 
 DROP = 15
 
 
-def _output(smps: AttributeSmps, i: int, shift: int) -> tuple[Port, bytes, int] | None:
-    """The output port of a QoS table, its PortInfo when SMP `i` was sent, and the frame that showed it; None if unknown."""
-    node = smps.node(i)
-    number = int(smps.modifier[i]) >> shift & 0xFF if node.kind == SWITCH else int(smps.entered[i])
-    port = node.ports.get(number)
-    body, since = port.shown.at(int(smps.frames[i])) if port is not None else (None, 0)
-    return (port, body, since) if port is not None and body is not None else None
-
-
 class _QosRule(AttributeRule):
+    """Base of rules that compare a QoS table in a Set with the PortInfo of its output port; one finding per port."""
+
     shift = 0
+    """Where the modifier holds the number of the output port."""
 
-    def flow_of(self, smps: AttributeSmps, i: int) -> Any:
-        output = _output(smps, i, self.shift)
-        return (int(smps.slot[i]), output[0].number) if output is not None else None
+    def output(self, smps: AttributeSmps, i: int) -> tuple[Port, PortInfo, int] | None:
+        """The output port of table `i`, its PortInfo at that time, and the frame that showed it; None if unknown."""
+        port = smps.node(i).ports.get(self.flow_of(smps, i)[1])
+        info, since = port.info_at(int(smps.frames[i])) if port is not None else (None, 0)
+        return (port, info, since) if port is not None and info is not None else None
 
-    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
-        output = _output(smps, i, self.shift)
-        return ((output[2], "PortInfo of the port"),) if output is not None else ()
+    def flow_of(self, smps: AttributeSmps, i: int) -> tuple[int, int]:
+        switch = smps.node(i).kind == SWITCH
+        return int(smps.slot[i]), int(smps.modifier[i]) >> self.shift & 0xFF if switch else int(smps.entered[i])
+
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
+        output = self.output(smps, i)
+        arguments = self.arguments(smps, i, output[1]) if output is not None else None
+        if output is None or arguments is None:
+            return None
+        port, _, since = output
+        return {"output": port.name_at(int(smps.frames[i])), **arguments}, [(since, "PortInfo of the port")]
+
+    def arguments(self, smps: AttributeSmps, i: int, info: PortInfo) -> dict[str, Any] | None:
+        """Arguments of the message about table `i`, whose output port showed `info`; None if the table is in order."""
+        raise NotImplementedError
 
 
 class VlOutOfRange(_QosRule):
@@ -53,7 +62,7 @@ class VlOutOfRange(_QosRule):
     at = SLtoVLMappingTable.sl_to_vl
     shift = 8
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         wrong = smps.sets & (smps.modifier >> 16 == 0) & (self._highest(smps) > 0)
         index = np.flatnonzero(wrong)
         outputs = (smps.slot[index] << 16) | (smps.entered[index] << 8) | (smps.modifier[index] >> self.shift & 0xFF)
@@ -78,14 +87,11 @@ class VlOutOfRange(_QosRule):
 
     def _vls(self, smps: AttributeSmps, i: int) -> int:
         """Data VLs in use at the output port of SMP `i`; if unknown, more than a table can name."""
-        output = _output(smps, i, self.shift)
-        return (output is not None and int(VLS[output[1][43] >> 4])) or DROP
+        output = self.output(smps, i)
+        return (output is not None and int(VLS[output[1].operational_vls])) or DROP
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
-        output = _output(smps, i, self.shift)
-        if output is None:
-            return None
-        return {"vl": int(self._highest(smps)[i]), "vls": self._vls(smps, i), "output": output[0].name_at(int(smps.frames[i]))}
+    def arguments(self, smps: AttributeSmps, i: int, info: PortInfo) -> dict[str, Any] | None:
+        return {"vl": int(self._highest(smps)[i]), "vls": int(VLS[info.operational_vls]) or DROP}
 
 
 class ArbitrationBeyond(_QosRule):
@@ -103,21 +109,20 @@ class ArbitrationBeyond(_QosRule):
     source = others(0x18)
     at = VLArbitrationTable.vl_weight_block
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & (smps.bodies[:, 1::2].any(axis=1))
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
-        output, half = _output(smps, i, self.shift), int(smps.modifier[i]) >> 16
-        if output is None or not 1 <= half <= 4:
+    def arguments(self, smps: AttributeSmps, i: int, info: PortInfo) -> dict[str, Any] | None:
+        half = int(smps.modifier[i]) >> 16
+        if not 1 <= half <= 4:
             return None
-        port, body, _ = output
-        cap = body[40] if half <= 2 else body[39]
+        cap = info.vl_arbitration_low_cap if half <= 2 else info.vl_arbitration_high_cap
         weights = smps.bodies[i][1::2]
         first = 32 if half in (2, 4) else 0
         entry = int(np.flatnonzero(weights)[-1])
         if not cap or first + entry < cap or first >= cap:  # a missing half is AM015
             return None
-        return {"entry": first + entry, "weight": int(weights[entry]), "cap": cap, "output": port.name_at(int(smps.frames[i]))}
+        return {"entry": first + entry, "weight": int(weights[entry]), "cap": cap}
 
 
 class ArbitrationEmpty(_QosRule):
@@ -135,16 +140,12 @@ class ArbitrationEmpty(_QosRule):
     source = others(0x18)
     at = VLArbitrationTable.vl_weight_block
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & (smps.modifier >> 16 == 1) & ~smps.bodies[:, 1::2].any(axis=1)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
-        output = _output(smps, i, self.shift)
-        if output is None:
-            return None
-        port, body, _ = output
-        vls = int(VLS[body[43] >> 4])
-        return {"vls": vls, "output": port.name_at(int(smps.frames[i]))} if vls > 1 and 0 < body[40] <= 32 else None
+    def arguments(self, smps: AttributeSmps, i: int, info: PortInfo) -> dict[str, Any] | None:
+        vls = int(VLS[info.operational_vls])
+        return {"vls": vls} if vls > 1 and 0 < info.vl_arbitration_low_cap <= 32 else None
 
 
 class ArbitrationOfVL15(Rule):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ibdissect.fabric.earlier_answers import AttributeSmps, Descriptions, NodeInfos, PortGuids
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, fault, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Rule, each, fault, on_chunk
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.table.mask import occurrences_where
@@ -151,19 +151,20 @@ class NodeInconsistent(AttributeRule):
     at = NodeInfo.node_guid
     why = "said otherwise of the same NodeGUID"
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         different = (smps.bodies[:, :12] != smps.before[:, :12]).any(axis=1) | (smps.bodies[:, 28:36] != smps.before[:, 28:36]).any(axis=1)
         return smps.answers & (smps.since > 0) & (different | (smps.bodies[:, 37:40] != smps.before[:, 37:40]).any(axis=1))
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         now, before = NodeInfo(smps.bodies[i].tobytes()), NodeInfo(smps.before[i].tobytes())
         for one in SAME:
             if getattr(now, one.name) != getattr(before, one.name):
-                return {"guid": now.node_guid, "what": one.label, "now": getattr(now, one.name), "before": getattr(before, one.name)}
+                values = {"now": getattr(now, one.name), "before": getattr(before, one.name)}
+                return {"guid": now.node_guid, "what": one.label, **values}, self.earlier(smps, i)
         return None
 
-    def made(self, smps: AttributeSmps, i: int, arguments: dict[str, Any]) -> Hit:
-        hit = super().made(smps, i, arguments)
+    def made(self, smps: AttributeSmps, i: int, arguments: dict[str, Any], proof: Any) -> Hit:
+        hit = super().made(smps, i, arguments, proof)
         now, before = NodeInfo(smps.bodies[i].tobytes()), NodeInfo(smps.before[i].tobytes())
         others = (one.name for one in SAME if one is not NodeInfo.num_ports)
         if now.node_type == SWITCH and all(getattr(now, name) == getattr(before, name) for name in others):
@@ -190,18 +191,16 @@ class PortGuidTwice(AttributeRule):
     at = NodeInfo.port_guid
     why = "the other port"
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         other_port = smps.now(NodeInfo.local_port_num) != smps.was(NodeInfo.local_port_num)
         other_port &= (smps.now(NodeInfo.node_type) != SWITCH) & (smps.was(NodeInfo.node_type) != SWITCH)
         other_node = smps.now(NodeInfo.node_guid) != smps.was(NodeInfo.node_guid)
         return smps.answers & (smps.since > 0) & (other_node | other_port)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         now, before = NodeInfo(smps.bodies[i].tobytes()), NodeInfo(smps.before[i].tobytes())
-        return {
-            "guid": now.port_guid, "node": now.node_guid, "other": before.node_guid,
-            "number": now.local_port_num, "other_number": before.local_port_num,
-        }  # fmt: skip
+        ports = {"number": now.local_port_num, "other_number": before.local_port_num}
+        return {"guid": now.port_guid, "node": now.node_guid, "other": before.node_guid, **ports}, self.earlier(smps, i)
 
 
 class DescriptionChanged(AttributeRule):
@@ -222,9 +221,9 @@ class DescriptionChanged(AttributeRule):
     at = NodeDescription.node_string
     why = "showed another name"
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & (smps.since > 0) & (smps.bodies != smps.before).any(axis=1)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         before, now = (NodeDescription(body[i].tobytes()).node_string for body in (smps.before, smps.bodies))
-        return {"before": repr(before), "now": repr(now)} if before != now else None
+        return ({"before": repr(before), "now": repr(now)}, self.earlier(smps, i)) if before != now else None

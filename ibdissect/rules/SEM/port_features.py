@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos, others
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Rule
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Judged, Rule
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters, node_info
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, METHODS_WITH_CONTENT
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -31,16 +29,18 @@ class FirstGuidWritten(AttributeRule):
     message = "Set(GUIDInfo) of {port} with 0x{guid:016x} in entry 0, the PortGUID is 0x{own:016x}"
     example = "NodeInfo of a port, then SubnSet(GUIDInfo) of block 0 with another GUID in entry 0"
     source = others(0x14)
-    by_entry, by_node = True, True
+    by_entry = True
     at = GUIDInfo.guid_block
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & adapters(smps) & (smps.modifier == 0)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         port = smps.node(i).ports.get(int(smps.entered[i]))
         guid = int.from_bytes(smps.bodies[i][:8].tobytes(), "big")
-        return {"guid": guid, "own": port.guid} if port is not None and port.guid and guid != port.guid else None
+        if port is None or not port.guid or guid == port.guid:
+            return None
+        return {"guid": guid, "own": port.guid}, node_info(smps, i)
 
 
 class NoGuids(AttributeRule):
@@ -57,10 +57,12 @@ class NoGuids(AttributeRule):
     example = "NodeInfo of a channel adapter, then its GetResp(PortInfo) with GUIDCap 0"
     source = PortInfos
     at = PortInfo.guid_cap
-    by_node = True
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & adapters(smps) & (smps.now(PortInfo.guid_cap) == 0)
+
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
+        return {}, node_info(smps, i)
 
 
 LED_SUPPORTED = 1 << 9
@@ -85,17 +87,17 @@ class LedUnsupported(AttributeRule):
     by_entry = True
     at = LedInfo.led_mask
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & (smps.slot >= 0)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         node = smps.node(i)
         number = int(smps.modifier[i] & 0xFF) if node.kind == SWITCH else int(smps.entered[i])
         port = node.ports.get(number)
         info = port.info_at(int(smps.frames[i]))[0] if port is not None else None
         if info is None or info.capability_mask & LED_SUPPORTED:
             return None
-        return {"mask": info.capability_mask}
+        return {"mask": info.capability_mask}, self.earlier(smps, i)
 
 
 class LedInfoReserved(Rule):
@@ -141,10 +143,10 @@ class DiagChainLoop(AttributeRule):
         """Next page by slot, port and page."""
         self.dropped = Dropped("pages of vendor diagnostics")
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & (smps.slot >= 0) & (smps.now(VendorDiag.next_index) != 0)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         slot, number, page = int(smps.slot[i]), int(smps.entered[i]), int(smps.modifier[i])
         following = int(smps.now(VendorDiag.next_index)[i])
         if len(self.following) >= MAX_CHAINS:
@@ -155,7 +157,7 @@ class DiagChainLoop(AttributeRule):
         while here and here != page and here not in seen:
             seen.add(here)
             here = self.following.get((slot, number, here), 0)
-        return {"page": page, "following": following} if page and here == page else None
+        return ({"page": page, "following": following}, self.earlier(smps, i)) if page and here == page else None
 
 
 class DiagFailure(Rule):

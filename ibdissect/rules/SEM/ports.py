@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 from operator import or_
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,8 @@ from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Context, Hit, Seen, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, switches
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Context, Hit, Judged, fault, on_chunk, on_end, on_event
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, node_info, seen_of, switches
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.table.history import Track
 from ibdissect.table.table import ChunkTable
@@ -46,21 +45,17 @@ class LmcOnSwitchPort(AttributeRule):
 
     code, name, severity = "SEM001", "portinfo-lmc-switch", ERROR
     reference = "IBA 14.2.5.6"
-    message = "{method}(PortInfo) of {port}: LMC {lmc}, which only an adapter, a router or an enhanced port 0 may have"
+    message = "{method}(PortInfo) of {port}: LMC {now}, which only an adapter, a router or an enhanced port 0 may have"
     example = "SubnSet(PortInfo) of port 0 of a switch without EnhancedPortZero, LMC 2"
     source = PortInfos
     at = PortInfo.lmc
-    says = {"lmc": PortInfo.lmc}
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return switches(smps) & (smps.answers | smps.sets) & (smps.now(PortInfo.lmc) > 0) & (smps.number == 0)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
-        switch = smps.switch(i)[0]
-        return {} if switch is not None and not switch.enhanced_port_zero else None
-
-    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
-        return ((smps.switch(i)[1], "SwitchInfo: EnhancedPortZero 0"),)
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
+        switch, since = smps.switch(i)
+        return ({}, [(since, "SwitchInfo: EnhancedPortZero 0")]) if switch is not None and not switch.enhanced_port_zero else None
 
 
 class WidthNotSupported(AttributeRule):
@@ -73,14 +68,14 @@ class WidthNotSupported(AttributeRule):
 
     code, name, severity = "SEM008", "linkwidth-enabled-not-supported", ERROR
     reference = "IBA 14.2.5.6; kernel qib"
-    message = "Set(PortInfo) of {port} enables widths 0x{enabled:02x}, it supports 0x{supported:02x}"
+    message = "Set(PortInfo) of {port} enables widths 0x{now:02x}, it supports 0x{supported:02x}"
     example = "GetResp(PortInfo) with LinkWidthSupported 3, then SubnSet(PortInfo) with LinkWidthEnabled 8"
     source = PortInfos
     at = PortInfo.link_width_enabled
     why = "LinkWidthSupported"
-    says, said = {"enabled": PortInfo.link_width_enabled}, {"supported": PortInfo.link_width_supported}
+    said = {"supported": PortInfo.link_width_supported}
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         enabled, supported = smps.now(PortInfo.link_width_enabled), smps.was(PortInfo.link_width_supported)
         named = ~np.isin(enabled, NO_CHANGE_WIDTHS)
         return smps.sets & (smps.since > 0) & named & (supported > 0) & ((enabled & ~supported) != 0)
@@ -100,26 +95,22 @@ class ExtSpeedsNotOffered(AttributeRule):
 
     code, name, severity = "SEM010", "linkspeedext-enabled", WARNING
     reference = "IBA 14.2.5.6; opensm ib_types; libibmad"
-    message = "Set(PortInfo) of {port}: LinkSpeedExtEnabled {enabled}, {why}"
+    message = "Set(PortInfo) of {port}: LinkSpeedExtEnabled {now}, {why}"
     example = "SubnSet(PortInfo) with LinkSpeedExtEnabled 16"
     source = PortInfos
     at = PortInfo.link_speed_ext_enabled
     why = "LinkSpeedExtSupported"
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         enabled, supported = smps.now(PortInfo.link_speed_ext_enabled), smps.was(PortInfo.link_speed_ext_supported)
         lacking = (smps.since > 0) & (enabled < RESERVED_SPEEDS[0]) & ((enabled & ~supported) != 0)
         lacking &= enabled != smps.was(PortInfo.link_speed_ext_enabled)
         return smps.sets & (np.isin(enabled, RESERVED_SPEEDS) | lacking)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
-        enabled = int(smps.now(PortInfo.link_speed_ext_enabled)[i])
-        supported = int(smps.was(PortInfo.link_speed_ext_supported)[i])
-        return {"enabled": enabled, "why": "which is reserved" if enabled in RESERVED_SPEEDS else f"it supports {supported}"}
-
-    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
-        reserved = int(smps.now(PortInfo.link_speed_ext_enabled)[i]) in RESERVED_SPEEDS
-        return () if reserved else super().proof(smps, i)
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
+        if int(smps.now(PortInfo.link_speed_ext_enabled)[i]) in RESERVED_SPEEDS:
+            return {"why": "which is reserved"}, ()
+        return {"why": f"it supports {smps.was(PortInfo.link_speed_ext_supported)[i]}"}, self.earlier(smps, i)
 
 
 class SubnetTimeoutHigh(AttributeRule):
@@ -142,7 +133,7 @@ class SubnetTimeoutHigh(AttributeRule):
     at = PortInfo.subnet_time_out
     why = "showed its SubnetTimeOut"
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         now, before = smps.now(PortInfo.subnet_time_out), smps.was(PortInfo.subnet_time_out)
         return smps.sets & (smps.since > 0) & (now > TWO_SECONDS) & (now > before) & ~(switches(smps) & (smps.number > 0))
 
@@ -166,15 +157,15 @@ class CounterWritten(KnowledgeRule, AttributeRule):
     why = "showed its counters"
     counters = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         written = [(smps.now(one) != 0) & (smps.now(one) > smps.was(one)) for one in self.counters]
         return smps.sets & (smps.since > 0) & reduce(or_, written)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         for one in self.counters:
             now, before = int(smps.now(one)[i]), int(smps.was(one)[i])
             if now > before:  # a lower number may come from an earlier reading
-                return {"counter": one.label, "now": now, "before": before}
+                return {"counter": one.label, "now": now, "before": before}, self.earlier(smps, i)
         return None
 
 
@@ -190,17 +181,16 @@ class LocalPortRange(AttributeRule):
 
     code, name, severity = "SEM038", "localportnum-range", WARNING
     reference = "IBA 14.2.5.6; opensm osm_port_info_rcv"
-    message = "{port} shows LocalPortNum {number}; its node has {ports} ports"
+    message = "{port} shows LocalPortNum {now}; its node has {ports} ports"
     example = "NodeInfo with NumPorts 1, then GetResp(PortInfo) with LocalPortNum 40"
     source = PortInfos
     at = PortInfo.local_port_num
-    by_node = True
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & (smps.ports > 0) & (smps.now(PortInfo.local_port_num) > smps.ports)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
-        return {"number": int(smps.now(PortInfo.local_port_num)[i]), "ports": int(smps.ports[i])}
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
+        return {"ports": int(smps.ports[i])}, node_info(smps, i)
 
     @on_event(ChunkFollowed)
     def nodes(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -209,8 +199,8 @@ class LocalPortRange(AttributeRule):
         number, ports = smps.now(NodeInfo.local_port_num), smps.now(NodeInfo.num_ports)
         for i in np.flatnonzero(smps.answers & (ports > 0) & (number > ports)).tolist():
             guid = int(smps.now(NodeInfo.node_guid)[i])
-            arguments = {"port": f"node 0x{guid:016x}", "number": int(number[i]), "ports": int(ports[i])}
-            seen = Seen(event.table, int(smps.rows[i]))
+            arguments = {"port": f"node 0x{guid:016x}", "now": int(number[i]), "ports": int(ports[i])}
+            seen = seen_of(smps, i)
             yield fault(seen, arguments, NodeInfo.local_port_num, of=seen.first(NodeInfo), key=guid)
 
 
@@ -245,16 +235,16 @@ class CapabilityChanged(Changed):
             if (track := self.announced.made(key, Track, event.frame, event.time_ns)) is not None:
                 track.learn(event.frame, event.frame)
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         different = (smps.now(PortInfo.capability_mask) ^ smps.was(PortInfo.capability_mask)) & (0xFFFFFFFF ^ self.is_sm)
         return smps.answers & (smps.since > 0) & (different != 0)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         slot, number = int(smps.slot[i]), int(smps.number[i])
         track = self.announced.get((slot, number))
         if track is not None and track.at(int(smps.frames[i]))[1] > smps.since[i]:
             return None
-        return super().arguments(smps, i, context)
+        return super().judge(smps, i, context)
 
 
 STATUS = 0x7FFF
@@ -311,7 +301,7 @@ class ActiveWithoutArmed(AttributeRule):
             if context.get(CaptureLoss).proves_silence(hit.time_ns):
                 yield hit
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         state = smps.now(PortInfo.port_state)
         armed = np.flatnonzero(smps.sets & (state == ARMED))
         if len(self.armed) < MAX_SET_PORTS:
@@ -321,6 +311,7 @@ class ActiveWithoutArmed(AttributeRule):
             self.dropped.add(int(smps.frames[armed[0]]), int(smps.event.table.chunk.time_ns[smps.rows[armed[0]]]), len(armed))
         return smps.sets & (state == ACTIVE) & (smps.since > 0) & (smps.was(PortInfo.port_state) == INIT)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         armed = self.armed.get(int(smps.key[i]))
-        return None if (armed is not None and armed < smps.frames[i]) or len(self.armed) >= MAX_SET_PORTS else {}
+        known = (armed is not None and armed < smps.frames[i]) or len(self.armed) >= MAX_SET_PORTS
+        return None if known else super().judge(smps, i, context)

@@ -12,7 +12,7 @@ from ibdissect.fabric.earlier_answers import AttributeSmps, SmInfos
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.topology import joined
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Rule
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, SMP_SET
 from ibdissect.wire.mad import MAD
@@ -102,10 +102,10 @@ class TwoMasters(AttributeRule):
         self.masters = KeptDict[int, tuple[int, int]](MAX_MASTERS, "master subnet managers")
         """First and latest frame of an unbroken series of answers as master, by GUID."""
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         guid, frame = int(smps.now(SMInfo.guid)[i]), int(smps.frames[i])
         if int(smps.now(SMInfo.sm_state)[i]) != MASTER:
             self.masters.pop(guid, None)
@@ -114,7 +114,7 @@ class TwoMasters(AttributeRule):
         self.masters.keep(guid, (first, frame), frame, int(smps.event.table.chunk.time_ns[smps.rows[i]]))
         for other, (_, latest) in self.masters.items():
             if other != guid and first < latest:  # it was master before and after the other claimed to be
-                return {"guid": guid, "other": other, "latest": latest}
+                return {"guid": guid, "other": other}, [(seen, "another master") for one, (_, seen) in self.masters.items() if one != guid]
         return None
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
@@ -126,10 +126,6 @@ class TwoMasters(AttributeRule):
 
     def flow_of(self, smps: AttributeSmps, i: int) -> Any:
         return tuple(sorted(self.masters))
-
-    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
-        guid = int(smps.now(SMInfo.guid)[i])
-        return tuple((latest, "another master") for other, (_, latest) in self.masters.items() if other != guid)
 
 
 class CountFellBack(Changed):

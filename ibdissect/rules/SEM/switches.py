@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.fabric.earlier_answers import AttributeSmps, SwitchInfos, others
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
-from ibdissect.lint.rule import ERROR, WARNING, Context
+from ibdissect.lint.rule import ERROR, WARNING, Context, Judged
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm import SwitchInfo
@@ -27,16 +27,14 @@ class _PortRange(AttributeRule):
     def flow_of(self, smps: AttributeSmps, i: int) -> Any:
         return int(smps.slot[i]), self.beyond(smps, i)[1]
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
-        lid, number = self.beyond(smps, i)
-        return {"lid": lid, "number": number, "ports": int(smps.ports[i])}
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
+        (lid, number), ports = self.beyond(smps, i), int(smps.ports[i])
+        since = smps.node(i).facts_at(int(smps.frames[i]))[1]
+        return {"lid": lid, "number": number, "ports": ports}, [(since, f"NodeInfo: {ports} ports")]
 
     def beyond(self, smps: AttributeSmps, i: int) -> tuple[int, int]:
         """The first LID of SMP `i` that leaves by a port which the switch does not have, and that port."""
         raise NotImplementedError
-
-    def proof(self, smps: AttributeSmps, i: int) -> tuple[tuple[int, str], ...]:
-        return ((smps.node(i).facts_at(int(smps.frames[i]))[1], f"NodeInfo: {smps.ports[i]} ports"),)
 
 
 class LinearPortRange(_PortRange):
@@ -55,7 +53,7 @@ class LinearPortRange(_PortRange):
     source = others(0x19)
     at = LinearForwardingTable.port
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         beyond = (smps.bodies > smps.ports[:, None]) & (smps.bodies != UNREACHABLE)
         return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & beyond.any(axis=1)
 
@@ -80,7 +78,7 @@ class MulticastPortRange(_PortRange):
     source = others(0x1B)
     at = MulticastForwardingTable.port_mask
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & (self._beyond(smps) != 0).any(axis=1)
 
     @staticmethod
@@ -104,7 +102,7 @@ class _SwitchInfoRule(AttributeRule):
     source = SwitchInfos
     why = "SwitchInfo of the switch"
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Mask:
+    def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & (smps.since > 0) & self.wrong(smps)
 
     def wrong(self, smps: AttributeSmps) -> Mask:
@@ -122,10 +120,10 @@ class MulticastTop(_SwitchInfoRule):
 
     code, name, severity = "SEM049", "mcastfdbtop", WARNING
     reference = "IBA 14.2.5.4; Omni-Path manual MulticastFDBTop"
-    message = "Set(SwitchInfo) of {port} with MulticastFDBTop 0x{top:04x}, the table has {cap} entries"
+    message = "Set(SwitchInfo) of {port} with MulticastFDBTop 0x{now:04x}, the table has {cap} entries"
     example = "GetResp(SwitchInfo) with MulticastFDBCap 1024, then SubnSet with MulticastFDBTop 0xd000"
     at = SwitchInfo.multicast_fdb_top
-    says, said = {"top": SwitchInfo.multicast_fdb_top}, {"cap": SwitchInfo.multicast_fdb_cap}
+    said = {"cap": SwitchInfo.multicast_fdb_cap}
 
     def wrong(self, smps: AttributeSmps) -> Mask:
         top, cap = smps.now(SwitchInfo.multicast_fdb_top).astype(np.int64), smps.was(SwitchInfo.multicast_fdb_cap)
@@ -142,10 +140,10 @@ class LinearTop(_SwitchInfoRule):
 
     code, name, severity = "SEM050", "linearfdbtop", ERROR
     reference = "IBA 14.2.5.4; Omni-Path manual"
-    message = "Set(SwitchInfo) of {port} with LinearFDBTop {top}, the table has {cap} entries"
+    message = "Set(SwitchInfo) of {port} with LinearFDBTop {now}, the table has {cap} entries"
     example = "GetResp(SwitchInfo) with LinearFDBCap 1024, then SubnSet with LinearFDBTop 1024"
     at = SwitchInfo.linear_fdb_top
-    says, said = {"top": SwitchInfo.linear_fdb_top}, {"cap": SwitchInfo.linear_fdb_cap}
+    said = {"cap": SwitchInfo.linear_fdb_cap}
 
     def wrong(self, smps: AttributeSmps) -> Mask:
         cap = smps.was(SwitchInfo.linear_fdb_cap)
@@ -171,10 +169,10 @@ class DefaultPortRange(_SwitchInfoRule):
         named = smps.bodies[:, 8:11]
         return (smps.ports > 0) & ((named > smps.ports[:, None]) & (named != ALL_PORTS)).any(axis=1)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         ports = int(smps.ports[i])
         for one in self.fields:
             number = int(smps.now(one)[i])
             if number > ports and number != ALL_PORTS:
-                return {"what": one.label, "number": number, "ports": ports}
+                return {"what": one.label, "number": number, "ports": ports}, self.earlier(smps, i)
         return None

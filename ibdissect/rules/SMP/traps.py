@@ -10,10 +10,10 @@ import numpy as np
 from ibdissect.bounded import BoundedDict
 from ibdissect.fabric.earlier_answers import AttributeSmps, others
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, fault, on_end, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Judged, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.silence import KnowledgeRule
-from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, Judged, TrapRule
+from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, TrapRule
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import PERMISSIVE
 from ibdissect.wire.sm_port import PortInfo
@@ -154,10 +154,10 @@ class RepressAnswered(AttributeRule):
             frames = (*self.repressed.get(key, ())[-MAX_FRAMES:], event.frame)
             self.repressed.put(key, frames, event.frame, event.time_ns)
 
-    def suspicious(self, smps: AttributeSmps, context: Context) -> Any:
+    def suspicious(self, smps: AttributeSmps) -> Any:
         return (smps.answers | (smps.method == 0x01)) & (smps.slot >= 0)
 
-    def arguments(self, smps: AttributeSmps, i: int, context: Context) -> dict[str, Any] | None:
+    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
         tid = int(smps.transaction[i])
         key = (int(smps.slot[i]), int(smps.entered[i]), tid)
         frames = self.repressed.get(key, ())
@@ -165,7 +165,7 @@ class RepressAnswered(AttributeRule):
         if len(later) == len(frames):
             return None
         self.repressed[key] = later  # a Get with the same transaction id accounts for the answer
-        return {"tid": tid} if smps.answers[i] else None
+        return ({"tid": tid}, self.earlier(smps, i)) if smps.answers[i] else None
 
 
 class MasterSmLid(TrapRule):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.nodes import SWITCH, Port
-from ibdissect.lint.rule import INFO, WARNING, Context, Rule
+from ibdissect.lint.rule import INFO, WARNING, Context, Judged, Rule
 from ibdissect.rules.shared.mad_conditions import BY_SMP, NO_ERROR
-from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, Judged, TrapRule
+from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, TrapRule
 from ibdissect.wire.expr import Or
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD

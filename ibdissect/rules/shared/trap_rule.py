@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from ibdissect.fabric.events import TrapSeen
-from ibdissect.lint.rule import Context, Hit, Rule, fault, on_event
+from ibdissect.lint.rule import Context, Hit, Judged, Rule, fault, on_event
 from ibdissect.rules.shared.attribute_rule import DATA_AT
 from ibdissect.wire.notice import Notice
 
@@ -16,8 +15,6 @@ TICK_NS = 4096
 """Unit of SubnetTimeOut: 4.096 us times a power of two."""
 MAX_TRAPS = 4096
 """Traps, senders or ports remembered per rule."""
-Judged = tuple[dict[str, Any], Sequence[tuple[int, str]]]
-"""Arguments of a message, and the frames that prove it, with what they show."""
 
 
 class TrapRule(Rule):
