@@ -21,7 +21,7 @@ from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Tree, tree_of
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
-from ibdissect.flow.transfers import Transfers, as_json
+from ibdissect.flow.transfers import Transfers, as_json, joined_in, record_json
 from ibdissect.flow.transfers import outline as reassembled
 from ibdissect.lint.set_members import place, place_text
 from ibdissect.session.capture import Capture
@@ -118,7 +118,7 @@ CLOCKS: dict[str, Callable[[Int], list[str]]] = {
 
 
 class Json(Printer):
-    """One JSON object per frame: one per line, or all in one array. The frame that ends an RMPP transfer has its records, too."""
+    """One JSON object per frame: one per line, or all in one array. Frames that complete RMPP transfers or records of them have these, too."""
 
     def __init__(self, presenter: Presenter, *, lines: bool, members: Sequence[Member] = ()) -> None:
         self.lines, self.first, self.members = lines, True, members
@@ -130,8 +130,11 @@ class Json(Printer):
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
         """Objects, each with its line end, or preceded by a comma."""
-        ended = self.transfers.feed(table)
+        ended, joined = self.transfers.feed(table), joined_in(table)
         for frame, line in zip((rows + table.chunk.first).tolist(), self.json.lines(table, rows), strict=True):
+            if frame in joined:
+                some = json.dumps([record_json(record, table.catalog, self.json.presenter) for record in joined[frame]])
+                line = f'{line[:-1]}, "joined": {some}}}'
             if frame in ended and len(ended[frame].segments) > 1:
                 whole = json.dumps(as_json(ended[frame], table.catalog, self.json.presenter))
                 line = f'{line[:-1]}, "reassembled": {whole}}}'
@@ -156,7 +159,7 @@ class Trees(Printer):
         self.transfers = Transfers() if form is printers.outline else None
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
-        ended = self.transfers.feed(table) if self.transfers is not None else {}
+        ended, joined = (self.transfers.feed(table), joined_in(table)) if self.transfers is not None else ({}, {})
         if not len(rows):
             return
         walk, others = Walk(table), table.located.without_infiniband
@@ -170,10 +173,9 @@ class Trees(Printer):
                 if layout is None:
                     layout = self.layouts[shape.key] = layout_of(walk, shape)
                 yield self.blank + self.form(tree_of(walk, layout, row, self.presenter, lines[i]), self.paint)
-                transfer = ended.get(table.chunk.first + row)
-                if transfer is not None:
-                    for layer in reassembled(transfer, table.catalog, self.presenter):
-                        yield printers.layer_outline(layer, self.paint)
+                frame = table.chunk.first + row
+                for layer in reassembled(ended.get(frame), joined.get(frame, ()), table.catalog, self.presenter):
+                    yield printers.layer_outline(layer, self.paint)
                 if self.transfers is not None and others[row]:
                     yield _by_scapy(table, row, self.presenter)
                 self.blank = "\n"

@@ -185,6 +185,8 @@ class Walk:
         parts: list[tuple[int, Any]] = []
         for number, (struct, place) in enumerate((p.struct, p.place) for p in self.kinds):
             found = self.table.occurrences(struct) if place is None else placed(self.table, struct, place)
+            if self.table.joined:
+                found = found.pick(found.at < self.table.window)  # the others are in no frame
             if len(found):
                 parts.append((number, found))
         if not parts:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.table.joined import Span
+
 from .rmpp import Message, OpenTransfers, Transfer
 
 MAX_BYTES = 64 << 20
@@ -27,14 +29,6 @@ class Segment(Record, frozen=True):
     offset: int
     """Offset of its data in the frame."""
     data: bytes
-
-
-class Span(Record, frozen=True):
-    """Bytes of one frame."""
-
-    frame: int
-    offset: int
-    length: int
 
 
 class Reassembled(Transfer, eq=False):
@@ -118,6 +112,23 @@ class Reassembled(Transfer, eq=False):
                 # The last record may be shorter than the step.
                 start = len(data) - rest
                 yield (offset + start) // step, data[start:], tuple(self._spans(first, starts, start, rest))
+
+    def joined(self, number: int) -> Iterator[tuple[int, bytes, tuple[Span, ...]]]:
+        """Number, bytes and spans of the records that lie in segment `number` and in others, as far as those are here."""
+        step, data = self.first.step, self.segments[number].data
+        full = max(len(data), len(self.segments[min(self.segments)].data))  # all but the last have this size
+        start = (number - 1) * full
+        for record in {start // step, (start + len(data) - 1) // step} if step and data else ():
+            low, high = record * step, (record + 1) * step
+            first, last = low // full + 1, (high - 1) // full + 1
+            if 0 < self.last <= last:  # the last record may be shorter than the step
+                last = self.last
+                high = min(high, (last - 1) * full + len(self.segments[last].data) if last in self.segments else 0)
+            parts = [part for part in map(self.segments.get, range(first, last + 1)) if part is not None] if last in self.segments else []
+            if first < last and len(parts) == last - first + 1 and all(len(part.data) == full for part in parts[:-1]):
+                starts = [place * full for place in range(len(parts))]
+                low, high = low - (first - 1) * full, high - (first - 1) * full
+                yield record, b"".join(part.data for part in parts)[low:high], tuple(self._spans(first, starts, low, high - low))
 
     def _starts(self, first: int, size: int) -> list[int]:
         """Where the data of each segment starts in the `size` bytes of a run that starts with segment `first`."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,35 +11,27 @@ from ibdissect.dissect.tree import Node, fields_of
 from ibdissect.dissect.value import Presenter
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.bits import value_at
+from ibdissect.table.joined import JoinedRecords, SaRecord, Span
 from ibdissect.table.locate import Int
 from ibdissect.table.sa_tables import MAD_SIZE, RMPP_END
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.mad import MAD, RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
 from ibdissect.wire.numbers import DATA, LAST_SEGMENT, RESPONSE_BIT, SA_CLASS
-from ibdissect.wire.spec import Struct
+from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.text import counted
 
-from .reassembly import Reassembled, Reassembler, Span
+from .reassembly import Reassembled, Reassembler
 from .rmpp import Message
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record of a transfer."""
-
-    number: int
-    """Index in the whole transfer, from 0; missing records count."""
-    data: bytes
-    spans: tuple[Span, ...]
-    """Where its bytes came from, in order."""
-    view: Struct | None
-    """None if the attribute is unknown or the record is too short for it."""
 
 
 def messages(table: ChunkTable) -> Iterator[Message]:
     """Every MAD of the chunk that uses RMPP, in frame order."""
-    for row in _rows(table).tolist():
+    yield from _messages(table, _rows(table))
+
+
+def _messages(table: ChunkTable, rows: Int) -> Iterator[Message]:
+    for row in rows.tolist():
         message = _message(table, row)
         if message is not None:
             yield message
@@ -70,6 +61,8 @@ def _message(table: ChunkTable, row: int) -> Message | None:
         end = min(end, MAD_SIZE.get(base_version, end))
         if rmpp.rmpp_flags & LAST_SEGMENT and rmpp.data2 <= end - RMPP_END:
             end = max(RMPP_END + rmpp.data2, data_at)
+        elif end < MAD_SIZE.get(base_version, end):
+            return None  # the capture cut the segment off: what follows it in the transfer would be taken for its end
     ends = ends_at(table, row)
     return Message(
         frame=chunk.first + row,
@@ -104,15 +97,44 @@ class Transfers(Reassembler):
         return ended
 
 
-def records(transfer: Reassembled, catalog: Catalog) -> Iterator[Record]:
+class Joiner(Reassembler):
+    """Joins the records that straddle segments, each as soon as the last of its segments is here, whatever becomes of the transfer."""
+
+    def __init__(self, found: JoinedRecords) -> None:
+        super().__init__()
+        self.found = found
+
+    def feed(self, table: ChunkTable) -> None:
+        """Chunks in capture order. Only segments with pieces of records count, and what tells when a transfer begins anew."""
+        rows = _rows(table)
+        kind = value_at(table.chunk.data, table.located.at("mad")[rows] + MAD.size, RMPP.rmpp_type)
+        rows = rows[(kind != DATA) | np.isin(rows, table.occurrences(SARecordPiece).rows)]
+        self.catalog = table.catalog
+        for message in _messages(table, rows):
+            self.put(message)
+
+    def held(self, transfer: Reassembled, message: Message) -> None:
+        again = message.number in transfer.segments
+        super().held(transfer, message)
+        if not again and message.number in transfer.segments:
+            struct = self.catalog.attribute(message.mgmt_class, message.attribute, message.method)
+            for number, data, spans in transfer.joined(message.number):
+                self.found.put(message.frame, record_of(struct, number, data, spans))
+
+
+def records(transfer: Reassembled, catalog: Catalog) -> Iterator[SaRecord]:
     """The complete records of a transfer."""
     first = transfer.first
     if first.mgmt_class == SA_CLASS and first.method & RESPONSE_BIT and not first.step:
         return  # AttributeOffset 0: the response has no records (IBA 15.2.1.1)
     struct = catalog.attribute(first.mgmt_class, first.attribute, first.method)
     for number, data, spans in transfer.records():
-        fits = struct is not None and len(data) >= struct.size
-        yield Record(number, data, spans, struct(data, 0, len(data)) if fits and struct is not None else None)
+        yield record_of(struct, number, data, spans)
+
+
+def record_of(struct: StructType | None, number: int, data: bytes, spans: tuple[Span, ...]) -> SaRecord:
+    fits = struct is not None and len(data) >= struct.size
+    return SaRecord(number, data, spans, struct(data, 0, len(data)) if fits and struct is not None else None)
 
 
 def headline(transfer: Reassembled, catalog: Catalog) -> str:
@@ -137,18 +159,21 @@ def headline(transfer: Reassembled, catalog: Catalog) -> str:
     return ", ".join(said)
 
 
-def nodes(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> Iterator[tuple[Record, Node]]:
-    """The records, also as trees. Field offsets count from the start of the record; the text of a record lists its frames."""
+def nodes(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> Iterator[tuple[SaRecord, Node]]:
+    """The records, also as trees."""
     for record in records(transfer, catalog):
-        view = record.view
-        title = type(view).title if view is not None else "Record"
-        first = record.spans[0]
-        node = Node("", f"{title}[{record.number}]", first.offset, len(record.data), 0, len(record.data) * 8, None, _places(record.spans))
-        node.raw = record.data
-        if view is not None:
-            node.struct = type(view)
-            node.children = fields_of(type(view), record.data, presenter, catalog)
-        yield record, node
+        yield record, node_of(record, catalog, presenter)
+
+
+def node_of(record: SaRecord, catalog: Catalog, presenter: Presenter) -> Node:
+    """A record as a tree. Field offsets count from the start of the record; its text lists its frames."""
+    view, size = record.view, len(record.data)
+    title = type(view).title if view is not None else "Record"
+    node = Node("", f"{title}[{record.number}]", record.spans[0].offset, size, 0, size * 8, None, _places(record.spans), raw=record.data)
+    if view is not None:
+        node.struct = type(view)
+        node.children = fields_of(type(view), record.data, presenter, catalog)
+    return node
 
 
 def _places(spans: tuple[Span, ...]) -> str:
@@ -157,12 +182,15 @@ def _places(spans: tuple[Span, ...]) -> str:
 
 def as_json(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> dict[str, Any]:
     """The records of a transfer, each with the bytes of the frames that it came from; docs/contract.md describes the keys."""
-    shown = []
-    for record, node in nodes(transfer, catalog, presenter):
-        pieces = [{"frame": span.frame, "offset": span.offset, "length": span.length} for span in record.spans]
-        name = type(record.view).title if record.view is not None else "Record"
-        shown.append({"record": record.number, "layer": name, "pieces": pieces, "fields": [_plain(child) for child in node.children]})
+    shown = [record_json(record, catalog, presenter) for record in records(transfer, catalog)]
     return {"text": headline(transfer, catalog), "frames": transfer.frames, "records": shown}
+
+
+def record_json(record: SaRecord, catalog: Catalog, presenter: Presenter) -> dict[str, Any]:
+    pieces = [{"frame": span.frame, "offset": span.offset, "length": span.length} for span in record.spans]
+    name = type(record.view).title if record.view is not None else "Record"
+    fields = [_plain(child) for child in node_of(record, catalog, presenter).children]
+    return {"record": record.number, "layer": name, "pieces": pieces, "fields": fields}
 
 
 def _plain(node: Node) -> dict[str, Any]:
@@ -172,9 +200,18 @@ def _plain(node: Node) -> dict[str, Any]:
     return {key: getattr(node, key) for key in keys} | below
 
 
-def outline(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> list[Node]:
-    """A layer with the records of a transfer, for the frame that completed it; none if the transfer has one segment only."""
-    if len(transfer.segments) < 2:
-        return []
-    below = [node for _, node in nodes(transfer, catalog, presenter)]
-    return [Node("", "Reassembled", 0, 0, 0, 0, None, headline(transfer, catalog), below)]
+def joined_in(table: ChunkTable) -> dict[int, list[SaRecord]]:
+    """The records that straddle segments, by the frame of the chunk that completed them."""
+    found: dict[int, list[SaRecord]] = {}
+    for row, record in table.shown.joined:
+        found.setdefault(table.chunk.first + row, []).append(record)
+    return found
+
+
+def outline(transfer: Reassembled | None, joined: Sequence[SaRecord], catalog: Catalog, presenter: Presenter) -> list[Node]:
+    """A layer with the records of a transfer, for the frame that completed it, or else with those that a frame `joined`; perhaps none."""
+    if transfer is not None and len(transfer.segments) > 1:
+        text, shown = headline(transfer, catalog), list(records(transfer, catalog))
+    else:
+        text, shown = "records that end in this frame", list(joined)
+    return [Node("", "Reassembled", 0, 0, 0, 0, None, text, [node_of(each, catalog, presenter) for each in shown])] if shown else []

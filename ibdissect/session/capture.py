@@ -196,7 +196,7 @@ class Capture(Reading):
 
     def table_at(self, frames: Sequence[int]) -> ChunkTable:
         """The given frames (ascending) as columns; row i is frames[i]."""
-        return self.table_of(self._indexed().chunk(frames))
+        return self.table_of(self._indexed().chunk(frames), frames)
 
     def _one(self, number: int) -> Chunk:
         index = self._indexed()

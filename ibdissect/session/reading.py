@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from threading import Thread
 from types import TracebackType
@@ -19,13 +20,16 @@ from ibdissect.capture.remote import in_archive, is_url
 from ibdissect.capture.sets import CaptureSet, files_of
 from ibdissect.errors import CaptureError
 from ibdissect.lint.set_members import name_frames
+from ibdissect.table.joined import JoinedRecords
 from ibdissect.table.secrets import Masker
 from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin
+from ibdissect.wire.sa import SARecordPiece
 
 if TYPE_CHECKING:
     from ibdissect.dissect.value import Presenter
+    from ibdissect.flow.transfers import Joiner
     from ibdissect.lint.finding import Finding, Secret
 
 R = TypeVar("R", bound="Reading")
@@ -63,6 +67,9 @@ class Reading:
         self.masker = Masker()
         self.services = Services()
         """The service of each connection, as learnt from the frames read so far."""
+        self.joined = JoinedRecords()
+        """Records that straddle RMPP segments, from the frames read so far."""
+        self._joiner: Joiner | None = None
         self.keys_to = 0
         """Last frame whose keys have been numbered."""
 
@@ -94,9 +101,10 @@ class Reading:
         """The records, one window at a time. Raises CaptureError on the second pass over a pipe."""
         return self.reader.chunks()
 
-    def table_of(self, chunk: Chunk) -> ChunkTable:
-        """Any frames of the capture as a table, without learning from them."""
-        return ChunkTable(chunk, self.catalog, self.services)
+    def table_of(self, chunk: Chunk, frames: Sequence[int] | None = None) -> ChunkTable:
+        """Any frames of the capture as a table, without learning from them. `frames`: their numbers, if they are not consecutive."""
+        numbers = frames if frames is not None else range(chunk.first, chunk.first + len(chunk))
+        return ChunkTable(chunk, self.catalog, self.services, partial(self.joined.among, numbers))
 
     def tables(
         self, *, keys: bool = True, until: int | None = None, progress: Progress | None = None, prepare: Prepare | None = None,
@@ -130,11 +138,21 @@ class Reading:
         """Learn from the next frames in order, skipping those already processed."""
         last = table.chunk.first + len(table) - 1
         if last > self.services.fed:
-            self.services.feed(self._after(table, self.services.fed))
+            new = self._after(table, self.services.fed)
+            self.services.feed(new)
+            self._join(new)
         if keys and last > self.keys_to:
             if not self.show_keys:
                 self.masker.feed(self._after(table, self.keys_to))
             self.keys_to = last
+
+    def _join(self, table: ChunkTable) -> None:
+        if self._joiner is None and len(table.occurrences(SARecordPiece)):
+            from ibdissect.flow.transfers import Joiner  # few captures have records that straddle segments
+
+            self._joiner = Joiner(self.joined)
+        if self._joiner is not None:
+            self._joiner.feed(table)
 
     def _after(self, table: ChunkTable, frame: int) -> ChunkTable:
         """The frames of a table after `frame`."""

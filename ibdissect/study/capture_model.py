@@ -147,7 +147,7 @@ class CaptureModel:
 
     def table(self, frames: Sequence[int]) -> ChunkTable:
         """The given frames (ascending) as columns; row i is frames[i]."""
-        return self.reading.table_of(self.index.chunk(frames))
+        return self.reading.table_of(self.index.chunk(frames), frames)
 
     def lines(self, frames: Sequence[int]) -> list[Line]:
         if not frames:

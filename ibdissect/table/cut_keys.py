@@ -24,7 +24,7 @@ from .unread import unread_bytes
 
 def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
     """The bytes of a chunk with those zeroed that are hidden. Call as `table.once(without_keys)`."""
-    data: npt.NDArray[np.uint8] = table.chunk.data.copy()
+    data: npt.NDArray[np.uint8] = table.shown.chunk.data.copy()
     data[table.shown.once(hidden_bytes)] = 0
     return data
 

@@ -48,7 +48,8 @@ class _Segments(Record, frozen=True, eq=False):
 
 
 def records(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: StructType) -> Occurrences:
-    """All records of a structure that are whole in their frame. `rows`: MADs of the place's class and attribute."""
+    """All records of a structure that are whole in their frame, and those that were joined there. `rows`: MADs of the place's class and
+    attribute."""
     seg = _segments(table, rows, place, data_at, struct.size)
     fitting = seg.stop - seg.start - seg.phase - struct.size
     several = seg.step > 0
@@ -60,7 +61,17 @@ def records(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: Stru
     stop = at + struct.size
     if struct.fields[-1].kind == "rest":
         stop = np.where(several[index], np.minimum(at + seg.step[index], seg.stop[index]), seg.stop[index])
-    return Occurrences(seg.rows[index], at, stop)
+    whole = Occurrences(seg.rows[index], at, stop)
+    return merged([whole, _joined(table, seg.rows[seg.step > 0], struct.size)]) if table.joined else whole
+
+
+def _joined(table: ChunkTable, rows: Int, size: int) -> Occurrences:
+    """The records that straddle segments and were complete in these rows; not those with only padding in another segment."""
+    facts = np.array([(row, len(record.data), record.spans[0].length) for row, record in table.joined], np.int64)
+    of_row, sizes, first = facts.T
+    stop = table.window + np.cumsum(sizes)
+    keep = np.isin(of_row, rows) & (sizes >= size) & (first < size)
+    return Occurrences(of_row, stop - sizes, stop).pick(keep)
 
 
 def pieces(table: ChunkTable, _place: SaPiece | None = None) -> Occurrences:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
+from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.scattered import u16
@@ -20,7 +21,8 @@ from ibdissect.wire.spec import BYTE_KINDS, Field, Struct, field_named
 from .bits import extract
 from .computed import values_of
 from .find_structures import find
-from .first_bytes import Place, tight
+from .first_bytes import Front, Place, tight
+from .joined import Joined
 from .locate import Bool, Int, Located, locate
 from .occurrences import Occurrences
 from .services import Services
@@ -54,18 +56,27 @@ class ChunkTable:
     """Columns of one chunk, computed on demand and kept as long as the chunk."""
 
     def __init__(
-        self, chunk: Chunk, catalog: Catalog | None = None, services: Services | None = None, *, shown_by: ChunkTable | None = None
-    ) -> None:
+        self, chunk: Chunk, catalog: Catalog | None = None, services: Services | None = None, joined: Joined = tuple,
+        *, shown_by: ChunkTable | None = None,
+    ) -> None:  # fmt: skip
         """`shown_by`: the table whose `shown` it is."""
+        self.window = chunk.data.size
+        """Bytes of the window; those of `joined` follow them in `chunk.data`."""
+        self.joined = joined() if shown_by is not None else ()
+        """Of `shown`: the records that straddle segments, with the row that completed each."""
+        if self.joined:
+            chunk = replace(chunk, data=np.concatenate([chunk.data, *(np.frombuffer(one.data, np.uint8) for _, one in self.joined)]))
         self.chunk = chunk
         self.times = chunk.time_ns
         """Of the packets that this table is about: all, or those of one subnet (`limited`)."""
         self.catalog = catalog if catalog is not None else builtin_catalog()
         self.located: Located = shown_by.located if shown_by is not None else locate(chunk, self.catalog.roce_ports)
+        if self.joined:
+            self.located = replace(self.located, front=Front(chunk))
         self.repeats = shown_by is not None
         """Whether the records that failed SA answers repeat from their requests are among the occurrences."""
         self._shown: ChunkTable | None = None
-        self._services = services
+        self._services, self._joined = services, joined
         self.learnt = True
         """False while another thread prepares the table ahead, before earlier chunks were learnt from."""
         self._service_of: dict[StructType, npt.NDArray[np.uint64]] = {}
@@ -92,7 +103,7 @@ class ChunkTable:
 
     def limited(self, rows: Bool) -> ChunkTable:
         """The same chunk with only the packets where `rows`, bool[n], holds."""
-        made = ChunkTable(self.chunk, self.catalog, self._services)
+        made = ChunkTable(self.chunk, self.catalog, self._services, self._joined)
         made.times = self.times[rows]
         made.leave_out(~rows)
         return made
@@ -109,12 +120,18 @@ class ChunkTable:
 
     @property
     def shown(self) -> ChunkTable:
-        """The same chunk with what failed SA answers repeat, for all who show or select packets; who learns or judges uses `self`."""
-        if self.repeats or not self.once(failed).any():
+        """The same chunk with what failed SA answers repeat and with the records that straddle segments (`joined`).
+
+        For all who show or select packets; who learns or judges uses `self`.
+        """
+        if self.repeats or not (self._joined() or self.once(failed).any()):
             return self  # not kept in `_shown`: a table that refers to itself stays in memory until the garbage collector comes
-        if self._shown is None:
-            self._shown = ChunkTable(self.chunk, self.catalog, self._services, shown_by=self)
-        return self._shown
+        found = self._shown
+        if found is None:
+            found = ChunkTable(self.chunk, self.catalog, self._services, self._joined, shown_by=self)
+            if self.learnt:
+                self._shown = found
+        return found
 
     def services_of(self, struct: StructType) -> npt.NDArray[np.uint64]:
         """The service of each occurrence of a CM message, uint64[k]; 0 if its request was not seen."""
@@ -305,6 +322,6 @@ class ChunkTable:
         row = int(found.rows[i])
         base = int(self.chunk.offset[row])
         start = int(found.at[i])
-        if start < base:  # the ERF header precedes the frame
+        if start < base or start >= self.window:  # the ERF header precedes the frame; joined records are in no frame
             return struct(self.chunk.data[start : start + struct.size].tobytes(), 0)
         return struct(self.chunk.frame_bytes(row), start - base, int(found.stop[i]) - base)

@@ -27,9 +27,12 @@ STEP, ROOM = 112, 200
 TABLE = b"".join(build(NodeRecord, STEP, lid=lid) for lid in range(1, 6))
 
 
-def segment(number: int, flags: int, length: int, data: bytes, *, kind: int = 1, method: int = 0x92, status: int = 0, **kw: Any) -> bytes:
-    body = struct.pack(">BBBBII8xHxx8x", 1, kind, flags, status, number, length, STEP // 8) + data
-    return gmp(0x03, method, 0x11, body, at=24, **kw)
+def segment(
+    number: int, flags: int, length: int, data: bytes, *, kind: int = 1, method: int = 0x92, status: int = 0, attribute: int = 0x11,
+    step: int = STEP, **kw: Any,
+) -> bytes:  # fmt: skip
+    body = struct.pack(">BBBBII8xHxx8x", 1, kind, flags, status, number, length, step // 8) + data
+    return gmp(0x03, method, attribute, body, at=24, **kw)
 
 
 FIRST = segment(1, 3, 60 + len(TABLE), TABLE[:ROOM])
@@ -70,7 +73,7 @@ def test_a_transfer_that_was_given_up() -> None:
 def test_one_segment_is_no_reassembly() -> None:
     whole = segment(1, 7, 20 + STEP, TABLE[:STEP])
     (transfer,) = Transfers().feed(native_table([whole])).values()
-    assert outline(transfer, builtin(), Presenter()) == []
+    assert outline(transfer, (), builtin(), Presenter()) == []
 
 
 def test_an_answer_without_records() -> None:

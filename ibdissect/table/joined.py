@@ -1,0 +1,71 @@
+"""Which records of subnet administration came in several RMPP segments, and in which frame was each complete?
+
+A segment ends in the middle of a record as a rule. No frame has all bytes of that record, so its fields belong to the frame that completed
+it, as reassembled data does in Wireshark. `flow.joined` puts such records together; `ChunkTable.shown` has them, nothing is learnt of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from msgspec import Struct as Record
+
+from ibdissect.wire.spec import Struct
+
+MAX_BYTES = 64 << 20
+"""Memory of the records kept, in bytes. Those of one window need less than half, so whoever reads a capture in order misses none."""
+OVERHEAD = 500
+"""Memory that a record takes besides its data, in bytes."""
+
+
+class Span(Record, frozen=True):
+    """Bytes of one frame."""
+
+    frame: int
+    offset: int
+    length: int
+
+
+class SaRecord(Record, frozen=True):
+    """One record of an RMPP transfer."""
+
+    number: int
+    """Index in the whole transfer, from 0; missing records count."""
+    data: bytes
+    spans: tuple[Span, ...]
+    """Where its bytes came from, in order."""
+    view: Struct | None
+    """None if the attribute is unknown or the record is too short for it."""
+
+
+Joined = Callable[[], Sequence[tuple[int, SaRecord]]]
+"""Gives the records that the rows of a table completed, each with its row."""
+
+
+class JoinedRecords:
+    """The records that straddle segments, by the frame that completed each; the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._frames: list[int] = []
+        self._records: list[SaRecord] = []
+        self._bytes = 0
+
+    def put(self, frame: int, record: SaRecord) -> None:
+        """Add a record that `frame` completed. In frame order."""
+        self._frames.append(frame)
+        self._records.append(record)
+        self._bytes += OVERHEAD + len(record.data)
+        if self._bytes > MAX_BYTES:
+            half = (len(self._frames) + 1) // 2
+            self._bytes -= sum(OVERHEAD + len(old.data) for old in self._records[:half])
+            del self._frames[:half], self._records[:half]
+
+    def among(self, frames: Sequence[int]) -> list[tuple[int, SaRecord]]:
+        """The records that any of `frames` (ascending) completed, each with the index of its frame."""
+        if not self._frames or not len(frames):
+            return []
+        low, high = bisect_left(self._frames, frames[0]), bisect_right(self._frames, frames[-1])
+        found = zip(map(partial(bisect_left, frames), self._frames[low:high]), self._frames[low:high], self._records[low:high], strict=True)
+        return [(row, record) for row, frame, record in found if frames[row] == frame]
