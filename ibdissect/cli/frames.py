@@ -118,7 +118,7 @@ CLOCKS: dict[str, Callable[[Int], list[str]]] = {
 
 
 class Json(Printer):
-    """One JSON object per frame: one per line, or all in one array. Frames that complete RMPP transfers or records of them have these, too."""
+    """One JSON object per frame: one per line, or all in one array. A frame that completes an RMPP transfer or a record has it, too."""
 
     def __init__(self, presenter: Presenter, *, lines: bool, members: Sequence[Member] = ()) -> None:
         self.lines, self.first, self.members = lines, True, members
