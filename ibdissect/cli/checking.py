@@ -29,45 +29,33 @@ def check_options(
     selected: str | Iterable[str] = (),
     ignored: str | Iterable[str] = (),
     crc: bool = True,
-    max_findings: int | None = 100,
-    timing: bool = False,
-    shown: Any = None,
     points: bool = False,
+    **others: Any,
 ) -> Options:
-    """The options of a check. `selected` replaces the file's selection, `ignored` adds to it. ConfigError, PluginError.
+    """The options of a check; `others` are fields of `Options`. `selected` replaces the file's selection, `ignored` adds to it.
 
     Rules about several captures (the family PTS) run with `points` only, and then no others. Codes of the file's selection that are not
-    among the rules of the command do not count.
+    among the rules of the command do not count. ConfigError, PluginError.
     """
-    from ibdissect.lint.sightings import PointRule
     from ibdissect.rules import load
 
     config = common.settings
-    catalog, others = common.loaded()
-    everything = [*load(), *others]
+    catalog, plugin_rules = common.loaded()
+    everything = [*load(), *plugin_rules]
     _known(config, everything)
-    mine = [rule for rule in everything if issubclass(rule, PointRule) == points]
-    chosen = split_codes(selected)
-    of_file = [code for code in config.select if any(matches(rule, code) for rule in mine)]
-    found = select(everything, chosen or of_file, [*split_codes(ignored), *config.ignore], crc=crc)
-    rules = [rule for rule in found if rule in mine]
-    if chosen and not rules and (points or found):
-        reason = "leaves no rule of the family PTS" if points else "needs several captures"
-        raise ConfigError("--select", ",".join(chosen), reason, hint="add PTS" if points else "run `ibdissect points`")
     options = Options(
-        rules=rules,
+        rules=_chosen(everything, config, split_codes(selected), [*split_codes(ignored), *config.ignore], crc=crc, points=points),
         plugins=common.plugin_names,
         catalog=catalog,
         declared=(config.rule, config.source if config.rule else ""),
-        max_findings=max_findings,
         show_keys=common.show_keys,
         max_unpacked=common.max_unpacked,
         roce_ports=common.roce_ports,
-        timing=timing,
-        shown=shown,
         severities=_severities(config, everything),
+        subnet=common.subnet_files,
+        names=common.port_names,
+        **others,
     )
-    options.subnet, options.names = common.subnet_files, common.port_names
     if config.options:
         from ibdissect.lint.setting import checked_settings
 
@@ -82,6 +70,21 @@ def check_options(
 
         options.ignored = PathIgnores(config.folder, config.per_path_ignores)
     return options
+
+
+def _chosen(
+    rules: list[type[Rule]], config: Config, chosen: list[str], ignored: list[str], *, crc: bool, points: bool
+) -> list[type[Rule]]:  # fmt: skip
+    from ibdissect.lint.sightings import PointRule
+
+    mine = [rule for rule in rules if issubclass(rule, PointRule) == points]
+    of_file = [code for code in config.select if any(matches(rule, code) for rule in mine)]
+    found = select(rules, chosen or of_file, ignored, crc=crc)
+    left = [rule for rule in found if rule in mine]
+    if chosen and not left and (points or found):
+        reason = "leaves no rule of the family PTS" if points else "needs several captures"
+        raise ConfigError("--select", ",".join(chosen), reason, hint="add PTS" if points else "run `ibdissect points`")
+    return left
 
 
 def _known(config: Config, rules: list[type[Rule]]) -> None:

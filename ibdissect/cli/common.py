@@ -12,6 +12,7 @@ from functools import cached_property, wraps
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-OPTIONS = {"filter": "-Y", "name_ports": "--names", "roce_ports": "--roce-port"}
-"""Options that are not called like their fields in `Common`."""
+OF_CAPTURES = ("filter", "frames", "subnet", "subnet_time", "name_ports", "show_keys", "max_unpacked", "roce_ports")
+"""Options that only a command on captures can obey."""
 STYLES = {
     "error": "bold red", "warning": "yellow", "info": "blue", "path": "bold", "faint": "dim", "layer": "bold cyan", "label": "",
     "malformed": "bold red", "number": "dim", "protocol": "cyan",
@@ -52,6 +53,18 @@ def grouped(kind: type[Any], name: str, *options: Callable[[F], F]) -> Callable[
         return cast("F", called)
 
     return add
+
+
+def refuse(*names: str, reason: str, hint: str = "") -> None:
+    """Raise ConfigError for the first of some parameters that stands on the command line although the command can do nothing with it."""
+    context = click.get_current_context(silent=True)
+    for option in context.command.params if context is not None else ():
+        assert context is not None
+        if option.name in names and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+            value, name = context.params[option.name], option.opts[0]
+            if value is True:
+                raise ConfigError(str(context.info_name), name, reason, hint=hint)
+            raise ConfigError(name, " ".join(map(str, value)) if isinstance(value, tuple) else str(value), reason, hint=hint)
 
 
 class Common(Record, dict=True):
@@ -112,7 +125,7 @@ class Common(Record, dict=True):
         """What the files of --subnet say, or else those of the configuration; None without any. SubnetFileError, ConfigError."""
         arguments = self.subnet or self.settings.subnet
         if not arguments:
-            self.refuse("subnet_time", reason="does nothing without files about the subnet", hint="name them with --subnet")
+            refuse("subnet_time", reason="does nothing without files about the subnet", hint="name them with --subnet")
             return None
         from ibdissect.subnet import read_files
 
@@ -154,20 +167,6 @@ class Common(Record, dict=True):
         """Say how many checksums a filter did not compare, as they tell a hidden key."""
         if count:
             self.tell(f"note: {counted(count, 'checksum')} of frames with keys were not compared; --show-keys compares them")
-
-    def refuse(self, *names: str, reason: str, hint: str = "") -> None:
-        """Raise ConfigError for a given option that makes no sense with a command."""
-        for name in names:
-            value = getattr(self, name)
-            if value not in (None, (), False):
-                option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
-                given = "given" if value is True else " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-                raise ConfigError(option, given, reason, hint=hint)
-
-    def refuse_capture_options(self) -> None:
-        """Raise ConfigError for options that only a command on captures can obey."""
-        names = ("filter", "frames", "subnet", "subnet_time", "name_ports", "show_keys", "max_unpacked", "roce_ports")
-        self.refuse(*names, reason="cannot be used here: no capture is read")
 
     def paint(self, stream: IO[str]) -> Paint:
         return painter(self.color or self.settings.color, stream)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.cli.common import Common, common_options, incomplete, write_json
+from ibdissect.cli.common import Common, common_options, incomplete, refuse, write_json
 from ibdissect.errors import ConfigError, SubnetFileError
 from ibdissect.wire.text import counted, printable
 
@@ -34,19 +34,42 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
     Exit status 0: nothing changed; 1: something did; 2: a side cannot be read.
     """
     from ibdissect.session import changes as contents
-    from ibdissect.subnet.compare import KINDS, changes, texts
+    from ibdissect.subnet.compare import KINDS, texts
 
-    common.refuse("filter", "frames", "subnet", reason="is of no use here: BEFORE and AFTER say all that is compared")
-    if common.name_ports:
-        raise ConfigError("--names", before, "is of no use here: ports have the names that each side gives them")
+    refuse("filter", "frames", "subnet", reason="is of no use here: BEFORE and AFTER say all that is compared")
+    refuse("name_ports", reason="is of no use here: ports have the names that each side gives them")
     kinds = (*KINDS, *contents.KINDS)
     chosen = {"any": kinds, "never": ()}
     failing = chosen[fail_on] if fail_on in chosen else tuple(filter(None, fail_on.split(",")))
     unknown = [kind for kind in failing if kind not in kinds]
     if unknown:
         raise ConfigError("--fail-on", unknown[0], "is no kind of change", hint=f"any, never, or some of {', '.join(kinds)}")
-    if on_screen and not sys.stdout.isatty():
-        raise ConfigError("--tui", before, "standard output is not a terminal", hint="leave it out to print the changes")
+    if not sys.stdout.isatty():
+        refuse("on_screen", reason="standard output is not a terminal", hint="leave it out to print the changes")
+    found = _changes(before, after, common)
+    lines = [*texts(found), *contents.texts(found, None if on_screen else contents.SHOWN)]
+    total = sum(map(len, found.values()))
+    title = f"{counted(total, 'change') if total else 'No changes'} from {printable(before)} to {printable(after)}"
+    if on_screen:
+        from ibdissect.tui.changes import ChangesApp
+
+        ChangesApp(title, lines).run()
+    elif format_ == "json":
+        result = {"schema": 1, "before": before, "after": after, "counts": {kind: len(list_) for kind, list_ in found.items()}, **found}
+        write_json(result)
+    elif not common.quiet:
+        paint = common.paint(sys.stdout)
+        for line in lines:
+            click.echo(paint(printable(line), STYLES[line[0]]))
+        click.echo(title)
+    return int(any(found.get(kind) for kind in failing))
+
+
+def _changes(before: str, after: str, common: Common) -> dict[str, list[dict[str, Any]]]:
+    """The changes by kind. SubnetFileError if a side cannot be read, or says nothing that can be compared."""
+    from ibdissect.session import changes as contents
+    from ibdissect.subnet.compare import changes
+
     sides = [_side(argument, common) for argument in (before, after)]
     nameless = [argument for argument, (subnet, _) in zip((before, after), sides, strict=True) if not any(True for _ in subnet.ports())]
     captures = all(capture for _, capture in sides)
@@ -65,22 +88,7 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
         for side in both:
             if side.error is not None:
                 incomplete(side.error)
-    lines = [*texts(found), *contents.texts(found, None if on_screen else contents.SHOWN)]
-    total = sum(map(len, found.values()))
-    title = f"{counted(total, 'change') if total else 'No changes'} from {printable(before)} to {printable(after)}"
-    if on_screen:
-        from ibdissect.tui.changes import ChangesApp
-
-        ChangesApp(title, lines).run()
-    elif format_ == "json":
-        result = {"schema": 1, "before": before, "after": after, "counts": {kind: len(list_) for kind, list_ in found.items()}, **found}
-        write_json(result)
-    elif not common.quiet:
-        paint = common.paint(sys.stdout)
-        for line in lines:
-            click.echo(paint(printable(line), STYLES[line[0]]))
-        click.echo(title)
-    return int(any(found.get(kind) for kind in failing))
+    return found
 
 
 def _side(argument: str, common: Common) -> tuple[Subnet, str]:

@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import click
 from msgspec import Struct as Record
+from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.remote import shown
@@ -104,11 +105,13 @@ class Outcome(Record, Generic[T]):
 class EachCapture(Generic[T]):
     """The outcomes of work on several captures. Prints errors, and where captures are damaged.
 
-    The work raises IbdissectError, and Stopped if `stop` says so.
+    The work is called with a silent `common`, too. It raises IbdissectError, and Stopped if `stop` says so.
     """
 
     def __init__(self, units: Sequence[Unit], work: Work[Outcome[T]], jobs: int | None, engine: str | None, common: Common) -> None:
-        self.units, self.work, self.jobs, self.engine, self.common = units, partial(_attempt, work), jobs, engine, common
+        quiet = replace(common, quiet=True, plugins=common.plugin_names)
+        self.units, self.work = units, partial(_attempt, partial(work, common=quiet))
+        self.jobs, self.engine, self.common = jobs, engine, common
         self.status = 0
         """Afterwards the exit status: 2 if a capture could not be read, 130 after Ctrl+C."""
 

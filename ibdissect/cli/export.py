@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -10,13 +11,13 @@ from typing import IO, TYPE_CHECKING, TypeVar
 
 import click
 from msgspec import Struct as Record
-from msgspec.structs import replace
 
 from ibdissect.capture.sets import Unit, files_of
-from ibdissect.cli.common import Common, common_options, grouped, progress_bar, say
+from ibdissect.cli.common import Common, common_options, grouped, progress_bar, refuse, say
 from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import (
     FRAME_ENDINGS,
+    captures_argument,
     ending_of,
     findings_of,
     max_findings_option,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from ibdissect.session.rows import Rows
 
 TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
+OTHERS = ("findings", "messages", "records", "points")
+"""Options that say what is written instead of the frames."""
 FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
 
 
@@ -63,18 +66,15 @@ class Wanted(Record):
 
     @property
     def rows(self) -> str:
-        """What the rows of the table are. Raises ConfigError if two options say different things."""
-        given = [what for what in ("findings", "messages", "records", "points") if getattr(self, what)]
-        chosen = bool(self.names or self.first)
-        if self.points and (len(given) > 1 or chosen or self.as_set or self.partition_by is not None):
-            what = "writes sightings of packets, which have columns of their own"
-            raise ConfigError("--points", self.target, what, hint="give --to only")
-        if len(given) > 1:
-            raise ConfigError(f"--{given[1]}", self.target, f"a file holds {given[0]} or {given[1]}, not both")
-        if given and chosen:
-            name = self.names[0] if self.names else "given"
-            raise ConfigError("-e" if self.names else "--first", name, f"{given[0]} have columns of their own")
-        return given[0] if given else "frames"
+        """What the rows of the table are. Raises ConfigError for options that do nothing with the one that says so."""
+        chosen = next((what for what in OTHERS if getattr(self, what)), "frames")
+        if chosen != "frames":
+            whose = f"does nothing with --{chosen}: {'sightings' if chosen == 'points' else chosen} have columns of their own"
+            refuse(*(what for what in OTHERS if what != chosen), reason=f"does nothing with --{chosen}: a file holds one of them")
+            refuse("names", "first", *(("as_set", "partition_by") if chosen == "points" else ()), reason=whose)
+        if chosen != "findings":
+            refuse("max_findings", reason="is for --findings")
+        return chosen
 
     @property
     def ending(self) -> str:
@@ -82,12 +82,8 @@ class Wanted(Record):
         given = self.format_ or ("csv" if self.target == "-" else None)
         ending = f".{given}" if given else ending_of(self.target, (*TABLE_ENDINGS, *FRAME_ENDINGS))
         if ending in FRAME_ENDINGS:
-            if self.points:
-                hint = "`ibdissect points --write` writes one with all frames"
-                raise ConfigError("--to", self.target, "a capture holds no sightings", hint=hint)
-            if self.rows != "frames" or self.names or self.first:
-                what = "a capture holds frames, no columns, findings, messages or records"
-                raise ConfigError("--to", self.target, what, hint="name a .csv or .parquet")
+            hint = "`ibdissect points --write` writes a capture with all frames" if self.points else "name a .csv or .parquet"
+            refuse(*OTHERS, "names", "first", reason="does nothing here: a capture holds frames only", hint=hint)
         elif self.rows != "frames" or ending != ".csv":
             require_extra("pyarrow")
         return ending
@@ -96,22 +92,26 @@ class Wanted(Record):
     def partitions(self) -> tuple[str, ...]:
         """What the folders of a dataset are named after. Raises ConfigError if they cannot be."""
         assert self.partition_by is not None
-        if self.rows != "frames" or self.format_ not in (None, "parquet"):
-            raise ConfigError("--partition-by", self.partition_by, "is for the columns of frames, as Parquet")
+        refuse(*OTHERS, reason="does nothing with --partition-by, which is for the columns of frames")
+        if self.format_ not in (None, "parquet"):
+            refuse("format_", reason="is no format of --partition-by, which writes Parquet")
         if self.target == "-":
             raise ConfigError("--to", self.target, "a dataset is a folder", hint="name one")
         require_extra("pyarrow")
-        from ibdissect.export.partitions import KEYS
+        from ibdissect.export.partitions import KEYS, keys_of
 
         keys = tuple(self.partition_by.split(","))
         if not set(keys) <= KEYS.keys() or len(set(keys)) < len(keys):
             hint = f"name some of {', '.join(KEYS)}, each once"
             raise ConfigError("--partition-by", self.partition_by or "''", "is no list of partitions", hint=hint)
+        if (there := keys_of(self.target)) not in ((), keys):
+            reason = f"{self.target} is partitioned by {','.join(there)}: frames that are there already would count twice"
+            raise ConfigError("--partition-by", self.partition_by, reason, hint="use the same keys, or another folder")
         return keys
 
 
 @click.command()
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
+@captures_argument
 @grouped(
     Wanted,
     "wanted",
@@ -143,9 +143,7 @@ def command(captures: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     rows = wanted.rows
     if wanted.partition_by is not None:
         return _partitioned(units_of(captures, wanted.as_set), wanted, common)
-    if wanted.jobs is not None or wanted.engine is not None:
-        name, value = ("--engine", wanted.engine) if wanted.engine else ("--jobs", str(wanted.jobs))
-        raise ConfigError(name, str(value), "is for --partition-by, which takes many captures")
+    refuse("jobs", "engine", reason="is for --partition-by, which takes many captures")
     ending = wanted.ending
     if rows == "points":
         rows, count = "sightings", _sightings(captures, wanted.target, ending, common)
@@ -211,14 +209,17 @@ def _others(
     from ibdissect.export import messages, records, tables
     from ibdissect.session import findings
 
+    masked = Counter[str]()
     if wanted.findings:
         report = findings_of(opened, common, shown, wanted.max_findings)
         schema, batches = findings.SCHEMA, findings.batches(report.findings)
     elif wanted.messages:
         schema, batches = messages.SCHEMA, messages.batches(opened, shown)
     else:
-        schema, batches = records.SCHEMA, records.batches(opened, shown, progress)
-    return tables.write(batches, schema, file, ending)
+        schema, batches = records.SCHEMA, records.batches(opened, shown, progress, masked)
+    count = tables.write(batches, schema, file, ending)
+    _tell_masked(masked.total())
+    return count
 
 
 def _tell_masked(count: int) -> None:
@@ -245,9 +246,8 @@ def _partitioned(units: Sequence[Unit], wanted: Wanted, common: Common) -> int:
 
     named_columns(common.loaded()[0] or builtin(), wanted.names)  # a wrong name is said once, not for each capture
     written = masked = 0
-    quiet = replace(common, quiet=True, plugins=common.plugin_names)
     with unfinished_files(wanted.target) as private:
-        add = partial(_added, wanted=wanted, keys=keys, private=private, common=quiet)
+        add = partial(_added, wanted=wanted, keys=keys, private=private)
         each = EachCapture(units, add, wanted.jobs, wanted.engine, common)
         for outcome in each:
             written, masked = written + outcome.frames, masked + (outcome.result or 0)

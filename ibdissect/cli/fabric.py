@@ -12,7 +12,7 @@ import click
 from ibdissect.capture.chunk import Member
 from ibdissect.capture.remote import shown
 from ibdissect.capture.sets import CaptureSet, files_of
-from ibdissect.cli.common import Common, common_options, progress_bar, say, write_json
+from ibdissect.cli.common import Common, common_options, progress_bar, refuse, say, write_json
 from ibdissect.cli.output import opened_capture, set_option, source_of
 from ibdissect.errors import ConfigError
 from ibdissect.lint.set_members import members_object, named
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("captures", nargs=-1, metavar="[CAPTURE]")
+@click.argument("captures", nargs=-1, metavar="[CAPTURE...]")
 @set_option
 @click.option("--format", "format_", type=click.Choice(("text", "json", "dot")), default="text", show_default=True)
 @click.option("--dot", is_flag=True, help="The same as --format dot: a graph of nodes and links for Graphviz.")
@@ -41,12 +41,11 @@ def command(
 
     Every fact is shown with the frame it was learnt from. Keys are masked unless --show-keys is given.
     """
-    common.refuse("filter", "frames", reason="the subnet is learnt from all frames", hint="--at FRAME shows what was known then")
-    if dot and format_ == "json":
-        raise ConfigError("--dot", "--format json", "a graph is not JSON")
-    dot = dot or format_ == "dot"
-    if written is not None and (dot or format_ == "json"):
-        raise ConfigError("--write", written, "says the format", hint="leave out --dot and --format")
+    refuse("filter", "frames", reason="the subnet is learnt from all frames", hint="--at FRAME shows what was known then")
+    if format_ == "json":
+        refuse("dot", reason="does nothing with --format json: a graph is not JSON")
+    if written is not None:
+        refuse("dot", "format_", reason="does nothing with --write, which says the format")
     capture = source_of(captures, as_set) if captures else None
     if capture is None and common.subnet_files is None:
         raise ConfigError("CAPTURE", "--subnet", "one of them must be given")
@@ -55,7 +54,7 @@ def command(
         from ibdissect.subnet.writing import ibnetdiscover, partitions_conf
 
         click.echo("\n".join(ibnetdiscover(subnet) if written == "ibnetdiscover" else partitions_conf(subnet)))
-    elif dot or written == "dot":
+    elif dot or "dot" in (format_, written):
         click.echo("\n".join(graph(result)))
     elif "json" in (format_, written):
         write_json(result)

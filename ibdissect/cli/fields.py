@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import Common, common_options
+from ibdissect.cli.common import OF_CAPTURES, Common, common_options, refuse
 from ibdissect.dfilter.names import COMPUTED, MARKS, names_of
 from ibdissect.errors import FilterError
 
@@ -26,7 +26,7 @@ def command(prefix: str, format_: str, common: Common) -> None:
     """List all filter names that start with PREFIX (`infiniband.` is optional), with type, label, place and bits."""
     from ibdissect.wire.catalog import builtin
 
-    common.refuse_capture_options()
+    refuse(*OF_CAPTURES, reason="cannot be used here: no capture is read")
     catalog = common.loaded()[0] or builtin()
     extra = catalog.computed
     found = [row for struct in catalog.structs for row in _rows(struct, extra.get(struct, ()))]

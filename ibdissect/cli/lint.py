@@ -6,7 +6,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +15,22 @@ from msgspec import Struct as Record
 
 from ibdissect import report as formats
 from ibdissect.capture.remote import is_url, shown
-from ibdissect.capture.sets import files_of, rings
+from ibdissect.capture.sets import Unit, files_of, rings
 from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
 from ibdissect.cli.common import Common, common_options, grouped, say
 from ibdissect.cli.engines import each_capture, engine_option
 from ibdissect.cli.interrupted import INTERRUPTED
-from ibdissect.cli.output import require_extra, same_file, units_of, write_text
+from ibdissect.cli.output import refuse_captures, require_extra, units_of, write_text
 from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.result import CaptureReport
 from ibdissect.report import text as text_report
-from ibdissect.session.check import check, killed
+from ibdissect.session.check import Options, check, killed
+from ibdissect.session.spread import Work
 from ibdissect.wire.text import plain
 
 if TYPE_CHECKING:
-    from ibdissect.cli.frame_selection import Limits
+    from ibdissect.cli.baselines import Known
 
 RANKS = {"error": 3, "warning": 2, "info": 1, "never": 4}
 
@@ -109,10 +110,60 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     Exit status 0: nothing at or above --fail-on; 1: findings; 2: a capture could not be read, or an option is wrong. Findings in the
     baseline do not count.
     """
-    output, write_baseline = wanted.output, wanted.write_baseline
+    options, units = _options(wanted, common), units_of(paths, wanted.as_set)
+    files = [file for unit in units for file in files_of(unit)]
+    for name, parts in rings(files).items() if not wanted.as_set else ():
+        common.tell(f"note: these {len(parts)} files look like one ring buffer: --set checks {shown(name)} as one capture")
+    refuse_captures(files, output=wanted.output, write_baseline=wanted.write_baseline)
+    work: Callable[..., CaptureReport] = check
+    if wanted.cache is not None:
+        from ibdissect.session.cache import Cache
+
+        work = Cache.of(wanted.cache, options, common.filter, common.frames).check
+    known, baseline = None, wanted.baseline or (common.settings.baseline if wanted.write_baseline is None else None)
+    if baseline or wanted.write_baseline:
+        from ibdissect.cli.baselines import Known
+
+        known = Known(baseline, wanted.write_baseline, options)
+    form = wanted.format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and wanted.output is None else "text")
+    if form == "html":
+        require_extra("jinja2", extra="report")
+    if wanted.sandbox:
+        network = wanted.engine is not None or any(map(is_url, files))
+        confine(common, (wanted.output, wanted.write_baseline, summary_file(form), wanted.cache), network=network)
+    stream = form == "text" and wanted.output is None
+    reports, interrupted = _checked(units, partial(work, options=options), wanted, common, known, stream)
+    # Do not write a baseline after an interrupted check: it would be incomplete.
+    compared = known.finish() if known is not None and not (interrupted and wanted.write_baseline is not None) else None
     fail_on = wanted.fail_on or common.settings.fail_on or "error"
-    baseline = wanted.baseline or (common.settings.baseline if write_baseline is None else None)
-    # Imported objects live forever: pause the garbage collector, then freeze it.
+    if not stream:
+        write_reports(form, reports, options, RANKS[fail_on], None if compared is None else compared.object(), wanted.output)
+    elif not common.quiet:
+        click.echo(text_report.summary_text(reports, len(options.rules)), nl=False)
+    if wanted.statistics:
+        click.echo(text_report.statistics_text(reports, {rule.code: rule.name for rule in options.rules}), nl=False, err=not stream)
+    if wanted.timing:
+        click.echo(text_report.timing_text(reports), nl=False, err=True)
+    _say_what_is_missing(reports, common)
+    if interrupted:
+        return INTERRUPTED
+    for line in known.lines() if known is not None else ():
+        common.tell(line)
+    return exit_status(reports, "never" if wanted.write_baseline is not None else fail_on)
+
+
+def _say_what_is_missing(reports: Iterable[CaptureReport], common: Common) -> None:
+    for report in reports:
+        if report.error is not None:
+            say(f"error: {report.error}")
+        if report.status == "interrupted":
+            say(f"{report.path}: {report.incomplete}")
+        for doubt in report.doubts:
+            common.tell(f"warning: {report.path}: {doubt}")
+
+
+def _options(wanted: Wanted, common: Common) -> Options:
+    """The options of the check. Imported objects live forever: the garbage collector is paused, then they are left out of it."""
     gc.disable()
     try:
         options = check_options(
@@ -122,38 +173,23 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
         gc.freeze()
     finally:
         gc.enable()
-    rules = options.rules
     options.threads = min(2, os.cpu_count() or 1) if wanted.jobs is None and wanted.engine is None else 1
-    units = units_of(paths, wanted.as_set)
-    files = [file for unit in units for file in files_of(unit)]
-    for name, parts in rings(files).items() if not wanted.as_set else ():
-        common.tell(f"note: these {len(parts)} files look like one ring buffer: --set checks {shown(name)} as one capture")
-    for option, target in (("--output", output), ("--write-baseline", write_baseline)):
-        if target is not None and any(same_file(target, file) for file in files):
-            raise ConfigError(option, target, "is one of the captures to check", hint="name another file")
-    options.shown = common.limits(options.catalog)
-    _judged_in_one_pass(options.shown)
-    checked: Callable[..., CaptureReport] = check
-    if wanted.cache is not None:
-        from ibdissect.session.cache import Cache
+    options.shown = limits = common.limits(options.catalog)
+    if limits is not None and limits.needs_findings:
+        raise ConfigError("-Y", "ibdissect.code", "needs the findings of this very check", hint="choose rules with --select")
+    if limits is not None and limits.filter is not None and limits.needs_answers:
+        raise ConfigError("-Y", limits.filter.text, "needs answers that come later", hint="use ibdissect.request_frame")
+    return options
 
-        checked = Cache.of(wanted.cache, options, common.filter, common.frames).check
-    known = None
-    if baseline or write_baseline:
-        from ibdissect.cli.baselines import Known
 
-        known = Known(baseline, write_baseline, options)
-    written = wanted.format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and output is None else "text")
-    if written == "html":
-        require_extra("jinja2", extra="report")
-    if wanted.sandbox:
-        network = wanted.engine is not None or any(map(is_url, files))
-        confine(common, (output, write_baseline, summary_file(written), wanted.cache), network=network)
-    stream = written == "text" and output is None
+def _checked(
+    units: Sequence[Unit], work: Work[CaptureReport], wanted: Wanted, common: Common, known: Known | None, stream: bool
+) -> tuple[list[CaptureReport], bool]:
+    """The reports on captures, and whether Ctrl+C ended the check. `stream`: findings are printed as they come."""
     paint = common.paint(sys.stdout) if stream else plain
     reports: list[CaptureReport] = []
     done, printed = 0, CaptureReport(path="", captures=0)
-    with each_capture(units, partial(checked, options=options), killed, wanted.jobs, wanted.engine, common) as (checks, interrupted):
+    with each_capture(units, work, killed, wanted.jobs, wanted.engine, common) as (checks, interrupted):
         for report in checks:
             if known is not None:
                 known.apply(report)
@@ -166,58 +202,28 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
                 reports.append(report)
         if interrupted():
             reports += [CaptureReport(path=shown(str(unit)), status="interrupted") for unit in units[done:]]
-    if printed.captures:
-        reports.insert(0, printed)
-    # Do not write a baseline after an interrupted check: it would be incomplete.
-    compared = known.finish() if known is not None and not (interrupted() and write_baseline is not None) else None
-    if not stream:
-        against = None if compared is None else compared.object()
-        run = formats.Run(rules=tuple(rules), fail_rank=RANKS[fail_on], baseline=against, summarized=summary_file(written) is not None)
-        write_text(formats.render(written, reports, run), output)
-        write_job_summary(written, reports, run)
-    elif not common.quiet:
-        click.echo(text_report.summary_text(reports, len(rules)), nl=False)
-    if wanted.statistics:
-        click.echo(text_report.statistics_text(reports, {rule.code: rule.name for rule in rules}), nl=False, err=not stream)
-    if wanted.timing:
-        click.echo(text_report.timing_text(reports), nl=False, err=True)
-    for report in reports:
-        if report.error is not None:
-            say(f"error: {report.error}")
-        if report.status == "interrupted":
-            say(f"{report.path}: {report.incomplete}")
-        for doubt in report.doubts:
-            common.tell(f"warning: {report.path}: {doubt}")
-    if interrupted():
-        return INTERRUPTED
-    for line in known.lines() if known is not None else ():
-        common.tell(line)
-    return exit_status(reports, "never" if write_baseline is not None else fail_on)
+    return [printed] * bool(printed.captures) + reports, interrupted()
+
+
+def write_reports(
+    form: str, reports: list[CaptureReport], options: Options, fail_rank: int, baseline: dict[str, Any] | None = None,
+    output: str | None = None,
+) -> None:  # fmt: skip
+    """Write the reports in a format; in GitHub Actions, all findings also to the job's summary, as annotations are few."""
+    target = summary_file(form)
+    run = formats.Run(rules=tuple(options.rules), fail_rank=fail_rank, baseline=baseline, summarized=target is not None)
+    write_text(formats.render(form, reports, run), output)
+    if target is not None:
+        try:
+            with open(target, "a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(formats.render("markdown", reports, run))
+        except OSError as error:
+            raise CaptureError(target, f"the job summary cannot be written: {error.strerror}") from error
 
 
 def summary_file(format_: str) -> str | None:
     """The file that GitHub shows as the job's summary; None outside GitHub and for other formats."""
     return os.environ.get("GITHUB_STEP_SUMMARY") or None if format_ == "github" else None
-
-
-def write_job_summary(format_: str, reports: list[CaptureReport], run: formats.Run) -> None:
-    """Append all findings to the job's summary, as annotations are few."""
-    target = summary_file(format_)
-    if target is None:
-        return
-    try:
-        with open(target, "a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(formats.render("markdown", reports, run))
-    except OSError as error:
-        raise CaptureError(target, f"the job summary cannot be written: {error.strerror}") from error
-
-
-def _judged_in_one_pass(shown: Limits | None) -> None:
-    """Raise ConfigError for filters that need the results of a finished check."""
-    if shown is not None and shown.needs_findings:
-        raise ConfigError("-Y", "ibdissect.code", "needs the findings of this very check", hint="choose rules with --select")
-    if shown is not None and shown.filter is not None and shown.needs_answers:
-        raise ConfigError("-Y", shown.filter.text, "needs answers that come later", hint="use ibdissect.request_frame")
 
 
 def exit_status(reports: Iterable[CaptureReport], fail_on: str) -> int:

@@ -28,7 +28,7 @@ max_findings_option = click.option(
     "--max-findings", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N", help="Findings per rule."
 )
 to_option = click.option("--to", "target", required=True, metavar="FILE", help="File to write, replaced once all is written.")
-
+captures_argument = click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
 set_option = click.option("--set", "as_set", is_flag=True, help="Read several files, such as a ring buffer's, as one capture.")
 
 FRAME_ENDINGS = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
@@ -76,6 +76,23 @@ def _options(common: Common) -> Options:
     from .checking import check_options  # most commands need no findings
 
     return check_options(common, max_findings=None)
+
+
+def early_options(common: Common, *, points: bool = False) -> Options | None:
+    """Raise what is wrong with options, configuration and filter before a screen is drawn; the options, if they are more than the default.
+
+    Loading the rules takes longer than the first rows of the screen.
+    """
+    options = None
+    if points or common.settings.judges or common.subnet:
+        from .checking import check_options
+
+        options = check_options(common, points=points)
+    if common.filter:
+        from ibdissect.dfilter.compile import compile_filter
+
+        compile_filter(common.filter, common.loaded()[0], hide_keys=not common.show_keys)
+    return options
 
 
 def source_of(paths: tuple[str, ...], as_set: bool) -> Unit:
@@ -131,8 +148,11 @@ def captures_of(paths: tuple[str, ...]) -> list[str]:
     return [str(file) for file in found.files]
 
 
-def same_file(target: str, file: str) -> bool:
-    return os.path.exists(target) and os.path.exists(file) and os.path.samefile(target, file)
+def refuse_captures(files: Sequence[str], **targets: str | None) -> None:
+    """Raise ConfigError for an option whose file, the target, is one of the captures."""
+    for name, target in targets.items():
+        if target is not None and os.path.exists(target) and any(os.path.exists(file) and os.path.samefile(target, file) for file in files):
+            raise ConfigError(f"--{name.replace('_', '-')}", target, "is one of the captures", hint="name another file")
 
 
 def write_text(result: str, output: str | None) -> None:

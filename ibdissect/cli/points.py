@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,9 +14,9 @@ import click
 from ibdissect import report as formats
 from ibdissect.capture.remote import shown
 from ibdissect.cli.checking import check_options, ignore_option
-from ibdissect.cli.common import Common, common_options
-from ibdissect.cli.lint import RANKS, exit_status, summary_file, write_job_summary
-from ibdissect.cli.output import ending_of
+from ibdissect.cli.common import Common, common_options, refuse
+from ibdissect.cli.lint import RANKS, exit_status, write_reports
+from ibdissect.cli.output import ending_of, refuse_captures
 from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
 from ibdissect.lint.result import CaptureReport
@@ -53,8 +52,8 @@ def command(
     A point is called what its file is called up to the first dot; times are those of the first one. Exit status 0: nothing at or above
     --fail-on was found (a proved loss is an error); 1: it was; 2: a capture could not be read, or shares no packet with the others.
     """
-    if packets and format_ != "json":
-        raise ConfigError("--packets", format_, "is a list for programs", hint="use --format json")
+    if format_ != "json":
+        refuse("packets", reason="is a list for programs", hint="use --format json")
     if target is not None:
         ending_of(target, (".pcapng", ".ntar"), "--write")
     options = check_options(common, selected=selected, ignored=ignored, points=True)
@@ -75,9 +74,8 @@ def command(
     elif format_ == "json":
         parts = _json(result, comparison.packets() if packets else None)
     else:
-        run = formats.Run(rules=tuple(options.rules), fail_rank=RANKS[fail_on], summarized=summary_file(format_) is not None)
-        parts = [formats.render(format_, reports, run)]
-        write_job_summary(format_, reports, run)
+        write_reports(format_, reports, options, RANKS[fail_on])
+        parts = ()
     for part in parts:
         click.echo(part, nl=False)
     return exit_status(reports, fail_on)
@@ -86,8 +84,8 @@ def command(
 def compared(captures: Sequence[str], common: Common) -> Comparison:
     from ibdissect.points.comparison import Comparison
 
-    common.refuse("roce_ports", reason="is not for several capture points yet", hint="lint each capture with it")
-    common.refuse("filter", "frames", reason="packets are matched in whole captures", hint="cut the captures first")
+    refuse("roce_ports", reason="is not for several capture points yet", hint="lint each capture with it")
+    refuse("filter", "frames", reason="packets are matched in whole captures", hint="cut the captures first")
     if len(captures) < 2:
         raise ConfigError("CAPTURE", captures[0], "there is nothing to compare it with", hint="name two captures or more")
     for path in captures:
@@ -144,8 +142,8 @@ def _write(comparison: Any, target: str, captures: tuple[str, ...], common: Comm
     from ibdissect.export.files import replacing
     from ibdissect.points.merged import write_merged
 
-    source = next((one for one in captures if os.path.exists(target) and os.path.samefile(one, target)), None)
-    with replacing(target, source, "--write") as file:
+    refuse_captures(captures, write=target)
+    with replacing(target) as file:
         count = sum(map(len, write_merged(comparison, file)))
     common.tell(f"{counted(count, 'frame')} written to {target}, as they are, with the keys in them")
 

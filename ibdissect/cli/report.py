@@ -7,9 +7,9 @@ import sys
 import click
 
 from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
-from ibdissect.cli.common import Common, common_options, progress_bar, say
+from ibdissect.cli.common import Common, common_options, progress_bar, refuse, say
 from ibdissect.cli.lint import MaxFindings
-from ibdissect.cli.output import captures_of, require_extra, same_file, write_text
+from ibdissect.cli.output import captures_of, refuse_captures, require_extra, write_text
 from ibdissect.errors import ConfigError
 
 
@@ -37,13 +37,12 @@ def command(
     says which; without any that could be read there is none).
     """
     require_extra("jinja2", extra="report")
-    common.refuse("filter", "frames", reason="the page is about whole captures", hint="cut them first: ibdissect export")
+    refuse("filter", "frames", reason="the page is about whole captures", hint="cut them first: ibdissect export")
     if output is None and sys.stdout.isatty():
         raise ConfigError("--output", "FILE", "is missing", hint="name the page: -o report.html")
     options = check_options(common, selected=selected, ignored=ignored, crc=not no_crc, max_findings=None)
     files = captures_of(paths)
-    if output is not None and any(same_file(output, file) for file in files):
-        raise ConfigError("--output", output, "is one of the captures", hint="name another file")
+    refuse_captures(files, output=output)
     from ibdissect.pictures.page import earlier, page
 
     with progress_bar(files, quiet=common.quiet) as progress:

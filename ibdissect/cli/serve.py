@@ -10,7 +10,8 @@ import sys
 import click
 
 from ibdissect.capture.remote import is_url, shown
-from ibdissect.cli.common import Common, common_options, say
+from ibdissect.cli.common import Common, common_options, refuse, say
+from ibdissect.cli.output import early_options
 from ibdissect.cli.sandbox import sandbox_option
 from ibdissect.errors import CaptureError, ConfigError, missing_extra
 from ibdissect.wire.text import printable
@@ -32,18 +33,11 @@ def command(capture: str, port: int, follow: bool, sandbox: bool, common: Common
     """
     if capture == "-":
         raise CaptureError("-", "a pipe can be read only once, a browser opens the capture for every window", hint="give a file")
-    common.refuse("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
+    refuse("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
     from ibdissect.session.capture import Capture
 
-    with Capture(capture, plugins=common.plugin_names) as opened:  # report errors here, not in the browser
-        if common.filter:
-            from ibdissect.dfilter.compile import compile_filter
-
-            compile_filter(common.filter, opened.catalog, hide_keys=not common.show_keys)
-    if common.settings.judges or common.subnet:
-        from ibdissect.cli.checking import check_options
-
-        check_options(common)
+    Capture(capture, plugins=common.plugin_names).close()  # report errors here, not in the browser
+    early_options(common)
     try:
         from ibdissect.cli.browser import LocalServer
     except ModuleNotFoundError as error:

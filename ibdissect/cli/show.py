@@ -6,14 +6,14 @@ import sys
 
 import click
 
-from ibdissect.cli.common import Common, common_options
+from ibdissect.cli.common import Common, common_options, refuse
 from ibdissect.cli.frames import CLOCKS, PRINTERS, SummaryLines
-from ibdissect.cli.output import opened_capture, set_option, shown_of, source_of
+from ibdissect.cli.output import captures_argument, opened_capture, set_option, shown_of, source_of
 from ibdissect.errors import ConfigError
 
 
 @click.command()
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
+@captures_argument
 @set_option
 @click.option("--format", "format_", type=click.Choice(tuple(PRINTERS)), help="How to print a frame.  [summary; fields with -e]")
 @click.option("-e", "names", multiple=True, metavar="NAME", help="A field to print; repeat for more. --format summary aligns them.")
@@ -35,9 +35,11 @@ def command(
     chosen = format_ or ("fields" if names else "summary")
     if names and chosen not in ("fields", "summary"):
         raise ConfigError("-e", names[0], f"fields are printed by --format fields and summary, not {chosen}")
-    if clock is not None and (names or chosen != "summary"):
-        raise ConfigError("-t", clock, "is for the summary of frames", hint="name a time: -e frame.time, -e frame.time_delta")
-    if chosen == "fields" and not names and not count:
+    if count:
+        refuse("format_", "names", "clock", reason="does nothing here: --count prints a number")
+    if names or chosen != "summary":
+        refuse("clock", reason="is for the summary of frames", hint="name a time: -e frame.time, -e frame.time_delta")
+    if chosen == "fields" and not names:
         raise ConfigError("--format", "fields", "needs at least one field", hint="name fields with -e; `ibdissect fields` lists them")
     with opened_capture(source_of(captures, as_set), common) as opened:
         wanted = shown_of(opened, common)

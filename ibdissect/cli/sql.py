@@ -8,11 +8,11 @@ import click
 
 from ibdissect.capture.sets import files_of
 from ibdissect.cli.common import Common, common_options, progress_bar
-from ibdissect.cli.output import findings_of, opened_capture, require_extra, set_option, shown_of, source_of
+from ibdissect.cli.output import captures_argument, findings_of, opened_capture, require_extra, set_option, shown_of, source_of
 
 
 @click.command()
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
+@captures_argument
 @click.argument("query", metavar="QUERY")
 @set_option
 @click.option("-e", "names", multiple=True, metavar="NAME", help="Another column of `packets`; repeat for more.")

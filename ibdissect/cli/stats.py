@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import click
 from msgspec import Struct as Record
-from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Member
 from ibdissect.capture.remote import shown as shown_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.common import Common, common_options, progress_bar, write_json
 from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
-from ibdissect.cli.output import open_for, set_option, shown_of, source_of, units_of
+from ibdissect.cli.output import captures_argument, open_for, set_option, shown_of, source_of, units_of
 from ibdissect.lint.set_members import members_object, place_text
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
@@ -26,7 +25,7 @@ from ibdissect.wire.text import Paint, counted, printable, visible_json
 
 
 @click.command()
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE")
+@captures_argument
 @set_option
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Length of the long lists.")
@@ -36,16 +35,20 @@ from ibdissect.wire.text import Paint, counted, printable, visible_json
 def command(
     captures: tuple[str, ...], as_set: bool, format_: str, top: int, jobs: int | None, engine: str | None, common: Common
 ) -> int:  # fmt: skip
-    """Print statistics of a capture; `-` reads standard input. Of several captures, folders or globs with --jobs or --engine: of each in
-    turn, in JSON as a list. Exit status 2: one could not be read.
+    """Print statistics of a capture; `-` reads standard input. Of several captures, folders or globs: of each in turn, in JSON as a list.
+    Exit status 2: one could not be read.
 
     -Y and --frames limit what is counted, but response times, connections, streams and messages are followed in all frames.
     """
-    if jobs is not None or engine is not None:
+    alone = jobs is None and engine is None
+    if alone and not as_set:
+        units = units_of(captures, False)
+        alone = [*map(str, units)] == [*captures] and len(units) == 1
+    if not alone:
         return _each(units_of(captures, as_set), format_, top, jobs, engine, common)
     capture = source_of(captures, as_set)
     with progress_bar(files_of(capture), quiet=common.quiet) as progress:
-        outcome = _counted(capture, common, top, progress=progress)
+        outcome = _counted(capture, common=common, top=top, progress=progress)
     counted = outcome.result
     assert counted is not None
     if format_ == "json":
@@ -65,7 +68,7 @@ class Counted(Record):
         return {"schema": 1, "capture": self.name, **members_object(self.members), **self.result}
 
 
-def _counted(capture: Unit, common: Common, top: int, *, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[Counted]:
+def _counted(capture: Unit, *, common: Common, top: int, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[Counted]:
     from ibdissect.flow.statistics import Statistics
 
     with open_for(capture, common) as opened:
@@ -85,8 +88,7 @@ def _counted(capture: Unit, common: Common, top: int, *, progress: Progress | No
 
 
 def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engine: str | None, common: Common) -> int:
-    quiet = replace(common, quiet=True, plugins=common.plugin_names)
-    each, paint, mark = EachCapture(units, partial(_counted, common=quiet, top=top), jobs, engine, common), common.paint(sys.stdout), "["
+    each, paint, mark = EachCapture(units, partial(_counted, top=top), jobs, engine, common), common.paint(sys.stdout), "["
     for outcome in each:
         if (counted := outcome.result) is None:
             continue
@@ -100,84 +102,71 @@ def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engin
     return each.status
 
 
+TABLES = (
+    ("Protocol hierarchy", "hierarchy", "=path|frames|bytes"),
+    ("Management datagrams", "mads", "class=class_name|method|attribute=attribute_name|frames|bytes"),
+    ("OpCodes", "opcodes", "=opcode|OpCode=name|frames|bytes"),
+    ("Partitions", "p_keys", "P_Key=p_key|frames|bytes"),
+    ("Source LIDs", "source_lids", "LID=lid|frames|bytes"),
+    ("Destination LIDs", "destination_lids", "LID=lid|frames|bytes"),
+    ("Destination QPs", "queue_pairs", "QP=dest_qp|frames|bytes"),
+    ("Conversations", "conversations", "from=source|to=destination|frames|bytes"),
+    ("Response times", "response_times", "class=class_name|method|attribute=attribute_name|answered|unanswered|min=min_ns|median=p50_ns"
+     "|90 %=p90_ns|99 %=p99_ns|max=max_ns"),
+    ("", "connection_list", "frame|=service|active|QP=active_qpn|passive|QP=passive_qpn|MTU=mtu|retries=retry_count|set up in=setup_ns"
+     "|outcome|alternate path=alternate_path"),
+    ("Datagram services (SIDR)", "datagram_services", "frame|from=source|to=destination|service=service_id|requests|QP=qpn|outcome"),
+    ("Streams", "streams", "=stream|from=source|to=destination|QP=dest_qp|packets|bytes=payload_bytes|repeated|in message=middle_restarts"
+     "|READs=repeated_reads|missing|NAK (code)=nak_codes|RNR=rnr_naks|credits=least_credits"),
+    ("Messages", "messages", "=service|from=source|to=destination|QP=dest_qp|messages=kinds|complete|bytes|rate=bits_per_second"
+     "|median=p50_ns|95 %=p95_ns|99 %=p99_ns|sent again=retries|NAKs=naks|CNPs=cnps"),
+    ("Multicast senders", "multicast", "from=source|QP=source_qp|group|P_Key=p_key|packets|bytes=payload_bytes|largest|MTU=group_mtu"
+     "|rate=bits_per_second|group's=group_rate|disagrees"),
+    ("Congestion and paths", "congestion", "from=source|to=destination|ECN CE=ce|FECN=fecn|BECN=becn|CNP=cnp|fragments|QPs=queue_pairs"
+     "|source ports=source_ports"),
+)  # fmt: skip
+"""Title and key of each list, and its columns: heading=key, or one word that is both."""
+
+
 def lines(result: dict[str, Any], paint: Paint, members: Sequence[Member] = ()) -> Iterator[str]:
     """The result as text; `members`: the files of a set."""
     seconds = (result["last_ns"] - result["first_ns"]) / 1e9
     yield f"{counted(result['frames'], 'frame')}, {counted(result['bytes'], 'byte')}, {seconds:.3f} s, {result['malformed']} malformed"
-    yield from table_lines("Protocol hierarchy", [
-        ("  " * (len(entry["path"]) - 1) + entry["path"][-1], *_size(entry)) for entry in result["hierarchy"]
-    ], ("", "frames", "bytes"), paint)  # fmt: skip
-    yield from table_lines("Management datagrams", [
-        (e["class_name"], e["method"], e["attribute_name"], *_size(e)) for e in result["mads"]
-    ], ("class", "method", "attribute", "frames", "bytes"), paint)  # fmt: skip
-    yield from table_lines("OpCodes", [(f"0x{e['opcode']:02x}", e["name"], *_size(e)) for e in result["opcodes"]],
-                     ("", "OpCode", "frames", "bytes"), paint)  # fmt: skip
-    yield from table_lines(
-        "Partitions", [(f"0x{e['p_key']:04x}", *_size(e)) for e in result["p_keys"]], ("P_Key", "frames", "bytes"), paint
-    )
-    for side, title in (("source", "Source LIDs"), ("destination", "Destination LIDs")):
-        yield from table_lines(title, [(e["lid"], *_size(e)) for e in result["lids"][side]], ("LID", "frames", "bytes"), paint)
-    yield from table_lines("Destination QPs", [(f"0x{e['dest_qp']:06x}", *_size(e)) for e in result["queue_pairs"]],
-                     ("QP", "frames", "bytes"), paint)  # fmt: skip
-    yield from table_lines("Conversations", [(e["source"], e["destination"], *_size(e)) for e in result["conversations"]],
-                     ("from", "to", "frames", "bytes"), paint)  # fmt: skip
-    yield from table_lines("Response times", [
-        (e["class_name"], e["method"], e["attribute_name"], e["answered"], e["unanswered"],
-         *(_time(e.get(name)) for name in ("min_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"))) for e in result["response_times"]
-    ], ("class", "method", "attribute", "answered", "unanswered", "min", "median", "90 %", "99 %", "max"), paint)  # fmt: skip
-    if result["connections"]["requested"]:
-        yield ""
-        yield paint("Connections", "path") + "  " + ", ".join(f"{count} {name}" for name, count in result["connections"].items())
-    yield from table_lines("", [
-        (place_text(members, e["frame"]), e["service"],
-         e["active"], _queue_pair(e["active_qpn"]), e["passive"], _queue_pair(e["passive_qpn"]),
-         e["mtu"], e["retry_count"], _time(e["setup_ns"]), e["outcome"], e["alternate_path"] or "")
-        for e in result["connection_list"]
-    ], ("frame", "", "active", "QP", "passive", "QP", "MTU", "retries", "set up in", "outcome", "alternate path"), paint)  # fmt: skip
-    yield from table_lines("Datagram services (SIDR)", [
-        (place_text(members, e["frame"]), e["source"],
-         e["destination"], f"0x{e['service_id']:016x}", e["requests"], _queue_pair(e["qpn"]),
-         e["outcome"]) for e in result["datagram_services"]
-    ], ("frame", "from", "to", "service", "requests", "QP", "outcome"), paint)  # fmt: skip
-    yield from table_lines("Streams", [
-        (f"{e['service']} {'responses' if e['responses'] else 'requests'}", e["source"], e["destination"], _queue_pair(e["dest_qp"]),
-         *(e[name] for name in _TROUBLE), _codes(e["nak_codes"]), e["rnr_naks"], e["least_credits"])
-        for e in result["streams"]
-    ], ("", "from", "to", "QP", "packets", "bytes", "repeated", "in message", "READs", "missing", "NAK (code)", "RNR", "credits"),
-        paint)  # fmt: skip
-    yield from table_lines("Messages", [
-        (e["service"], e["source"], e["destination"], _queue_pair(e["dest_qp"]), ", ".join(f"{n} {kind}" for kind, n in e["kinds"].items()),
-         *(e[name] for name in ("complete", "bytes")), _rate(e["bits_per_second"]),
-         *(_time(e[name]) for name in ("p50_ns", "p95_ns", "p99_ns")), *(e[name] for name in ("retries", "naks", "cnps")))
-        for e in result["messages"]
-    ], ("", "from", "to", "QP", "messages", "complete", "bytes", "rate", "median", "95 %", "99 %", "sent again", "NAKs", "CNPs"),
-        paint)  # fmt: skip
-    yield from table_lines("Multicast senders", [
-        (e["source"], _queue_pair(e["source_qp"]), e["group"], f"0x{e['p_key']:04x}", e["packets"], e["payload_bytes"],
-         e["largest"], e["group_mtu"], _rate(e["bits_per_second"]), e["group_rate"] or "-",
-         "-" if e["disagrees"] is None else ", ".join(e["disagrees"]) or "no") for e in result["multicast"]
-    ], ("from", "QP", "group", "P_Key", "packets", "bytes", "largest", "MTU", "rate", "group's", "disagrees"), paint)  # fmt: skip
-    marked = [e for e in result["congestion"] if any(e[name] for name in _MARKS) or e["queue_pairs"]]
-    yield from table_lines("Congestion and paths", [
-        (e["source"], e["destination"], *(e[name] for name in _MARKS), e["queue_pairs"], e["source_ports"]) for e in marked
-    ], ("from", "to", "ECN CE", "FECN", "BECN", "CNP", "fragments", "QPs", "source ports"), paint)  # fmt: skip
-
-
-_TROUBLE = ("packets", "payload_bytes", "repeated", "middle_restarts", "repeated_reads", "missing")
-_MARKS = ("ce", "fecn", "becn", "cnp", "fragments")
+    signs = ("ce", "fecn", "becn", "cnp", "fragments", "queue_pairs")
+    lists = result | {f"{side}_lids": some for side, some in result["lids"].items()} | {
+        "streams": [e | {"stream": f"{e['service']} {'responses' if e['responses'] else 'requests'}"} for e in result["streams"]],
+        "congestion": [e for e in result["congestion"] if any(map(e.__getitem__, signs))],
+    }  # fmt: skip
+    texts: dict[str, Callable[[Any], Any]] = {**TEXTS, "frame": partial(place_text, members)}
+    for title, key, columns in TABLES:
+        if key == "connection_list" and result["connections"]["requested"]:
+            yield ""
+            yield paint("Connections", "path") + "  " + ", ".join(f"{count} {name}" for name, count in result["connections"].items())
+        heads, keys = zip(*((head, name or head) for head, _, name in (one.partition("=") for one in columns.split("|"))), strict=True)
+        rows = [tuple(texts[name](entry.get(name)) if name in texts else entry.get(name) for name in keys) for entry in lists[key]]
+        yield from table_lines(title, rows, heads, paint)
 
 
 def _queue_pair(number: int | None) -> str | None:
     return None if number is None else f"0x{number:06x}"
 
 
-def _codes(naks: dict[str, int]) -> str:
-    """`4 (0), 1 (2)`."""
-    return ", ".join(f"{count} ({code})" for code, count in naks.items()) or "0"
+def _time(ns: int | None) -> str | None:
+    return None if ns is None else f"{ns / 1e6:.3f} ms"
 
 
-def _rate(bits_per_second: int | None) -> str | None:
-    return None if bits_per_second is None else f"{bits_per_second / 1e6:.3f} Mb/s"
+TEXTS: dict[str, Callable[[Any], str | None]] = {
+    "path": lambda path: "  " * (len(path) - 1) + path[-1],
+    "opcode": "0x{:02x}".format, "p_key": "0x{:04x}".format, "service_id": "0x{:016x}".format,
+    **dict.fromkeys(("dest_qp", "source_qp", "active_qpn", "passive_qpn", "qpn"), _queue_pair),
+    **dict.fromkeys(("min_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns", "max_ns", "setup_ns"), _time),
+    "bits_per_second": lambda rate: None if rate is None else f"{rate / 1e6:.3f} Mb/s",
+    "nak_codes": lambda naks: ", ".join(f"{count} ({code})" for code, count in naks.items()) or "0",
+    "kinds": lambda kinds: ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
+    "group_rate": lambda rate: rate or None, "alternate_path": lambda path: path or "",
+    "disagrees": lambda names: None if names is None else ", ".join(names) or "no",
+}  # fmt: skip
+"""The text of a value by its key; others are shown as they are, None as a dash."""
 
 
 def table_lines(title: str, rows: Iterable[tuple[str | int | None, ...]], heads: tuple[str, ...], paint: Paint) -> Iterator[str]:
@@ -198,11 +187,3 @@ def table_lines(title: str, rows: Iterable[tuple[str | int | None, ...]], heads:
 
 def _is_number(text: str) -> bool:
     return text == "-" or text.removesuffix(" ms").replace(".", "", 1).isdecimal()
-
-
-def _size(entry: dict[str, Any]) -> tuple[int, int]:
-    return entry["frames"], entry["bytes"]
-
-
-def _time(ns: int | None) -> str | None:
-    return None if ns is None else f"{ns / 1e6:.3f} ms"

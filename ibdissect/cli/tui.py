@@ -6,15 +6,20 @@ import os
 import shlex
 import subprocess
 import sys
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from ibdissect.capture.remote import is_url, shown
-from ibdissect.cli.common import Common, common_options
-from ibdissect.cli.output import set_option, source_of
+from ibdissect.cli.common import Common, common_options, refuse
+from ibdissect.cli.output import early_options, set_option, source_of
 from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError
+
+if TYPE_CHECKING:
+    from ibdissect.cli.points import Merged
+    from ibdissect.session.check import Options
+    from ibdissect.study.capture_model import CaptureModel
 
 
 @click.command()
@@ -38,79 +43,78 @@ def command(
     """
     if bool(captures) == (live is not None):
         raise click.UsageError("name a capture, or a command with --live")
-    if points and (as_set or follow or live is not None):
-        raise click.UsageError("--points takes the captures of several points, without --set, --follow and --live")
+    if points:
+        refuse("as_set", "follow", "live", reason="does nothing with --points, which takes the captures of several points")
     if "-" in captures and len(captures) > 1:
         raise click.UsageError("standard input is opened alone")
     capture = source_of(captures, as_set) if as_set or len(captures) == 1 else captures[0] if captures else "-"
-    tabs = () if as_set or points else captures[1:]
     in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")  # started by `ibdissect serve`
     if not sys.stdout.isatty() and not in_browser:
-        name = shown(str(capture))
         instead = "compare them with: ibdissect points" if points else f"print the frames with: ibdissect show{' --set' * as_set}"
         hint = f"{instead} {' '.join(map(shown, captures)) or '-'}"
-        raise CaptureError(name, "the terminal UI needs a terminal on standard output", hint=hint)
-    common.refuse("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
-    from ibdissect.cli.checking import check_options
-
-    catalog, _ = common.loaded()
-    judged = points or common.settings.judges or common.subnet
-    made = check_options(common, points=points) if judged else None  # report errors before the screen is drawn
-    if common.filter:
-        from ibdissect.dfilter.compile import compile_filter
-
-        compile_filter(common.filter, catalog, hide_keys=not common.show_keys)
+        raise CaptureError(shown(str(capture)), "the terminal UI needs a terminal on standard output", hint=hint)
+    refuse("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
+    made = early_options(common, points=points)
     from ibdissect.study.capture_model import CaptureModel
-    from ibdissect.tui.app import TuiApp
-    from ibdissect.tui.drivers import BrowserDriver, TerminalDriver, hang_up_with_terminal
+    from ibdissect.tui.drivers import hang_up_with_terminal
 
     process = started(live) if live is not None else None
-    source = process.stdout if process is not None else standard_input() if capture == "-" else capture
+    source: Any = process.stdout if process is not None else standard_input() if capture == "-" else capture
     hang_up_with_terminal()
     if sandbox:
-        from ibdissect.study.saved_state import state_folder
-
-        folder = state_folder()
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-        confine(common, [str(folder)] if folder is not None else [], network=any(map(is_url, captures)))
-    several = None
-    if points:
-        from ibdissect.cli.points import Merged
-
-        several = Merged(captures, common)
-        source = several.file.name
+        _confine(common, network=any(map(is_url, captures)))
+    several = _merged(captures, common) if points else None
     try:
-        assert source is not None
-        models = [CaptureModel(one, catalog=catalog, show_keys=common.show_keys, follow=follow) for one in (source, *tabs)]
+        every = (several.file.name,) if several is not None else (source, *(() if as_set else captures[1:]))
+        models = [CaptureModel(one, catalog=common.loaded()[0], show_keys=common.show_keys, follow=follow) for one in every]
     except CaptureError as error:
         raise (error if process is None else CaptureError(shown(live or ""), f"it wrote no capture{ended(process)}")) from error
-    model = models[0]
     if live is not None:
-        model.path = shown(live)
+        models[0].path = shown(live)
     if several is not None and made is not None:
-        made.policy = several.known
-        model.path, model.delays = several.names, several.delays
-    if not in_browser:
-        _terminal_for_output()
-    # Keep computing threads from delaying the thread that draws.
-    sys.setswitchinterval(0.001)
-    driver: Any = BrowserDriver if in_browser else TerminalDriver
-    fields: tuple[str, ...] = ()
-    if names := common.plugin_names:
-        from ibdissect.plugins import load as load_plugins
-
-        fields = load_plugins(names).columns
-    app = TuiApp(
-        models, lambda: made or check_options(common), display_filter=common.filter or "", driver=driver, fields=fields,
-    )  # fmt: skip
+        models[0].path, models[0].delays, made.policy = several.names, several.delays, several.known
     try:
-        app.run()
+        _show(models, made, common, in_browser)
     finally:
         for model in models:
             model.close()
         if process is not None:
             ended(process)
+
+
+def _merged(captures: tuple[str, ...], common: Common) -> Merged:
+    from ibdissect.cli.points import Merged
+
+    return Merged(captures, common)
+
+
+def _confine(common: Common, *, network: bool) -> None:
+    """What the screen remembers may be written."""
+    from ibdissect.study.saved_state import state_folder
+
+    folder = state_folder()
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    confine(common, [str(folder)] if folder is not None else [], network=network)
+
+
+def _show(models: list[CaptureModel], options: Options | None, common: Common, in_browser: bool) -> None:
+    """Run the screen until it is left."""
+    from ibdissect.cli.checking import check_options
+    from ibdissect.tui.app import TuiApp
+    from ibdissect.tui.drivers import BrowserDriver, TerminalDriver
+
+    if not in_browser and not sys.stderr.isatty():  # Textual draws on it: point it to the terminal of standard output
+        sys.stderr.flush()
+        os.dup2(1, 2)
+    sys.setswitchinterval(0.001)  # computing threads must not delay the one that draws
+    fields: tuple[str, ...] = ()
+    if names := common.plugin_names:
+        from ibdissect.plugins import load
+
+        fields = load(names).columns
+    driver: Any = BrowserDriver if in_browser else TerminalDriver
+    TuiApp(models, lambda: options or check_options(common), display_filter=common.filter or "", driver=driver, fields=fields).run()
 
 
 def started(command: str) -> subprocess.Popen[bytes]:
@@ -152,10 +156,3 @@ def standard_input() -> IO[bytes]:
     os.dup2(terminal, 0)
     os.close(terminal)
     return pipe
-
-
-def _terminal_for_output() -> None:
-    """Textual draws on standard error: if that is redirected, point it to the terminal of standard output."""
-    if not sys.stderr.isatty():
-        sys.stderr.flush()
-        os.dup2(1, 2)

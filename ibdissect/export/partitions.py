@@ -44,6 +44,15 @@ def unfinished_files(folder: str) -> Iterator[str]:
         shutil.rmtree(private, ignore_errors=True)
 
 
+def keys_of(folder: str) -> tuple[str, ...]:
+    """What the folders of a dataset are named after, from the outer to the inner ones; empty where there is none."""
+    found = list[str]()
+    while names := [entry.name for entry in os.scandir(folder) if "=" in entry.name and entry.is_dir()] if os.path.isdir(folder) else []:
+        found.append("|".join(sorted({name.partition("=")[0] for name in names})))
+        folder = os.path.join(folder, names[0])
+    return tuple(found)
+
+
 class Partitions:
     """Adds the rows of one capture to a dataset: `capture=NAME/hour=TIME/CONTENT.parquet`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -28,16 +29,21 @@ of the transfer's first segment, `complete` whether all segments were seen; `fie
 BATCH = 4096
 
 
-def batches(opened: Capture, shown: Shown | None = None, progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
-    """The records of a capture as record batches of SCHEMA; with `shown`, those of which a frame is selected."""
-    every = _rows(opened, shown, progress)
+def batches(
+    opened: Capture, shown: Shown | None = None, progress: Progress | None = None, masked: Counter[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The records of a capture as record batches of SCHEMA; with `shown`, those of which a frame is selected.
+
+    `masked` counts the keys that are null, by filter name.
+    """
+    every = _rows(opened, shown, progress, masked if masked is not None else Counter())
     while rows := list(islice(every, BATCH)):
         yield pa.RecordBatch.from_arrays(
             [pa.array(column, kind.type) for column, kind in zip(zip(*rows, strict=True), SCHEMA, strict=True)], schema=SCHEMA
         )
 
 
-def _rows(opened: Capture, shown: Shown | None, progress: Progress | None) -> Iterator[tuple[Any, ...]]:
+def _rows(opened: Capture, shown: Shown | None, progress: Progress | None, masked: Counter[str]) -> Iterator[tuple[Any, ...]]:
     transfers, chosen = Transfers(), bytearray()
     presenter = opened.presenter()
 
@@ -52,6 +58,7 @@ def _rows(opened: Capture, shown: Shown | None, progress: Progress | None) -> It
             for record, node in nodes(transfer, catalog, presenter):
                 places = [(span.frame, span.offset, span.length) for span in record.spans]
                 if shown is None or any(chosen[frame - 1] for frame, _, _ in places):
+                    masked.update(leaf.name for leaf in _leaves(node.children) if leaf.masked and leaf.value is None)
                     layer = type(record.view).title if record.view is not None else None
                     yield layer, record.number, *map(list, zip(*places, strict=True)), *about, json.dumps(_values(node.children))
 

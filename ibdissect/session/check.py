@@ -26,7 +26,6 @@ from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.rules import load
-from ibdissect.table.locate import Located
 from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin
@@ -142,7 +141,7 @@ def check_reading(reading: Reading, options: Options, *, progress: Progress | No
     try:
         with collected(Failures(show_keys=options.show_keys)) as failures:
             options = _divided(reading, options) if options.division.numbers else options
-            return _check(reading, options, failures, progress, stop)
+            return _check(reading, options, failures, progress, stop or (lambda: False))
     except IbdissectError as error:
         return CaptureReport(path=reading.path, status="unreadable", error=str(error))
 
@@ -186,7 +185,7 @@ def _divided(reading: Reading, options: Options) -> Options:
     return replace(options, division=divide(reading.tables(keys=False), options.division, first))
 
 
-def _check(reading: Reading, options: Options, failures: Failures, progress: Progress | None, stop: Stop | None) -> CaptureReport:
+def _check(reading: Reading, options: Options, failures: Failures, progress: Progress | None, stop: Stop) -> CaptureReport:
     reader = reading.reader
     report = CaptureReport(path=reading.path, phases=None if reader.again else 1)
     fresh: list[Finding] = []
@@ -206,26 +205,22 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
             linter.feed(table, shown)
             _describe(fresh, table, packed=not reader.members and reader.packed)
             fresh.clear()
-            if len(chunk):
-                report.first_ns = report.first_ns or int(chunk.time_ns[0])
-                report.last_ns = int(chunk.time_ns[-1])
-            report.frames += len(chunk)
-            _decoded(report, table.located)
+            _count(report, table)
             report.checked += len(chunk) if shown is None else int(np.count_nonzero(shown))
-            if stop is not None and stop():
+            if stop():
                 break
     except IbdissectError:
         raise
     except Exception as error:  # keep the findings so far
         failures.add("the check", error)
     mixed = getattr(linter.context.sources.get(Follower), "unreliable", False)
-    if mixed and not options.division.numbers and not (stop is not None and stop()):
+    if mixed and not options.division.numbers and not stop():
         divided = _divided(reading, options)
         if divided.division.numbers:
             return _check(reading, divided, failures, progress, stop)
         linter.context.sources[Division] = divided.division
     linter.context.damage = reading.damage
-    if stop is not None and stop():
+    if stop():
         report.status = "interrupted"
         allow_reads()  # a second pass still numbers the keys of the whole capture
         # An interrupted read looks like the end of the file.
@@ -233,10 +228,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     report.findings = linter.finish()
     if table is not None:
         _describe(fresh, table, packed=not reader.members and reader.packed)  # findings made at the end whose frame is in the last chunk
-    if not once and not reading.show_keys and any(secret.value for finding in report.findings for secret in finding.secrets()):
-        reading.number_keys()  # a second pass, needed only if a finding shows a key
-    report.unnumbered = reading.masker.dropped.count
-    _word(report, reading, options, failures)
+    _word(report, reading, options, failures, numbered=once)
     report.by_rule = {code: tally.count for code, tally in sorted(linter.tally.items()) if tally.count}
     totals = options.totals(linter)
     report.counts = {level.value: totals[level] for level in Severity}
@@ -245,8 +237,11 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     return report
 
 
-def _word(report: CaptureReport, reading: Reading, options: Options, failures: Failures) -> None:
-    """Give all findings their severity and sentence."""
+def _word(report: CaptureReport, reading: Reading, options: Options, failures: Failures, *, numbered: bool) -> None:
+    """Give all findings their severity and sentence. `numbered`: the keys have their numbers."""
+    if not numbered and not reading.show_keys and any(secret.value for finding in report.findings for secret in finding.secrets()):
+        reading.number_keys()  # a second pass, needed only if a finding shows a key
+    report.unnumbered = reading.masker.dropped.count
     rules = {rule.code: rule for rule in options.rules}
     for finding in report.findings:
         finding.capture = report.path
@@ -277,8 +272,13 @@ def _judge_reading(report: CaptureReport, reading: Reading, failures: Failures) 
     report.error = "; ".join(errors) or None
 
 
-def _decoded(report: CaptureReport, located: Located) -> None:
-    """Count frames with InfiniBand headers, and malformed frames."""
+def _count(report: CaptureReport, table: ChunkTable) -> None:
+    """Count frames, those with InfiniBand headers, and malformed ones; from when to when they were sent."""
+    located, times = table.located, table.chunk.time_ns
+    if len(times):
+        report.first_ns = report.first_ns or int(times[0])
+        report.last_ns = int(times[-1])
+    report.frames += len(times)
     starts = [located.start[name] >= 0 for name in ("lrh", "bth") if name in located.start]
     if starts:
         report.infiniband += int(np.count_nonzero(np.logical_or.reduce(starts)))

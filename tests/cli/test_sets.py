@@ -164,7 +164,7 @@ def test_tables(ring: list[str], tmp_path: Path) -> None:
 
 
 def test_refusals(ring: list[str]) -> None:
-    cases = ((("stats", *ring), "--set reads several files"), (("lint", "--set", "-"), "standard input cannot be part of a set"))
+    cases = ((("show", *ring), "--set reads several files"), (("lint", "--set", "-"), "standard input cannot be part of a set"))
     for words, said in cases:
         refused = run(*words, text=True)
         assert refused.returncode == 2 and said in refused.stderr

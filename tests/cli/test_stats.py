@@ -48,5 +48,8 @@ def test_several_captures_in_processes(tmp_path: Path) -> None:
     assert one.stdout == two.stdout and one.returncode == two.returncode == 2 and "bad.pcap: not a capture" in two.stderr
     alone = json.loads(run("stats", "./a.pcap", "--format", "json", cwd=tmp_path).stdout)
     assert json.loads(two.stdout) == [alone, alone | {"capture": "./b.pcap"}]
-    text = run("stats", "a.pcap", "b.pcap", "--jobs", "2", cwd=tmp_path, text=True).stdout
-    assert text.startswith("a.pcap\n37 frames") and "\nb.pcap\n37 frames" in text
+    for words in (["--jobs", "2"], []):
+        text = run("stats", "a.pcap", "b.pcap", *words, cwd=tmp_path, text=True).stdout
+        assert text.startswith("a.pcap\n37 frames") and "\nb.pcap\n37 frames" in text
+    assert run("stats", ".", "--format", "json", cwd=tmp_path, text=True).stdout == two.stdout
+    assert "Usage: ibdissect stats [OPTIONS] CAPTURE..." in run("stats", "--help", text=True).stdout

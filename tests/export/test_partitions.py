@@ -157,6 +157,17 @@ def test_nothing_is_left_of_a_killed_process(captures: Path, tmp_path: Path, mon
     assert files(tmp_path / "ds") == [] and list((tmp_path / "ds").iterdir()) == []
 
 
+def test_other_keys_are_refused(captures: Path, tmp_path: Path) -> None:
+    """In folders beside those that are there, the same frames would be in the dataset twice."""
+    export(tmp_path / "ds", captures, by="capture,hour")
+    before = files(tmp_path / "ds")
+    for by in ("hour", "capture", "hour,capture", "capture,day"):
+        done = run("export", str(captures), "--to", str(tmp_path / "ds"), "--partition-by", by, text=True)
+        assert done.returncode == 2 and "is partitioned by capture,hour: frames that are there already would count twice" in done.stderr
+    export(tmp_path / "ds", captures, by="capture,hour")
+    assert files(tmp_path / "ds") == before
+
+
 @pytest.mark.parametrize(("words", "said"), [
     (("week",), "no list of partitions"), (("hour,hour",), "capture, day, hour, each once"),
     (("hour", "--findings"), "for the columns of frames"), (("hour", "--to", "-"), "a dataset is a folder"),
