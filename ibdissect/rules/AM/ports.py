@@ -112,7 +112,7 @@ class SlToVlReserved(TargetRule):
     """An SLtoVLMappingTable request sets modifier bits that mean nothing to the switch.
 
     Bits 17 and 16 (all input ports, all output ports) need a switch with OptimizedSLtoVLMappingProgramming; bits 31-18 are
-    reserved. A switch that ignores them changes one table where the sender meant smps.
+    reserved. A switch that ignores them changes one table where the sender meant many.
 
     Switch the optimisation off in the subnet manager (opensm: `use_optimized_slvl FALSE`) for switches without it.
     """
