@@ -39,4 +39,4 @@ def test_query(captures: list[str]) -> None:
 @pytest.mark.parametrize("option", [("--messages",), ("-e", "frame.number"), ("--first",)])
 def test_other_columns_are_refused(captures: list[str], option: tuple[str, ...]) -> None:
     found = run("export", *captures, "--points", *option, "--to", "x.csv")
-    assert found.returncode == 2 and "does nothing with --points" in found.stderr.decode()
+    assert found.returncode == 2 and "does nothing with --" in found.stderr.decode()
