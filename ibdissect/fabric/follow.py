@@ -62,6 +62,8 @@ class Follower:
         """Number of SMPs of the chunk that were processed."""
         self.unplaced = BoundedDict[tuple[int, ...], tuple[Smp, int]](MAX_UNPLACED)
         """Directed requests to unknown ports and the offset of their MAD, by the fields that a bad M_Key trap repeats."""
+        self.onward = dict[int, Hop]()
+        """Where the directed part of a route ended that goes on by LID, by frame of the chunk."""
 
     @property
     def unreliable(self) -> bool:
@@ -75,6 +77,7 @@ class Follower:
     def feed(self, table: ChunkTable) -> Iterator[FabricEvent]:
         """Process a chunk; yields each event while the state is that of its frame. Exhaust the iterator."""
         self.subnet.next_chunk()
+        self.onward.clear()
         smps = Smps(table, keyed=self.subnet.keyed_since > 0)
         if not self.subnet.keyed_since:
             self._await_key(smps, table.chunk.first)
@@ -171,7 +174,7 @@ class Follower:
                     where = places.ways[way]
                     hop = routes.directed(routes.origin(int.from_bytes(where[: c.HOPS_AT], "big")), where[c.HOPS_AT :])
                 elif hop is None:
-                    smp = self._address(smps, i)
+                    smp = self._address(smps, i, frame)
                     hop = smp.hop
                 if kind == c.TEACHES:
                     if smp is None:
@@ -211,7 +214,7 @@ class Follower:
         path = smps.path(i)
         return Smp(i, 0, 0, 0, self.routes.origin(high), path, hop, DIRECTED_SENDER + high, not path)
 
-    def _address(self, smps: Smps, i: int) -> Smp:
+    def _address(self, smps: Smps, i: int, frame: int) -> Smp:
         """Find the node that a request goes to or an answer comes from."""
         far, near = (smps.slid[i], smps.dlid[i]) if smps.answers[i] else (smps.dlid[i], smps.slid[i])
         if not smps.directed[i]:
@@ -224,6 +227,10 @@ class Follower:
         path = smps.path(i)
         slid, dlid = int(smps.dr_slid[i]), int(smps.dr_dlid[i])
         if dlid != PERMISSIVE:
+            origin = self.routes.origins.get(smps.transaction(i) >> 32) if slid == PERMISSIVE else None
+            end = self.routes.directed(origin, path) if origin is not None else None
+            if end is not None:
+                self.onward[frame] = Hop(end.node, end.entered, end.frame)
             return Smp(i, 0, 0, 0, None, path, self.routes.by_lid(dlid), DIRECTED_SENDER + (smps.transaction(i) >> 32), False)
         start = self.routes.by_lid(far)  # the directed part starts at the node with this LID
         hop = self.routes.walk(start.node, start.entered, path, start.frame) if start is not None else None

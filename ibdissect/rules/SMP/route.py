@@ -153,8 +153,7 @@ class EndsAtLid(Rule):
         for _, seen, view in each(event.table, SMPDirected, out & ended & far & (values(SMPDirected.hop_count) < 64)):
             tid = MAD(view.buffer, view.offset).transaction_id
             path = bytes(view.initial_path[1 : view.hop_count + 1])
-            origin = follower.routes.origins.get(tid >> 32)
-            hop = follower.routes.directed(origin, path) if origin is not None else None
+            hop = follower.onward.get(seen.frame)
             if hop is not None and hop.node.kind in (CA, ROUTER) and hop.frame < seen.frame:
                 yield fault(
                     seen, {"hops": len(path), "node": f"0x{hop.node.guid:016x}", "dr_dlid": view.dr_dlid}, SMPDirected.dr_dlid, of=view,
