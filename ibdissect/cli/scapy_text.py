@@ -9,10 +9,11 @@ from typing import Any
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
 from ibdissect.dissect.tree import Tree, dissect_row
-from ibdissect.dissect.value import TELLS, Presenter
+from ibdissect.dissect.value import BESIDE, TELLS, Presenter
 from ibdissect.layers import ERF, LRH, layer
 from ibdissect.table.find_structures import placed
 from ibdissect.table.table import ChunkTable
+from ibdissect.table.unread import beside
 from ibdissect.wire.places import CmPayload, QKey
 from ibdissect.wire.text import printable
 
@@ -23,10 +24,12 @@ def shown(table: ChunkTable, row: int, presenter: Presenter) -> str:
     """Scapy's `show()` of a row, without its colours."""
     tree = dissect_row(table, row, presenter)
     data = bytearray(tree.data)
-    for start, stop in tree.secret_bytes:
-        data[start:stop] = bytes(len(data[start:stop]))
-    chunk = table.chunk
+    chunk, ignored = table.chunk, table.once(beside)
     pseudo, offset = int(chunk.pseudo[row]), int(chunk.offset[row])
+    for start, stop in tree.secret_bytes:
+        for at in range(start, min(stop, len(data))):
+            bits = int(ignored.bits[offset + at]) if ignored is not None else 0
+            data[at] &= 0xFF ^ (bits or 0xFF)  # a byte may hold bits of a request, too
     front = chunk.data[pseudo:offset].tobytes() if pseudo >= 0 else b""
     packet = _first(int(chunk.link[row]), len(data))(front + bytes(data))
     _conversed(packet, table, row)
@@ -66,14 +69,15 @@ def _first(link: int, size: int) -> Any:  # Any: Scapy's classes have no useful 
 
 
 def _masked(lines: list[str], tree: Tree) -> Iterator[str]:
-    """Show removed keys as `m_key = M_Key#3`, and say where a checksum is hidden because it tells the key; Scapy would show zeros.
+    """Show removed keys as `m_key = M_Key#3`, and say where a field is no part of a request, and where a checksum tells a key.
 
-    The keys of a field are in the same order in `lines` and `tree`.
+    Scapy would show zeros. The values of a field are in the same order in `lines` and `tree`.
     """
     texts: dict[str, deque[str]] = defaultdict(deque)
+    left_out = {node.field.name for node in tree.walk() if node.field is not None and node.text == BESIDE}
     for node in tree.walk():
-        if node.field is not None and node.field.secret:
-            texts[node.field.name].append(node.text)
+        if node.field is not None and (node.field.secret or node.field.name in left_out):
+            texts[node.field.name].append(node.text if node.value is None or node.field.secret else "")
     tells, layer_name = any(node.text == TELLS for node in tree.walk()), ""
     for line in lines:
         match = _LINE.match(line)
@@ -83,6 +87,6 @@ def _masked(lines: list[str], tree: Tree) -> Iterator[str]:
             name = match["name"]
             if tells and (name in ("icrc", "vcrc") or (name, layer_name) == ("chksum", "UDP")):
                 line = f"{match['indent']}{name}{match['middle']}{TELLS}"
-            elif texts.get(name):
-                line = f"{match['indent']}{name}{match['middle']}{texts[name].popleft()}"
+            elif texts.get(name) and (text := texts[name].popleft()):
+                line = f"{match['indent']}{name}{match['middle']}{text}"
         yield line

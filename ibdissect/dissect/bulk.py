@@ -21,6 +21,7 @@ from ibdissect.table.bits import extract
 from ibdissect.table.computed import value_of
 from ibdissect.table.locate import MALFORMED, Int
 from ibdissect.table.table import ChunkTable
+from ibdissect.table.unread import Beside, as_read, beside, field_mask
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.spec import Field, decode_text
@@ -29,7 +30,7 @@ from ibdissect.wire.text import plain_value
 from .dependent_names import ABOUT, NAMES, context_text
 from .layout import BYTES, OPAQUE, Item, Layout, layout_of
 from .summary import summaries
-from .value import Presenter
+from .value import BESIDE, Presenter
 from .walk import Shape, Walk
 
 BATCH = 2048
@@ -64,6 +65,8 @@ class _Rows(Record):
     """The rows of one shape."""
 
     data: npt.NDArray[np.uint8]
+    heeded: npt.NDArray[np.uint8]
+    """The same with zeros for what nobody reads."""
     at: list[Int]
     """Start of each piece, per row."""
     stop: list[Int]
@@ -71,6 +74,8 @@ class _Rows(Record):
     """Start of the frame, per row."""
     layout: Layout
     catalog: Catalog
+    ignored: Beside | None = None
+    """What nobody reads of requests."""
     matrices: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
     def matrix(self, piece: int) -> npt.NDArray[np.uint8]:
@@ -78,7 +83,7 @@ class _Rows(Record):
         found = self.matrices.get(piece)
         if found is None:
             size = self.layout.pieces[piece].placement.struct.size
-            found = self.matrices[piece] = gather(self.data, self.at[piece], size)
+            found = self.matrices[piece] = gather(self.heeded, self.at[piece], size)
         return found
 
     def numbers(self, item: Item) -> list[Any]:
@@ -95,6 +100,15 @@ class _Rows(Record):
         shift, mask = stop * 8 - bit - bits, (1 << bits) - 1
         return [int.from_bytes(row, "big") >> shift & mask for row in self.cut(item, bit // 8, stop)]
 
+    def beside(self, item: Item) -> npt.NDArray[np.bool_] | None:
+        """In which rows nobody reads a field; None for no row."""
+        if self.ignored is None or item.kind == "rest" or item.field is None:
+            return None
+        first = item.view + item.bit // 8
+        bits = gather(self.ignored.bits, self.at[item.piece] + first, item.length) & field_mask(item.bit % 8, item.bits)
+        found = np.asarray(bits.any(axis=1))
+        return found if found.any() else None
+
     def cut(self, item: Item, start: int, stop: int) -> list[bytes]:
         """Bytes start:stop of the item's piece in every row."""
         part = np.ascontiguousarray(self.matrix(item.piece)[:, start:stop])
@@ -102,7 +116,7 @@ class _Rows(Record):
 
     def computed(self, item: Item, field: ComputedField) -> list[int | str]:
         """A computed field in every row."""
-        data, starts, stops = self.data.data, self.at[item.piece].tolist(), self.stop[item.piece].tolist()
+        data, starts, stops = self.heeded.data, self.at[item.piece].tolist(), self.stop[item.piece].tolist()
         # The view gets a copy that starts at 0, so that a plugin function cannot see other frames.
         return [value_of(field, item.struct(bytes(data[a:b]), 0, b - a)) for a, b in zip(starts, stops, strict=True)]
 
@@ -148,11 +162,13 @@ class JsonLines:
         first = walk.start[shape.rows]
         group = _Rows(
             walk.table.chunk.data,
+            walk.table.once(as_read).data,
             [walk.at[first + i] for i in range(len(shape.pieces))],
             [walk.stop[first + i] for i in range(len(shape.pieces))],
             walk.table.chunk.offset[shape.rows],
             layout,
             walk.table.catalog,
+            walk.table.once(beside),
         )
         template, columns = self._list(layout.layers, group)
         bodies = _filled(template, columns, len(shape.rows))
@@ -238,6 +254,15 @@ class JsonLines:
 
     def _value(self, item: Item, rows: _Rows) -> tuple[str, list[Column]]:
         """`VALUE, "text": TEXT` of every row."""
+        template, columns = self._carried(item, rows)
+        beside = rows.beside(item) if item.length else None
+        if beside is None:
+            return template, columns
+        filled = _filled(template, columns, len(beside))
+        return "%s", [[_said(None, BESIDE) if ignored else text for text, ignored in zip(filled, beside.tolist(), strict=True)]]
+
+    def _carried(self, item: Item, rows: _Rows) -> tuple[str, list[Column]]:
+        """The same, whether it is read or not."""
         field = item.field
         assert field is not None
         if item.kind == "nested":

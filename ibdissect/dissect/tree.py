@@ -13,6 +13,7 @@ from ibdissect.table.addresses import End, ends_at
 from ibdissect.table.computed import value_of
 from ibdissect.table.locate import MALFORMED, Int
 from ibdissect.table.table import ChunkTable
+from ibdissect.table.unread import as_read, beside
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.mad import MAD
@@ -21,7 +22,7 @@ from ibdissect.wire.spec import Field
 from .dependent_names import ABOUT, NAMES, context_text
 from .layout import BYTES, Item, Layout, Piece, items_of, layout_of
 from .summary import Summary, summaries
-from .value import Presenter
+from .value import BESIDE, Presenter
 from .walk import Placement, Walk
 
 
@@ -128,8 +129,12 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
     at, stop = (ends[first : first + len(layout.pieces)].tolist() for ends in (walk.at, walk.stop))
     frame = int(chunk.offset[row])
     start = min([frame, *at])
-    buffer = chunk.data[start : frame + int(chunk.caplen[row])].tobytes()
-    maker = _Maker(layout, presenter, walk.table.catalog, at, stop, start, frame, buffer)
+    end = frame + int(chunk.caplen[row])
+    buffer, read = (data[start:end].tobytes() for data in (chunk.data, walk.table.once(as_read).data))
+    ignored = walk.table.once(beside)
+    maker = _Maker(
+        layout, presenter, walk.table.catalog, at, stop, start, frame, buffer, read, ignored.bits[start:end].tobytes() if ignored else b""
+    )
     layers = [node for layer in layout.layers for node in maker.nodes(layer)]
     reason = MALFORMED[int(walk.table.located.malformed[row])]
     tree = Tree(
@@ -154,7 +159,7 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
 def fields_of(struct: StructType, data: bytes, presenter: Presenter, catalog: Catalog) -> list[Node]:
     """The fields of a structure on its own; offsets count from its start."""
     layout = Layout([Piece(Placement(struct, None), 0, None)], items_of(struct))
-    maker = _Maker(layout, presenter, catalog, [0], [len(data)], 0, 0, data)
+    maker = _Maker(layout, presenter, catalog, [0], [len(data)], 0, 0, data, data)
     return [node for item in layout.layers for node in maker.nodes(item)]
 
 
@@ -172,6 +177,11 @@ class _Maker(Record):
     base: int
     """Where the frame starts."""
     buffer: bytes
+    """The captured bytes."""
+    heeded: bytes
+    """The same with zeros for what nobody reads."""
+    ignored: bytes = b""
+    """The bits of them that nobody reads; empty if there are none."""
 
     def nodes(self, item: Item) -> Iterator[Node]:
         """The node of an item; none if its condition fails."""
@@ -199,6 +209,10 @@ class _Maker(Record):
         )
         if item.field is None or item.kind == "nested":
             node.text = item.title
+        elif self.beside(item, begin - self.start, length):
+            node.text = BESIDE
+            ignored = self.ignored[begin - self.start :][:length]
+            node.masked = () if self.presenter.show_keys else tuple((i, i + 1) for i, bits in enumerate(ignored) if bits)
         elif item.kind in BYTES and not item.field.secret:
             value = self.read(item)
             node.value, node.text = self.presenter.present_bytes(item, value)
@@ -216,9 +230,17 @@ class _Maker(Record):
         node.children = [child for below in item.children for child in self.nodes(below)]
         yield node
 
+    def beside(self, item: Item, begin: int, length: int) -> bool:
+        """Whether a field has bits that nobody reads."""
+        if not self.ignored or item.kind == "rest":
+            return False
+        bits = int.from_bytes(self.ignored[begin : begin + length], "big")
+        return bits >> (length * 8 - item.bit % 8 - item.bits) & ((1 << item.bits) - 1) != 0
+
     def read(self, item: Item) -> Any:
         """The value of an item."""
         assert item.field is not None
         start = self.at[item.piece] - self.start
-        view = item.struct(self.buffer, start + item.view, self.stop[item.piece] - self.start)
+        buffer = self.buffer if item.kind == "rest" else self.heeded  # bytes outside any structure are shown, or hidden, as they are
+        view = item.struct(buffer, start + item.view, self.stop[item.piece] - self.start)
         return value_of(item.field, view) if isinstance(item.field, ComputedField) else item.field.read(view, item.bit)

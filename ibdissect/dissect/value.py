@@ -16,6 +16,8 @@ SHOWN_BYTES = 32
 
 TELLS = "hidden: it tells the key"
 """Shown for a checksum that would reveal a masked key."""
+BESIDE = "not part of the request"
+"""Shown for a field that the request does not name, if it is not zero."""
 
 
 class Presenter:

@@ -19,7 +19,7 @@ from ibdissect.table.find_structures import HEADERS, placed
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
 from ibdissect.table.rows import U64, mix
 from ibdissect.table.table import ChunkTable
-from ibdissect.table.unread import failed, unread
+from ibdissect.table.unread import beside, failed, unread
 from ibdissect.wire import encapsulation
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.link import VCRC
@@ -247,6 +247,9 @@ class Walk:
             stop = np.where(both, payload_end, stop)
         keep = (sort != _UNUSED) | any_set(self.table.chunk.data, at, stop)
         hide = np.where(sort == _PAYLOAD, self.table.once(cut_messages)[row], (self.table.once(cut_keys) | stale)[row])
+        ignored = self.table.once(beside)
+        if ignored is not None:
+            hide |= ignored.bits[at] != 0
         hide |= (sort == _TRAILER) & self.table.once(revealing_rows)[row]
         hide &= (located.at("bth")[row] >= 0) | (stop - at > BTH.size)  # a BTH contains no key
         yield (sort + self.count + self.each * hide)[keep], row[keep], at[keep], stop[keep]

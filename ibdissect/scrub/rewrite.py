@@ -12,6 +12,7 @@ from ibdissect.capture.chunk import LINK_IPOIB, Chunk
 from ibdissect.capture.scattered import Bytes, gather
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
+from ibdissect.table.unread import as_read
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -62,7 +63,7 @@ class Scrubber:
     def scrub(self, chunk: Chunk) -> Chunk:
         """The scrubbed chunk; its records keep their offsets."""
         table = ChunkTable(chunk, self.catalog)
-        data = np.zeros_like(chunk.data)
+        data, read = np.zeros_like(chunk.data), table.once(as_read).data
         _containers(chunk, data)
         spots: dict[str, list[Spot]] = {}
         marks: list[tuple[Int, Int, Bytes]] = []
@@ -71,7 +72,7 @@ class Scrubber:
             at = self._places(table, struct)
             if not len(at):
                 continue
-            rows = gather(chunk.data, at, struct.size)
+            rows = gather(read, at, struct.size)
             index = at[:, None] + np.arange(struct.size)
             data[index] |= rows & self._template(struct)
             for field in struct.fields:

@@ -19,7 +19,7 @@ from ibdissect.wire.transport import ICRC
 from .locate import EXTENDED_SIZE, Bool, Int
 from .secrets import keys_of, secret_fields
 from .table import ChunkTable
-from .unread import unread_bytes
+from .unread import beside, unread_bytes
 
 
 def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
@@ -49,6 +49,9 @@ def hidden_bytes(table: ChunkTable) -> Int:
     for starts, stops in (_pieces(table)[1:], _unread(table)[1:], _behind(table, told)):
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
             hidden[start:stop] = True
+    ignored = table.once(beside)
+    if ignored is not None:
+        hidden |= ignored.bits != 0
     located, messages = table.located, table.once(cut_messages)
     rows = np.flatnonzero(table.once(cut_keys) | messages)
     starts = table.chunk.offset[rows]
@@ -73,6 +76,9 @@ def revealing_rows(table: ChunkTable) -> Bool:
         rows, _, _, hidden = keys_of(table, field)
         found[rows[hidden]] = True
     found[_unread(table)[0]] = True
+    ignored = table.once(beside)
+    if ignored is not None:
+        found[ignored.rows] = True
     return found
 
 

@@ -241,17 +241,24 @@ class Judge:
         return entries, which[entries]
 
     def _read(self, field: Field[Any]) -> Series:
+        """The values of a field that are read."""
+        found, which = self._carried(field)
+        read = self.table.heeded(field, which)
+        return found if read is None else found.pick(np.flatnonzero(read))
+
+    def _carried(self, field: Field[Any]) -> tuple[Series, Int | None]:
+        """The values of a field, and the occurrences of its structure that have it (None: all)."""
         table = self.table
         entries, which = self.places(field.owner)
         if field.when is not None:
             keep = np.flatnonzero(np.isin(_taken(table.values(field.when[0]), which), list(field.when[1])))
             entries, which = entries[keep], keep if which is None else which[keep]
         if field.kind in NO_NUMBERS or field.kind == "rest" or field.bits > 64:
-            return stretches(table, field, entries, which)
+            return stretches(table, field, entries, which), which
         values = _taken(table.values(field), which)
         if field.count > 1:
             entries, values = np.repeat(entries, field.count), values.ravel()
-        return Numbers(entries, values.view(np.uint8) if values.dtype.kind == "b" else values)
+        return Numbers(entries, values.view(np.uint8) if values.dtype.kind == "b" else values), which
 
 
 def _taken(values: Values, which: Int | None) -> Values:

@@ -20,13 +20,13 @@ from ibdissect.wire.spec import BYTE_KINDS, Field, Struct, field_named
 
 from .bits import extract
 from .computed import values_of
-from .find_structures import find
+from .find_structures import HEADERS, find
 from .first_bytes import Front, Place, tight
 from .joined import Joined
-from .locate import Bool, Int, Located, locate
+from .locate import EXTENDED_STRUCTS, Bool, Int, Located, locate
 from .occurrences import Occurrences
 from .services import Services
-from .unread import failed
+from .unread import as_read, failed, is_read
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Struct)
@@ -202,7 +202,8 @@ class ChunkTable:
     def _place(self, struct: StructType) -> Place:
         if struct not in self._places:
             there = self.occurrences(struct)
-            self._places[struct] = Place(self.located.front, there.rows, there.at)
+            front = self.located.front if struct in HEADERS or struct in EXTENDED_STRUCTS else self.once(_front_as_read)
+            self._places[struct] = Place(front, there.rows, there.at)
         return self._places[struct]
 
     def values(self, field: Field[Any]) -> npt.NDArray[Any]:
@@ -248,9 +249,12 @@ class ChunkTable:
         return found
 
     def column(self, field: Field[Any]) -> Column:
-        """All values of a field with their places; a repeated field has one row per entry. Honours the field's `when`."""
+        """All values of a field with their places; a repeated field has one row per entry.
+
+        Honours the field's `when`, and leaves out what nobody reads.
+        """
         found, values = self.occurrences(field.owner), self.values(field)
-        rows, at = found.rows, found.at + field.bit // 8
+        rows, at, keep = found.rows, found.at + field.bit // 8, None
         if field.when is not None:
             keep = self.where(field.owner, (field.when,))
             rows, at, values = rows[keep], at[keep], values[keep]
@@ -258,7 +262,16 @@ class ChunkTable:
             starts = np.array([(bit - field.bit) // 8 for bit in field.entries()], np.int64)
             rows, at = np.repeat(rows, field.count), (at[:, None] + starts).ravel()
             values = values.reshape(len(rows), -1) if field.kind in BYTE_KINDS else values.ravel()
-        return Column(rows, at, values)
+        read = self.heeded(field, None if keep is None else np.flatnonzero(keep))
+        return Column(rows, at, values) if read is None else Column(rows[read], at[read], values[read])
+
+    def heeded(self, field: Field[Any], which: Int | None) -> Bool | None:
+        """Which entries of a field are read, in the occurrences `which` (None: all) of its structure, bool[k]; None: all."""
+        if field.owner in HEADERS or field.owner in EXTENDED_STRUCTS:
+            return None
+        at = self.occurrences(field.owner).at
+        read = is_read(self, field, at if which is None else at[which])
+        return None if read is None or read.all() else read.ravel()
 
     def of_rows(self, field: Field[Any]) -> tuple[npt.NDArray[Any], Bool]:
         """A field of the first occurrence in each row: values[n] (0 if absent) and presence bool[n]."""
@@ -321,7 +334,13 @@ class ChunkTable:
         found = self.occurrences(struct)
         row = int(found.rows[i])
         base = int(self.chunk.offset[row])
-        start = int(found.at[i])
+        start, chunk = int(found.at[i]), self.once(as_read)
         if start < base or start >= self.window:  # the ERF header precedes the frame; joined records are in no frame
-            return struct(self.chunk.data[start : start + struct.size].tobytes(), 0)
-        return struct(self.chunk.frame_bytes(row), start - base, int(found.stop[i]) - base)
+            return struct(chunk.data[start : start + struct.size].tobytes(), 0)
+        return struct(chunk.frame_bytes(row), start - base, int(found.stop[i]) - base)
+
+
+def _front_as_read(table: ChunkTable) -> Front:
+    """The front of what is read, for attributes of MADs."""
+    read = table.once(as_read)
+    return table.located.front if read is table.chunk else Front(read)

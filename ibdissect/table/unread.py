@@ -2,46 +2,173 @@
 
 A Get of subnet management asks by attribute and modifier alone (IBA 14.2.4), a query of the SA with an empty ComponentMask for all records
 (IBA 15.4.4). Their data is not an attribute: it is not placed, nothing is learnt from it, and it is hidden like a key. Vendor attributes
-may use it. An SA answer that failed has no record (IBA 15.2.2); OpenSM returns the request's. `ChunkTable.shown` has it, to be shown and
+may use it.
+
+An SA query with a ComponentMask names some components of a record, a Get of performance management a port and counters (IBA 16.1.3). The
+attribute is placed, but its other bits are zero for all who learn, judge or scrub (`as_read`), absent for filters and columns, and hidden
+in trees and bytes.
+
+An SA answer that failed has no record (IBA 15.2.2); OpenSM returns the request's. `ChunkTable.shown` has it, to be shown and
 selected, but nothing is learnt from it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct as Record
+from msgspec import structs
 
-from ibdissect.capture.scattered import u16
-from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD
-from ibdissect.wire.numbers import FIRST_VENDOR, GET, GET_TABLE, NO_DATA, RESPONSE_BIT, SA_CLASS, SMP_CLASSES
+from ibdissect.capture.chunk import Chunk
+from ibdissect.capture.scattered import Bytes, gather, u16
+from ibdissect.wire.catalog import StructType
+from ibdissect.wire.component_mask import component_fields, components_of
+from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD, RMPP
+from ibdissect.wire.numbers import FIRST_VENDOR, GET, GET_TABLE, NO_DATA, PM_CLASS, RESPONSE_BIT, SA_CLASS, SMP_CLASSES
 from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.spec import Field, field_named
 
+from .bits import extract
 from .locate import Bool, Int
 
 if TYPE_CHECKING:
     from .table import ChunkTable
 
-ASKING = SMP_CLASSES | {SA_CLASS}
+ASKING = SMP_CLASSES | {SA_CLASS, PM_CLASS}
 """Classes with such requests."""
 MASK_AT, MASK_END = SAFormat.component_mask.span
+MAD_END = 256
+RMPP_TYPE_AT = MAD.size + RMPP.rmpp_type.span[0]
+QUERIES = {SA_CLASS: (GET, GET_TABLE), PM_CLASS: (GET,)}
+"""Methods of requests that name a part of the attribute."""
+CHOOSING = ("op_code", "port_select", "counter_select", "counter_select2")
+"""Fields of performance management that say which counters of which port are meant."""
 
 
 def unread(table: ChunkTable) -> Bool:
-    """Rows with such a request, bool[n]. Call as `table.once(unread)`."""
+    """Rows with a request whose whole data nobody reads, bool[n]. Call as `table.once(unread)`."""
     found = np.zeros(len(table), np.bool_)
+    data = table.chunk.data
     for (mgmt_class, attr_id), rows in table.attributes().items():
-        if mgmt_class not in ASKING or attr_id >= FIRST_VENDOR or (mgmt_class, attr_id) not in table.catalog.attributes:
+        known = table.catalog.attributes.get((mgmt_class, attr_id), ())
+        if mgmt_class not in ASKING or attr_id >= FIRST_VENDOR or not known:
             continue
         at = table.located.at("mad")[rows]
-        method = table.chunk.data[at + 3]
+        method = data[at + 3]
         asks = method == GET
         if mgmt_class == SA_CLASS:
             asks = (asks | (method == GET_TABLE)) & (at + MASK_END <= table.located.payload_end[rows])
             rows, at = rows[asks], at[asks]
-            asks = ~table.chunk.data[at[:, None] + np.arange(MASK_AT, MASK_END)].any(axis=1)
+            asks = ~data[at[:, None] + np.arange(MASK_AT, MASK_END)].any(axis=1)
+        elif mgmt_class == PM_CLASS:
+            asks &= (data[at] == BASE_VERSION_IB) & (not any(_chosen(struct).any() for _, struct in known))
         found[rows[asks]] = True
     return found
+
+
+class Beside(Record, frozen=True, eq=False):
+    """What requests of a chunk carry beside the part that is read."""
+
+    rows: Int
+    """Rows with such a request, int64[k]."""
+    bits: Bytes
+    """The bits that nobody reads, uint8[len(chunk.data)]."""
+
+
+def beside(table: ChunkTable) -> Beside | None:
+    """What requests carry beside what they name; None if it is zero, as it should be. Call as `table.once(beside)`."""
+    parts = []
+    for (mgmt_class, attr_id), rows in table.attributes().items():
+        for place, struct in table.catalog.attributes.get((mgmt_class, attr_id), ()) if mgmt_class in QUERIES else ():
+            named = components_of(struct) if mgmt_class == SA_CLASS else _chosen(struct).any()
+            if named and place.base_version == BASE_VERSION_IB and attr_id < FIRST_VENDOR:
+                parts.append(_beside(table, rows, mgmt_class, table.catalog.start_of(place), struct))
+    if not any(len(rows) for rows, *_ in parts):
+        return None
+    bits = np.zeros(len(table.chunk.data), np.uint8)
+    for _, at, ignored in parts:
+        bits[at] |= ignored
+    return Beside(np.concatenate([rows for rows, *_ in parts]), bits)
+
+
+def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: StructType) -> tuple[Int, Int, Bytes]:
+    """The rows of an attribute with such data; its bytes, and the bits of each that nobody reads."""
+    data, mad, stop = table.chunk.data, table.located.at("mad")[rows], table.located.payload_end[rows]
+    good = (data[mad] == BASE_VERSION_IB) & (mad + start < stop) & np.isin(data[mad + 3], QUERIES[mgmt_class])
+    rows, mad, stop = rows[good], mad[good], stop[good]
+    if mgmt_class == SA_CLASS:
+        mask = extract(gather(data, mad + MASK_AT, MASK_END - MASK_AT), 0, 64)
+        good = (mask != 0) & (data[mad + RMPP_TYPE_AT] == 0)  # segments of a request are read
+        rows, mad, stop, mask = rows[good], mad[good], stop[good], mask[good]
+        read = np.zeros((len(rows), struct.size), np.uint8)
+        for number, named in enumerate(_components(struct)):
+            read[(mask >> np.uint64(number) & np.uint64(1)) != 0] |= named
+    else:
+        read = np.repeat(_chosen(struct)[None], len(rows), axis=0)
+    at = (mad + start)[:, None] + np.arange(MAD_END - start)
+    ignored = np.full(at.shape, 0xFF, np.uint8)
+    ignored[:, : struct.size] = ~read
+    if struct.fields[-1].kind == "rest":
+        ignored[:, struct.size :] = 0
+    ignored[at >= stop[:, None]] = 0
+    carried = data[np.minimum(at, len(data) - 1)] & ignored
+    for part in (slice(0, struct.size), slice(struct.size, None)):  # the record, and what follows it
+        ignored[~carried[:, part].any(axis=1), part] = 0
+    there = ignored.any(axis=1)
+    return rows[there], at[ignored != 0], ignored[ignored != 0]
+
+
+@lru_cache(maxsize=256)
+def _chosen(struct: StructType) -> Bytes:
+    """The bits of an attribute of performance management that a Get reads."""
+    fields = (field_named(struct, name) for name in CHOOSING)
+    return _bits(struct, [(field.bit, field.bits) for field in fields if field is not None and field.count == 1])
+
+
+@lru_cache(maxsize=256)
+def _components(struct: StructType) -> tuple[Bytes, ...]:
+    """The bits of each component of a record."""
+    found = []
+    for name in components_of(struct):
+        path, entry = component_fields(struct, name), int(name.partition("[")[2].rstrip("]") or -1)
+        bits = path[-1].bits * (path[-1].count if entry < 0 else 1) if path else 0
+        found.append(_bits(struct, [(sum(field.bit for field in path) + max(entry, 0) * bits, bits)]))
+    return tuple(found)
+
+
+def _bits(struct: StructType, spans: list[tuple[int, int]]) -> Bytes:
+    """The bytes of a structure with these bits set: the first of each run, and how many."""
+    number = 0
+    for bit, bits in spans:
+        number |= ((1 << bits) - 1) << (struct.size * 8 - bit - bits)
+    return np.frombuffer(number.to_bytes(struct.size, "big"), np.uint8)
+
+
+def as_read(table: ChunkTable) -> Chunk:
+    """The chunk with zeros for what requests carry beside the part that is read. Call as `table.once(as_read)`."""
+    found = table.once(beside)
+    return table.chunk if found is None else structs.replace(table.chunk, data=table.chunk.data & ~found.bits, front=None)
+
+
+def is_read(table: ChunkTable, field: Field[Any], at: Int) -> Bool | None:
+    """Whether a field is read in the structures that begin at `at`, bool[k, entries]; None if no bit of the chunk is ignored."""
+    found = table.once(beside)
+    if found is None or field.kind == "rest":
+        return None
+    entries = []
+    for bit in field.entries():
+        low, high = bit // 8, (bit + field.bits + 7) // 8
+        mask = field_mask(bit % 8, field.bits)
+        entries.append(~(found.bits[at[:, None] + np.arange(low, high)] & mask).any(axis=1))
+    return np.stack(entries, axis=1)
+
+
+def field_mask(bit: int, bits: int) -> Bytes:
+    """The bytes that a field of `bits` bits touches, with the field's bits set; it begins at `bit` of the first byte."""
+    size = (bit + bits + 7) // 8
+    return np.frombuffer((((1 << bits) - 1) << (size * 8 - bit - bits)).to_bytes(size, "big"), np.uint8)
 
 
 def failed(table: ChunkTable) -> Bool:

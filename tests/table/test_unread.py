@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import io
+import json
 import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
 
 from ibdissect.dfilter.compile import compile_filter
+from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.named_values import declared, runs
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.tree import dissect_row
-from ibdissect.dissect.value import Presenter
+from ibdissect.dissect.value import BESIDE, Presenter
 from ibdissect.flow.multicast import Multicast
 from ibdissect.scrub.copy import write_scrubbed
 from ibdissect.session.capture import Capture
-from ibdissect.table.cut_keys import without_keys
+from ibdissect.table.cut_keys import hidden_bytes, revealing_rows, without_keys
+from ibdissect.table.mask import Judge
 from ibdissect.table.secrets import Masker
-from ibdissect.table.unread import unread, unread_bytes
-from ibdissect.wire.sa_paths import MCMemberRecord
-from ibdissect.wire.sa_records import NodeRecord
+from ibdissect.table.series import Numbers
+from ibdissect.table.table import ChunkTable
+from ibdissect.table.unread import as_read, beside, unread, unread_bytes
+from ibdissect.wire.component_mask import mask_for
+from ibdissect.wire.pm import PortCounters
+from ibdissect.wire.pm_samples import PortSamplesResult
+from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
+from ibdissect.wire.sa_records import GuidInfoRecord, NodeRecord
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import GUIDInfo
 from tests.craft import build, erf_pcap, gmp, smp
 from tests.table.made import native_table
 
@@ -107,3 +120,132 @@ def test_which_requests_nobody_reads() -> None:
     for row, low, high in zip(rows.tolist(), at.tolist(), stop.tolist(), strict=True):
         mad = int(table.located.at("mad")[row])
         assert (low - mad, high - mad) == (64 if row < len(smps) else 56, 256)
+
+
+PATH = {"dgid": 0xFE80 << 112 | 1, "sgid": 0xFE80 << 112 | 2, "dlid": 0x5A17, "reversible": 1, "numb_path": 5, "sl": 7, "qos_class": 0x321}
+
+
+def path_query(*names: str, method: int = 0x01, beyond: bytes = b"", **stale: int) -> bytes:
+    """A query for a path by some components; the others are left over, as are bytes behind the record."""
+    data = struct.pack(">24xQ", mask_for(PathRecord, names)) + build(PathRecord, **PATH, **stale) + beyond
+    return gmp(0x03, method, 0x35, data, at=24)
+
+
+def counters(method: int) -> bytes:
+    return gmp(0x04, method, 0x12, build(PortCounters, port_select=3, counter_select=0x7F, symbol_error_counter=9, port_xmit_data=77))
+
+
+def named(table: ChunkTable, name: str) -> list[list[object]]:
+    """The rows with a value of a field, and the values: as a column, and as a filter reads them."""
+    (run,) = runs(table, declared(table.catalog, name)) or (None,)
+    series = Judge(table).series(run.field)
+    assert isinstance(series, Numbers) and series.rows is not None
+    assert (run.rows.tolist(), np.asarray(run.values).tolist()) == (series.rows.tolist(), series.values.tolist())
+    return [list(pair) for pair in zip(run.rows.tolist(), np.asarray(run.values).tolist(), strict=True)]
+
+
+def shown(table: ChunkTable, row: int, **how: bool) -> dict[str, tuple[object, str]]:
+    """Value and text of each field of a frame, which tree and JSON line must agree about."""
+    presenter = Presenter(**how)  # type: ignore[arg-type]
+    tree = {node.name: (node.value, node.text) for node in dissect_row(table, row, presenter).walk() if node.name}
+    (line,) = JsonLines(presenter).lines(table, np.array([row]))
+
+    def walk(nodes: list[dict[str, Any]]) -> Iterator[tuple[str, tuple[object, str]]]:
+        for node in nodes:
+            if "name" in node:
+                yield node["name"], (node["value"], node["text"])
+            yield from walk(node.get("fields", []))
+
+    assert dict(walk(json.loads(line)["layers"])) == tree
+    return tree
+
+
+def test_a_query_shows_the_components_it_names() -> None:
+    """The others are there neither as fields nor as bytes, whether they are zero or not."""
+    table = native_table(
+        [path_query("dgid", "reversible", "sl"), path_query(*PATH), path_query("dlid", method=0x12), path_query("dlid", method=2)]
+    )
+    prefix = "infiniband.pathrecord."
+    tree = shown(table, 0)
+    assert tree[f"{prefix}dgid"][0] == "fe80::1" and tree[f"{prefix}reversible"][0] is True and tree[f"{prefix}sl"][0] == 7
+    for name in ("sgid", "dlid", "numbpath", "qosclass", "slid", "serviceid"):
+        assert tree[f"{prefix}{name}"] == (None, BESIDE), name
+    assert shown(table, 0, show_keys=True)[f"{prefix}dlid"] == (None, BESIDE)
+    assert shown(table, 1)[f"{prefix}sgid"][0] == "fe80::2" and shown(table, 1)[f"{prefix}slid"][0] == 0
+    assert named(table, f"{prefix}dlid") == [[1, 0x5A17], [2, 0x5A17], [3, 0x5A17]]
+    assert named(table, f"{prefix}numbpath") == [[1, 5], [3, 5]] and named(table, f"{prefix}reversible") == [
+        [0, True],
+        [1, True],
+        [3, True],
+    ]
+    assert table.values(PathRecord.dlid).tolist() == [0, 0x5A17, 0x5A17, 0x5A17]
+    assert [table.view(PathRecord, i).numb_path for i in range(4)] == [0, 5, 0, 5]
+    bytes_left = dump(dissect_row(table, 0, Presenter())).replace("\n", " ")
+    assert "5A17" not in bytes_left and "5A17" in dump(dissect_row(table, 0, Presenter(show_keys=True)))
+
+
+def test_zeros_beside_the_components_stay_zeros() -> None:
+    table = native_table([gmp(0x03, 0x01, 0x35, struct.pack(">24xQ", mask_for(PathRecord, ["dlid"])) + build(PathRecord, dlid=7), at=24)])
+    assert table.once(beside) is None and table.once(as_read) is table.chunk
+    assert shown(table, 0)["infiniband.pathrecord.slid"][0] == 0
+
+
+def test_entries_and_nested_fields_are_components() -> None:
+    record = build(GuidInfoRecord, lid=7, block_num=1, guid_info=build(GUIDInfo, guid_block=list(range(0x10, 0x18))))
+    frames = [gmp(0x03, 0x01, 0x30, struct.pack(">24xQ", mask_for(GuidInfoRecord, ["guid_info.guid_block[2]"])) + record, at=24)]
+    table = native_table(frames)
+    assert table.column(GUIDInfo.guid_block).values.tolist() == [0x12]
+    assert not len(table.column(GuidInfoRecord.lid).values)
+    rows = Judge(table).mask(GUIDInfo.guid_block == 0x12).tolist(), Judge(table).mask(GUIDInfo.guid_block == 0x13).tolist()
+    assert rows == ([True], [False])
+
+
+def test_a_get_of_counters_names_port_and_counters() -> None:
+    table = native_table([counters(0x01), counters(0x81), counters(0x02), gmp(0x04, 0x01, 0x11, build(PortSamplesResult, tag=5))])
+    assert named(table, "infiniband.portcounters.portselect") == [[0, 3], [1, 3], [2, 3]]
+    assert named(table, "infiniband.portcounters.counterselect") == [[0, 0x7F], [1, 0x7F], [2, 0x7F]]
+    assert named(table, "infiniband.portcounters.symbolerrorcounter") == [[1, 9], [2, 9]]
+    assert shown(table, 0)["infiniband.portcounters.portxmitdata"] == (None, BESIDE)
+    assert not len(table.occurrences(PortSamplesResult)) and table.once(unread).tolist() == [False, False, False, True]
+
+
+def test_what_is_left_over_behind_the_record_is_hidden_too() -> None:
+    left = KEY.to_bytes(8, "big")
+    table = native_table([path_query(*PATH, "slid", beyond=left), path_query("dlid", beyond=bytes(8))])
+    assert left not in table.once(without_keys).tobytes()
+    hexes = dump(dissect_row(table, 0, Presenter())).replace("\n", " ").upper()
+    assert "DEADBEEF" not in hexes and "CAFEF00D" not in hexes
+    hidden = set(table.once(hidden_bytes).tolist())
+    for row in range(2):
+        start = int(table.chunk.offset[row])
+        masked = {start + i for low, high in dissect_row(table, row, Presenter()).secret_bytes for i in range(low, high)}
+        assert masked == {at for at in hidden if start <= at < start + int(table.chunk.caplen[row])}
+    assert table.once(revealing_rows).all()
+
+
+def test_a_query_cut_short_hides_what_is_there() -> None:
+    frame = path_query("sgid")
+    table = native_table([frame[: 28 + 56 + 50]])
+    assert b"\x5a\x17" not in table.once(without_keys).tobytes()
+    assert "5A17" not in dump(dissect_row(table, 0, Presenter())).replace("\n", " ")
+
+
+def test_nothing_beside_a_request_is_learnt_or_survives_scrubbing() -> None:
+    join = {"mgid": 0xFF12 << 112 | 1, "q_key": 0xCAFEF00D, "mlid": 0xC001}
+    query = gmp(0x03, 0x01, 0x38, struct.pack(">24xQ", mask_for(MCMemberRecord, ["mgid"])) + build(MCMemberRecord, **join), at=24)
+    frames = [query, counters(0x01), path_query("dgid", beyond=b"secret")]
+    table = native_table(frames)
+    masker = Masker()
+    masker.feed(table)
+    assert masker.name("Q_Key", 0x1111) == "Q_Key#1"
+    out = io.BytesIO()
+    with Capture(io.BytesIO(erf_pcap(frames))) as opened:
+        _, scrubber = write_scrubbed(opened, None, out, "pcap")
+    with Capture(io.BytesIO(out.getvalue())) as opened:
+        after = next(iter(opened.tables()))
+    assert after.once(beside) is None and b"secret" not in out.getvalue()
+    assert [after.values(field).tolist() for field in (MCMemberRecord.q_key, PortCounters.symbol_error_counter, PathRecord.dlid)] == [
+        [0]
+    ] * 3
+    assert after.values(PortCounters.port_select).tolist() == [3] and after.values(MCMemberRecord.mgid).any()
+    assert not any(0xCAFEF00D.to_bytes(4, "big") in values for _, values in scrubber.replaced())
