@@ -4,7 +4,7 @@
 
 Each line is a process of its own: CPU time a packet, memory, and the slowest chunk of eight copies as a multiple of the median. Time
 and memory that stay the same from line to line do not grow with the capture. There are 16384 identities of each kind.
-`--rules CODE...` runs these rules only.
+`--rules CODE...` runs these rules only, `--followers` none of them: only what keeps state for rules.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 WHAT = ("lid", "guid", "qpn", "number", "key", "text", "address", "lid guid qpn number key text address")
 
 
-def one(packets: int, what: str, rules: list[str]) -> None:
+def one(packets: int, what: str, rules: list[str], *, followers: bool) -> None:
     """Print CPU seconds and KB of memory of one flood, and the slowest chunk as a multiple of the median."""
     from ibdissect.lint.engine import Linter
     from ibdissect.rules import load
@@ -29,6 +29,10 @@ def one(packets: int, what: str, rules: list[str]) -> None:
 
     chosen = [rule for rule in load() if not rules or rule.code in rules]
     linter = Linter(chosen, max_findings=10)
+    if followers:
+        kinds = [type(source) for source in linter.sources]
+        linter = Linter([], max_findings=10)
+        linter.sources = [linter.context.get(kind) for kind in kinds]
     copies = max(1, packets // len(proofs()))
     list(crowd(1, what=what))  # finding the places to change is no work of the linter
     spent = []
@@ -47,15 +51,17 @@ def main() -> None:
     parser.add_argument("--packets", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--what", nargs="+", default=list(WHAT), help="identities that differ from copy to copy")
     parser.add_argument("--rules", nargs="*", default=[])
+    parser.add_argument("--followers", action="store_true")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        one(given.packets[0], given.what[0], given.rules)
+        one(given.packets[0], given.what[0], given.rules, followers=given.followers)
         return
     print(f"{'identities':44} {'packets':>9} {'us/packet':>9} {'RSS MB':>7} {'slowest chunk':>13}")
     for what in given.what:
         for packets in given.packets:
             words = [sys.executable, __file__, "--one", "--packets", str(packets), "--what", what, "--rules", *given.rules]
+            words += ["--followers"] * given.followers
             said = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
             seconds, memory, slowest, count = (float(word) for word in said)
             print(f"{what:44} {count:9.0f} {seconds / count * 1e6:9.1f} {memory / 1024:7.0f} {slowest:12.1f}x", flush=True)
