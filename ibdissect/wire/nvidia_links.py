@@ -8,6 +8,8 @@ from .places import smp
 from .spec import Struct, array, enum, flag, nested, pad, raw, uint
 
 _SOURCE = "trex-core ib_types.h"
+CONTAIN_AND_DRAIN = {0: "no action", 1: "contain and drain", 2: "link down"}
+CHANGE = {0: "no change", 1: "set", 2: "clear"}
 
 
 class SwitchPortStateTable(Struct):
@@ -88,12 +90,32 @@ class ProfilesConfig(Struct):
     profile = array(128, uint(4, "Profile", at="0"))
 
 
+class ContainAndDrainPorts(Struct):
+    """What an even port and the next odd one are told to do with packets."""
+
+    key, section, size = "mlnxcontainanddraininfo", f"{_SOURCE} IB_CND_PORT_BLOCK, ib_cnd_info_t", 1
+    even_egress = enum(2, CONTAIN_AND_DRAIN, "EvenEgress", at="0")
+    even_ingress = enum(2, CONTAIN_AND_DRAIN, "EvenIngress", at="0[2]")
+    odd_egress = enum(2, CONTAIN_AND_DRAIN, "OddEgress", at="0[4]")
+    odd_ingress = enum(2, CONTAIN_AND_DRAIN, "OddIngress", at="0[6]")
+
+
 class ContainAndDrainInfo(Struct):
     """What each of 128 ports is told to contain or drain."""
 
     key, section, size = "mlnxcontainanddraininfo", f"{_SOURCE} ib_contain_and_drain_info_t", 64
     carried_by = smp(0xFF87)
-    port = array(128, uint(4, "Port", at="0"))
+    ports = array(64, nested(ContainAndDrainPorts, "Ports", at="0"))
+
+
+class ContainAndDrainPortStates(ContainAndDrainPorts):
+    """Whether the state of an even port and the next odd one is set or cleared."""
+
+    key, section, size = "mlnxcontainanddrainportstate", f"{_SOURCE} IB_CND_PORT_BLOCK, ib_cnd_port_state_t", 1
+    even_egress = enum(2, CHANGE, "EvenEgress", at="0")
+    even_ingress = enum(2, CHANGE, "EvenIngress", at="0[2]")
+    odd_egress = enum(2, CHANGE, "OddEgress", at="0[4]")
+    odd_ingress = enum(2, CHANGE, "OddIngress", at="0[6]")
 
 
 class ContainAndDrainPortState(Struct):
@@ -101,7 +123,7 @@ class ContainAndDrainPortState(Struct):
 
     key, section, size = "mlnxcontainanddrainportstate", f"{_SOURCE} ib_contain_and_drain_port_state_t", 64
     carried_by = smp(0xFF88)
-    port = array(128, uint(4, "Port", at="0"))
+    ports = array(64, nested(ContainAndDrainPortStates, "Ports", at="0"))
 
 
 class ALIDEntry(Struct):

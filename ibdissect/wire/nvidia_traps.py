@@ -6,9 +6,10 @@ Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 
 from __future__ import annotations
 
 from .mad import METHODS
+from .names import NODE_TYPE
 from .notice import Notice, TrapPKey, TrapQKey
 from .places import Inside
-from .spec import Struct, bit, enum, flag, gid, guid, hole, lid, pad, raw, secret, uint
+from .spec import Struct, array, bit, enum, flag, gid, guid, hole, lid, pad, qpn, raw, secret, uint
 
 _SOURCE = "trex-core ib_types.h"
 NVIDIA = 0x0002C9
@@ -23,9 +24,17 @@ TRAP = {
     1313: "Router LID assignment failed", 1314: "Fast recovery", 1315: "Topology file cannot be read",
     1316: "Link contradicts topology file", 1317: "Contain and drain: port state changed", 1318: "Unauthorized packets",
     1319: "Upgrade state changed", 1320: "Port recovered", 1321: "Link flaps", 1322: "Cycle of key updates finished",
-    1600: "Bad key of a class",
+    1600: "Bad key of a class", 1601: "Tenant's access refused", 1605: "Routing engine removed", 1606: "Routing engine recovered",
+    1609: "Switch isolated for an upgrade", 1610: "Switch restored after an upgrade",
 }  # fmt: skip
 """Trap numbers of NVIDIA's notices."""
+
+
+ROUTER_LID_FAULTS = {
+    2: "subnets disagree on the range of floating LIDs", 3: "bad range of global floating LIDs",
+    4: "bad range of local floating LIDs", 5: "more LIDs than allowed",
+}  # fmt: skip
+TOPOLOGY_FILE_FAULTS = {0: "cannot be opened", 1: "bad syntax", 2: "failed validation"}
 
 
 class VendorDetails(Struct):
@@ -220,3 +229,141 @@ class TrapSMKey(TrapSMGUID):
     carried_by = _of(1309)
     sm_guid = guid("PortGUID", at="8")
     sm_key = secret(64, "SM_Key", at="44")
+
+
+class TrapRouterLID(Struct):
+    """Trap 1313: the LIDs of routers could not be assigned."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1313", 18
+    carried_by = _of(1313)
+    syndrome = enum(8, ROUTER_LID_FAULTS, "Syndrome", at="0")
+    comp_ratio = uint(8, "CompRatio", at="1")
+    global_router_lid_range_start = uint(32, "GlobalRouterLIDRangeStart", at="2")
+    global_router_lid_range_end = uint(32, "GlobalRouterLIDRangeEnd", at="6")
+    local_router_lid_range_start = uint(32, "LocalRouterLIDRangeStart", at="10")
+    local_router_lid_range_end = uint(32, "LocalRouterLIDRangeEnd", at="14")
+
+
+class TrapFastRecovery(Struct):
+    """Trap 1314: a watched counter of a port crossed a threshold."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1314", 46
+    carried_by = _of(1314)
+    reserved1 = pad(8, at="0")
+    portno = uint(8, "PORTNO", at="1")
+    trigger = uint(8, "Trigger", at="2")
+    threshold_type = uint(8, "ThresholdType", at="3")
+    fields_select = uint(16, "FieldsSelect", at="4", base="hex")
+    reserved2 = pad(16, at="6")
+    counter_overflow = uint(16, "CounterOverflow", at="8", base="hex")
+    num_errors = uint(32, "NumErrors", at="10")
+    num_warnings = uint(32, "NumWarnings", at="14")
+    num_normals = uint(32, "NumNormals", at="18")
+    min_value = uint(32, "MinValue", at="22")
+    max_value = uint(32, "MaxValue", at="26")
+    consecutive_normal = uint(32, "ConsecutiveNormal", at="30")
+    last_value = array(3, uint(32, "LastValue", at="34"))
+
+
+class TrapTopologyFile(Struct):
+    """Trap 1315: the manager cannot read its topology file."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1315", 1
+    carried_by = _of(1315)
+    error_type = enum(8, TOPOLOGY_FILE_FAULTS, "ErrorType", at="0")
+
+
+class TrapTopologyLink(Struct):
+    """Trap 1316: a cable leads to another port than the topology file says."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1316", 29
+    carried_by = _of(1316)
+    node_guid = guid("NodeGUID", at="0")
+    neighbor_node_guid = guid("NeighborNodeGUID", at="8")
+    expected_neighbor_node_guid = guid("ExpectedNeighborNodeGUID", at="16")
+    portno = uint(8, "PORTNO", at="24")
+    neighbor_port = uint(8, "NeighborPort", at="25")
+    neighbor_node_type = enum(8, NODE_TYPE, "NeighborNodeType", at="26")
+    expected_neighbor_port = uint(8, "ExpectedNeighborPort", at="27")
+    expected_neighbor_node_type = enum(8, NODE_TYPE, "ExpectedNeighborNodeType", at="28")
+
+
+class TrapContainAndDrain(Struct):
+    """Trap 1317: ports began or ceased to contain and drain; the mask says in which blocks of ports."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1317", 38
+    carried_by = _of(1317)
+    lidaddr = lid("LIDADDR", at="0")
+    reserved1 = pad(32, at="2")
+    block_mask = raw(32, "BlockMask", at="6")
+
+
+class TrapUnauthorizedPackets(Struct):
+    """Trap 1318: packets that a port may not send, and their path; DataValid says which fields count."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1318, IB_TRAP_UNAUTHORIZED_PACKETS", 50
+    carried_by = _of(1318)
+    data_valid = uint(16, "DataValid", at="0", base="hex")
+    lid1_valid = bit(data_valid, 0, "LID1Valid")
+    lid2_valid = bit(data_valid, 1, "LID2Valid")
+    reason_valid = bit(data_valid, 2, "ReasonValid")
+    qp1_valid = bit(data_valid, 4, "QP1Valid")
+    qp2_valid = bit(data_valid, 5, "QP2Valid")
+    dr_path_valid = bit(data_valid, 6, "DRPathValid")
+    lidaddr1 = lid("LIDADDR1", at="2")
+    lidaddr2 = lid("LIDADDR2", at="4")
+    reserved1 = pad(28, at="6")
+    reason = uint(4, "Reason", at="9[4]")
+    reserved2 = pad(8, at="10")
+    qp1 = qpn("QP1", at="11")
+    hop_count = uint(8, "HopCount", at="14")
+    qp2 = qpn("QP2", at="15")
+    dr_path = array(16, uint(16, "DRPath", at="18"))
+
+
+class TrapUpgrade(Struct):
+    """Trap 1319: the state of a device's upgrade changed."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1319", 2
+    carried_by = _of(1319)
+    reserved1 = pad(8, at="0")
+    state = uint(8, "State", at="1")
+
+
+class TrapPortRecovered(Struct):
+    """Trap 1320: ports of a block of 256 work again."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1320", 34
+    carried_by = _of(1320)
+    block_id = uint(8, "BlockID", at="0")
+    reserved1 = pad(8, at="1")
+    recovered_ports = raw(32, "RecoveredPorts", at="2")
+
+
+class TrapTenant(Struct):
+    """Trap 1601: a tenant reached for what is not his."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1601", 35
+    carried_by = _of(1601)
+    physical_group_id = uint(64, "PhysicalGroupID", at="0", base="hex")
+    physical_guid = guid("PhysicalGUID", at="8")
+    virtual_group_id = uint(64, "VirtualGroupID", at="16", base="hex")
+    virtual_guid = guid("VirtualGUID", at="24")
+    vport_index = uint(16, "VPortIndex", at="32")
+    tenant_notice_type = uint(8, "TenantNoticeType", at="34")
+
+
+class TrapRoutingEngine(Struct):
+    """Traps 1605 and 1606: the routing engine was removed from a node, or recovered."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1605, ntc_1606", 8
+    carried_by = _of(1605, 1606)
+    node_guid = guid("GUID", at="0")
+
+
+class TrapSwitchUpgrade(TrapRoutingEngine):
+    """Traps 1609 and 1610: a switch was isolated for its upgrade, or restored."""
+
+    key, section, size = "trap", f"{_SOURCE} ntc_1609, ntc_1610", 9
+    carried_by = _of(1609, 1610)
+    state = uint(8, "State", at="8")

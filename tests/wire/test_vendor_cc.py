@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from ibdissect.cli.show import command
+from ibdissect.session.capture import Capture
 from ibdissect.wire.bm import BaseboardMgtFormat
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.cc import (
@@ -20,6 +23,7 @@ from ibdissect.wire.cc import (
 )
 from ibdissect.wire.cc_log import CongestionLog, CongestionLogCA, CongestionLogSwitch
 from ibdissect.wire.dm import IOUnitInfo
+from ibdissect.wire.notice import Notice
 from ibdissect.wire.pm_details import PortVLXmitFlowCtlUpdateErrors
 from ibdissect.wire.pm_samples import PortSamplesControl
 from ibdissect.wire.sa_paths import MultiPathRecord
@@ -175,3 +179,27 @@ def test_a_multipath_record_lists_as_many_gids_as_it_counts(tmp_path: Path) -> N
     record = build(MultiPathRecord, sgid_count=1, dgid_count=2) + gids
     text = shown(gmp(0x03, 0x14, 0x003A, record, at=56), tmp_path)
     assert [f"GID: fe80::{number}" in text for number in range(1, 9)] == [True] * 3 + [False] * 5
+
+
+G, H = 0x0002C90300001001, 0x0002C90300002002
+VENDOR_TRAPS = {
+    1313: (">BB4I", (3, 9, 0xC000, 0xC0FF, 0xD000, 0xD0FF), {"syndrome": 3, "localrouterlidrangestart": 0xD000}),
+    1314: (">4B3H9I", (0, 7, 2, 1, 0x30, 0, 5, 1, 2, 3, 4, 5, 6, 77, 8, 9), {"portno": 7, "maxvalue": 5, "lastvalue": 77}),
+    1316: (">3Q5B", (G, H, G + 1, 4, 5, 2, 6, 1), {"nodeguid": G, "neighbornodetype": 2, "expectedneighborport": 6}),
+    1318: (">4HBBII16H", (0x77, 4, 9, 0, 0, 3, 5, 0x0200000B, *range(16)), {"reason": 3, "qp1": 5, "hopcount": 2, "qp2": 11}),
+    1320: (">BB32B", (1, 0, *range(32)), {"blockid": 1}),
+    1601: (">4QHB", (1, G, 2, H, 6, 1), {"virtualguid": H, "vportindex": 6, "tenantnoticetype": 1}),
+    1609: (">QB", (G, 3), {"guid": G, "state": 3}),
+}
+"""Trap number, its details as ntc_NNNN of the open header packs them, and what some of them say."""
+
+
+@pytest.mark.parametrize("number", VENDOR_TRAPS)
+def test_vendor_notices(number: int) -> None:
+    layout, values, expected = VENDOR_TRAPS[number]
+    details = struct.pack(layout, *values).ljust(52, b"\0") + struct.pack(">H", number)
+    notice = build(Notice, 64, producer_type=0x2C9, data_details=details)
+    with Capture(io.BytesIO(erf_pcap([smp(0x05, 0x02, notice)]))) as opened:
+        nodes = reversed([*opened.dissect(1).walk()])
+    found = {node.name.removeprefix("infiniband.trap."): node.value for node in nodes}
+    assert {name: found[name] for name in expected} == expected
