@@ -56,23 +56,26 @@ def command(
         refuse("packets", reason="is a list for programs", hint="use --format json")
     if target is not None:
         ending_of(target, (".pcapng", ".ntar"), "--write")
+    from ibdissect.points.result import packets as every_packet
+    from ibdissect.points.result import result
+
     options = check_options(common, selected=selected, ignored=ignored, points=True)
     comparison = compared(captures, common)
     if target is not None:
         _write(comparison, target, captures, common)
-    result = comparison.result()
-    reports = _judged(comparison, result["lost"], options)
-    result["findings"] = [finding_object(finding) for report in reports for finding in report.findings]
+    said = result(comparison)
+    reports = _judged(comparison, options)
+    said["findings"] = [finding_object(finding) for report in reports for finding in report.findings]
     fail_on = fail_on or common.settings.fail_on or "error"
     if format_ == "text":
         paint = common.paint(sys.stdout)
-        click.echo("\n".join([*lines(result, paint), ""]))
+        click.echo("\n".join([*lines(said, paint), ""]))
         parts: Iterable[str] = [
             *(text_report.capture_text(one, paint) for one in reports),
             text_report.summary_text(reports, len(options.rules)),
         ]
     elif format_ == "json":
-        parts = _json(result, comparison.packets() if packets else None)
+        parts = _json(said, every_packet(comparison) if packets else None)
     else:
         write_reports(format_, reports, options, RANKS[fail_on])
         parts = ()
@@ -124,17 +127,17 @@ def _json(result: dict[str, Any], packets: Iterable[Any] | None) -> Iterator[str
     yield "]}\n"
 
 
-def _judged(comparison: Comparison, lost: list[dict[str, Any]], options: Options) -> list[CaptureReport]:
+def _judged(comparison: Comparison, options: Options) -> list[CaptureReport]:
     """What the rules say of each point's capture; one of which nothing is known is not read again."""
     from ibdissect.points.findings import sightings
 
     reports = []
-    for point, known in zip(comparison.points, sightings(comparison, lost), strict=True):
+    for point, known in zip(comparison.points, sightings(comparison), strict=True):
         options.policy = known
         if known.by_rule:
             reports.append(check(point.path, options))
         else:
-            reports.append(CaptureReport(path=point.path, frames=point.frames, checked=point.frames, infiniband=len(point)))
+            reports.append(CaptureReport(path=point.path, frames=point.frames, checked=point.frames, infiniband=point.packets))
     return reports
 
 

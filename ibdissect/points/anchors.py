@@ -9,7 +9,8 @@ import numpy as np
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, Columns, by_value, common, held
 
-from .columns import Point
+from .columns import Seen
+from .reading import Point
 
 NEAR_NS = 50_000
 """Sightings of equal packets within this time count as one when clocks are compared: a mirror's duplicate, a port's two sides."""
@@ -60,11 +61,11 @@ def seen_once(points: Sequence[Point]) -> list[tuple[U64, Int]]:
     """
     found, repeated = [], []
     for point in points:
-        order = np.argsort(point.key, kind="stable")
-        keys = point.key[order]
+        order = np.argsort(point.seen.key, kind="stable")
+        keys = point.seen.key[order]
         starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
         last = np.append(starts[1:], len(keys)) - 1
-        near = np.abs(point.time[order[last]] - point.time[order[starts]]) <= NEAR_NS
+        near = np.abs(point.seen.time[order[last]] - point.seen.time[order[starts]]) <= NEAR_NS
         found.append((keys[starts], order[starts]))
         repeated.append(keys[starts[~near]])
     some = np.concatenate(repeated)
@@ -73,18 +74,18 @@ def seen_once(points: Sequence[Point]) -> list[tuple[U64, Int]]:
 
 def anchors(points: Sequence[Point], once: Sequence[tuple[U64, Int]], first: int, second: int) -> Anchors:
     """The packets for comparing the clocks of two points, with the steps found in the clocks."""
+    one, other = points[first].seen, points[second].seen
     _, left, right = common(once[first][0], once[second][0])
     rows, others = once[first][1][left], once[second][1][right]
     if len(rows) < FEW:
-        rows, others = max((rows, others), _repeated(points[first], points[second]), key=lambda pair: len(pair[0]))
+        rows, others = max((rows, others), _repeated(one, other), key=lambda pair: len(pair[0]))
     order = np.argsort(others, kind="stable")[:: 1 + len(others) // ENOUGH]
     rows, others = rows[order], others[order]
-    delay = points[second].time[others] - points[first].time[rows]
-    if _unrelated(delay, points[second].time[others]):
+    delay = other.time[others] - one.time[rows]
+    if _unrelated(delay, other.time[others]):
         rows, others, delay = rows[:0], others[:0], delay[:0]
-    prompt = alone(points[first].time)[rows] & alone(points[second].time)[others]
-    flow = points[first].flow[rows].astype(np.int64)
-    return Anchors(rows, others, delay, flow, _segments(delay, points[second].time[others]), prompt)
+    prompt = one.prompt[rows] & other.prompt[others]
+    return Anchors(rows, others, delay, one.flow[rows].astype(np.int64), _segments(delay, other.time[others]), prompt)
 
 
 def _unrelated(delay: Int, time: Int) -> bool:
@@ -94,7 +95,7 @@ def _unrelated(delay: Int, time: Int) -> bool:
     return bool(np.median(np.abs(np.diff(delay)) - DRIFT * np.abs(np.diff(time))) > JUMP_NS)
 
 
-def _repeated(first: Point, second: Point) -> tuple[Int, Int]:
+def _repeated(first: Seen, second: Seen) -> tuple[Int, Int]:
     """Pair the rows of repeated packets: those whose clocks differ by what most pairs of equal packets agree on."""
     none = np.empty(0, np.int64)
     one, other = (np.argsort(point.key, kind="stable") for point in (first, second))
@@ -140,12 +141,6 @@ def _segments(delay: Int, time: Int) -> Int:
         found[start + int(np.argmax(gain)) + 1 :] += 1
         i = stop
     return found
-
-
-def alone(time: Int) -> Bool:
-    """Which stamps differ from those before and after: equal ones were given to a whole batch of packets after its last one."""
-    differs = np.concatenate(([True], np.diff(time) != 0, [True]))
-    return differs[1:] & differs[:-1]
 
 
 def drift_of(anchors: Anchors, time: Int, side: Int, parts: int = 2) -> float:

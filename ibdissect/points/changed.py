@@ -7,47 +7,59 @@ import numpy as np
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import mix
 
-from .columns import Flows
 from .directions import FlowEnds
-from .matching import Matched
-from .verdicts import Transmissions
+from .flows import Flows
+from .transmissions import Again, Transmissions
 
 
-def join_changed(matched: Matched, what: Transmissions, flows: Flows, ends: FlowEnds) -> Matched:
+def join_changed(
+    found: Transmissions, again: Again, flows: Flows, ends: FlowEnds, longest: int, until: int | None = None
+) -> tuple[Transmissions, int | None]:  # fmt: skip
     """Join two transmissions of which every point saw at most one, with the same PSN, OpCode, queue pair and sender or receiver, close in
-    time.
+    time. Renames them in `again`.
 
-    If there are more than two, each is ambiguous.
+    If there are more than two, each is ambiguous. `until`: ones after this time are still to come. Returns the time up to which all is
+    joined, too. `found` is in order of time.
     """
-    seen, packets = matched.rows >= 0, what.packets
-    alone = np.flatnonzero(~seen.all(axis=1) & ~matched.ambiguous)
+    seen = found.frame > 0
+    alone = np.flatnonzero(~seen.all(axis=1) & ~found.ambiguous)
+    if not len(alone):
+        return found, until
     dest_qp = np.array([flow.dest_qp for flow in flows.known])
-    name = mix([dest_qp[packets.flow[alone]], packets.psn[alone], packets.opcode[alone], packets.transaction[alone]])
-    order = np.argsort(name, kind="stable")  # transmissions are in order of time
+    name = mix([dest_qp[found.flow[alone]], found.psn[alone], found.opcode[alone], found.transaction[alone]])
+    order = np.argsort(name, kind="stable")
     name, alone = name[order], alone[order]
     left, right = alone[:-1], alone[1:]
-    near = (name[1:] == name[:-1]) & (matched.time[right] - matched.time[left] <= matched.longest)
+    near = (name[1:] == name[:-1]) & (found.time[right] - found.time[left] <= longest)
+    group = np.cumsum(np.concatenate(([True], ~near))) - 1
+    last = np.append(np.flatnonzero(~near), len(alone) - 1)
+    done = np.ones(len(last), np.bool_)
+    if until is not None:
+        done = found.time[alone[last]] < until - longest
+        first = np.concatenate(([0], last[:-1] + 1))
+        until = min([until - longest, *found.time[alone[first[~done]]].tolist()])
     same_end = np.zeros(len(near), np.bool_)
     for end in (ends.source, ends.destination):
-        same_end |= end[packets.flow[left]] == end[packets.flow[right]]
-    fits = near & same_end & ~(seen[left] & seen[right]).any(axis=1)
-    if not fits.any():
-        return matched
-    group = np.cumsum(np.concatenate(([True], ~near))) - 1
-    size, joins = np.bincount(group), np.bincount(group[1:][fits], minlength=int(group[-1]) + 1)
-    matched.ambiguous[alone[((size > 2) & (joins > 0))[group]]] = True
+        same_end |= end[found.flow[left]] == end[found.flow[right]]
+    fits = near & same_end & ~(seen[left] & seen[right]).any(axis=1) & done[group[1:]]
+    size, joins = np.bincount(group), np.bincount(group[1:][fits], minlength=len(last))
+    found.ambiguous[alone[((size > 2) & (joins > 0))[group]]] = True
     fits &= size[group[1:]] == 2
-    return _joined(matched, left[fits], right[fits])
+    return _joined(found, again, left[fits], right[fits]), until
 
 
-def _joined(matched: Matched, kept: Int, gone: Int) -> Matched:
+def _joined(found: Transmissions, again: Again, kept: Int, gone: Int) -> Transmissions:
     """`gone[i]` becomes part of `kept[i]`, which is earlier."""
-    matched.rows[kept] = np.maximum(matched.rows[kept], matched.rows[gone])
-    stays = np.ones(len(matched), np.bool_)
+    if not len(gone):
+        return found
+    for name in ("frame", "at", "fields"):
+        column = getattr(found, name)
+        other = (found.frame[gone] > 0)[(..., *[None] * (column.ndim - 2))]
+        column[kept] = np.where(other, column[gone], column[kept])
+    order = np.argsort(found.id[gone])
+    place = np.minimum(np.searchsorted(found.id[gone], again.id, sorter=order), len(gone) - 1)
+    same = found.id[gone[order[place]]] == again.id
+    again.id[same] = found.id[kept[order[place[same]]]]
+    stays = np.ones(len(found), np.bool_)
     stays[gone] = False
-    number = (np.cumsum(stays) - 1).astype(np.int32)
-    number[gone] = number[kept]
-    return Matched(
-        matched.rows[stays], matched.time[stays], matched.ambiguous[stays], matched.close[stays], matched.matches, matched.longest,
-        [number[of_row] for of_row in matched.number], matched.doubled,
-    )  # fmt: skip
+    return found.take(stays)

@@ -16,8 +16,8 @@ from ibdissect.table.locate import Int
 from ibdissect.table.rows import Columns
 
 from .anchors import NEIGHBOURS, PARTS, Anchors, drift_of
-from .columns import Point
 from .directions import Directions
+from .reading import Point
 
 QUICK = 0.02
 """The share of packets that may be faster than the bound: stamps may be late at the first point."""
@@ -52,7 +52,7 @@ class Segment(Record):
 class Bounds(Columns):
     """Packets that bound the offset of one clock."""
 
-    row: Int
+    frame: npt.NDArray[np.int32]
     time: Int
     """Time on the clock that is bounded."""
     offset: Int
@@ -70,13 +70,22 @@ class Clocks:
         self.points, self.directions = points, directions
         self.segments: list[list[Segment]] = [[] for _ in points]
         """Of each point; empty if its clock could not be compared."""
-        self.segments[0] = [Segment(1, int(points[0].time[0]), 0, 0.0, 0, True)]
-        self.times: list[Int] = [points[0].time, *(np.empty(0, np.int64) for _ in points[1:])]
-        """Time of each row on the first point's clock."""
+        self.segments[0] = [Segment(1, int(points[0].seen.time[0]), 0, 0.0, 0, True)]
+        self.times: list[Int] = [points[0].seen.time, *(np.empty(0, np.int64) for _ in points[1:])]
+        """Times of the sample of each point on the first point's clock."""
         self.unsure: list[list[tuple[int, int]]] = [[] for _ in points]
-        """For each point, where its times are unknown: the last row before, and the first row after."""
+        """For each point, where its times are unknown: the last frame before, and the first frame after."""
         while (best := self._next()) is not None:
             self._place(*best)
+
+    def unsure_times(self, point: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        """Where the times of a point are unknown: the last frame before and the first one after, and when these were, by the reference."""
+        found = []
+        for last, first in self.unsure[point]:
+            frame, time = self.points[point].times(last, first)
+            start, stop = self.on_reference(point, frame, time)[[0, -1]].tolist()
+            found.append(((last, first), (start, stop)))
+        return found
 
     def _next(self) -> tuple[int, int] | None:
         """The placed point and the next one that share most packets; sharing both directions counts more."""
@@ -94,27 +103,26 @@ class Clocks:
         return Anchors(*rows, found.delay, found.flow, found.segment, found.prompt)
 
     def _place(self, placed: int, new: int) -> None:
-        point = self.points[new]
+        point, seen = self.points[new], self.points[new].seen
         base = self._pair(placed, new)
-        base.delay = point.time[base.second] - self.times[placed][base.first]
+        base.delay = seen.time[base.second] - self.times[placed][base.first]
         bounds = self._bounds(new)
         prompt = base.prompt_ones()
-        time = point.time[prompt.second]
+        time = seen.time[prompt.second]
         drift = drift_of(prompt, time, prompt.flow)
         starts = self._starts(base, drift, new)
         refuted = _refuted(bounds, starts, drift_of(prompt, time, prompt.flow, PARTS), point.resolution)
         if refuted:
             starts = sorted({*starts, *refuted})
-            prompt.segment = np.searchsorted(starts, prompt.second, "right")
+            prompt.segment = np.searchsorted(starts, seen.frame[prompt.second], "right")
             drift = drift_of(prompt, time, prompt.flow)
         self.segments[new] = []
-        for start, stop in zip(starts, [*starts[1:], len(point)], strict=True):
-            here = bounds.take((bounds.row >= start) & (bounds.row < stop))
-            found = _fit(here, int(point.frame[start]) if start else 1, drift, point.resolution)
+        for start, stop in zip(starts, [*starts[1:], point.frames + 1], strict=True):
+            found = _fit(bounds.take((bounds.frame >= start) & (bounds.frame < stop)), start, drift, point.resolution)
             if any(segment.two_way and segment.uncertainty_ns > UNSURE_NS for segment in found):
-                self.unsure[new].append((max(start - 1, 0), min(stop, len(point) - 1)))
+                self.unsure[new].append((start - 1, stop))
             self.segments[new] += found
-        self.times[new] = self.on_reference(new, point.frame, point.time)
+        self.times[new] = self.on_reference(new, seen.frame, seen.time)
 
     def on_reference(self, point: int, frame: npt.NDArray[np.int32], time: Int) -> Int:
         """Times of some frames of a point, in file order, on the clock of the first point."""
@@ -133,53 +141,55 @@ class Clocks:
             if segments and i != new:
                 found = self._pair(i, new).prompt_ones()
                 sign = self.directions.sign[i, new][self.directions.ends.source[found.flow]]
-                time = self.points[new].time[found.second]
+                time = self.points[new].seen.time[found.second]
                 doubt = max(segment.uncertainty_ns for segment in segments) + self.points[i].resolution
-                every = Bounds(found.second, time, time - self.times[i][found.first], sign > 0, np.full(len(time), doubt))
+                frame = self.points[new].seen.frame[found.second]
+                every = Bounds(frame, time, time - self.times[i][found.first], sign > 0, np.full(len(time), doubt))
                 parts.append(every.take(sign != 0))
         return Bounds.joined(*parts)
 
     def _starts(self, base: Anchors, drift: float, new: int) -> list[int]:
-        """The first row of each stretch without steps."""
-        point = self.points[new]
-        rest = base.delay - drift * (point.time[base.second] - point.time[base.second[0]])
+        """The first frame of each stretch without steps."""
+        point, seen = self.points[new], self.points[new].seen
+        rest = base.delay - drift * (seen.time[base.second] - seen.time[base.second[0]])
         order = np.argsort(base.second, kind="stable")
-        level, starts, last = None, [0], 0
+        level, starts, last = None, [1], 1
         for segment in range(int(base.segment.max(initial=0)) + 1):
             rows = order[base.segment[order] == segment]
             if len(rows) < 2 * NEIGHBOURS and segment:
                 continue
             here = float(np.median(rest[rows])) if len(rows) else 0.0
             if level is not None and abs(here - level) > JOINED_NS:
-                first = int(base.second[rows[0]])
-                starts.append(_border(point.time, last, first, here > level))
+                first = int(seen.frame[base.second[rows[0]]])
+                starts.append(_border(point, last, first, here > level))
                 self.unsure[new].append((last, first))
             if len(rows):
-                level, last = here, int(base.second[rows[-1]])
+                level, last = here, int(seen.frame[base.second[rows[-1]]])
         return starts
 
 
 def _refuted(bounds: Bounds, starts: Sequence[int], drift: float, resolution: int) -> list[int]:
     """Where a straight line cannot continue: otherwise the packets of a block would arrive before they were sent."""
-    if not len(bounds.row):
+    if not len(bounds.frame):
         return []
-    order = np.argsort(bounds.row, kind="stable")
-    row, above = bounds.row[order], bounds.above[order]
+    order = np.argsort(bounds.frame, kind="stable")
+    frame, above = bounds.frame[order], bounds.above[order]
     rest = (bounds.offset - bounds.offset[0] - drift * (bounds.time - bounds.time[0]))[order]
-    size = max(BLOCK, len(row) // BLOCKS)
+    size = max(BLOCK, len(frame) // BLOCKS)
     found, low, high = [], -np.inf, np.inf
     doubt = -1  # the block before that cannot be on the line: a burst of late stamps, unless the next one cannot be either
-    for at in range(0, len(row) - size // 2, size):
+    for at in range(0, len(frame) - size // 2, size):
         part = slice(at, at + size)
         uppers, lowers = rest[part][above[part]], rest[part][~above[part]]
         upper = float(np.quantile(uppers, USUAL)) if len(uppers) >= BLOCK // 8 else np.inf
         lower = float(np.quantile(lowers, 1 - USUAL)) if len(lowers) >= BLOCK // 8 else -np.inf
-        if any(row[at] < start <= row[min(at + size, len(row) - 1)] for start in starts[1:]):  # its packets lie on both sides of a step
+        end = frame[min(at + size, len(frame) - 1)]
+        if any(frame[at] < start <= end for start in starts[1:]):  # its packets lie on both sides of a step
             low, high, doubt = -np.inf, np.inf, -1
             continue
         if max(low, lower) > min(high, upper) + REFUTED_NS + resolution:
             if doubt < 0:
-                doubt = int(row[at])
+                doubt = int(frame[at])
                 continue
             found.append(doubt)
             low, high = -np.inf, np.inf
@@ -187,15 +197,16 @@ def _refuted(bounds: Bounds, starts: Sequence[int], drift: float, resolution: in
     return found
 
 
-def _border(time: Int, last: int, first: int, forward: bool) -> int:
-    """The row at which the clock was set: the largest jump of the stamps after row `last`, up to row `first`."""
-    gaps = np.diff(time[last : first + 1])
-    return last + 1 + int(np.argmax(gaps) if forward else np.argmin(gaps)) if len(gaps) else first
+def _border(point: Point, last: int, first: int, forward: bool) -> int:
+    """The frame at which the clock was set: the largest jump of the stamps after frame `last`, up to frame `first`."""
+    frame, time = point.times(last, first)
+    gaps = np.diff(time)
+    return int(frame[1 + int(np.argmax(gaps) if forward else np.argmin(gaps))]) if len(gaps) else first
 
 
 def _tilted(bounds: Bounds, drift: float) -> float:
     """The drift, or another one that leaves clearly more room between both directions, since a slowly filling queue looks like a drift."""
-    some = bounds.take(np.arange(len(bounds.row)) % (1 + len(bounds.row) // TRIED) == 0)
+    some = bounds.take(np.arange(len(bounds.frame)) % (1 + len(bounds.frame) // TRIED) == 0)
     time, offset = some.time - some.time[0], some.offset - some.offset[0]
     if min(np.count_nonzero(some.above), np.count_nonzero(~some.above)) < BLOCK:
         return drift
@@ -213,7 +224,7 @@ def _tilted(bounds: Bounds, drift: float) -> float:
 
 def _fit(bounds: Bounds, frame: int, drift: float, resolution: int) -> list[Segment]:
     """The segments of a stretch without large steps; none without packets."""
-    if not len(bounds.row):
+    if not len(bounds.frame):
         return []
     at, base = int(bounds.time[0]), int(bounds.offset[0])
     drift = _tilted(bounds, drift)

@@ -3,98 +3,141 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
+from msgspec import Struct as Record
 
 from ibdissect.errors import CaptureError
+from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import common, mix
 
 from .anchors import FEW
-from .changed import join_changed
+from .answers import Answers, Connections, Places, Proofs
 from .clocks import Clocks
-from .columns import Point, read_points
-from .conversations import conversations
+from .coverage import Coverage, Holes
 from .directions import Directions
-from .matching import match
-from .notes import notes
-from .verdicts import judge, lost_packets, not_captured, pairs, transmissions_of
+from .reading import SAMPLE, Point, read_points
+from .spool import Spool
+from .transmissions import Again, Transmissions
+from .verdicts import Alike, Classes, Journey, Routes, judge
+from .windows import WINDOW, Windows
+
+
+class Block(Record):
+    """Some of the transmissions, which follow each other in time, and what became of each."""
+
+    first: int
+    """Number of the first one, from 0."""
+    packets: Transmissions
+    again: Again
+    """Their repeated sightings; `id` is the index in the block."""
+    journey: Journey
+
+    @property
+    def seen(self) -> Bool:
+        """bool[n, points]"""
+        found: Bool = self.packets.frame > 0
+        return found
 
 
 class Comparison:
-    """Several captures of the same traffic. Raises CaptureError for a capture that cannot be read or shares no packet with the others."""
+    """Several captures of the same traffic. Raises CaptureError for a capture that cannot be read or shares no packet with the others.
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self.points, self.flows = read_points(paths)
+    `sample` and `window` bound what is held in memory: packets from which clocks are learnt, and sightings matched at once.
+    """
+
+    def __init__(self, paths: Sequence[str], *, sample: int = SAMPLE, window: int = WINDOW) -> None:
+        self.points, self.flows = read_points(paths, sample)
         self.directions = Directions(self.points, self.flows)
         self.clocks = Clocks(self.points, self.directions)
         for point, segments in zip(self.points, self.clocks.segments, strict=True):
             if not segments:
                 raise self._unrelated(point)
-        matched = match(self.points, self.directions, self.clocks)
-        self.directions.anchors.clear()  # no longer needed, like the keys
+        self.coverage = Coverage(self.clocks)
+        self.transmissions = 0
+        """How many packets were sent and seen."""
+        self._packets, self._again, self._proofs = Spool(Transmissions), Spool(Again), Spool(Proofs)
+        self._match(window)
+        self._judge()
+
+    def _match(self, window: int) -> None:
+        """Find the transmissions, and what answers prove of them."""
+        windows = Windows(self.points, self.flows, self.directions, self.clocks, window)
+        self.windows, self.matcher = windows, windows.matcher
+        self.directions.anchors.clear()  # like the samples, no longer needed
         for point in self.points:
-            point.key = point.key[:0].copy()
-        what = transmissions_of(self.points, matched, self.directions, self.flows)
-        self.matched = join_changed(matched, what, self.flows, self.directions.ends)
-        self.what = what if self.matched is matched else transmissions_of(self.points, self.matched, self.directions, self.flows)
-        for point in self.points:  # the transmissions have them
-            for name in ("flow", "port", "psn", "syndrome", "transaction", "asks"):
-                setattr(point, name, getattr(point, name)[:0].copy())
-        self.journey = judge(self.points, self.matched, self.what, self.directions, self.clocks, self.flows)
+            point.sample = None
+        self.clocks.times.clear()
+        connections, places = Connections(self.flows), Spool(Places)
+        for packets, again in windows:
+            self.transmissions += len(packets)
+            self.coverage.feed(packets, again)
+            self._packets.append(packets)
+            self._again.append(again)
+            places.append(connections.places(packets))
+        for point in self.points:
+            point.every = Spool(type(point.every[0]))
+        answers = Answers(self.flows, connections.late)
+        for number in reversed(range(len(places))):
+            packets = self._packets[number]
+            proofs = answers.proofs(packets, places[number])
+            proofs.answered &= ~packets.ambiguous
+            self._proofs.append(proofs)
+
+    def _judge(self) -> None:
+        classes = self._classes()
+        routes = Routes(classes.alike(), classes.count, self.directions)
+        if routes.missing.any():
+            holes = [Holes() for _ in self.points]
+            for number, packets in enumerate(self._packets):
+                again, missing = self._again[number], routes.missing[classes.number(self._alike(number, packets))]
+                for i, one in enumerate(holes):
+                    sightings = packets.at[packets.frame[:, i] > 0, i], again.time[again.point == i]
+                    one.feed(np.concatenate(sightings), packets.time[missing[:, i]], int(packets.time[-1]))
+            if self.coverage.leave_out(holes):
+                classes = self._classes()
+        self.classes = classes
+        self.verdicts = judge(classes, self.directions, self.flows)
+
+    def _classes(self) -> Classes:
+        found = Classes()
+        for number, packets in enumerate(self._packets):
+            found.add(self._alike(number, packets))
+        return found
+
+    def _alike(self, number: int, packets: Transmissions) -> Alike:
+        """What the verdicts on a block depend on."""
+        proofs = self._proofs[len(self._proofs) - 1 - number]  # found from the last block on
+        covered, perhaps = self.coverage.of(packets)
+        return Alike(
+            packets.flow, packets.port, packets.frame > 0, covered, perhaps, proofs.answered, proofs.refused, proofs.resent,
+            self.coverage.ambiguous(packets), packets.close,
+        )  # fmt: skip
+
+    def blocks(self) -> Iterator[Block]:
+        """All transmissions in order of time, and what became of them."""
+        first = 0
+        for number, packets in enumerate(self._packets):
+            journey = self.verdicts.journey.take(self.classes.number(self._alike(number, packets)))
+            yield Block(first, packets, self._again[number], journey)
+            first += len(packets)
+
+    def of_flows(self) -> tuple[Int, Int, Int]:
+        """For each class its flow's number (that of all paths to the same port), how many packets it has, and how many were lost."""
+        alike = self.classes.alike()
+        count: Int = self.classes.count
+        return self.flows.merged()[alike.flow], count, count * self.verdicts.journey.lost
 
     def _unrelated(self, point: Point) -> CaptureError:
         """Why a point cannot be compared: it saw other traffic, at another time, or packets rewritten on the way."""
         first = self.points[0]
         dest_qp = np.array([flow.dest_qp for flow in self.flows.known])
-        names = [np.unique(mix([dest_qp[one.flow], one.psn, one.opcode])) for one in (first, point)]
+        names = [np.unique(mix([dest_qp[one.seen.flow], one.seen.psn, one.seen.opcode])) for one in (first, point)]
         alike = len(common(*names)[0])
         if alike >= FEW and 2 * alike > len(names[1]):
             reason = f"{alike} packets have the PSN, OpCode and queue pair of one in {first.path}, but none the same bytes"
             return CaptureError(point.path, reason, hint="if it is the same traffic, something between both points rewrites all of it")
-        apart = point.time.min() > first.time.max() or point.time.max() < first.time.min()
+        mine, other = point.seen.time, first.seen.time
+        apart = mine.min() > other.max() or mine.max() < other.min()
         reason = f"shares no packet with {first.path}" + (", and their times do not overlap" if apart else "")
         return CaptureError(point.path, reason, hint="name captures of the same traffic")
-
-    def frame(self, transmission: int, point: int) -> int:
-        return int(self.points[point].frame[self.matched.rows[transmission, point]])
-
-    def result(self) -> dict[str, Any]:
-        """Everything except the packets, as in the JSON output."""
-        between = list(pairs(self))
-        return {
-            "schema": 1, "reference": self.points[0].name,
-            "points": [
-                {"name": point.name, "frames": point.frames, "clock": {"segments": self._segments(i)}}
-                for i, point in enumerate(self.points)
-            ],
-            "pairs": between,
-            "lost": list(lost_packets(self)),
-            "not_captured": list(not_captured(self)),
-            "ambiguous": {"matches": self.matched.matches, "losses": self.journey.unclear},
-            "conversations": list(conversations(self)),
-            "notes": list(notes(self, between)),
-        }  # fmt: skip
-
-    def _segments(self, i: int) -> list[dict[str, Any]]:
-        segments = self.clocks.segments[i]
-        ends = [*(segment.first_frame - 1 for segment in segments[1:]), self.points[i].frames]
-        return [
-            {
-                "first_frame": segment.first_frame, "last_frame": end, "at_ns": segment.at_ns, "offset_ns": segment.offset_ns,
-                "drift_ppm": round(segment.drift * 1e6, 6), "uncertainty_ns": segment.uncertainty_ns,
-            }
-            for segment, end in zip(segments, ends, strict=True)
-        ]  # fmt: skip
-
-    def packets(self) -> Iterator[list[int | list[int] | None]]:
-        """One row per transmission in order of time: for each point the frame, all frames if it saw the packet more than once, or None."""
-        columns = []
-        for i, point in enumerate(self.points):
-            cells: list[int | list[int] | None] = [None] * len(self.matched)
-            for frame, number in zip(point.frame.tolist(), self.matched.number[i].tolist(), strict=True):
-                known = cells[number]
-                cells[number] = frame if known is None else [*known, frame] if isinstance(known, list) else [known, frame]
-            columns.append(cells)
-        for row in zip(*columns, strict=True):
-            yield list(row)

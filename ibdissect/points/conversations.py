@@ -2,35 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ibdissect.table.rows import by_value
 
-from .verdicts import percentiles
+from .comparison import Comparison
+from .percentiles import Percentiles
 
-if TYPE_CHECKING:
-    from .comparison import Comparison
+KEPT = 1 << 12
+"""Latencies of a conversation from which percentiles are computed."""
 
 
-def conversations(comparison: Comparison) -> Iterator[dict[str, Any]]:
+class _Conversation:
+    """One flow between the first and the last point on its way."""
+
+    def __init__(self, first: int, last: int, packets: int, lost: int) -> None:
+        self.first, self.last, self.packets, self.lost = first, last, packets, lost
+        self.latency, self._before = Percentiles(KEPT), np.empty(0, np.int64)
+        self._jitter, self._steps = 0, 0
+
+    def feed(self, taken: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+        """The time that packets took, in order."""
+        self.latency.add(taken)
+        steps = np.abs(np.diff(np.concatenate([self._before, taken])))
+        self._jitter, self._steps, self._before = self._jitter + int(steps.sum()), self._steps + len(steps), taken[-1:]
+
+    @property
+    def jitter(self) -> int | None:
+        return round(self._jitter / self._steps) if self._steps else None
+
+
+def conversations(comparison: Comparison) -> list[dict[str, Any]]:
     """Each flow that several points saw, those with most losses first."""
-    points, sighted, journey, times = comparison.points, comparison.matched.rows, comparison.journey, comparison.clocks.times
-    found: list[dict[str, Any]] = []
-    for number, rows in by_value(comparison.what.order):
-        due = np.where(journey.due[rows], journey.place[rows], -1)
-        far = due.max(axis=0)
-        if np.count_nonzero(far >= 0) < 2:
-            continue
-        first, last = int(np.where(far >= 0, far, len(points)).argmin()), int(far.argmax())
-        both = rows[(sighted[rows, first] >= 0) & (sighted[rows, last] >= 0)]
-        taken = times[last][sighted[both, last]] - times[first][sighted[both, first]]
-        flow, lost = comparison.flows.known[number], int(journey.lost[rows].sum())
-        found.append({
-            "source": flow.text[0], "destination": flow.text[1], "dest_qp": flow.dest_qp, "packets": len(rows), "lost": lost,
-            "from": points[first].name, "to": points[last].name, "latency_ns": percentiles(taken),
-            "jitter_ns": round(float(np.abs(np.diff(taken)).mean())) if len(taken) > 1 else None,
-        })  # fmt: skip
-    yield from sorted(found, key=lambda one: (-one["lost"], -one["packets"]))
+    points, known, order = comparison.points, comparison.flows.known, comparison.flows.merged()
+    found = _found(comparison)
+    if not found:
+        return []
+    of_flow = np.full((2, len(known)), -1, np.int64)
+    of_flow[:, list(found)] = np.array([(one.first, one.last) for one in found.values()]).T
+    for block in comparison.blocks():
+        packets, flow = block.packets, order[block.packets.flow]
+        first, last = of_flow[:, flow]
+        rows = np.flatnonzero(first >= 0)
+        rows = rows[(packets.frame[rows, first[rows]] > 0) & (packets.frame[rows, last[rows]] > 0)]
+        taken = packets.at[rows, last[rows]] - packets.at[rows, first[rows]]
+        for number, index in by_value(flow[rows]):
+            found[number].feed(taken[index])
+    return sorted((
+        {
+            "source": known[number].text[0], "destination": known[number].text[1], "dest_qp": known[number].dest_qp, "packets": one.packets,
+            "lost": one.lost, "from": points[one.first].name, "to": points[one.last].name, "latency_ns": one.latency.result(),
+            "jitter_ns": one.jitter,
+        } for number, one in found.items()
+    ), key=lambda one: (-one["lost"], -one["packets"]))  # fmt: skip
+
+
+def _found(comparison: Comparison) -> dict[int, _Conversation]:
+    """The conversations by number of their flow."""
+    flow, count, lost = comparison.of_flows()
+    journey, found = comparison.verdicts.journey, {}
+    for number, rows in by_value(flow):
+        far = np.where(journey.due[rows], journey.place[rows], -1).max(axis=0)
+        if np.count_nonzero(far >= 0) >= 2:
+            first, last = int(np.where(far >= 0, far, len(far)).argmin()), int(far.argmax())
+            found[number] = _Conversation(first, last, int(count[rows].sum()), int(lost[rows].sum()))
+    return found

@@ -11,7 +11,9 @@ from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value, common
 
 from .anchors import CERTAIN, PARTS, Anchors, anchors, drift_of, seen_once
-from .columns import HOP, Flows, Point
+from .columns import HOP
+from .flows import Flows
+from .reading import Point
 
 MOST_FLOWS = 400
 """Maximum number of flows, those with most packets, whose directions are judged one by one."""
@@ -56,7 +58,7 @@ class Directions:
     def _by_time(self, found: Anchors, i: int, j: int) -> npt.NDArray[np.int8]:
         """The two directions differ by the sum of both latencies, whatever the clocks."""
         found = found.prompt_ones()
-        time = self.points[j].time[found.second]
+        time = self.points[j].seen.time[found.second]
         slope = drift_of(found, time, found.flow, PARTS)
         window = found.segment * len(found) + np.arange(len(found)) // max(WINDOW, len(found) // WINDOWS)
         residual = found.delay - found.delay[0] - slope * (time - time[0])
@@ -94,7 +96,7 @@ class Directions:
 
     def _otherwise(self, found: Anchors, i: int, j: int) -> None:
         """Directed routes count their hops; a host's own point is the first for what it sends and the last for what it receives."""
-        first, second = self.points[i], self.points[j]
+        first, second = self.points[i].seen, self.points[j].seen
         sign = self.sign[i, j].copy()
         source, destination = self.ends.source[found.flow], self.ends.destination[found.flow]
         hops = second.fields[found.second, HOP] - first.fields[found.first, HOP]
@@ -125,6 +127,7 @@ class Directions:
 
     def _lacking(self, i: int, j: int, sources: list[int]) -> int:
         """How many more packets of these sources the first point has than the second: lost packets were seen only earlier."""
-        keys = [np.unique(point.key[np.isin(self.ends.source[point.flow], sources)]) for point in (self.points[i], self.points[j])]
+        seen = self.points[i].seen, self.points[j].seen
+        keys = [np.unique(one.key[np.isin(self.ends.source[one.flow], sources)]) for one in seen]
         both = len(common(keys[0], keys[1])[0])
         return (len(keys[0]) - both) - (len(keys[1]) - both)

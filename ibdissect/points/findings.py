@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,8 @@ from ibdissect.wire.text import counted
 from ibdissect.wire.transport import BTH
 
 from .columns import FIELDS, HOP, UNCHANGED
-
-if TYPE_CHECKING:
-    from .comparison import Comparison
+from .comparison import Block, Comparison
+from .verdicts import WHY
 
 PROOFS = {
     "absent": "a later point, whose capture is complete, does not have it", "absent-twice": "two later points do not have it",
@@ -32,90 +31,100 @@ NAMES: dict[str, tuple[str, Field[Any] | None]] = {
 }  # fmt: skip
 
 
-def sightings(comparison: Comparison, lost: list[dict[str, Any]]) -> list[Sightings]:
-    """For each point what its packets prove, in frame order. `lost`: as in the JSON output."""
+def sightings(comparison: Comparison) -> list[Sightings]:
+    """For each point what its packets prove, in frame order."""
     found = [Sightings() for _ in comparison.points]
-    _lost(comparison, lost, found)
-    _changed(comparison, found)
+    marks = _Marks(comparison)
+    for block in comparison.blocks():
+        _lost(comparison, block, found)
+        _changed(comparison, block, found)
+        marks.feed(block)
     _doubled(comparison, found)
-    _unanswered(comparison, found)
+    marks.tell(found)
     for one in found:
         for entries in one.by_rule.values():
             entries.sort(key=lambda entry: entry.frame)
     return found
 
 
-def _lost(comparison: Comparison, lost: list[dict[str, Any]], found: list[Sightings]) -> None:
-    index = {point.name: i for i, point in enumerate(comparison.points)}
-    for one in lost:
-        i = index[one["point"]]
-        point = comparison.points[i]
-        cnp = point.opcode[np.searchsorted(point.frame, one["frame"])] == CNP_OPCODE
-        sure = one["certainty"] == "proved"
-        proof = ("" if sure else "most likely, as ") + PROOFS[one["why"]]
-        entry = Sighting(one["frame"], {"after": one["after"], "before": one["before"] or "its receiver", "proof": proof}, sure=sure)
-        found[i].by_rule.setdefault("PTS005" if cnp else "PTS001", []).append(entry)
+def _lost(comparison: Comparison, block: Block, found: list[Sightings]) -> None:
+    points, journey = comparison.points, block.journey
+    for i in np.flatnonzero(journey.lost).tolist():
+        after, before, sure = int(journey.after[i]), int(journey.before[i]), not journey.likely[i]
+        proof = ("" if sure else "most likely, as ") + PROOFS[WHY[journey.why[i]]]
+        arguments = {"after": points[after].name, "before": points[before].name if before >= 0 else "its receiver", "proof": proof}
+        code = "PTS005" if block.packets.opcode[i] == CNP_OPCODE else "PTS001"
+        found[after].by_rule.setdefault(code, []).append(Sighting(int(block.packets.frame[i, after]), arguments, sure=sure))
 
 
-def _changed(comparison: Comparison, found: list[Sightings]) -> None:
+def _changed(comparison: Comparison, block: Block, found: list[Sightings]) -> None:
     """Fields that differ from the previous point although the network must not change them."""
-    points, rows, journey = comparison.points, comparison.matched.rows, comparison.journey
+    points, journey, seen, packets = comparison.points, block.journey, block.seen, block.packets
     for j, point in enumerate(points):
-        before = np.where(journey.seen & (journey.place < journey.place[:, [j]]), journey.place, -1)
-        both = journey.seen[:, j] & (before.max(axis=1) >= 0) & ~comparison.matched.ambiguous
-        nearest = before.argmax(axis=1)
-        for i, other in enumerate(points):
-            some = np.flatnonzero(both & (nearest == i))
-            left, right = other.fields[rows[some, i]], point.fields[rows[some, j]]
-            differs = (left != right) & (left >= 0) & (right >= 0) & (right[:, [HOP]] < 0)
-            for k, number in np.argwhere(differs[:, UNCHANGED:]).tolist():
-                name = FIELDS[UNCHANGED + number]
-                what, at = NAMES[name]
-                frame, there = int(point.frame[rows[some[k], j]]), int(other.frame[rows[some[k], i]])
-                elsewhere = (Related(0, "the packet before", other.path, there),)
-                arguments = {"what": what, "before": other.name, "point": point.name}
-                for code in ("PTS003", "PTS004") if name == "payload" else ("PTS003",):
-                    entry = Sighting(frame, arguments, elsewhere, at, sure=code == "PTS004" or name != "payload")
-                    found[j].by_rule.setdefault(code, []).append(entry)
+        before = np.where(seen & (journey.place < journey.place[:, [j]]), journey.place, -1)
+        both = np.flatnonzero(seen[:, j] & (before.max(axis=1) >= 0) & ~journey.ambiguous)
+        nearest = before[both].argmax(axis=1)
+        left, right = packets.fields[both, nearest], packets.fields[both, j]
+        differs = (left != right) & (left >= 0) & (right >= 0) & (right[:, [HOP]] < 0)
+        for k, number in np.argwhere(differs[:, UNCHANGED:]).tolist():
+            name = FIELDS[UNCHANGED + number]
+            what, at = NAMES[name]
+            i, other = int(both[k]), int(nearest[k])
+            elsewhere = (Related(0, "the packet before", points[other].path, int(packets.frame[i, other])),)
+            arguments = {"what": what, "before": points[other].name, "point": point.name}
+            for code in ("PTS003", "PTS004") if name == "payload" else ("PTS003",):
+                entry = Sighting(int(packets.frame[i, j]), arguments, elsewhere, at, sure=code == "PTS004" or name != "payload")
+                found[j].by_rule.setdefault(code, []).append(entry)
 
 
 def _doubled(comparison: Comparison, found: list[Sightings]) -> None:
     """Packets that pass a point once and later points twice."""
     points = comparison.points
-    for once, twice in comparison.matched.doubled:
-        before = [i for i in once if comparison.journey.complete[i]]
-        for j, row in twice if before else ():
-            here, other = points[j], points[before[-1]]
-            arguments = {"before": other.name, "point": here.name}
-            elsewhere = (Related(0, "the packet before", other.path, int(other.frame[once[before[-1]]])),)
-            entry = Sighting(int(here.frame[row]), arguments, elsewhere, sure=len(twice) > 1)
-            found[j].by_rule.setdefault("PTS002", []).append(entry)
+    for one in comparison.matcher.doubled:
+        before = [i for i in one.once if comparison.verdicts.complete[i]]
+        for j, frame in one.twice if before else ():
+            other = points[before[-1]]
+            arguments = {"before": other.name, "point": points[j].name}
+            elsewhere = (Related(0, "the packet before", other.path, one.once[before[-1]]),)
+            found[j].by_rule.setdefault("PTS002", []).append(Sighting(frame, arguments, elsewhere, sure=len(one.twice) > 1))
 
 
-def _unanswered(comparison: Comparison, found: list[Sightings]) -> None:
+class _Marks:
     """Flows that the network marked before their last point, which misses nothing, and whose receiver sent no notification at all."""
-    points, rows, journey, packets = comparison.points, comparison.matched.rows, comparison.journey, comparison.what.packets
-    ends, ecn = comparison.flows.ends(), FIELDS.index("ecn")
-    notified = {ends[flow] for flow in set(packets.flow[packets.opcode == CNP_OPCODE].tolist())}
-    for j, point in enumerate(points):
-        if not journey.complete[j]:
-            continue
-        further = (journey.due & (journey.place > journey.place[:, [j]])).any(axis=1)
-        last = np.flatnonzero(journey.seen[:, j] & ~further & ANSWERED[packets.opcode])
-        own, times = rows[last, j], comparison.clocks.times[j]
-        marked = (point.fields[own, ecn] == CE) & (times[own] <= times.max() - PATIENCE_NS)
-        last, own = last[marked], own[marked]
-        before = np.full(len(last), -1)
-        for i, other in enumerate(points):
-            value = other.fields[rows[last, i], ecn]
-            before[journey.seen[last, i] & (journey.place[last, i] < journey.place[last, j]) & (value >= 0) & (value != CE)] = i
-        last, own, before = last[before >= 0], own[before >= 0], before[before >= 0]
-        seen = {ends[flow] for flow in set(packets.flow[journey.seen[:, j]].tolist())}
-        for flow, index in by_value(packets.flow[last]):
-            way = ends[flow][::-1]
-            if way in seen and way not in notified:
-                first, other = int(index[0]), points[before[index[0]]]
-                arguments = {"packets": counted(len(index), "packet"), "before": other.name, "point": point.name}
-                there = (Related(0, "the packet without the mark", other.path, comparison.frame(int(last[first]), int(before[first]))),)
-                entry = Sighting(int(point.frame[own[first]]), arguments, there, IPv4.ecn)
-                found[j].by_rule.setdefault("PTS006", []).append(entry)
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison, self._ends = comparison, comparison.flows.ends()
+        self._notified: set[int] = set()
+        self._seen: list[set[int]] = [set() for _ in comparison.points]
+        self._marked: list[dict[int, list[int]]] = [{} for _ in comparison.points]  # flow -> packets, first frame, point and frame before
+
+    def feed(self, block: Block) -> None:
+        packets, journey, seen = block.packets, block.journey, block.seen
+        self._notified.update(np.unique(packets.flow[packets.opcode == CNP_OPCODE]).tolist())
+        marks = packets.fields[:, :, FIELDS.index("ecn")]
+        for j in np.flatnonzero(self._comparison.verdicts.complete).tolist():
+            self._seen[j].update(np.unique(packets.flow[seen[:, j]]).tolist())
+            further = (journey.due & (journey.place > journey.place[:, [j]])).any(axis=1)
+            late = packets.at[:, j] > self._comparison.coverage.stops[j] - PATIENCE_NS
+            last = np.flatnonzero((marks[:, j] == CE) & ~late & ~further & ANSWERED[packets.opcode])
+            before = np.full(len(last), -1)
+            for i in range(seen.shape[1]):
+                value = marks[last, i]
+                before[(journey.place[last, i] < journey.place[last, j]) & (value >= 0) & (value != CE)] = i
+            last, before = last[before >= 0], before[before >= 0]
+            for flow, index in by_value(packets.flow[last]):
+                row, other = int(last[index[0]]), int(before[index[0]])
+                first = [0, int(packets.frame[row, j]), other, int(packets.frame[row, other])]
+                self._marked[j].setdefault(flow, first)[0] += len(index)
+
+    def tell(self, found: list[Sightings]) -> None:
+        points, ends = self._comparison.points, self._ends
+        notified = {ends[flow] for flow in self._notified}
+        for j, marked in enumerate(self._marked):
+            seen = {ends[flow] for flow in self._seen[j]}
+            for flow, (count, frame, before, there) in marked.items():
+                way = ends[flow][::-1]
+                if way in seen and way not in notified:
+                    arguments = {"packets": counted(count, "packet"), "before": points[before].name, "point": points[j].name}
+                    elsewhere = (Related(0, "the packet without the mark", points[before].path, there),)
+                    found[j].by_rule.setdefault("PTS006", []).append(Sighting(frame, arguments, elsewhere, IPv4.ecn))

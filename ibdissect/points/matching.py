@@ -14,8 +14,10 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import by_value
 
 from .clocks import Clocks
-from .columns import Point
+from .columns import Seen
 from .directions import Directions
+from .reading import Point
+from .transmissions import Again, Transmissions, transmissions_of
 
 WAY_NS = 200_000
 """Time that a packet may always take between two points; longer if the capture shows it."""
@@ -31,6 +33,8 @@ possible ones are farther off.
 """
 MOST_COPIES = 10
 """Maximum number of equal packets close together for which all orders are tried."""
+CHAIN = 100
+"""A chain of equal packets that is this many times longer than a packet may take is divided at its longest pause."""
 
 
 class Expected(Record):
@@ -42,75 +46,201 @@ class Expected(Record):
     """Hardly any packet takes less; negative, like `middle`, if packets pass the other point first."""
 
 
-class Matched(Record):
-    """Transmissions: a packet sent once, with all its sightings."""
+class Doubled(Record):
+    """A packet that some points have once and later points twice."""
 
-    rows: npt.NDArray[np.int32]
-    """The row of the first sighting at each point, int32[n, points]; -1: not seen. In order of time."""
+    once: dict[int, int]
+    """Its frame at each of the former."""
+    twice: list[tuple[int, int]]
+    """Each of the latter, and the second frame there."""
+
+
+class Matched(Record):
+    """What was found among some sightings."""
+
+    transmissions: Transmissions
+    again: Again
+    rest: Int
+    """Index of each sighting whose equals may not have come yet."""
+
+
+class Clusters(Record):
+    """Sightings of equal packets, sorted by key, then by time, and their clusters: the stretches without a pause longer than a packet may
+    take.
+    """
+
+    order: Int
+    """Index of each sighting."""
+    point: npt.NDArray[np.uint8]
     time: Int
-    """Time of the first sighting, on the reference clock."""
-    ambiguous: Bool
-    """Equal packets are so close together that it is unknown which was seen where."""
-    close: Bool
-    """Equal packets are so close together that only order and time distinguish them."""
-    matches: int
-    """Sightings not joined because of ambiguity."""
-    longest: int
-    """Longest time between two sightings of a packet, in nanoseconds."""
-    number: list[npt.NDArray[np.int32]]
-    """For each point the transmission number of each row."""
-    doubled: list[tuple[dict[int, int], list[tuple[int, int]]]]
-    """Packets that some points have once and later points twice: point -> row of the former, point and second row of the latter."""
+    number: npt.NDArray[np.int32]
+    """Of the cluster."""
 
     def __len__(self) -> int:
-        return len(self.time)
+        return int(self.number[-1]) + 1 if len(self.number) else 0
+
+    def counts(self, points: int, some: Bool | None = None) -> npt.NDArray[np.int32]:
+        """How many sightings each point has in each cluster, int32[clusters, points]. `some`: count only these."""
+        group = self.number.astype(np.int64) * points + self.point
+        group = group if some is None else group[some]
+        return np.bincount(group, minlength=len(self) * points).astype(np.int32).reshape(-1, points)
 
 
-class Sightings(Record):
-    """All rows of all points, sorted by key, then by time."""
+class Matcher:
+    """Matches sightings by what the sample of all points shows: how long packets take, which points see a packet more than once."""
 
-    point: npt.NDArray[np.uint16]
-    row: npt.NDArray[np.int32]
-    time: Int
-    cluster: npt.NDArray[np.int32]
-    """Equal packets not separated by a pause longer than a packet may take."""
+    def __init__(self, points: Sequence[Point], directions: Directions, clocks: Clocks) -> None:
+        self._directions, self._points = directions, points
+        self._delays = _Delays(directions, clocks)
+        self.longest = self._delays.longest
+        """Longest time between two sightings of a packet, in nanoseconds."""
+        self.unjoined = 0
+        """Sightings not joined because of ambiguity."""
+        self.divided = 0
+        """Chains of equal packets that were divided."""
+        self.doubled: list[Doubled] = []
+        self._ids = 0
+        sample = Seen.joined(*(point.seen for point in points))
+        sample.time = np.concatenate(clocks.times)
+        clusters = _clusters(sample, self.longest)
+        counts = clusters.counts(len(points))
+        source = directions.ends.source[sample.flow[clusters.order[np.flatnonzero(np.diff(clusters.number, prepend=-1))]]]
+        self._echo = np.array([_echo(clusters, counts, i, directions.sign[:, i].T[source] > 0) for i in range(len(points))])
+
+    def match(self, seen: Seen, until: int | None = None) -> Matched:
+        """Match what is not later than `until`: equal packets of the others may still come. None: nothing more comes."""
+        clusters = _clusters(seen, self.longest)
+        rest = np.empty(0, np.int64)
+        if until is not None:
+            clusters, rest = self._complete(clusters, until)
+        if not len(clusters):
+            empty = np.zeros(0, np.bool_)
+            nothing = seen.take(np.zeros(0, np.int64))
+            return Matched(*transmissions_of(nothing, rest[:0], empty, empty, len(self._points), 0), rest)
+        seen = seen.take(clusters.order)
+        return Matched(*self._matched(seen, clusters), rest)
+
+    def _complete(self, clusters: Clusters, until: int) -> tuple[Clusters, Int]:
+        """The clusters to which nothing can be added, and the index of all other sightings."""
+        starts = np.flatnonzero(np.diff(clusters.number, prepend=-1))
+        stops = np.append(starts[1:], len(clusters.number))
+        ready = (clusters.time[stops - 1] < until - self.longest)[clusters.number]
+        chain = CHAIN * self.longest
+        for i in np.flatnonzero((clusters.time[starts] < until - chain) & ~ready[starts]).tolist():
+            pauses = np.diff(clusters.time[starts[i] : stops[i]])
+            pauses[clusters.time[starts[i] + 1 : stops[i]] > until - self.longest] = -1
+            ready[starts[i] : starts[i] + 1 + int(np.argmax(pauses))] = True
+            self.divided += 1
+        new = np.diff(clusters.number[ready], prepend=-1) != 0
+        kept = Clusters(clusters.order[ready], clusters.point[ready], clusters.time[ready], np.cumsum(new, dtype=np.int32) - 1)
+        return kept, clusters.order[~ready]
+
+    def _matched(self, seen: Seen, clusters: Clusters) -> tuple[Transmissions, Again]:
+        """Number the sightings: those of a cluster that all points saw equally often by order, others one by one. `seen`: sorted, too."""
+        points, own = len(self._points), clusters.number
+        group = own.astype(np.int64) * points + seen.point
+        rank, new = _ranks(seen.time, group, self._echo[seen.point])
+        times = clusters.counts(points, new)
+        plain = self._echo <= AT_MOST_NS
+        most = np.maximum(times[:, plain].max(axis=1, initial=0), 1)
+        alike = ((times == 0) | (times == most[:, None]) | (~plain & (most[:, None] == 1))).all(axis=1)
+        first = np.cumsum(most, dtype=np.int64) - most
+        number = first[own] + np.where(most[own] > 1, rank, 0)
+        ambiguous: list[int] = []
+        total = int(most.sum())
+        for cluster in np.flatnonzero(~alike).tolist():
+            part = slice(*np.searchsorted(own, (cluster, cluster + 1)).tolist())
+            found, doubtful = self._resolved(seen.take(np.arange(part.start, part.stop)), rank[part])
+            here = first[cluster] + found
+            alone = np.flatnonzero(found < 0)
+            here[alone] = total + np.arange(len(alone))
+            total += len(alone)
+            self.unjoined += len(alone)
+            ambiguous += [*here[alone].tolist(), *(int(first[cluster]) + copy for copy in doubtful)]
+            number[part] = here
+        close, unknown = np.zeros((2, total), np.bool_)
+        close[number[most[own] > 1]] = True
+        unknown[ambiguous] = True
+        self._ids += total
+        return transmissions_of(seen, number, unknown, close, points, self._ids - total)
+
+    def _resolved(self, seen: Seen, rank: npt.NDArray[np.int32]) -> tuple[Int, set[int]]:
+        """Which copy each sighting of a cluster is (-1: unknown), and which copies are doubtful because of that."""
+        echo, delays, flow = self._echo, self._delays, int(seen.flow[0])
+        found, doubtful = np.full(len(seen), -1, np.int64), set()
+        at = dict(by_value(seen.point))
+        copies = {i: int(rank[index[-1]]) + 1 for i, index in at.items()}
+        most = max(count for i, count in copies.items() if echo[i] <= AT_MOST_NS)
+        pivots = [i for i, count in copies.items() if count == most and echo[i] <= AT_MOST_NS]
+        others = [i for i in copies if i not in pivots]
+        if all(any(delays.way(i, p, flow) > 0 for i in others) for p in pivots):
+            doubtful |= set(range(most))  # more than at an earlier point: that point missed one, or this one saw a packet twice
+            if most == 2 and all(copies[i] == 1 for i in others) and all(echo[i] < 0 for i in copies):
+                once = {i: int(seen.frame[at[i][0]]) for i in others}
+                self.doubled.append(Doubled(once, [(i, int(seen.frame[at[i][1]])) for i in pivots]))
+        sent = {}
+        for i in pivots:
+            found[at[i]] = rank[at[i]]
+            sent[i] = seen.time[at[i]][np.diff(rank[at[i]], prepend=-1) > 0]
+        for i in others:
+            copy = _Copies([(sent[p], delays.of(p, i, flow), delays.way(p, i, flow)) for p in pivots], self._points[i].resolution)
+            if echo[i] > AT_MOST_NS:
+                found[at[i]], unsure = copy.of_sides(seen.time[at[i]])
+            else:
+                found[at[i]], unsure = copy.of_each(seen.time[at[i]], rank[at[i]], mirrored=echo[i] >= 0)
+            doubtful |= unsure
+        return found, doubtful
 
 
-def match(points: Sequence[Point], directions: Directions, clocks: Clocks) -> Matched:
-    delays = _Delays(directions, clocks)
-    seen = _sorted(points, clocks, delays.longest)
-    clusters = int(seen.cluster[-1]) + 1
-    group = seen.cluster.astype(np.int64) * len(points) + seen.point
+class _Copies:
+    """The copies of a packet that pivots saw, to find those that another point saw fewer of.
 
-    def count(which: Int) -> npt.NDArray[np.int32]:
-        return np.bincount(which, minlength=clusters * len(points)).astype(np.int32).reshape(clusters, -1)
+    `known`: for each pivot the times of the copies, the time from there to this point, and the direction.
+    """
 
-    counts = count(group)
-    echo = [_echo(seen, counts, i, _before(points, seen, directions, i)) for i in range(len(points))]
-    rank, new = _ranks(seen.time, group, np.array(echo)[seen.point])
-    times = count(group[new])
-    plain = np.array(echo) <= AT_MOST_NS
-    most = np.maximum(times[:, plain].max(axis=1, initial=0), 1)
-    del group, counts
-    alike = ((times == 0) | (times == most[:, None]) | (~plain & (most[:, None] == 1))).all(axis=1)
-    first = np.cumsum(most, dtype=np.int64) - most
-    number = first[seen.cluster] + np.where(most[seen.cluster] > 1, rank, 0)
-    ambiguous: list[int] = []
-    doubled: list[tuple[dict[int, int], list[tuple[int, int]]]] = []
-    total, apart = int(most.sum()), 0
-    for cluster in np.flatnonzero(~alike).tolist():
-        part = slice(*np.searchsorted(seen.cluster, (cluster, cluster + 1)).tolist())
-        found, doubtful = _resolve(seen, part, rank[part], points, delays, echo, doubled)
-        here = first[cluster] + found
-        alone = np.flatnonzero(found < 0)
-        here[alone] = total + np.arange(len(alone))
-        total += len(alone)
-        apart += len(alone)
-        ambiguous += [*here[alone].tolist(), *(int(first[cluster]) + copy for copy in doubtful)]
-        number[part] = here
-    close = np.zeros(total, np.bool_)
-    close[number[most[seen.cluster] > 1]] = True
-    return _table(points, seen, number, np.array(ambiguous, np.int64), close, apart, delays.longest, doubled)
+    def __init__(self, known: list[tuple[Int, Expected, int]], resolution: int) -> None:
+        self._known = known
+        self._wanted = np.array([sent + way.middle for sent, way, _ in self._known])
+        self._spread = max(way.spread for _, way, _ in self._known) + resolution
+        self._most, self._ahead = self._wanted.shape[1], EARLY_NS + resolution
+
+    def of_sides(self, time: Int) -> tuple[Int, set[int]]:
+        """The copy of each sighting of a point that sees both sides of a port: the last one expected before; and the doubtful copies."""
+        spread, doubtful = self._spread, set()
+        late = time[:, None] - np.median(self._wanted, axis=0)
+        found = np.maximum((late >= -spread).sum(axis=1) - 1, 0)
+        early = ((late < -spread) & (late >= -EARLY * spread)).any(axis=0)  # perhaps this copy, slightly faster than usual
+        doubtful |= {near for copy in np.flatnonzero(early[1:]).tolist() for near in (copy, copy + 1)}
+        for copy in sorted(set(found.tolist())):  # or is it the next copy, which is not seen otherwise, with a late stamp?
+            mine = late[found == copy]
+            if copy + 1 < self._most and copy + 1 not in found and (np.abs(mine[:, copy + 1]) < mine[:, copy]).any():
+                doubtful |= {copy, copy + 1}
+        return found, doubtful
+
+    def of_each(self, time: Int, rank: npt.NDArray[np.int32], *, mirrored: bool) -> tuple[Int, set[int]]:
+        """The copy of each sighting: those whose delays are most usual, if no others are nearly as usual; and the doubtful copies.
+
+        `mirrored`: a mirror duplicates packets here, so two copies may count as one.
+        """
+        spread, doubtful, unknown = self._spread, set(), np.full(len(time), -1, np.int64)
+        if mirrored:
+            nearby = np.flatnonzero(np.diff(np.median(self._wanted, axis=0)) <= AT_MOST_NS + spread).tolist()
+            doubtful |= {near for copy in nearby for near in (copy, copy + 1)}
+        if self._most > MOST_COPIES:
+            return unknown, set(range(self._most))
+        came = time[np.diff(rank, prepend=-1) > 0]
+        costs = sorted((float(np.abs(came - self._wanted[:, some]).sum()), some) for some in self._possible(came))
+        slow = not costs or costs[0][0] > EARLY * spread * len(came)  # a late stamp may have ruled out the right ones
+        if slow or (len(costs) > 1 and (costs[1][0] - costs[0][0] <= spread or 2 * costs[0][0] > costs[1][0])):
+            return unknown, set(range(self._most))
+        return np.array(costs[0][1])[rank], doubtful
+
+    def _possible(self, came: Int) -> list[list[int]]:
+        """The choices of copies of which none arrives before it was sent."""
+        return [
+            some for some in map(list, combinations(range(self._most), len(came)))
+            if all(((came - sent[some] - way.least) * sign >= -self._ahead).all() for sent, way, sign in self._known)
+        ]  # fmt: skip
 
 
 class _Delays:
@@ -144,16 +274,11 @@ class _Delays:
         return self._known.get((i, j, flow)) or self._known.get((i, j, -2 - way)) or Expected(0.0, WAY_NS, -way * np.inf)
 
 
-def _sorted(points: Sequence[Point], clocks: Clocks, longest: int) -> Sightings:
-    some = [(i, point) for i, point in enumerate(points) if clocks.segments[i]]
-    key = np.concatenate([point.key for _, point in some])
-    time = np.concatenate([clocks.times[i] for i, _ in some])
-    row = np.concatenate([np.arange(len(point), dtype=np.int32) for _, point in some])
-    place = np.concatenate([np.full(len(point), i, np.uint16) for i, point in some])
-    order = np.lexsort((time, key))
-    key, time = key[order], time[order]
-    new = np.concatenate(([False], (key[1:] != key[:-1]) | (np.diff(time) > longest)))
-    return Sightings(place[order], row[order], time, np.cumsum(new, dtype=np.int32))
+def _clusters(seen: Seen, longest: int) -> Clusters:
+    order = np.lexsort((seen.time, seen.key))
+    key, time = seen.key[order], seen.time[order]
+    new = (np.diff(key, prepend=key[:1]) != 0) | (np.diff(time, prepend=time[:1]) > longest)
+    return Clusters(order, seen.point[order], time, np.cumsum(new, dtype=np.int32))
 
 
 def _ranks(time: Int, group: Int, echo: Int) -> tuple[npt.NDArray[np.int32], Bool]:
@@ -168,22 +293,12 @@ def _ranks(time: Int, group: Int, echo: Int) -> tuple[npt.NDArray[np.int32], Boo
     return rank, new
 
 
-def _before(points: Sequence[Point], seen: Sightings, directions: Directions, point: int) -> Bool:
-    """Which points the packets of each cluster pass before this one, bool[clusters, points]."""
-    first = np.flatnonzero(np.diff(seen.cluster, prepend=-1))
-    flow = np.zeros(len(first), np.int64)
-    for i, other in enumerate(points):
-        here = seen.point[first] == i
-        flow[here] = other.flow[seen.row[first[here]]]
-    return directions.sign[:, point].T[directions.ends.source[flow]] > 0
-
-
-def _echo(seen: Sightings, counts: npt.NDArray[np.int32], point: int, before: Bool) -> int:
+def _echo(seen: Clusters, counts: npt.NDArray[np.int32], point: int, before: Bool) -> int:
     """The time within which a point sees the same packet again (a mirror, or both sides of a port); -1 if it does not."""
     here, others = counts[:, point], np.delete(counts, point, axis=1)
     once = (others == 1).any(axis=1) & (here > 0)
-    mine = np.flatnonzero((seen.point == point) & (once & (here > 1))[seen.cluster])
-    cluster, time = seen.cluster[mine], seen.time[mine]
+    mine = np.flatnonzero((seen.point == point) & (once & (here > 1))[seen.number])
+    cluster, time = seen.number[mine], seen.time[mine]
     starts = np.flatnonzero(np.diff(cluster, prepend=-1))
     if len(starts) < FEWEST:
         return -1
@@ -193,90 +308,3 @@ def _echo(seen: Sightings, counts: npt.NDArray[np.int32], point: int, before: Bo
     if len(sides) > MANY * np.count_nonzero(once & came_once):
         return max(AT_MOST_NS, int(np.quantile(sides, 0.999)))
     return AT_MOST_NS if np.count_nonzero(gaps <= AT_MOST_NS) > FEW * np.count_nonzero(once) else -1
-
-
-def _resolve(
-    seen: Sightings, part: slice, rank: npt.NDArray[np.int32], points: Sequence[Point], delays: _Delays, echo: Sequence[int],
-    doubled: list[tuple[dict[int, int], list[tuple[int, int]]]],
-) -> tuple[Int, list[int]]:
-    """Which copy each sighting of a cluster is (-1: unknown), and which copies are doubtful because of that. Adds to `doubled`."""
-    place, time = seen.point[part], seen.time[part]
-    found, doubtful = np.full(len(place), -1, np.int64), set()
-    at = {int(i): np.flatnonzero(place == i) for i in np.unique(place)}
-    flow = int(points[int(place[0])].flow[seen.row[part][0]])
-    copies = {i: int(rank[index[-1]]) + 1 for i, index in at.items()}
-    most = max(count for i, count in copies.items() if echo[i] <= AT_MOST_NS)
-    pivots = [i for i, count in copies.items() if count == most and echo[i] <= AT_MOST_NS]
-    if all(any(delays.way(i, p, flow) > 0 for i in copies if i not in pivots) for p in pivots):
-        doubtful |= set(range(most))  # more than at an earlier point: that point missed one, or this one saw a packet twice
-        rest = {i: int(seen.row[part][at[i][0]]) for i in copies if i not in pivots}
-        if most == 2 and all(copies[i] == 1 for i in rest) and all(echo[i] < 0 for i in copies):
-            doubled.append((rest, [(i, int(seen.row[part][at[i][1]])) for i in pivots]))
-    first = {}
-    for i in pivots:
-        found[at[i]] = rank[at[i]]
-        first[i] = time[at[i]][np.diff(rank[at[i]], prepend=-1) > 0]
-    for i, index in at.items():
-        if i in pivots:
-            continue
-        known = [(first[p], delays.of(p, i, flow)) for p in pivots]
-        wanted = np.array([sent + way.middle for sent, way in known])
-        spread = max(way.spread for _, way in known) + points[i].resolution
-        if echo[i] > AT_MOST_NS:
-            late = time[index][:, None] - np.median(wanted, axis=0)
-            found[index] = np.maximum((late >= -spread).sum(axis=1) - 1, 0)
-            early = ((late < -spread) & (late >= -EARLY * spread)).any(axis=0)  # perhaps this copy, slightly faster than usual
-            doubtful |= {near for copy in np.flatnonzero(early[1:]).tolist() for near in (copy, copy + 1)}
-            for copy in sorted(set(found[index].tolist())):  # or is it the next copy, which is not seen otherwise, with a late stamp?
-                mine = late[found[index] == copy]
-                if copy + 1 < most and copy + 1 not in found[index] and (np.abs(mine[:, copy + 1]) < mine[:, copy]).any():
-                    doubtful |= {copy, copy + 1}
-            continue
-        if echo[i] >= 0:  # two copies may count as one at this point
-            nearby = np.flatnonzero(np.diff(np.median(wanted, axis=0)) <= AT_MOST_NS + spread).tolist()
-            doubtful |= {near for copy in nearby for near in (copy, copy + 1)}
-        if most > MOST_COPIES:
-            doubtful |= set(range(most))
-            continue
-        own = rank[index]
-        came = time[index[np.diff(own, prepend=-1) > 0]]
-        ahead = EARLY_NS + points[i].resolution
-        possible = [
-            some for some in map(list, combinations(range(most), len(came)))
-            if all(((came - sent[some] - way.least) * delays.way(p, i, flow) >= -ahead).all()
-                   for p, (sent, way) in zip(pivots, known, strict=True))
-        ]  # fmt: skip
-        costs = sorted((float(np.abs(came - wanted[:, some]).sum()), some) for some in possible)
-        slow = not costs or costs[0][0] > EARLY * spread * len(came)  # a late stamp may have ruled out the right ones
-        if slow or (len(costs) > 1 and (costs[1][0] - costs[0][0] <= spread or 2 * costs[0][0] > costs[1][0])):
-            doubtful |= set(range(most))
-            continue
-        found[index] = np.array(costs[0][1])[own]
-    return found, sorted(doubtful)
-
-
-def _table(
-    points: Sequence[Point], seen: Sightings, number: Int, ambiguous: Int, close: Bool, apart: int, longest: int,
-    doubled: list[tuple[dict[int, int], list[tuple[int, int]]]],
-) -> Matched:
-    """The transmissions in order of time."""
-    total = len(close)
-    time = np.full(total, np.iinfo(np.int64).max)
-    np.minimum.at(time, number, seen.time)
-    order = np.argsort(time, kind="stable")
-    new = np.empty(total, np.int64)
-    new[order] = np.arange(total)
-    order = order[time[order] < np.iinfo(np.int64).max]
-    number = new[number]
-    rows = np.full((len(order), len(points)), -1, np.int32)
-    numbers = []
-    for i, point in enumerate(points):
-        mine = seen.point == i
-        of_row = np.full(len(point), -1, np.int32)
-        of_row[seen.row[mine]] = number[mine]
-        numbers.append(of_row)
-        known = np.flatnonzero(of_row >= 0)[::-1]
-        rows[of_row[known], i] = known
-    doubtful = np.zeros(len(order), np.bool_)
-    doubtful[new[ambiguous]] = True
-    return Matched(rows, time[order], doubtful, close[order], apart, longest, numbers, doubled)

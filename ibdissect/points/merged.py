@@ -18,8 +18,9 @@ from ibdissect.lint.sightings import Sightings
 from ibdissect.session.reading import open_reading
 
 from .columns import FIELDS
-from .comparison import Comparison
-from .verdicts import WHY, lost_packets
+from .comparison import Block, Comparison
+from .findings import sightings
+from .verdicts import WHY
 
 Frame = tuple[int, int, int, Chunk, int]
 """Time on the reference clock, point, frame number, chunk, row."""
@@ -30,7 +31,7 @@ def write_merged(comparison: Comparison, file: IO[bytes]) -> list[npt.NDArray[np
     numbers = [np.zeros(point.frames, np.int64) for point in comparison.points]
     interfaces = Interfaces()
     known: dict[tuple[int, int], int] = {}
-    verdicts = [_verdicts(comparison, i) for i in range(len(comparison.points))]
+    verdicts = _Comments(comparison)
     with CaptureWriter(file, container="pcapng") as writer:
         writer.interfaces = interfaces
         frames = (_frames(comparison, i) for i in range(len(comparison.points)))
@@ -43,7 +44,7 @@ def write_merged(comparison: Comparison, file: IO[bytes]) -> list[npt.NDArray[np
             front = max(0, start - int(chunk.pseudo[row])) if chunk.pseudo[row] >= 0 else 0
             writer.write(
                 chunk.data[start - front : stop].tobytes(), link=link, time_ns=max(time, 0), length=int(chunk.length[row]) + front,
-                interface=known[i, link], comments=verdicts[i].get(number, ()),
+                interface=known[i, link], comments=verdicts.of(i, number, time),
             )  # fmt: skip
             numbers[i][number - 1] = writer.frames
     return numbers
@@ -51,10 +52,8 @@ def write_merged(comparison: Comparison, file: IO[bytes]) -> list[npt.NDArray[np
 
 def merged_sightings(comparison: Comparison, numbers: list[npt.NDArray[np.int64]]) -> Sightings:
     """What rules hear of the merged capture."""
-    from .findings import sightings
-
     found = Sightings()
-    for known, of in zip(sightings(comparison, list(lost_packets(comparison))), numbers, strict=True):
+    for known, of in zip(sightings(comparison), numbers, strict=True):
         for code, entries in known.by_rule.items():
             found.by_rule.setdefault(code, []).extend(replace(one, frame=int(of[one.frame - 1])) for one in entries)
     for entries in found.by_rule.values():
@@ -64,18 +63,13 @@ def merged_sightings(comparison: Comparison, numbers: list[npt.NDArray[np.int64]
 
 def delays(comparison: Comparison, numbers: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     """For each frame of the merged capture the nanoseconds since the point that has the packet before; -1 for none."""
-    rows, never = comparison.matched.rows, np.iinfo(np.int64)
-    at = np.full(rows.shape, never.max)
-    for i, times in enumerate(comparison.clocks.times):
-        seen = rows[:, i] >= 0
-        at[seen, i] = times[rows[seen, i]]
     found = np.full(sum(map(len, numbers)), -1, np.int64)
-    for i, point in enumerate(comparison.points):
-        mine = np.flatnonzero(rows[:, i] >= 0)
-        earlier = np.where(at[mine] < at[mine, i][:, None], at[mine], never.min).max(axis=1)
-        some = earlier > never.min
-        frames = point.frame[rows[mine[some], i]]
-        found[numbers[i][frames - 1] - 1] = at[mine[some], i] - earlier[some]
+    for block in comparison.blocks():
+        at, seen, frame = block.packets.at, block.seen, block.packets.frame
+        for i, of in enumerate(numbers):
+            earlier = np.where(seen & (at < at[:, [i]]), at, -1).max(axis=1)
+            rows = np.flatnonzero(seen[:, i] & (earlier >= 0))
+            found[of[frame[rows, i] - 1] - 1] = at[rows, i] - earlier[rows]
     return found
 
 
@@ -98,30 +92,56 @@ def _description(name: str, link: int) -> bytes:
     return body
 
 
-def _verdicts(comparison: Comparison, i: int) -> dict[int, list[str]]:
-    """The comment on each RDMA frame of a point."""
-    points, matched, journey = comparison.points, comparison.matched, comparison.journey
-    found = {}
-    columns = points[i].frame.tolist(), matched.number[i].tolist(), comparison.clocks.times[i].tolist(), points[i].fields
-    for frame, number, time, fields in zip(*columns, strict=True):
-        text = f"packet {number + 1}"
-        for j, row in enumerate(matched.rows[number].tolist()):
-            if row >= 0 and j != i:
-                text += f"; {points[j].name} frame {points[j].frame[row]} {int(comparison.clocks.times[j][row]) - time:+d} ns"
-                pairs = zip(FIELDS, fields.tolist(), points[j].fields[row].tolist(), strict=True)
-                other = ", ".join(name for name, here, there in pairs if here != there and min(here, there) >= 0)
-                text += f" with other {other}" if other else ""
-        if journey.lost[number]:
-            after, before = int(journey.after[number]), int(journey.before[number])
-            text += f"; lost after {points[after].name}" + (f", before {points[before].name}" if before >= 0 else "")
-            text += f" ({WHY[journey.why[number]]})"
-        elif matched.ambiguous[number]:
-            text += "; equal packets are too close together to tell them apart"
-        missing = journey.due[number] & ~journey.seen[number] & ~journey.lost[number]
-        for j in np.flatnonzero(missing).tolist():
-            outside = not journey.covered[number, j]
-            passed = journey.passed[number, j] or journey.proofs.answered[number]
-            text += f"; {points[j].name} "
-            text += "was not capturing" if outside else "did not capture it" if passed else "lacks it, why is unknown"
-        found[frame] = [text]
-    return found
+class _Comments:
+    """The comments on RDMA frames, asked for in order of time."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison, self._blocks = comparison, comparison.blocks()
+        self._known: dict[tuple[int, int], str] = {}
+        self._until = np.iinfo(np.int64).min
+
+    def of(self, point: int, frame: int, time: int) -> tuple[str, ...]:
+        """The comment on a frame; no later call has an earlier time."""
+        while self._until <= time and (block := next(self._blocks, None)) is not None:
+            self._until = int(block.packets.time[-1])
+            for i in range(len(block.packets)):
+                self._read(block, i)
+        found = self._known.pop((point, frame), None)
+        return () if found is None else (found,)
+
+    def _read(self, block: Block, i: int) -> None:
+        """Take in the comments on all sightings of one transmission."""
+        points, packets = self._comparison.points, block.packets
+        there = [(j, frame, time, fields) for j, (frame, time, fields) in enumerate(zip(
+            packets.frame[i].tolist(), packets.at[i].tolist(), packets.fields[i].tolist(), strict=True,
+        )) if frame]  # fmt: skip
+        again = [
+            (int(block.again.point[k]), int(block.again.frame[k]), int(block.again.time[k]), block.again.fields[k].tolist())
+            for k in range(*np.searchsorted(block.again.id, (i, i + 1)).tolist())
+        ]
+        verdict = _verdict(self._comparison, block, i)
+        for point, frame, time, fields in there + again:
+            text = f"packet {block.first + i + 1}"
+            for j, other, when, values in there:
+                if j != point:
+                    text += f"; {points[j].name} frame {other} {when - time:+d} ns"
+                    pairs = zip(FIELDS, fields, values, strict=True)
+                    differs = ", ".join(name for name, here, there_ in pairs if here != there_ and min(here, there_) >= 0)
+                    text += f" with other {differs}" if differs else ""
+            self._known[point, frame] = text + verdict
+
+
+def _verdict(comparison: Comparison, block: Block, i: int) -> str:
+    """What became of a transmission, as the end of a comment."""
+    points, journey, text = comparison.points, block.journey, ""
+    if journey.lost[i]:
+        after, before = int(journey.after[i]), int(journey.before[i])
+        text += f"; lost after {points[after].name}" + (f", before {points[before].name}" if before >= 0 else "")
+        text += f" ({WHY[journey.why[i]]})"
+    elif journey.ambiguous[i]:
+        text += "; equal packets are too close together to tell them apart"
+    for j in np.flatnonzero(journey.due[i] & ~block.seen[i] & ~journey.lost[i]).tolist():
+        passed = journey.passed[i, j] or journey.answered[i]
+        text += f"; {points[j].name} "
+        text += "was not capturing" if not journey.covered[i, j] else "did not capture it" if passed else "lacks it, why is unknown"
+    return text

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
+from ibdissect.wire.text import counted
 
-if TYPE_CHECKING:
-    from .comparison import Comparison
+from .comparison import Comparison
+from .windows import REORDERED_NS
 
 FAR_NS = 60 * 10**9
 """Clocks that differ by more are mentioned."""
@@ -16,7 +16,13 @@ FAR_NS = 60 * 10**9
 
 def notes(comparison: Comparison, pairs: list[dict[str, Any]]) -> Iterator[str]:
     """The notes, one sentence each. `pairs`: as in the JSON output."""
-    points, clocks, directions, journey = comparison.points, comparison.clocks, comparison.directions, comparison.journey
+    yield from _clock_notes(comparison, pairs)
+    yield from _capture_notes(comparison)
+    yield from _forgotten(comparison)
+
+
+def _clock_notes(comparison: Comparison, pairs: list[dict[str, Any]]) -> Iterator[str]:
+    points, clocks, directions = comparison.points, comparison.clocks, comparison.directions
     reference = points[0].name
     for point, segments in zip(points[1:], clocks.segments[1:], strict=True):
         offset = segments[0].offset_ns
@@ -41,24 +47,40 @@ def notes(comparison: Comparison, pairs: list[dict[str, Any]]) -> Iterator[str]:
         )
     for i, j in directions.assumed:
         yield f"Nothing shows whether packets pass {points[i].name} or {points[j].name} first; the order of the command line was taken."
+
+
+def _capture_notes(comparison: Comparison) -> Iterator[str]:
+    points, verdicts, coverage = comparison.points, comparison.verdicts, comparison.coverage
     for i, point in enumerate(points):
-        if journey.missed[i]:
+        if verdicts.missed[i]:
             yield (
-                f"{point.name} lacks {journey.missed[i]} of {journey.tested[i]} packets that certainly passed it: that it lacks a packet "
+                f"{point.name} lacks {verdicts.missed[i]} of {verdicts.tested[i]} packets that certainly passed it: that it lacks a packet "
                 "does not prove a loss."
             )
-        elif not journey.complete[i]:
+        elif not verdicts.complete[i]:
             yield f"Nothing shows that {point.name} captures all that passes it: that it lacks a packet does not prove a loss."
-    starts = [int(times.min()) for times in clocks.times]
-    stops = [int(times.max()) for times in clocks.times]
+    starts, stops = coverage.starts.tolist(), coverage.stops.tolist()
     shared, longest = min(stops) - max(starts), max(stops) - min(starts)
     if shared <= 0:
         yield "There is no time in which all points were capturing."
     elif 2 * shared < longest:
         yield f"All points were capturing for {_duration(shared)} of {_duration(longest)} only."
-    lost = np.flatnonzero(journey.lost)
-    if len(lost) and not journey.complete.any():
+    if verdicts.journey.lost.any() and not verdicts.complete.any():
         yield "Losses are claimed where a NAK asks for the packet, or two later points do not have it."
+
+
+def _forgotten(comparison: Comparison) -> Iterator[str]:
+    """What a limit of memory left out."""
+    late, divided = comparison.windows.late, comparison.matcher.divided
+    if late:
+        yield (
+            f"{counted(late, 'packet')} came more than {REORDERED_NS // 10**6} ms after later ones of the same file: they were compared "
+            "with what was still in memory."
+        )
+    if divided:
+        yield f"Equal packets followed each other without a pause: {counted(divided, 'such row')} was divided at its longest one."
+    if comparison.classes.merged:
+        yield "There are too many UDP source ports: those of a flow were taken for one route from some packet on."
 
 
 def _duration(nanoseconds: int) -> str:

@@ -1,33 +1,28 @@
-"""What happened to each packet between the points: passed, lost, not captured, or unknown? And why is that certain?"""
+"""What happened to each packet between the points: passed, lost, not captured, or unknown? And why is that certain?
+
+Packets alike in what a verdict depends on (flow, port, who saw them, what is proved) are one class: verdicts are those of classes, with the
+number of packets in each, so that the work and the memory do not grow with the captures.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import mix
+from ibdissect.table.rows import Columns, digest, groups, mix
 
-from .answers import Packets, Proofs, numbered, proofs_of
-from .clocks import Clocks
-from .columns import FIELDS, Flows, Point
+from .answers import numbered
 from .directions import Directions
-from .matching import Matched
-
-if TYPE_CHECKING:
-    from .comparison import Comparison
+from .flows import Flows
 
 ON_PATH = 0.8
 """The share of a route's delivered packets that a point must have seen to lie on that route."""
 ENOUGH = 8
 """Delivered packets needed to judge a route by itself, not together with all others between the same addresses."""
-HOLE = 4
-"""If this many packets provably passed a point while it recorded nothing, it was not capturing."""
 TESTED = 20
 """A point misses nothing if at least this many packets provably passed it, and its file has them all."""
 BY_CHANCE = 0.05
@@ -36,162 +31,221 @@ SHARE = 0.05
 """The share of such packets that chance may explain if the loss is to count as likely."""
 SOME = 0.05
 """A point that saw at least this share of a route's delivered packets, but not ON_PATH, misses packets or sees one of several paths."""
+PORTS = 1 << 17
+"""Classes up to which UDP source ports are told apart."""
+WHY = ("", "absent", "absent-twice", "nak")
+OUTCOMES = ("passed", "lost", "ambiguous", "unknown")
+"""What became of a packet: `passed` the points on its route, or was answered; `ambiguous`: equal packets are too close together."""
 
 
-class Journey(Record):
-    """Where each transmission was seen and should have been seen; bool[transmissions, points] unless noted otherwise."""
+class Alike(Columns):
+    """What a verdict depends on, one entry a class."""
 
+    flow: npt.NDArray[np.int32]
+    port: npt.NDArray[np.uint16]
     seen: Bool
+    """bool[n, points], as the next two."""
+    covered: Bool
+    """The point was certainly capturing."""
+    perhaps: Bool
+    """The point may have been capturing."""
+    answered: Bool
+    refused: Bool
+    resent: Bool
+    ambiguous: Bool
+    close: Bool
+
+    def __len__(self) -> int:
+        return len(self.flow)
+
+
+class Classes:
+    """The classes of transmissions, and how many are in each."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._parts: list[Alike] = []
+        self.count = np.zeros(0, np.int64)
+        """Transmissions of each class."""
+        self.merged = False
+        """There were too many: further source ports of a flow count as one."""
+
+    def add(self, alike: Alike) -> None:
+        """Count the transmissions of a block."""
+        names, first, index = _names(alike)
+        new = [i for i, name in enumerate(names) if name not in self._numbers]
+        if new and len(self._numbers) >= PORTS:
+            self.merged = True
+            names, first, index = self._without_ports(alike, names, index)
+            new = [i for i, name in enumerate(names) if name not in self._numbers]
+        for i in new:
+            self._numbers[names[i]] = len(self._numbers)
+        self._parts.append(alike.take(first[new]))
+        self.count = np.concatenate([self.count, np.zeros(len(new), np.int64)])
+        np.add.at(self.count, [self._numbers[name] for name in names], np.bincount(index, minlength=len(names)))
+
+    def number(self, alike: Alike) -> Int:
+        """The class of each transmission of a block."""
+        names, _, index = _names(alike)
+        if any(name not in self._numbers for name in names):
+            names, _, index = self._without_ports(alike, names, index)
+        return np.array([self._numbers[name] for name in names], np.int64)[index]
+
+    def alike(self) -> Alike:
+        """What the transmissions of each class have in common."""
+        return Alike.joined(*self._parts)
+
+    def _without_ports(self, alike: Alike, names: list[int], index: Int) -> tuple[list[int], Int, Int]:
+        """The names if transmissions of classes that are not known have no source port."""
+        alike.port = np.where(np.array([name in self._numbers for name in names])[index], alike.port, 0).astype(np.uint16)
+        return _names(alike)
+
+
+def _names(alike: Alike) -> tuple[list[int], Int, Int]:
+    """The hashes of the classes of a block, the first transmission of each, and the class of each transmission."""
+    flags = (alike.answered, alike.refused, alike.resent, alike.ambiguous, alike.close)
+    bits = np.packbits(np.concatenate([alike.seen, alike.covered, alike.perhaps, np.stack(flags, axis=1)], axis=1), axis=1)
+    block = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
+    block[:, : bits.shape[1]] = bits
+    name = mix([alike.flow, alike.port, digest(block)])
+    first, index = groups([name])
+    return name[first].tolist(), first, index
+
+
+class Journey(Columns):
+    """Where packets should have been seen, and where they were lost, of each class or of each transmission; bool[n, points] unless noted
+    otherwise.
+    """
+
     due: Bool
     """The point lies on the packet's route."""
     covered: Bool
-    """The point was surely capturing."""
+    """The point was certainly capturing."""
     place: npt.NDArray[np.int16]
-    """Number of earlier points on the route, int16[transmissions, points]."""
+    """Number of earlier points on the route, int16[n, points]."""
     passed: Bool
     """Not seen there, but at a later point."""
-    proofs: Proofs
+    answered: Bool
+    """bool[n]"""
+    lost: Bool
+    """bool[n]"""
+    lost_before: Bool
+    """The points that a lost packet should have reached."""
+    why: npt.NDArray[np.uint8]
+    """Index into WHY, uint8[n]."""
+    likely: Bool
+    """The loss is likely, not certain; bool[n]."""
+    after: Int
+    """The last point that saw it, int64[n]."""
+    before: Int
+    """The point that should have seen it next, int64[n]; -1 for none."""
+    ambiguous: Bool
+    """bool[n]"""
+
+
+class Verdicts(Record):
+    """The journeys of all classes, and how much each point misses."""
+
+    journey: Journey
     missed: Int
     """Packets that provably passed while the point was capturing but are missing in its file, int64[points]."""
     tested: Int
     """Packets that provably passed, int64[points]."""
     complete: Bool
     """Points that miss nothing, bool[points]."""
-    lost: Bool
-    """bool[transmissions]"""
-    lost_before: Bool
-    """The points that a lost packet should have reached."""
-    why: npt.NDArray[np.uint8]
-    """Index into WHY of each transmission, uint8[transmissions]."""
-    likely: Bool
-    """The loss is likely, not certain; bool[transmissions]."""
-    after: Int
-    """The last point that saw it, int64[transmissions]."""
-    before: Int
-    """The point that should have seen it next, int64[transmissions]; -1 for none."""
     unclear: int
     """Absent packets whose equal copies may have arrived."""
 
 
-WHY = ("", "absent", "absent-twice", "nak")
-OUTCOMES = ("passed", "lost", "ambiguous", "unknown")
-"""What became of a packet: `passed` the points on its route, or was answered; `ambiguous`: equal packets are too close together."""
+class Routes:
+    """Which points lie on the route of each class, and which provably passed packets do they miss?"""
+
+    def __init__(self, alike: Alike, count: Int, directions: Directions) -> None:
+        seen, source = alike.seen, directions.ends.source[alike.flow]
+        self.behind: Bool = np.moveaxis(directions.sign, 2, 0)[source] > 0
+        """bool[classes, i, j]: i comes before j."""
+        self.place = self.behind.sum(axis=1, dtype=np.int16)
+        self.passed = np.zeros(seen.shape, np.bool_)
+        for i, j in permutations(range(seen.shape[1]), 2):
+            self.passed[:, i] |= ~seen[:, i] & seen[:, j] & self.behind[:, i, j]
+        furthest = np.where(seen, self.place, -1).max(axis=1, keepdims=True)
+        known = (self.passed | (~seen & alike.answered[:, None])) & alike.covered
+        there = seen & (alike.answered[:, None] | (self.place < furthest))
+        ends = source * directions.ends.count + directions.ends.destination[alike.flow]
+        self.due, self.partly = _due(seen, there & alike.covered, known, count, ends, alike.port)
+        self.missing = known & self.due
+        """Packets that provably passed a point that was capturing but lacks them."""
+        self.there = there & self.due
+        """Packets that provably passed and were seen."""
 
 
-class Transmissions(Record):
-    """The fields of the transmissions, one entry each."""
-
-    packets: Packets
-    source: Int
-    order: Int
-    """The flow in which packets should stay in order."""
-    port: Int
-
-
-def transmissions_of(points: Sequence[Point], matched: Matched, directions: Directions, flows: Flows) -> Transmissions:
-    """The columns of each transmission, from the first point that has it."""
-    n = len(matched)
-    names = ("flow", "psn", "syndrome", "port", "opcode", "transaction", "asks")
-    columns: dict[str, Any] = {name: np.zeros(n, getattr(points[0], name).dtype) for name in names}
-    for i, point in enumerate(points):
-        there = np.flatnonzero(matched.rows[:, i] >= 0)
-        for name, column in columns.items():
-            column[there] = getattr(point, name)[matched.rows[there, i]]
-    packets = Packets(**{name: column for name, column in columns.items() if name != "port"})
-    return Transmissions(packets, directions.ends.source[packets.flow], flows.merged()[packets.flow], columns["port"])
-
-
-def judge(points: Sequence[Point], matched: Matched, what: Transmissions, directions: Directions, clocks: Clocks, flows: Flows) -> Journey:
-    """Decide for each transmission where it was lost, if that is certain."""
-    seen = matched.rows >= 0
-    behind = np.moveaxis(directions.sign, 2, 0) > 0  # [source, i, j]: i comes before j
-    place = behind.sum(axis=1, dtype=np.int16)[what.source]
-    proofs = proofs_of(what.packets, flows, flows.merged())
-    proofs.answered &= ~matched.ambiguous
-    passed = np.zeros(seen.shape, np.bool_)
-    for i, j in permutations(range(len(points)), 2):
-        passed[:, i] |= ~seen[:, i] & seen[:, j] & behind[what.source, i, j]
-    known = passed | (~seen & proofs.answered[:, None])
-    covered, perhaps = _covered(matched, clocks)
-    _leave_out_steps(covered, perhaps, clocks, matched)
-    furthest = np.where(seen, place, -1).max(axis=1, keepdims=True)
-    there = seen & (proofs.answered[:, None] | (place < furthest))
-    due, _ = _due(seen, there & covered, known & covered, what, directions)
-    for i, times in enumerate(clocks.times):
-        _leave_out_holes(covered, perhaps, known & due, i, times, matched)
-    due, partly = _due(seen, there & covered, known & covered, what, directions)
-    missed = (known & due & covered & ~(matched.ambiguous | matched.close)[:, None]).sum(axis=0)
-    tested = missed + (there & due).sum(axis=0)
-    complete = (missed == 0) & (tested >= TESTED) & ~partly
+def judge(classes: Classes, directions: Directions, flows: Flows) -> Verdicts:
+    """Decide for each class where its packets were lost, if that is certain."""
+    alike, count = classes.alike(), classes.count
+    routes = Routes(alike, count, directions)
+    seen, due, place = alike.seen, routes.due, routes.place
+    missed = count @ (routes.missing & ~(alike.ambiguous | alike.close)[:, None])
+    tested = missed + count @ routes.there
+    complete = (missed == 0) & (tested >= TESTED) & ~routes.partly
     last = np.where(seen, place, -1).argmax(axis=1)
     rows = np.arange(len(seen))
-    lacking = due & perhaps & ~seen & (place > place[rows, last][:, None]) & behind[what.source, last]
-    vague = np.array([flow.vague for flow in flows.known])[what.packets.flow]  # which of several routes it took is unknown
-    absent = lacking & covered & ~(proofs.answered | vague)[:, None]
-    backed = proofs.refused | proofs.resent
-    chance, some = _by_chance(absent & complete & ~backed[:, None], (due & covered & (seen | absent)).sum(axis=0), tested)
+    lacking = due & alike.perhaps & ~seen & (place > place[rows, last][:, None]) & routes.behind[rows, last]
+    vague = np.array([flow.vague for flow in flows.known])[alike.flow]  # which of several routes it took is unknown
+    absent = lacking & alike.covered & ~(alike.answered | vague)[:, None]
+    backed = alike.refused | alike.resent
+    untested = absent & complete & ~backed[:, None]
+    chance, some = _by_chance(untested, count, count @ (due & alike.covered & (seen | absent)), tested)
     told = (absent & complete & (backed[:, None] | (chance <= SHARE))).any(axis=1)
     doubtful = absent & ~told[:, None]
-    proved, likely = _absent_twice(doubtful, due, np.where(partly, 1.0, (missed + 1) / (tested + 2)))
-    refused = proofs.refused & ~proofs.answered & lacking.any(axis=1)
+    proved, likely = _absent_twice(doubtful, due, count, np.where(routes.partly, 1.0, (missed + 1) / (tested + 2)))
+    refused = alike.refused & ~alike.answered & lacking.any(axis=1)
     why = np.select([told, proved | (likely & ~refused), refused], [1, 2, 3], 0).astype(np.uint8)
-    unclear = int(((why > 0) & matched.ambiguous).sum())
-    why[matched.ambiguous] = 0
+    unclear = int(count[(why > 0) & alike.ambiguous].sum())
+    why[alike.ambiguous] = 0
     nearest = np.where(lacking, place, np.iinfo(np.int16).max)
     before = np.where(lacking.any(axis=1), nearest.argmin(axis=1), -1)
     likely = np.where(why == 1, ~((absent & complete & (some <= SHARE)).any(axis=1) | backed), likely & (why == 2))
     lost = why > 0
-    return Journey(
-        seen, due, covered, place, passed, proofs, missed, tested, complete, lost, lacking & lost[:, None], why, likely, last, before,
-        unclear,
-    )  # fmt: skip
+    journey = Journey(
+        due, alike.covered, place, routes.passed, alike.answered, lost, lacking & lost[:, None], why, likely, last, before, alike.ambiguous
+    )
+    return Verdicts(journey, missed, tested, complete, unclear)
 
 
-def _by_chance(absent: Bool, due: Int, tested: Int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _by_chance(absent: Bool, count: Int, due: Int, tested: Int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """How likely a point that has all tested packets has merely missed those that it lacks, float64[points].
 
     First all of them: they would all be packets that nothing tests, which one or two may well be, but not many. Then each of them.
     """
-    lacks = absent.sum(axis=0)
+    lacks = count @ absent
     untested = np.maximum(due - tested, 1)
     return (untested / (untested + tested)) ** lacks, untested / (tested + 1) / np.maximum(lacks, 1)
 
 
-def _absent_twice(absent: Bool, due: Bool, miss: npt.NDArray[np.float64]) -> tuple[Bool, Bool]:
+def _absent_twice(absent: Bool, due: Bool, count: Int, miss: npt.NDArray[np.float64]) -> tuple[Bool, Bool]:
     """Packets that several points lack, whose loss is proved or likely: far more than these points would miss by chance."""
     proved, likely = np.zeros((2, len(absent)), np.bool_)
     for pattern in np.unique(absent, axis=0):
         if np.count_nonzero(pattern) >= 2:
             alike = (absent == pattern).all(axis=1)
-            chance = float(miss[pattern].prod()) * np.count_nonzero(due[:, pattern].all(axis=1))
+            chance = float(miss[pattern].prod()) * count[due[:, pattern].all(axis=1)].sum()
             proved |= alike & (chance <= BY_CHANCE)
-            likely |= alike & (BY_CHANCE < chance <= SHARE * np.count_nonzero(alike))
+            likely |= alike & (BY_CHANCE < chance <= SHARE * count[alike].sum())
     return proved, likely
 
 
-def _covered(matched: Matched, clocks: Clocks) -> tuple[Bool, Bool]:
-    """Which points were certainly capturing when each packet passed, however long it took, and which may have been."""
-    found, perhaps = np.zeros((2, *matched.rows.shape), np.bool_)
-    for i, times in enumerate(clocks.times):
-        slowest = _slowest(matched, i, times)
-        found[:, i] = (matched.time >= times.min() + slowest) & (matched.time <= times.max() - slowest)
-        perhaps[:, i] = (matched.time >= times.min()) & (matched.time <= times.max())
-    return found, perhaps
-
-
-def _due(seen: Bool, passed: Bool, missed: Bool, what: Transmissions, directions: Directions) -> tuple[Bool, Bool]:
+def _due(seen: Bool, passed: Bool, missed: Bool, count: Int, ends: Int, port: npt.NDArray[np.uint16]) -> tuple[Bool, Bool]:
     """Which points lie on each packet's route: those that saw nearly all packets of that route that are known to have passed.
 
     And which points saw only part of a route's packets, bool[points].
     """
-    ends = what.source * directions.ends.count + directions.ends.destination[what.packets.flow]
     due, partly = np.zeros(seen.shape, np.bool_), np.zeros(seen.shape[1], np.bool_)
-    fine, coarse = numbered(mix([ends, what.port])), numbered(ends)
+    fine, coarse = numbered(mix([ends, port])), numbered(ends)
     for i in range(seen.shape[1]):
         good = []
         for group in (fine, coarse):
             size = int(group.max()) + 1
-            there, away, every = (np.bincount(group[which[:, i]], minlength=size) for which in (passed, missed, seen))
+            there, away, every = (np.bincount(group, which[:, i] * count, size) for which in (passed, missed, seen))
             known = there + away
             share = np.where(known > 0, there / np.maximum(known, 1), 1.0)
             good.append((((share >= ON_PATH) & (every > 0))[group], (known >= ENOUGH)[group]))
@@ -201,105 +255,8 @@ def _due(seen: Bool, passed: Bool, missed: Bool, what: Transmissions, directions
     return due, partly
 
 
-def _slowest(matched: Matched, point: int, times: Int) -> int:
-    """The longest time from a packet's first sighting to its sighting at a point, in nanoseconds."""
-    rows = matched.rows[:, point]
-    return int((times[rows] - matched.time)[rows >= 0].max(initial=0))
-
-
-def _leave_out_steps(covered: Bool, perhaps: Bool, clocks: Clocks, matched: Matched) -> None:
-    """Packets that may have passed a point while its clock was unknown or being set cannot be called absent."""
-    alone = (matched.rows >= 0).sum(axis=1) == 1
-    for i, unsure in enumerate(clocks.unsure):
-        for last, first in unsure:
-            before = clocks.times[i][last] - _slowest(matched, i, clocks.times[i])
-            within = (matched.time >= before) & (matched.time <= clocks.times[i][first])
-            covered[within, i] = perhaps[within, i] = False
-            numbers = matched.number[i][last + 1 : first]
-            matched.ambiguous[numbers[alone[numbers]]] = True
-
-
-def _leave_out_holes(covered: Bool, perhaps: Bool, known: Bool, point: int, times: Int, matched: Matched) -> None:
-    """A point that recorded nothing while several packets provably passed was not capturing then."""
-    some = np.flatnonzero(known[:, point] & covered[:, point])
-    if len(some):
-        ordered, slowest = np.sort(times), _slowest(matched, point, times)
-        gap = np.searchsorted(ordered, matched.time)
-        holes = np.flatnonzero(np.bincount(gap[some]) >= HOLE)
-        perhaps[np.isin(gap, holes), point] = False
-        started = np.searchsorted(ordered[holes - 1] - slowest, matched.time)
-        ended = np.searchsorted(ordered[holes] + slowest, matched.time)
-        covered[started > ended, point] = False
-
-
-def pairs(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """What happened between each two consecutive points, as in the JSON output."""
-    points, rows, what, journey = comparison.points, comparison.matched.rows, comparison.what, comparison.journey
-    for i, j in permutations(range(len(points)), 2):
-        way = journey.seen[:, i] & (comparison.directions.sign[i, j][what.source] > 0)
-        both = np.flatnonzero(way & journey.seen[:, j])
-        gone = way & ~journey.seen[:, j] & journey.due[:, j]
-        lost = gone & journey.lost_before[:, j]
-        if not len(both) and not lost.any():
-            continue
-        outside = gone & ~lost & ~journey.covered[:, j]
-        missed = gone & ~lost & ~outside & (journey.passed[:, j] | journey.proofs.answered)
-        near, far = rows[both, i], rows[both, j]
-        changed = {}
-        for k, name in enumerate(FIELDS):
-            left, right = points[i].fields[near, k], points[j].fields[far, k]
-            changed[name] = int(((left != right) & (left >= 0) & (right >= 0)).sum())
-        yield {
-            "from": points[i].name, "to": points[j].name, "matched": len(both), "lost": int(lost.sum()), "not_captured": int(missed.sum()),
-            "unknown": int((gone & ~lost & ~outside & ~missed).sum()), "outside": int(outside.sum()),
-            "reordered": _reordered(what.order[both], near, far),
-            "latency_ns": percentiles(comparison.clocks.times[j][far] - comparison.clocks.times[i][near]),
-            "changed": {name: count for name, count in changed.items() if count},
-        }  # fmt: skip
-
-
-def outcomes(comparison: Comparison) -> npt.NDArray[np.uint8]:
+def outcomes(seen: Bool, journey: Journey) -> npt.NDArray[np.uint8]:
     """What became of each transmission, as an index of OUTCOMES."""
-    journey = comparison.journey
     further = journey.place > np.take_along_axis(journey.place, journey.after[:, None], axis=1)
-    open_ = (journey.due & ~journey.seen & further).any(axis=1) & ~journey.proofs.answered
-    return np.select([journey.lost, comparison.matched.ambiguous, open_], [1, 2, 3], 0).astype(np.uint8)
-
-
-def percentiles(values: Int) -> dict[str, int | None]:
-    """Minimum, percentiles and maximum; None without values."""
-    names = ("min", "p50", "p90", "p99", "max")
-    if not len(values):
-        return dict.fromkeys(names)
-    return dict(zip(names, np.rint(np.percentile(values, (0, 50, 90, 99, 100))).astype(np.int64).tolist(), strict=True))
-
-
-def _reordered(flow: Int, sent: Int, arrived: Int) -> int:
-    """Packets that arrive after one of their flow that was sent later (RFC 4737, 4.1)."""
-    if not len(flow):
-        return 0
-    order = np.lexsort((arrived, flow))
-    span = int(sent.max()) + 1
-    level = flow[order] * span + sent[order]
-    return int((np.maximum.accumulate(level) > level).sum())
-
-
-def lost_packets(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    points, journey = comparison.points, comparison.journey
-    for i in np.flatnonzero(journey.lost).tolist():
-        last, before = int(journey.after[i]), int(journey.before[i])
-        yield {
-            "point": points[last].name, "frame": comparison.frame(i, last), "after": points[last].name,
-            "before": points[before].name if before >= 0 else None, "certainty": "likely" if journey.likely[i] else "proved",
-            "why": WHY[journey.why[i]],
-        }  # fmt: skip
-
-
-def not_captured(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """Packets that passed a point but are missing in its file, as in the JSON output."""
-    points, journey = comparison.points, comparison.journey
-    gone = journey.due & ~journey.seen & journey.covered & ~journey.lost[:, None]
-    for why, which in (("later-point", gone & journey.passed), ("answered", gone & ~journey.passed & journey.proofs.answered[:, None])):
-        for i, point in np.argwhere(which).tolist():
-            near = int(journey.after[i])
-            yield {"point": points[near].name, "frame": comparison.frame(i, near), "missing_at": points[point].name, "why": why}
+    open_ = (journey.due & ~seen & further).any(axis=1) & ~journey.answered
+    return np.select([journey.lost, journey.ambiguous, open_], [1, 2, 3], 0).astype(np.uint8)

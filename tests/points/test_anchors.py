@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ibdissect.points.anchors import Anchors, anchors, drift_of, seen_once
-from ibdissect.points.columns import Point, read_points
+from ibdissect.points.reading import Point, read_points
 
 from .world import World, behind
 
@@ -23,8 +23,8 @@ def test_steps_and_drift(tmp_path: Path) -> None:
     world = World(points=("client", "server"), clocks={"server": clock})
     world.conversation(600, gap=2_000_000)
     found, points = compared(world, tmp_path)
-    time = points[1].time[found.second]
-    true = np.array([when for when, _, _ in sorted(world.seen["server"])])[points[1].frame[found.second] - 1]
+    time = points[1].seen.time[found.second]
+    true = np.array([when for when, _, _ in sorted(world.seen["server"])])[points[1].seen.frame[found.second] - 1]
     assert (found.segment == (true >= 400_000_000).astype(int) + (true >= 900_000_000)).all()
     assert drift_of(found, time, found.flow) == pytest.approx(120e-6, abs=5e-7)
 

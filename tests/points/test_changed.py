@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect.points.result import packets, result
+
 from .world import World
 
 IP, BTH = 14, 14 + 20 + 8
@@ -28,11 +30,11 @@ def test_changed_is_not_lost(tmp_path: Path, at: int, name: str) -> None:
     time, frame, _ = next(one for one in world.seen["tap"] if one[2] == thirty)
     world.seen["server"].append((time + 800, _flipped(frame, at), thirty))
     comparison = world.compare(tmp_path)
-    result = comparison.result()
-    assert [world.numbers(one["point"])[one["frame"] - 1] for one in result["lost"]] == [min(world.lost)]
-    changed = {(pair["from"], pair["to"]): pair["changed"].get(name, 0) for pair in result["pairs"]}
+    said = result(comparison)
+    assert [world.numbers(one["point"])[one["frame"] - 1] for one in said["lost"]] == [min(world.lost)]
+    changed = {(pair["from"], pair["to"]): pair["changed"].get(name, 0) for pair in said["pairs"]}
     assert changed["client", "tap"] == 1 and changed["tap", "server"] == 1 and changed["client", "server"] == 2
-    assert len(list(comparison.packets())) == len(numbers) == world.sent
+    assert len(list(packets(comparison))) == len(numbers) == world.sent
 
 
 def test_which_became_which(tmp_path: Path) -> None:
@@ -42,6 +44,6 @@ def test_which_became_which(tmp_path: Path) -> None:
     for copy in range(2):
         world.packet(end + 50_000 + 2_000 * copy, psn=5_000, payload=bytes([copy]) * 4, before="server")
     world.packet(end + 53_000, psn=5_000, payload=b"else", missing=["client"])
-    result = world.compare(tmp_path).result()
+    result = world.result(tmp_path)
     assert not result["lost"] and result["ambiguous"]["losses"] == 2
     assert all("payload" not in pair["changed"] for pair in result["pairs"])

@@ -49,4 +49,4 @@ def test_small_steps(late: slice, expected: list[int]) -> None:
     above = row % 2 == 0
     offset = np.where(above, 500, -500)
     offset[late] += 10_000
-    assert _refuted(Bounds(row, row * 1000, offset, above, np.zeros(1280, np.int64)), [0], 0.0, 1) == expected
+    assert _refuted(Bounds(row.astype(np.int32), row * 1000, offset, above, np.zeros(1280, np.int64)), [0], 0.0, 1) == expected

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL
 from ibdissect.capture.writing import CaptureWriter
-from ibdissect.points.columns import FIELDS, Point, point_names, read_points
+from ibdissect.points.columns import FIELDS
+from ibdissect.points.reading import Point, read_points
 from tests.craft import native, roce2, smp
 
 PAYLOAD = bytes(range(200))
@@ -25,7 +26,7 @@ def keys(folder: Path, *frames: bytes) -> list[int]:
         link = LINK_ETHERNET if frame[12:14] == b"\x08\x00" else LINK_INFINIBAND
         paths.append(written(folder, f"{i}.pcap", frame, link=link))
     points, _ = read_points(paths)
-    return [int(point.key[0]) for point in points]
+    return [int(point.seen.key[0]) for point in points]
 
 
 def test_same_packet_everywhere(tmp_path: Path) -> None:
@@ -38,10 +39,10 @@ def test_same_packet_everywhere(tmp_path: Path) -> None:
         written(tmp_path, "routed.pcap", bytes(routed)),
         written(tmp_path, "cut.pcap", plain, cut=120),
     ])  # fmt: skip
-    assert len({int(point.key[0]) for point in points}) == 1 and len(flows.known) == 1
+    assert len({int(point.seen.key[0]) for point in points}) == 1 and len(flows.known) == 1
 
     def fields(point: Point) -> dict[str, int]:
-        return dict(zip(FIELDS, point.fields[0].tolist(), strict=True))
+        return dict(zip(FIELDS, point.seen.fields[0].tolist(), strict=True))
 
     assert [fields(point)["ttl"] for point in points] == [64, 64, 62, 64]
     assert [fields(point)["ecn"] for point in points] == [0, 0, 3, 0]
@@ -66,10 +67,6 @@ def test_directed_routes_change_at_each_hop(tmp_path: Path) -> None:
     )
     paths = [written(tmp_path, f"{i}.pcap", frame, link=LINK_INFINIBAND) for i, frame in enumerate((first, second, other))]
     points, flows = read_points(paths)
-    assert points[0].key == points[1].key != points[2].key
-    assert [int(point.fields[0, FIELDS.index("hop_pointer")]) for point in points] == [0, 1, 0]
+    assert points[0].seen.key == points[1].seen.key != points[2].seen.key
+    assert [int(point.seen.fields[0, FIELDS.index("hop_pointer")]) for point in points] == [0, 1, 0]
     assert flows.known[0].text[0] == "SM"
-
-
-def test_names_of_points() -> None:
-    assert point_names(["a/left.pcap.gz", "b/right.x.pcap", "c/left.pcap"]) == ["left#1", "right", "left#3"]

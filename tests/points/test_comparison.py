@@ -11,6 +11,7 @@ import pytest
 
 from ibdissect.errors import CaptureError
 from ibdissect.points.comparison import Comparison
+from ibdissect.points.result import packets, result
 from tests.conftest import SHARED
 
 from . import lost_packets
@@ -22,7 +23,7 @@ SETS = sorted(path.parent for path in (SHARED / "points").glob("*/truth.json*"))
 def test_losses_and_matches_are_those_of_the_world(tmp_path: Path) -> None:
     world = World(clocks={"tap": behind(-7_200_000_000_000, 40), "server": behind(3_000_000, -15)})
     world.conversation(120, lost={20: "server", 50: "tap", 80: "server"}, missing={30: ["tap"], 33: ["server"]})
-    result = world.compare(tmp_path).result()
+    result = world.result(tmp_path)
     assert {(one["after"], one["before"]) for one in result["lost"]} == {("client", "tap"), ("tap", "server")}
     numbers = {name: world.numbers(name) for name in world.points}
     assert [numbers[one["point"]][one["frame"] - 1] for one in result["lost"]] == sorted(world.lost)
@@ -30,7 +31,7 @@ def test_losses_and_matches_are_those_of_the_world(tmp_path: Path) -> None:
     to_server = next(pair for pair in result["pairs"] if (pair["from"], pair["to"]) == ("client", "server"))
     assert (to_server["lost"], to_server["not_captured"], to_server["unknown"], to_server["outside"]) == (3, 1, 0, 0)
     assert to_server["changed"] == {"ttl": to_server["matched"]}
-    for row in Comparison([str(tmp_path / f"{name}.pcap") for name in world.points]).packets():
+    for row in packets(Comparison([str(tmp_path / f"{name}.pcap") for name in world.points])):
         assert len({numbers[name][frame - 1] for name, frame in zip(world.points, row, strict=True) if isinstance(frame, int)}) == 1
 
 
@@ -38,7 +39,7 @@ def test_what_a_point_may_have_missed_is_no_loss(tmp_path: Path) -> None:
     """Cutting frames from a file loses nothing."""
     world = World(points=("client", "server"))
     world.conversation(200, missing={psn: ["server"] for psn in range(3, 200, 9)})
-    result = world.compare(tmp_path).result()
+    result = world.result(tmp_path)
     assert not result["lost"] and len(result["not_captured"]) == 22
 
 
@@ -79,5 +80,5 @@ def test_sets_with_the_truth(folder: Path | None) -> None:
     spec.loader.exec_module(score)
     truth = score.load(str(folder))
     comparison = Comparison([str(folder / point["file"]) for point in truth["points"]])
-    found = score.score(truth, {**json.loads(json.dumps(comparison.result())), "packets": list(comparison.packets())})
+    found = score.score(truth, {**json.loads(json.dumps(result(comparison))), "packets": list(packets(comparison))})
     assert found["score"] >= 98.5 and found["lost"]["fp"] == 0, re.sub(r"\s+", " ", json.dumps(found))

@@ -10,7 +10,7 @@ from .world import CLIENT_QP, SERVER_QP, World
 def test_each_direction_is_one_line(tmp_path: Path) -> None:
     world = World()
     world.conversation(80, lost={10: "tap", 40: "server"})
-    forth, back = world.compare(tmp_path).result()["conversations"]
+    forth, back = world.result(tmp_path)["conversations"]
     assert (forth["source"], forth["destination"], forth["dest_qp"]) == ("10.0.0.1", "10.0.1.2", SERVER_QP)
     assert (forth["from"], forth["to"], forth["lost"], forth["packets"]) == ("client", "server", 2, 84)
     assert (back["from"], back["to"], back["lost"], back["dest_qp"]) == ("server", "client", 0, CLIENT_QP)

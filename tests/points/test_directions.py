@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ibdissect.points.columns import read_points
 from ibdissect.points.directions import Directions
+from ibdissect.points.reading import read_points
 
 from .world import World, behind
 
@@ -23,7 +23,7 @@ def test_both_directions_tell(tmp_path: Path, offset: int) -> None:
     assert directions.sign[0, 1, client] == -directions.sign[1, 0, client] != 0
     points, flows = directions.points, directions.ends
     assert [point.name for point in points] == ["server", "client"]
-    from_client = {int(source) for source, row in zip(flows.source, range(len(flows.source)), strict=True) if row == points[1].flow[0]}
+    from_client = {int(source) for source, row in zip(flows.source, range(len(flows.source)), strict=True) if row == points[1].seen.flow[0]}
     assert directions.sign[1, 0, from_client.pop()] == 1
 
 
@@ -35,7 +35,7 @@ def test_a_tap_that_sees_one_direction(tmp_path: Path) -> None:
         world.packet(arrived + 500, back=True, opcode=0x11, psn=psn, syndrome=0x1F, missing=["tap"])
     points, flows = read_points(world.write(tmp_path))
     directions = Directions(points, flows)
-    sender = directions.ends.source[points[0].flow[0]]
+    sender = directions.ends.source[points[0].seen.flow[0]]
     assert directions.sign[:, :, sender].tolist() == [[0, 1, 1], [-1, 0, 1], [-1, -1, 0]]
 
 

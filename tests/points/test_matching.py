@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from ibdissect.points.comparison import Comparison
+from ibdissect.points.result import packets, result
 
 from .world import World
 
 
 def cells(comparison: Comparison) -> list[list[int | list[int] | None]]:
-    return list(comparison.packets())
+    return list(packets(comparison))
 
 
 def test_repeated_packets(tmp_path: Path) -> None:
@@ -26,8 +27,8 @@ def test_repeated_packets(tmp_path: Path) -> None:
     numbers = {name: world.numbers(name) for name in world.points}
     for row in cells(comparison):
         assert len({numbers[name][frame - 1] for name, frame in zip(world.points, row, strict=True) if isinstance(frame, int)}) == 1
-    result = comparison.result()
-    assert [numbers["tap"][one["frame"] - 1] for one in result["lost"]] == sorted(world.lost) and len(world.lost) == 2
+    said = result(comparison)
+    assert [numbers["tap"][one["frame"] - 1] for one in said["lost"]] == sorted(world.lost) and len(world.lost) == 2
 
 
 def test_duplicates_of_a_mirror_are_one_sighting(tmp_path: Path) -> None:
@@ -44,7 +45,7 @@ def test_copies_too_close_together_stay_apart(tmp_path: Path) -> None:
     end = world.conversation(60)
     for copy, before in enumerate(("server", None)):
         world.packet(end + 50_000 + 30 * copy, psn=5_000, before=before)
-    result = world.compare(tmp_path).result()
+    result = world.result(tmp_path)
     assert result["ambiguous"]["matches"] == 1 and not result["lost"]
 
 
@@ -61,5 +62,5 @@ def test_a_late_stamp_does_not_bring_the_copy_before_further(tmp_path: Path) -> 
     world.seen["client"] = [(time + by, frame, number) for by, (time, frame, number) in zip(late, client, strict=True)]
     world.seen["tap"] += [(time + 4_000, frame, number) for time, frame, number in world.seen["tap"]]  # both sides of a port
     world.conversation(40, time=20_000_000)
-    result = world.compare(tmp_path).result()
+    result = world.result(tmp_path)
     assert all(world.numbers(one["point"])[one["frame"] - 1] in world.lost and one["after"] == "client" for one in result["lost"])

@@ -8,7 +8,7 @@ from .world import World, behind
 
 
 def notes(world: World, folder: Path) -> str:
-    return " ".join(world.compare(folder).result()["notes"])
+    return " ".join(world.result(folder)["notes"])
 
 
 def test_clocks_that_are_hours_apart(tmp_path: Path) -> None:

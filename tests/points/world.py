@@ -11,6 +11,7 @@ from typing import Any
 from ibdissect.capture.chunk import LINK_ETHERNET
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.points.comparison import Comparison
+from ibdissect.points.result import result
 from tests.craft import roce2
 
 START = 1_790_000_000_000_000_000
@@ -89,6 +90,10 @@ class World:
 
     def compare(self, folder: Path) -> Comparison:
         return Comparison(self.write(folder))
+
+    def result(self, folder: Path) -> dict[str, Any]:
+        """What the comparison says."""
+        return result(self.compare(folder))
 
     def numbers(self, name: str) -> list[int]:
         """The number of the packet in each frame of a point."""

@@ -1,0 +1,95 @@
+"""Was a point capturing when a packet passed? Not before its file begins, while its clock was set, or where it recorded nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ibdissect.table.locate import Bool, Int
+
+from .clocks import Clocks
+from .transmissions import Again, Transmissions
+
+HOLE = 4
+"""If this many packets provably passed a point while it recorded nothing, it was not capturing."""
+
+
+class Holes:
+    """Pauses of one point in which several packets provably passed it. Fed in order of time."""
+
+    def __init__(self) -> None:
+        self._before = np.empty(0, np.int64)  # the sightings from the last one on that every later packet follows
+        self._passed: dict[int, int] = {}  # the last sighting before a pause, and how many packets passed in it
+        self._stops: dict[int, int] = {}
+
+    def feed(self, sightings: Int, passed: Int, now: int) -> None:
+        """Times of sightings at the point, and of packets that provably passed it unseen; all later ones passed after `now`."""
+        times = np.sort(np.concatenate([self._before, sightings]))
+        place = np.searchsorted(times, passed)
+        starts, counts = np.unique(times[place[place > 0] - 1], return_counts=True)
+        for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+            self._passed[start] = self._passed.get(start, 0) + count
+        for start in self._passed.keys() - self._stops.keys():
+            after = int(np.searchsorted(times, start, "right"))
+            if after < len(times):
+                self._stops[start] = int(times[after])
+        for start in [start for start, stop in self._stops.items() if stop < now and self._passed[start] < HOLE]:
+            del self._passed[start], self._stops[start]
+        self._before = times[max(0, int(np.searchsorted(times, now, "right")) - 1) :]
+
+    def found(self) -> Int:
+        """Starts and stops of the holes, int64[2, n]."""
+        some = sorted(start for start, count in self._passed.items() if count >= HOLE and start in self._stops)
+        return np.array([some, [self._stops[start] for start in some]], np.int64).reshape(2, -1)
+
+
+class Coverage:
+    """When each point was capturing. Fed with all transmissions, then asked."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        n = len(clocks.points)
+        self.starts, self.stops = np.full(n, np.iinfo(np.int64).max), np.full(n, np.iinfo(np.int64).min)
+        """The first and last sighting of each point on the reference clock."""
+        self._slowest = np.zeros(n, np.int64)  # the longest time from a packet's first sighting to that at each point
+        self._unsure = [clocks.unsure_times(i) for i in range(n)]
+        self._holes = [np.zeros((2, 0), np.int64) for _ in range(n)]
+
+    def feed(self, packets: Transmissions, again: Again) -> None:
+        for i in range(len(self.starts)):
+            rows = np.flatnonzero(packets.frame[:, i])
+            at = packets.at[rows, i]
+            if len(at):
+                self._slowest[i] = max(self._slowest[i], int((at - packets.time[rows]).max()))
+            for times in (at, again.time[again.point == i]):
+                if len(times):
+                    self.starts[i], self.stops[i] = min(self.starts[i], int(times.min())), max(self.stops[i], int(times.max()))
+
+    def leave_out(self, holes: Sequence[Holes]) -> bool:
+        """Points were not capturing there. Returns whether there is any hole."""
+        self._holes = [one.found() for one in holes]
+        return any(one.shape[1] for one in self._holes)
+
+    def of(self, packets: Transmissions) -> tuple[Bool, Bool]:
+        """Which points were certainly capturing when each packet passed, however long it took, and which may have been; bool[n, points]."""
+        covered, perhaps = np.zeros((2, *packets.frame.shape), np.bool_)
+        time = packets.time
+        for i, slowest in enumerate(self._slowest.tolist()):
+            covered[:, i] = (time >= self.starts[i] + slowest) & (time <= self.stops[i] - slowest)
+            perhaps[:, i] = (time >= self.starts[i]) & (time <= self.stops[i])
+            for _, (start, stop) in self._unsure[i]:
+                within = (time >= start - slowest) & (time <= stop)
+                covered[within, i] = perhaps[within, i] = False
+            starts, stops = self._holes[i]
+            perhaps[np.searchsorted(starts, time) > np.searchsorted(stops, time), i] = False
+            covered[np.searchsorted(starts - slowest, time) > np.searchsorted(stops + slowest, time), i] = False
+        return covered, perhaps
+
+    def ambiguous(self, packets: Transmissions) -> Bool:
+        """Which packets are, of which one point alone saw while its clock was unknown, too."""
+        found = packets.ambiguous.copy()
+        alone = (packets.frame > 0).sum(axis=1) == 1
+        for i, unsure in enumerate(self._unsure):
+            for (last, first), _ in unsure:
+                found |= alone & (packets.frame[:, i] > last) & (packets.frame[:, i] < first)
+        return found

@@ -1,0 +1,77 @@
+"""What is known of each packet that was sent: when and where it was seen, and what it says?"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import Columns
+
+from .columns import FIELDS, Seen
+
+
+class Transmissions(Columns):
+    """Packets sent once, with their first sighting at each point; arrays of equal length."""
+
+    id: Int
+    """Unique, in no order."""
+    time: Int
+    """Of the first sighting, on the reference clock."""
+    frame: npt.NDArray[np.int32]
+    """int32[n, points]; 0: not seen."""
+    at: Int
+    """Time at each point, int64[n, points]."""
+    fields: npt.NDArray[np.int16]
+    """int16[n, points, len(FIELDS)]; -1 where it was not seen."""
+    flow: npt.NDArray[np.int32]
+    psn: npt.NDArray[np.int32]
+    opcode: npt.NDArray[np.uint8]
+    syndrome: npt.NDArray[np.int16]
+    transaction: npt.NDArray[np.uint32]
+    asks: npt.NDArray[np.uint8]
+    port: npt.NDArray[np.uint16]
+    ambiguous: Bool
+    """Equal packets are so close together that it is unknown which was seen where."""
+    close: Bool
+    """Equal packets are so close together that only order and time distinguish them."""
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+
+class Again(Columns):
+    """Second and later sightings of a packet at the same point: a mirror's duplicate, a port's other side."""
+
+    id: Int
+    """Of the transmission; within a block of the journal, its index there."""
+    point: npt.NDArray[np.uint8]
+    frame: npt.NDArray[np.int32]
+    time: Int
+    fields: npt.NDArray[np.int16]
+
+
+def transmissions_of(seen: Seen, number: Int, ambiguous: Bool, close: Bool, points: int, first_id: int) -> tuple[Transmissions, Again]:
+    """The transmissions that some sightings are of, and their repeated sightings. `number`: the transmission of each sighting.
+
+    `ambiguous` and `close` are those of the transmissions; ones without a sighting are left out.
+    """
+    n = len(ambiguous)
+    cell = number * points + seen.point
+    order = np.lexsort((seen.frame, cell))
+    fresh = np.diff(cell[order], prepend=-1) != 0
+    first, more = order[fresh], order[~fresh]
+    frame, at = np.zeros(n * points, np.int32), np.zeros(n * points, np.int64)
+    fields = np.full((n * points, len(FIELDS)), -1, np.int16)
+    frame[cell[first]], at[cell[first]], fields[cell[first]] = seen.frame[first], seen.time[first], seen.fields[first]
+    time = np.full(n, np.iinfo(np.int64).max)
+    np.minimum.at(time, number, seen.time)
+    example = np.zeros(n, np.int64)
+    example[number[first[::-1]]] = first[::-1]  # its sighting at the first point that has it
+    found = Transmissions(
+        first_id + np.arange(n), time, frame.reshape(n, points), at.reshape(n, points), fields.reshape(n, points, len(FIELDS)),
+        seen.flow[example], seen.psn[example], seen.opcode[example], seen.syndrome[example], seen.transaction[example], seen.asks[example],
+        seen.port[example], ambiguous, close,
+    )  # fmt: skip
+    again = Again(first_id + number[more], seen.point[more], seen.frame[more], seen.time[more], seen.fields[more])
+    return found.take(time < np.iinfo(np.int64).max), again

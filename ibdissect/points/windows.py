@@ -1,0 +1,79 @@
+"""How are packets of any number matched? In windows by time: what is held is bounded by the clocks' uncertainty and by reordering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from .changed import join_changed
+from .clocks import Clocks
+from .columns import Seen
+from .directions import Directions
+from .flows import Flows
+from .matching import CHAIN, Matcher
+from .reading import Point, clarified
+from .transmissions import Again, Transmissions
+
+WINDOW = 1 << 17
+"""Sightings that are matched at once."""
+REORDERED_NS = 20_000_000
+"""By how much a later frame of a file may be earlier."""
+
+
+class Windows:
+    """The transmissions of all points in order of time, matched window by window."""
+
+    def __init__(self, points: Sequence[Point], flows: Flows, directions: Directions, clocks: Clocks, size: int = WINDOW) -> None:
+        self._points, self._flows, self._ends, self._clocks, self._size = points, flows, directions.ends, clocks, size
+        self.matcher = Matcher(points, directions, clocks)
+        self.late = 0
+        """Packets that came after later ones which had left the memory."""
+
+    def __iter__(self) -> Iterator[tuple[Transmissions, Again]]:
+        """Blocks of transmissions and their repeated sightings, whose `id` is the index in the block."""
+        held: Seen | None = None
+        waiting: tuple[Transmissions, Again] | None = None
+        done = np.iinfo(np.int64).min
+        for seen, until in self._read():
+            held = clarified(seen if held is None else Seen.joined(held, seen), self._flows)
+            matched = self.matcher.match(held, until)
+            held = held.take(matched.rest)
+            new = matched.transmissions, matched.again
+            found, again = new if waiting is None else (Transmissions.joined(waiting[0], new[0]), Again.joined(waiting[1], new[1]))
+            found = found.take(np.argsort(found.time, kind="stable"))
+            longest = self.matcher.longest
+            known = None if until is None else min(until - longest, int(held.time.min()) if len(held) else until)
+            found, joined = join_changed(found, again, self._flows, self._ends, longest, known)
+            if joined is not None and known is not None:
+                joined = max(joined, known - CHAIN * longest)
+            ready = found.time < joined if joined is not None else np.ones(len(found), np.bool_)
+            self.late += int(np.count_nonzero(found.time[ready] < done))
+            waiting = found.take(~ready), again.take(~np.isin(again.id, found.id[ready]))
+            found, again = found.take(ready), again.take(np.isin(again.id, found.id[ready]))
+            if len(found):
+                done = int(found.time[-1])
+                order = np.argsort(found.id)
+                again.id = order[np.searchsorted(found.id, again.id, sorter=order)]
+                yield found, again.take(np.argsort(again.id, kind="stable"))
+
+    def _read(self) -> Iterator[tuple[Seen, int | None]]:
+        """All sightings by the reference clock, and the time up to which nothing more comes; None: nothing at all comes."""
+        blocks = [point.blocks() for point in self._points]
+        reached = [np.iinfo(np.int64).min] * len(blocks)
+        parts: list[Seen] = []
+        size, last = 0, np.iinfo(np.int64).max
+        while min(reached) < last:
+            i = reached.index(min(reached))
+            block = next(blocks[i], None)
+            if block is None:
+                reached[i] = last
+                continue
+            block.time = self._clocks.on_reference(i, block.frame, block.time)
+            reached[i] = max(reached[i], int(block.time.max()))
+            parts.append(block)
+            size += len(block)
+            if size >= self._size and min(reached) < last:
+                yield Seen.joined(*parts), min(reached) - REORDERED_NS
+                parts, size = [block.take(np.zeros(0, np.int64))], 0
+        yield Seen.joined(*parts), None

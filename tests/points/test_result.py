@@ -1,0 +1,26 @@
+"""Does the result name each packet's frames, and what points lack?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.points.result import not_captured, packets
+
+from .world import World
+
+
+def test_frames_of_every_packet(tmp_path: Path) -> None:
+    world = World(points=("client", "server"))
+    world.conversation(80, lost={5: "server"}, missing={7: ["server"]})
+    doubled = world.seen["server"][::4]
+    world.seen["server"] += [(time + 700, frame, number) for time, frame, number in doubled]
+    comparison = world.compare(tmp_path)
+    numbers = {name: world.numbers(name) for name in world.points}
+    rows = list(packets(comparison))
+    assert len(rows) == world.sent == comparison.transmissions
+    for row in rows:
+        cells = ([cell] if isinstance(cell, int) else cell or [] for cell in row)
+        assert len({numbers[name][frame - 1] for name, cell in zip(world.points, cells, strict=True) for frame in cell}) == 1
+    assert sum(isinstance(row[1], list) for row in rows) == len(doubled)
+    (one,) = not_captured(comparison)
+    assert (one["point"], one["missing_at"], one["why"]) == ("client", "server", "answered")

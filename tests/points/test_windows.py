@@ -1,0 +1,75 @@
+"""Are packets matched in windows as they are all at once, and is what does not fit said?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibdissect.points import reading, windows
+from ibdissect.points.comparison import Comparison
+from ibdissect.points.result import packets, result
+
+from .world import World, behind
+
+
+def whole_and_windows(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[dict[str, Any], Any]], Comparison]:
+    """What is said of everything at once, and in windows of a few packets."""
+    paths = world.write(folder)
+    once = Comparison(paths)
+    monkeypatch.setattr(reading, "BLOCK", 16)
+    monkeypatch.setattr(windows, "REORDERED_NS", 100_000)
+    parts = Comparison(paths, window=50)
+    assert len(list(once.blocks())) == 1 and len(list(parts.blocks())) > 5
+    return [(result(one), list(packets(one))) for one in (once, parts)], parts
+
+
+def test_windows_say_what_the_whole_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses, misses, a mirror, keepalives that repeat, changed packets, a hole, MADs, and a clock that was set."""
+    world = World(clocks={"tap": behind(-7_200_000_000_000, 40), "server": behind(3_000_000, -15, {25_000_000: 90_000_000})})
+    time = world.conversation(500, gap=60_000, lost={20: "server", 150: "tap", 280: "server"}, missing={30: ["tap"], 133: ["server"]})
+    for beat in range(80):
+        world.packet(time + 1_000_000 * beat, psn=9_000 + beat % 3, before="server" if beat in (7, 23) else None)
+    for psn in range(2_000, 2_040):
+        at = time + 90_000_000 + 30_000 * psn
+        world.packet(at, psn=psn, payload=bytes(8), changed={"tap": {"p_key": 0x8001}} if psn == 2_020 else None)
+    world.seen["tap"] += [(time + 900, frame, number) for time, frame, number in world.seen["tap"][::5]]
+    world.seen["server"] = [one for one in world.seen["server"] if not 16_000_000 < one[0] < 17_000_000]
+    (whole, parts), _ = whole_and_windows(world, tmp_path, monkeypatch)
+    assert whole == parts
+    said = whole[0]
+    assert len(said["lost"]) == 2 and said["not_captured"] and any(pair["outside"] for pair in said["pairs"])
+    assert len(said["points"][2]["clock"]["segments"]) == 2 and any("p_key" in pair["changed"] for pair in said["pairs"])
+
+
+def test_equal_packets_without_a_pause_are_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CNPs of a congested flow: the same bytes every 50 us, for longer than anything is held; every tenth one is lost."""
+    world = World(points=("client", "server"))
+    time = world.conversation(60)
+    for number in range(3_000):
+        world.packet(time + 50_000 * number, back=True, opcode=0x81, payload=bytes(16), before="client" if number % 400 == 399 else None)
+    (_, (said, rows)), parts = whole_and_windows(world, tmp_path, monkeypatch)
+    assert parts.matcher.divided > 2 and any("were divided" in note or "was divided" in note for note in said["notes"])
+    numbers = {name: world.numbers(name) for name in world.points}
+    for row in rows:
+        assert len({numbers[name][frame - 1] for name, frame in zip(world.points, row, strict=True) if isinstance(frame, int)}) == 1
+    assert {numbers[one["point"]][one["frame"] - 1] for one in said["lost"]} <= world.lost.keys()
+
+
+def test_frames_far_out_of_order_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(points=("client", "server"))
+    world.conversation(300, gap=50_000)
+    write = world.write
+
+    def shuffled(folder: Path) -> list[str]:
+        paths = write(folder)
+        data = Path(paths[1]).read_bytes()
+        size = 16 + int.from_bytes(data[24 + 8 : 24 + 12], "little")
+        first, rest = data[24 : 24 + size], data[24 + size :]
+        Path(paths[1]).write_bytes(data[:24] + rest + first)  # the first packet comes last
+        return paths
+
+    monkeypatch.setattr(world, "write", shuffled)
+    (_, (said, _)), _ = whole_and_windows(world, tmp_path, monkeypatch)
+    assert any(note.startswith("1 packet came more than") for note in said["notes"]) and not said["lost"]
