@@ -7,6 +7,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from rich.text import Text
 from textual import events
@@ -37,8 +38,10 @@ from .keys.searching import Searching
 from .main_screen import MainScreen
 from .open_capture import OpenCapture
 from .screens import conversations, fabric, findings_summary, ladder, page, statistics, time_chart
+from .screens.choice import Choice
 from .screens.prompt import Prompt
 
+Answer = TypeVar("Answer")
 LOOK = 0.1
 """Seconds between two looks at what the threads have done, while they do something."""
 COMMANDS: tuple[Command, ...] = (
@@ -256,7 +259,23 @@ class TuiApp(App[None]):
     def explain(self, finding: Finding) -> None:
         explaining.explain(self, finding)
 
-    # -- what is said
+    # -- what is asked and said
+
+    def over(self, screen: Screen[Answer | None], use: Callable[[Answer], object]) -> None:
+        """Open a screen over this one; `use` its answer, if there is one."""
+
+        def answered(answer: Answer | None) -> None:
+            if answer is not None:
+                use(answer)
+
+        self.push_screen(screen, answered)
+
+    def choose(self, title: str, entries: list[tuple[str, str, str]], use: Callable[[str], object], otherwise: str = "") -> None:
+        """Let the user choose one of some entries (key, what it is, preview); without any, say `otherwise`."""
+        if entries:
+            self.over(Choice(title, entries), use)
+        else:
+            self.note(otherwise)
 
     def note(self, text: str) -> None:
         self.notify(text, markup=False)

@@ -10,7 +10,6 @@ from ibdissect.errors import CaptureError
 from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.decoding import Reading, readings
 
-from ..screens.choice import Choice
 from ..screens.prompt import Prompt
 from .command import Command
 
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
 def ask_path(app: TuiApp) -> None:
     """Ask for a file, and open it beside those that are open."""
 
-    def done(answer: tuple[str, str] | None) -> None:
-        if answer is None:
-            return
+    def done(answer: tuple[str, str]) -> None:
         try:
             model = CaptureModel(str(Path(answer[1]).expanduser()), catalog=app.model.catalog, show_keys=app.model.show_keys)
         except CaptureError as error:
@@ -34,7 +31,7 @@ def ask_path(app: TuiApp) -> None:
     def check(_: str, path: str) -> str | None:
         return None if Path(path).expanduser().is_file() else "the path of a capture file"
 
-    app.push_screen(Prompt("Open a capture", check, placeholder="other.pcapng"), done)
+    app.over(Prompt("Open a capture", check, placeholder="other.pcapng"), done)
 
 
 def step(app: TuiApp, by: int) -> None:
@@ -50,9 +47,7 @@ def decode_as(app: TuiApp) -> None:
     model, frame = app.model, app.main.packets.frame
     found = readings(model, frame) if frame else []
 
-    def done(key: str | None) -> None:
-        if key is None:
-            return
+    def done(key: str) -> None:
         chosen: Reading = found[int(key)]
         if chosen.port:
             app.run_worker(app.reopen(model.catalog.with_roce([chosen.port])))
@@ -62,10 +57,8 @@ def decode_as(app: TuiApp) -> None:
             app.main.packets.tell()
             app.filtering.apply(app.filtering.text)
 
-    if found:
-        app.push_screen(Choice("Decode as", [(str(i), one.carrier, one.what) for i, one in enumerate(found)]), done)
-    else:
-        app.note("Select a message to a queue pair, or, in a file, UDP that is not read as RoCE")
+    entries = [(str(i), one.carrier, one.what) for i, one in enumerate(found)]
+    app.choose("Decode as", entries, done, "Select a message to a queue pair, or, in a file, UDP that is not read as RoCE")
 
 
 COMMANDS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ibdissect.study.filters import as_filter
@@ -37,16 +38,13 @@ def color(app: TuiApp) -> None:
         app.memory.keep(f"color {text}", color)
         apply(app)
 
-    def chosen(text: str | None) -> None:
+    def chosen(text: str) -> None:
         if text in there:
             keep(text, "")
-        elif text:
-            app.push_screen(Choice(text, [(color, color, "") for color in INKS]), lambda color: keep(text, color) if color else None)
+        else:
+            app.choose(text, [(color, color, "") for color in INKS], partial(keep, text))
 
-    if entries:
-        app.push_screen(Choice("Coloring rules", entries), chosen)
-    else:
-        app.note("Apply a filter, or select a field of the tree: their frames can be colored")
+    app.choose("Coloring rules", entries, chosen, "Apply a filter, or select a field of the tree: their frames can be colored")
 
 
 def profiles(app: TuiApp) -> None:

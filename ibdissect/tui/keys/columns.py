@@ -43,14 +43,14 @@ def choose_columns(app: TuiApp) -> None:
 
     widths = dict(packets.chosen)
 
-    def done(keys: list[str] | None) -> None:
+    def done(keys: list[str]) -> None:
         if keys:
             for key in packets.chosen.keys() | widths.keys():
                 app.memory.keep(f"width {key}", str(widths.get(key, "")))
             packets.chosen = widths
             _show(app, [column for column in offered if column.key in keys])
 
-    app.push_screen(ColumnChoice(offered, [column.key for column in packets.columns], packets.given, widths), done)
+    app.over(ColumnChoice(offered, [column.key for column in packets.columns], packets.given, widths), done)
 
 
 def add_column(app: TuiApp) -> None:

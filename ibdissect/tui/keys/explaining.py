@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ibdissect.lint.finding import Finding
 
-from ..screens.choice import Choice
 from ..screens.page import finding_page
 from .command import Command
 
@@ -22,13 +21,12 @@ def explain(app: TuiApp, finding: Finding) -> None:
 def explain_frame(app: TuiApp) -> None:
     """Explain the finding of the selected frame; ask which where there are several."""
     found = app.model.findings.of_frame(app.main.packets.frame)
-    if not found:
-        app.note(f"Frame {app.main.packets.frame} has no finding; f goes to the next one")
-    elif len(found) == 1:
+    if len(found) == 1:
         explain(app, found[0])
     else:
         entries = [(str(i), f"{one.code} {one.name}", one.message) for i, one in enumerate(found)]
-        app.push_screen(Choice("Which finding?", entries), lambda key: explain(app, found[int(key)]) if key else None)
+        none = f"Frame {app.main.packets.frame} has no finding; f goes to the next one"
+        app.choose("Which finding?", entries, lambda key: explain(app, found[int(key)]), none)
 
 
 COMMANDS = (

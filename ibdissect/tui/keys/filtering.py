@@ -8,7 +8,6 @@ from ibdissect.study.filters import as_filter
 from ibdissect.study.shown_frames import FilteredRows
 from ibdissect.study.threads import Latest
 
-from ..screens.choice import Choice
 from ..screens.prompt import Prompt
 from .command import Command
 
@@ -109,23 +108,17 @@ class Filtering:
         if now:
             entries.append((SAVED, "forget this filter" if now in names.values() else "save this filter", now))
 
-        def named(answer: tuple[str, str] | None) -> None:
-            if answer is not None:
-                app.memory.keep(SAVED + answer[1].strip(), now)
-
-        def done(chosen: str | None) -> None:
-            if chosen == SAVED and now in names.values():
+        def done(chosen: str) -> None:
+            if chosen != SAVED:
+                self.enter(chosen)
+            elif now in names.values():
                 for name in [name for name, text in names.items() if text == now]:
                     app.memory.keep(SAVED + name, "")
-            elif chosen == SAVED:
-                app.push_screen(Prompt("Name of this filter", lambda _, name: None if name.strip() else "type a name"), named)
-            elif chosen:
-                self.enter(chosen)
+            else:
+                prompt = Prompt("Name of this filter", lambda _, name: None if name.strip() else "type a name")
+                app.over(prompt, lambda answer: app.memory.keep(SAVED + answer[1].strip(), now))
 
-        if entries:
-            app.push_screen(Choice("Saved filters", entries), done)
-        else:
-            app.note("No filter is saved; apply one, and the same key saves it")
+        app.choose("Saved filters", entries, done, "No filter is saved; apply one, and the same key saves it")
 
 
 COMMANDS = (

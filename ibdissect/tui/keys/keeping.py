@@ -10,7 +10,6 @@ from ibdissect.study.filters import as_filter
 from ibdissect.study.number_text import number
 from ibdissect.wire.text import counted, printable
 
-from ..screens.choice import Choice
 from ..screens.prompt import Prompt
 from .command import Command
 
@@ -36,8 +35,8 @@ def note(app: TuiApp) -> None:
     """Ask for a note on the selected frame; a pcapng file that is written holds it as a comment."""
     frame = app.main.packets.frame
 
-    def done(answer: tuple[str, str] | None) -> None:
-        if answer is not None and answer[1].strip():
+    def done(answer: tuple[str, str]) -> None:
+        if answer[1].strip():
             app.model.reader.comments.note(frame, answer[1].strip())
             app.model.marked |= {frame}
             app.main.packets.redraw()
@@ -46,7 +45,7 @@ def note(app: TuiApp) -> None:
     if frame:
         there = "; ".join(app.model.reader.comments.get(frame, ()))
         title = f"Note on frame {frame}" + (f" (there is: {printable(there)})" if there else "")
-        app.push_screen(Prompt(title, lambda _, text: None), done)
+        app.over(Prompt(title, lambda _, text: None), done)
 
 
 def copy(app: TuiApp) -> None:
@@ -62,13 +61,11 @@ def copy(app: TuiApp) -> None:
         summary = f"{line.frame}\t{line.source}\t{line.destination}\t{line.protocol}\t{line.length}\t{line.info}"
         entries.append((summary, "line of the list", line.info))
 
-    def done(text: str | None) -> None:
-        if text:
-            app.copy_to_clipboard(text)
-            app.main.key_bar.say("copied")
+    def done(text: str) -> None:
+        app.copy_to_clipboard(text)
+        app.main.key_bar.say("copied")
 
-    if entries:
-        app.push_screen(Choice("Copy", entries), done)
+    app.choose("Copy", entries, done, "Select a frame or a field")
 
 
 def write(app: TuiApp) -> None:
@@ -78,9 +75,7 @@ def write(app: TuiApp) -> None:
     def check(_: str, path: str) -> str | None:
         return writing.unwritable(path, str(model.source) if isinstance(model.source, str) else "-")
 
-    def done(answer: tuple[str, str] | None) -> None:
-        if answer is None:
-            return
+    def done(answer: tuple[str, str]) -> None:
         path = str(Path(answer[1]).expanduser())
         if answer[0].startswith("marked"):
             take, total = (lambda low, high: marked[low:high]), len(marked)
@@ -92,7 +87,7 @@ def write(app: TuiApp) -> None:
 
         threads.start(work, "write")
 
-    app.push_screen(Prompt("Write frames to", check, kinds=kinds, placeholder="out.pcapng", ask=writing.overwrites), done)
+    app.over(Prompt("Write frames to", check, kinds=kinds, placeholder="out.pcapng", ask=writing.overwrites), done)
 
 
 def written(app: TuiApp, path: str, frames: int, error: str | None) -> None:

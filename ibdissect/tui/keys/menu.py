@@ -9,7 +9,6 @@ from ibdissect.study.decoding import readings
 from ibdissect.study.filters import as_filter
 from ibdissect.study.related_frames import counterpart
 
-from ..screens.choice import Choice
 from .command import Command
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ def menu(app: TuiApp) -> None:
     node, frame = app.main.tree_pane.node, app.main.packets.frame
     title = node.label if node is not None else f"Frame {frame}"
     if frame:
-        app.push_screen(Choice(title, list(_entries(app, frame))), lambda keys: app.action_command(keys) if keys else None)
+        app.choose(title, list(_entries(app, frame)), app.action_command)
 
 
 def _entries(app: TuiApp, frame: int) -> Iterator[tuple[str, str, str]]:

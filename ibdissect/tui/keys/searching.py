@@ -33,10 +33,8 @@ class Searching:
             good = digits.isascii() and digits.isdigit() and 1 <= int(digits[:20]) <= total
             return None if good else f"a number from 1 to {number(total)}"
 
-        self.app.push_screen(
-            Prompt("Go to frame", check, placeholder=f"1 … {number(total)}"),
-            lambda answer: self.app.jump(int(answer[1].replace(",", "")) if answer else None),
-        )
+        prompt = Prompt("Go to frame", check, placeholder=f"1 … {number(total)}")
+        self.app.over(prompt, lambda answer: self.app.jump(int(answer[1].replace(",", ""))))
 
     def ask_query(self) -> None:
         model, old = self.app.model, self.query
@@ -52,14 +50,13 @@ class Searching:
             reason = model.filter(text)[1] if kind == FindKind.FILTER else None
             return reason.reason if reason is not None else None
 
-        def done(answer: tuple[str, str] | None) -> None:
-            if answer is not None:
-                kind, text = FindKind(answer[0]), answer[1]
-                self.query = Query(kind, text, model.filter(text)[0] if kind is FindKind.FILTER else None)
-                self.again(forward=True)
+        def done(answer: tuple[str, str]) -> None:
+            kind, text = FindKind(answer[0]), answer[1]
+            self.query = Query(kind, text, model.filter(text)[0] if kind is FindKind.FILTER else None)
+            self.again(forward=True)
 
         prompt = Prompt("Find", check, kinds=tuple(FindKind), kind=old.kind if old else "", value=old.text if old else "")
-        self.app.push_screen(prompt, done)
+        self.app.over(prompt, done)
 
     def again(self, *, forward: bool) -> None:
         if self.query is None:

@@ -79,9 +79,8 @@ class ConversationTable(Table[Conversation]):
     def rest(self, item: Conversation, room: int) -> Cell:
         return _over_time(list(item.spark), room), "plot"
 
-    def choose(self) -> None:
-        if self.chosen is not None and self.chosen.far != "?":
-            self.screen.dismiss(conversation_filter(self.chosen))
+    def answer(self, item: Conversation) -> str | None:
+        return conversation_filter(item) if item.far != "?" else None
 
 
 def response_cells(exchange: Exchange) -> dict[str, Cell]:
@@ -118,9 +117,8 @@ class ExchangeTable(Table[Exchange]):
     def rest(self, item: Exchange, room: int) -> Cell:
         return _over_time(item.times.octaves(), room), "plot-two"
 
-    def choose(self) -> None:
-        if self.chosen is not None:
-            self.screen.dismiss(exchange_filter(self.chosen))
+    def answer(self, item: Exchange) -> str:
+        return exchange_filter(item)
 
 
 class ConversationScreen(Overlay[str]):
@@ -148,13 +146,8 @@ class ConversationScreen(Overlay[str]):
         self.conversations.styles.height, self.exchanges.styles.height = first, second
 
 
-def open_with_filter(app: TuiApp, screen: Overlay[str]) -> None:
-    """Open a screen that returns a display filter, and apply that."""
-    app.push_screen(screen, lambda text: app.filtering.enter(text) if text else None)
-
-
 def _open(app: TuiApp) -> None:
-    app.with_snapshot(lambda shot: open_with_filter(app, ConversationScreen(shot, app.main.packets.address)))
+    app.with_snapshot(lambda shot: app.over(ConversationScreen(shot, app.main.packets.address), app.filtering.enter))
 
 
 COMMAND = Command("C", "Conversations", _open, "Look", "conversations, and what was sent again", "conversations", 14)

@@ -46,9 +46,8 @@ class HistoryTable(Table[Change]):
             axis[round(self.seconds(change.frame) / self.span * (len(axis) - 1))] = "●" if change is item else "○"
         return "".join(axis), "plot"
 
-    def choose(self) -> None:
-        if self.chosen is not None:
-            self.screen.dismiss(self.chosen.frame)
+    def answer(self, item: Change) -> int:
+        return item.frame
 
 
 class HistoryScreen(Overlay[int]):

@@ -53,9 +53,8 @@ class RuleTable(Table[RuleGroup]):
         if isinstance(self.screen, SummaryScreen):
             self.screen.show_rule()
 
-    def choose(self) -> None:
-        if self.chosen is not None:
-            self.screen.dismiss(("filter", self.chosen.code))
+    def answer(self, item: RuleGroup) -> tuple[str, str]:
+        return "filter", item.code
 
 
 class SummaryScreen(Overlay[tuple[str, str]]):
@@ -98,16 +97,14 @@ class SummaryScreen(Overlay[tuple[str, str]]):
 def _open(app: TuiApp) -> None:
     findings, study = app.model.findings, app.study
 
-    def done(answer: tuple[str, str] | None) -> None:
-        if answer is None:
-            return
+    def done(answer: tuple[str, str]) -> None:
         what, code = answer
         if what == "filter":
             app.filtering.enter(f'ibdissect.code == "{code}"')
         else:
             app.explain(next(group.first for group in findings.rules() if group.code == code))
 
-    app.push_screen(SummaryScreen(findings, study.done, study.rules, study.finished), done)
+    app.over(SummaryScreen(findings, study.done, study.rules, study.finished), done)
 
 
 COMMAND = Command("S", "Findings summary", _open, "Findings", "findings summary by rule")

@@ -71,9 +71,7 @@ class PayloadScreen(Overlay[int]):
     def action_save(self) -> None:
         form, source = self.lines.form, self.owner.model.source
 
-        def done(answer: tuple[str, str] | None) -> None:
-            if answer is None:
-                return
+        def done(answer: tuple[str, str]) -> None:
             try:
                 Path(answer[1]).expanduser().write_bytes(self._bytes(form))
                 self.owner.note(f"Saved as {answer[1]}")
@@ -85,7 +83,7 @@ class PayloadScreen(Overlay[int]):
         def check(_: str, path: str) -> str | None:
             return writing.unwritable(path, str(source) if isinstance(source, str) else "-", frames=False)
 
-        self.owner.push_screen(Prompt(f"Save {what}: file name", check, ask=writing.overwrites), done)
+        self.owner.over(Prompt(f"Save {what}: file name", check, ask=writing.overwrites), done)
 
     def _bytes(self, form: str) -> bytes:
         """What is saved: the bytes themselves for `raw`, else what is shown."""

@@ -24,7 +24,7 @@ from ..keys.command import Command
 from ..widgets.line_list import LineList
 from ..widgets.plots import Axis, Bars, Plot
 from ..widgets.table import Cell, Heading, Table
-from .conversations import ConversationTable, open_with_filter, response_cells
+from .conversations import ConversationTable, response_cells
 from .overlay import Overlay
 
 if TYPE_CHECKING:
@@ -54,10 +54,9 @@ class KindTable(Table[tuple[Kind, Exchange]]):
         name = f"{method_name(mgmt_class, method)}({self.catalog.attribute_name(mgmt_class, attribute, method)})"
         return {"name": (name, "")} | response_cells(exchange)
 
-    def choose(self) -> None:
-        if self.chosen is not None:
-            mgmt_class, _, attribute = self.chosen[0]
-            self.screen.dismiss(f"infiniband.mad.mgmtclass == 0x{mgmt_class:02x} && infiniband.mad.attributeid == 0x{attribute:04x}")
+    def answer(self, item: tuple[Kind, Exchange]) -> str:
+        mgmt_class, _, attribute = item[0]
+        return f"infiniband.mad.mgmtclass == 0x{mgmt_class:02x} && infiniband.mad.attributeid == 0x{attribute:04x}"
 
 
 class StatisticsScreen(Overlay[str]):
@@ -138,7 +137,7 @@ def _pair(one: Conversation, named: Callable[[str], str] = str) -> str:
 
 def _open(app: TuiApp) -> None:
     def show(shot: Snapshot) -> None:
-        open_with_filter(app, StatisticsScreen(shot, app.model.findings.ranks(), app.model.catalog, app.main.packets.address))
+        app.over(StatisticsScreen(shot, app.model.findings.ranks(), app.model.catalog, app.main.packets.address), app.filtering.enter)
 
     app.with_snapshot(show)
 

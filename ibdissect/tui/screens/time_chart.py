@@ -226,12 +226,12 @@ class TimeChartScreen(Overlay[tuple[str, int | None]]):
             error = model.filter(text)[1]
             return str(error) if error is not None else None
 
-        def done(answer: tuple[str, str] | None) -> None:
-            if answer is not None and answer[1] not in self.texts:
+        def done(answer: tuple[str, str]) -> None:
+            if answer[1] not in self.texts:
                 self.texts = [*self.texts[: MOST - 1], answer[1]]
                 self._start()
 
-        self.owner.push_screen(Prompt("A curve of the frames that a filter selects", check, placeholder="infiniband.aeth.syndrome"), done)
+        self.owner.over(Prompt("A curve of the frames that a filter selects", check, placeholder="infiniband.aeth.syndrome"), done)
 
     def action_drop(self) -> None:
         if len(self.texts) > 1:
@@ -250,13 +250,7 @@ class TimeChartScreen(Overlay[tuple[str, int | None]]):
 
 
 def _open(app: TuiApp) -> None:
-    def done(answer: tuple[str, int | None] | None) -> None:
-        if answer is not None and answer[0]:
-            app.filtering.enter(answer[0])
-        elif answer is not None:
-            app.jump(answer[1])
-
-    app.push_screen(TimeChartScreen(app), done)
+    app.over(TimeChartScreen(app), lambda answer: app.filtering.enter(answer[0]) if answer[0] else app.jump(answer[1]))
 
 
 COMMAND = Command("T", "Time chart", _open, "Look", "packets and bytes over time, by filter; a brush filters by time", "chart", 15)

@@ -64,6 +64,14 @@ class Table(LineList, Generic[T]):
         """What is drawn after the columns."""
         return "", ""
 
+    def answer(self, item: T) -> object:
+        """What the screen returns when an item is chosen; None: it stays open."""
+        return None
+
+    def choose(self) -> None:
+        if self.chosen is not None and (answer := self.answer(self.chosen)) is not None:
+            self.screen.dismiss(answer)
+
     @property
     def chosen(self) -> T | None:
         return self.items[self.order[self.cursor]] if self.cursor < len(self.order) else None
