@@ -8,12 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from ibdissect.bounded import dropped_of
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ERF
 from ibdissect.wire.numbers import SET, SMP_CLASSES
 
 from .loss_times import MAX_SECONDS, SECOND_NS, Missed
+from .smp_gaps import SmpGaps
 from .stream_packets import cut_off
 from .streams import Streams
 from .transactions import Transactions
@@ -30,8 +32,8 @@ class CaptureLoss:
     """When did the capture miss packets? One per capture; feed chunks in order, ask at the end.
 
     Evidence of a missed packet: an ERF record counts a loss; a request on a connection, or a segment of a multi-packet
-    transfer, is acknowledged but not in the capture; a management answer has no request. A packet whose transport headers
-    are cut off by the snap length also counts as missed.
+    transfer, is acknowledged but not in the capture; a management answer has no request; a subnet manager's transaction ids
+    go on while the capture pauses. A packet whose transport headers are cut off by the snap length also counts as missed.
     """
 
     after: ClassVar = (Streams, Transactions)
@@ -39,7 +41,8 @@ class CaptureLoss:
     def __init__(self, streams: Streams | None = None, transactions: Transactions | None = None) -> None:
         self.streams, self.transactions = streams or Streams(), transactions or Transactions()
         self.counted = Missed("lost or cut packets")
-        self.dropped = self.counted.dropped
+        self.gaps = SmpGaps()
+        self.dropped = self.counted.dropped, *dropped_of(self.gaps)
         self.erf = False
         """The capture has ERF records; those of ibdump do not count losses."""
         self.set_back = False
@@ -47,7 +50,8 @@ class CaptureLoss:
         self._last_ns = 0
         self._clock: list[tuple[int, int]] = []
         """First frame of each second, and the second."""
-        self._known: list[int] | None = None
+        self._known: tuple[list[int], list[int]] | None = None
+        """First and last second of the times with missed packets: they are apart from each other, and ascend."""
         self._sets: dict[int, tuple[list[int], list[int]]] | None = None
         """Frames of SubnSets without an answer, ascending, by attribute."""
         self.counts = False
@@ -56,6 +60,7 @@ class CaptureLoss:
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
         self._known = self._sets = None
+        self.gaps.feed(table)
         times = table.chunk.time_ns[table.chunk.time_ns > 0]
         if len(times):
             self.set_back |= bool((np.diff(times, prepend=self._last_ns) <= -SECOND_NS).any())
@@ -76,29 +81,39 @@ class CaptureLoss:
             self.counts = bool(padded.any())
         return ()
 
-    def _seconds(self) -> list[int]:
-        """Seconds with missed packets, ascending; computed on demand."""
+    def _times(self) -> tuple[list[int], list[int]]:
+        """First and last seconds of the times with missed packets; computed on demand."""
         if self._known is None:
-            self._known = sorted(self._evidence())
+            firsts, lasts = self._known = [], []
+            for first, last in sorted(self._evidence()):
+                if lasts and first <= lasts[-1]:
+                    lasts[-1] = max(lasts[-1], last)
+                else:
+                    firsts.append(first)
+                    lasts.append(last)
         return self._known
 
-    def _evidence(self) -> Iterator[int]:
-        yield from self.counted.seconds
-        yield from self.transactions.missed.seconds
-        yield from self.transactions.transfers.missed.seconds
-        yield from (hole.time_ns // SECOND_NS for _, hole, acknowledged in holes(self.streams) if acknowledged and not hole.requested)
+    def _evidence(self) -> Iterator[tuple[int, int]]:
+        missed = (self.counted, self.transactions.missed, self.transactions.transfers.missed)
+        yield from ((second, second) for one in missed for second in one.seconds)
+        for _, hole, acknowledged in holes(self.streams):
+            if acknowledged and not hole.requested:
+                yield hole.time_ns // SECOND_NS, hole.time_ns // SECOND_NS
+        yield from self.gaps.seconds()
+
+    def _any(self, first: int, last: int) -> bool:
+        """Whether packets are missing between two seconds."""
+        firsts, lasts = self._times()
+        i = bisect_left(lasts, first)
+        return i < len(firsts) and firsts[i] <= last
 
     def near(self, time_ns: int) -> bool:
         """Whether packets from around that time are missing."""
-        seconds, second = self._seconds(), time_ns // SECOND_NS
-        i = bisect_left(seconds, second - NEAR)
-        return i < len(seconds) and seconds[i] <= second + NEAR
+        return self._any(time_ns // SECOND_NS - NEAR, time_ns // SECOND_NS + NEAR)
 
     def between(self, frame: int, time_ns: int) -> bool:
         """Whether a packet is missing between a frame and about a time, so that what the frame taught may have changed unseen."""
-        seconds = self._seconds()
-        known = 0 if self.set_back else bisect_left(seconds, self._second_of(frame))
-        return known < len(seconds) and seconds[known] <= time_ns // SECOND_NS + NEAR
+        return self._any(0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR)
 
     def set_between(self, attribute: int, frame: int, until: int) -> bool:
         """Whether a SubnSet of an attribute between two frames has no answer: it may have changed what the first frame taught."""
@@ -127,7 +142,7 @@ class CaptureLoss:
 
     def complete(self) -> bool:
         """Whether the traffic shows that nothing is missing: enough packets could be checked, and none is missing."""
-        return ((self.erf and self.counts) or self._checked() >= ENOUGH) and not self._seconds()
+        return ((self.erf and self.counts) or self._checked() >= ENOUGH) and not any(self._times())
 
     def _checked(self) -> int:
         """Number of packets whose loss would have been noticed."""

@@ -13,7 +13,7 @@ import pytest
 
 from .compare import MEANT, Orderly, findings_of, new_findings
 from .manipulations import MANIPULATIONS, Pcap, Record, read
-from .scenarios import SCENARIOS, Fabric, made
+from .scenarios import DOWN, SCENARIOS, Fabric, made
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SMALL = ["pkey-lab.pcap", "rxe-rping.pcap", "rxe-nak-bad-rkey.pcap", "rxe-atomic-write.pcap", "opensm-first-sweep.pcap"]
@@ -57,6 +57,8 @@ def test_an_erf_record_carries_the_time_that_it_was_given() -> None:
 
 
 TRIES = 8
+BURSTS = 10, 40
+"""Lengths of bursts that are cut out everywhere: they swallow whole exchanges."""
 
 
 def cut(orderly: Pcap) -> Iterator[tuple[str, Pcap]]:
@@ -71,6 +73,9 @@ def cut(orderly: Pcap) -> Iterator[tuple[str, Pcap]]:
         yield f"without {at} to {at + length}", orderly.with_records(records[:at] + records[at + length :])
         for percent in (5, 20):
             yield f"{percent} % lost, {seed}", orderly.with_records([one for one in records if rnd.random() * 100 >= percent])
+    for length in BURSTS:
+        for at in range(length, len(records) - length, 9):
+            yield f"without {at} to {at + length}", orderly.with_records(records[:at] + records[at + length :])
 
 
 @pytest.mark.slow
@@ -85,3 +90,22 @@ def test_nobody_is_accused(happen: Callable[[Fabric], None]) -> None:
         if one.severity != "info" and one.code not in MEANT
     }
     assert found == set()
+
+
+def strange_partition(fabric: Fabric) -> None:
+    """Hosts talk in a partition that neither has, long after the manager wrote their tables, and the manager goes on."""
+    fabric.sweep()
+    fabric.outside(6, DOWN, path=[1])
+    fabric.talk(1, 3, 0x8999)
+    fabric.sweep()
+
+
+def test_only_a_hole_takes_the_certainty_away() -> None:
+    orderly = made(strange_partition)
+    first = min(found.frame for found in findings_of(orderly.packed()) if found.code == "PKY003")
+    severities = {}
+    for lost in (0, 2):
+        rest = [record for record in orderly.records if not first - 2 <= record.origin < first - 2 + lost]
+        found = findings_of(orderly.with_records(rest).packed())
+        severities[lost] = {one.severity for one in found if one.code in ("PKY003", "PKY004")}
+    assert severities == {0: {"error"}, 2: {"info"}}

@@ -15,7 +15,7 @@ from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, TrapRule
 from ibdissect.wire.notice import Notice
-from ibdissect.wire.numbers import PERMISSIVE
+from ibdissect.wire.numbers import PERMISSIVE, PORT_INFO
 from ibdissect.wire.sm_port import PortInfo
 
 
@@ -168,7 +168,7 @@ class RepressAnswered(AttributeRule):
         return ({"tid": tid}, self.earlier(smps, i)) if smps.answers[i] else None
 
 
-class MasterSmLid(TrapRule):
+class MasterSmLid(TrapRule, KnowledgeRule):
     """A trap goes to a LID other than the MasterSMLID of its port.
 
     The trap does not reach the master; the port repeats it, and nobody acts on it.
@@ -176,15 +176,15 @@ class MasterSmLid(TrapRule):
     Nothing around a handover; otherwise update the firmware of the sender.
 
     The trap, and the PortInfo that its port answered before. Silent for a LID that any PortInfo of the capture names as its master,
-    since the port may have been told so unseen.
+    since the port may have been told so unseen. An `info` where the capture misses packets in between, or a Set of PortInfo was not
+    answered.
     """
 
     code, name, severity = "SMP014", "trap-dlid-mastersmlid", WARNING
     reference = "IBA 14.2.2.1"
     message = "trap {trap} from {port} goes to LID {dlid}, its MasterSMLID is {master}"
     example = "GetResp(PortInfo) with MasterSMLID 1, then SubnTrap of that port to LID 9"
-
-    waits = True
+    written = (PORT_INFO,)
 
     def __init__(self) -> None:
         self.masters = np.zeros(1 << 16, np.bool_)

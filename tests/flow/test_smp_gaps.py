@@ -1,0 +1,87 @@
+"""Are exchanges that a capture missed as a whole noticed by the transaction ids, and are those that nobody sent left alone?"""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.flow.smp_gaps import SmpGaps
+from ibdissect.table.table import ChunkTable
+from tests import craft
+from tests.robustness.manipulations import Pcap, Record
+
+FIRST_NS, SECOND = 1_700_000_000_000_000_000, 1_000_000_000
+NODE_INFO, GET, ANSWER = 0x11, 0x01, 0x81
+AGENT = 7
+
+
+def smp(method: int, number: int, *, agent: int = AGENT, path: Sequence[int] = (1,)) -> bytes:
+    return craft.smp(method, NODE_INFO, path=list(path), header={"transaction_id": agent << 32 | number})
+
+
+def exchanges(numbers: Sequence[int], *, itself: bool = True) -> list[bytes]:
+    """Requests with these ids and their answers; the first goes to the manager's own port if `itself`."""
+    frames = [smp(method, number) for number in numbers for method in (GET, ANSWER)]
+    if itself:
+        frames[:2] = [smp(method, numbers[0], path=()) for method in (GET, ANSWER)]
+    return frames
+
+
+def seconds(frames: Sequence[bytes], missing: Sequence[int] = (), *, window: int = 32 << 20) -> set[tuple[int, int]]:
+    """The gaps in a capture with a packet each millisecond, of which some are missing."""
+    records = (Record(i + 1, FIRST_NS + i * 1_000_000, one, len(one)) for i, one in enumerate(frames) if i not in missing)
+    gaps = SmpGaps()
+    for chunk in open_capture(io.BytesIO(Pcap(247, tuple(records)).packed()), window=window).chunks():
+        gaps.feed(ChunkTable(chunk))
+    return set(gaps.seconds())
+
+
+ALL = exchanges(range(100, 140))
+LOST = {(FIRST_NS // SECOND, FIRST_NS // SECOND)}
+
+
+@pytest.mark.parametrize("missing", [range(40, 42), range(40, 50), range(21, 51)])
+def test_a_burst_that_swallows_whole_exchanges(missing: range) -> None:
+    assert seconds(ALL, missing) == LOST
+    assert not seconds(ALL)
+
+
+def test_a_count_that_goes_on_without_a_pause_is_no_loss() -> None:
+    """The program asked where the capture does not look."""
+    assert not seconds(exchanges([*range(100, 120), *range(125, 145)]))
+
+
+def test_ids_that_come_later_or_from_another_agent() -> None:
+    late = [*ALL[:40], *ALL[50:], *ALL[40:50]]
+    assert not seconds(late)
+    shared = [*ALL[:40], *(smp(GET, number, agent=9) for number in range(120, 125)), *ALL[50:]]
+    assert not seconds([*shared[:40], *[shared[40]] * 20, *shared[40:]], range(40, 60))
+
+
+@pytest.mark.parametrize(("lost", "noticed"), [(8, False), (9, True)])
+def test_requests_to_a_managers_own_port_are_often_not_captured(lost: int, noticed: bool) -> None:
+    assert bool(seconds(exchanges(range(100, 200), itself=False), range(40, 40 + 2 * lost))) is noticed
+
+
+def test_a_program_must_be_seen_to_count() -> None:
+    assert not seconds(ALL[:40], range(20, 24))  # too few
+    anywhere = exchanges([100 * i for i in range(1, 41)])
+    assert not seconds(anywhere, range(20, 30))
+
+
+def test_another_run_of_the_program_is_no_gap() -> None:
+    assert seconds([*ALL, *exchanges(range(140, 180))], range(70, 80)) == LOST
+    assert not seconds([*ALL[:70], *exchanges(range(9000, 9040))], range(60, 80))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_windows_do_not_matter(seed: int) -> None:
+    rnd = random.Random(seed)
+    frames = [one for _, one in sorted(enumerate(ALL), key=lambda entry: entry[0] + rnd.random() * 3)]
+    at = rnd.randrange(10, 60)
+    missing = {*range(at, at + 12), *(i for i in range(len(frames)) if rnd.random() < 0.02)}
+    assert seconds(frames, missing) == seconds(frames, missing, window=1) == LOST
