@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from ibdissect.points.columns import FIELDS
+from ibdissect.points.columns import FIELDS, HOP
 from ibdissect.points.comparison import Block, Comparison
 from ibdissect.points.verdicts import OUTCOMES, WHY, outcomes
 from ibdissect.session.arrow import SECONDS, TIME, decimal
@@ -16,10 +16,11 @@ SCHEMA = pa.schema([
     ("packet", pa.int64()), ("point", pa.string()), ("frame_number", pa.int64()), ("time", TIME), ("delay", SECONDS),
     ("changed", pa.string()), ("verdict", pa.string()), ("proof", pa.string()), ("certain", pa.bool_()),
     ("before", pa.string()), ("source", pa.string()), ("destination", pa.string()), ("dest_qp", pa.int64()),
-    ("psn", pa.int64()), ("opcode", pa.int64()),
+    ("psn", pa.int64()), ("opcode", pa.int64()), ("hop", pa.int64()),
 ])  # fmt: skip
 """One row for each time that a point saw a packet, in order of packets, then of time on the first point's clock. `delay` and `changed`:
 since the point before. `verdict` is the packet's, one of OUTCOMES; `proof`, `certain` and `before` (the next point) are those of a loss.
+`hop`: the link of its directed route on which an SMP was seen, from 1.
 """
 
 
@@ -52,5 +53,5 @@ def _batch(comparison: Comparison, block: Block) -> pa.RecordBatch:
         pa.array(names[journey.before[packet]], mask=~lost | (journey.before[packet] < 0)),
         pa.array([flow.text[0] for flow in flows]), pa.array([flow.text[1] for flow in flows]),
         pa.array([flow.dest_qp for flow in flows]), pa.array(packets.psn[packet].astype(np.int64)),
-        pa.array(packets.opcode[packet].astype(np.int64)),
+        pa.array(packets.opcode[packet].astype(np.int64)), pa.array(fields[:, HOP].astype(np.int64) + 1, mask=fields[:, HOP] < 0),
     ], schema=SCHEMA)  # fmt: skip

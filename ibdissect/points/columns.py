@@ -13,7 +13,7 @@ from ibdissect.table.rows import SPREAD, U64, Columns, by_value, digest, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.transport import BTH
 
-from .flows import BACK, ROUTE, WHOLE, Flows
+from .flows import HOPS_AT, MOST_HOPS, ROUTE, ROUTE_BITS, WHOLE, Flows
 
 FIELDS = ("vl", "fecn", "ecn", "ttl", "mac", "vlan", "hop_pointer", "sl", "address", "p_key", "payload")
 """Columns of `Seen.fields`: first fields that a network may change, then fields that it must not; -1: the packet lacks it."""
@@ -72,6 +72,7 @@ def seen_in(table: ChunkTable, point: int, flows: Flows, shortest: int) -> Seen:
     transport[:, 4] = 0  # FECN, BECN and reserved bits
     dest_qp, psn = (head.part(at, 4).view(">u4")[:, 0].astype(np.int64) & 0xFFFFFF for at in (4, 8))
     directed, hop, route = _directed(table, rows, end)
+    network[directed] = 0  # the LIDs change where LID routing and directed routing meet
     body = _body(table, rows, bth + BTH.size, np.maximum(end - bth - BTH.size, 0), directed)
     udp = loc.at("udp")[rows]
     port = np.zeros(len(rows), np.uint16)
@@ -136,7 +137,7 @@ _INVARIANT = (
 def _directed(table: ChunkTable, rows: Int, end: Int) -> tuple[Bool, Int, U64]:
     """Which rows are directed-route SMPs, on which link of their route (0: the first; -1: none), and the hash of the route.
 
-    The low bits of the hash are BACK, WHOLE, ROUTE.
+    The low bits of the hash are those of `flows`.
     """
     data, bth = table.chunk.data, table.located.at("bth")[rows]
     smp = bth + BTH.size + DETH_SIZE
@@ -148,12 +149,13 @@ def _directed(table: ChunkTable, rows: Int, end: Int) -> tuple[Bool, Int, U64]:
     hop, route = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.uint64)
     at = smp[some]
     back, pointer, count = data[at + 4] >> 7, data[at + HOP_POINTER].astype(np.int64), data[at + HOP_POINTER + 1].astype(np.int64)
-    hop[some] = np.where(back, count - pointer, pointer - 1)
+    hop[some] = np.clip(np.where(back, count - pointer, pointer - 1), 0, np.maximum(count - 1, 0))
     value = mix([count])
     whole = at + RETURN_PATH <= table.located.limit[rows[some]]
     if whole.any():
         value[whole] = mix([value[whole], digest(gather(data, at[whole] + INITIAL_PATH, 64))])
-    route[some] = value & ~np.uint64(BACK | WHOLE | ROUTE) | back | whole * np.uint64(WHOLE) | np.uint64(ROUTE)
+    flags = back + whole * np.uint64(WHOLE) + (np.minimum(count, MOST_HOPS) << HOPS_AT).astype(np.uint64)
+    route[some] = value >> np.uint64(ROUTE_BITS) << np.uint64(ROUTE_BITS) | flags | np.uint64(ROUTE)
     return directed, hop, route
 
 
@@ -212,6 +214,7 @@ def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int, p_key: U64, bo
     found[some, 7] = value >> 4
     for column, hashed in enumerate((ends_hash(table, rows), p_key, body), 8):
         found[:, column] = hashed * SPREAD >> np.uint64(49)
+    found[hop >= 0, 8] = -1
     return found
 
 

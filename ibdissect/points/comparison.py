@@ -14,6 +14,7 @@ from ibdissect.table.rows import common, mix
 from .anchors import FEW
 from .answers import Answers, Connections, Places, Proofs
 from .clocks import Clocks
+from .columns import HOP
 from .coverage import Coverage, Holes
 from .directions import Directions
 from .reading import SAMPLE, Point, read_points
@@ -38,6 +39,10 @@ class Block(Record):
         """bool[n, points]"""
         found: Bool = self.packets.frame > 0
         return found
+
+    def hop(self, number: int, point: int) -> int:
+        """On which link of its directed route a point saw a packet, from 1; 0: it has no directed route."""
+        return int(self.packets.fields[number, point, HOP]) + 1
 
 
 class Comparison:

@@ -12,8 +12,9 @@ from ibdissect.table.rows import U64, groups, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import MAX_LMC
 
-BACK, WHOLE, ROUTE = 1, 2, 4
-"""Low bits of a directed route's hash: the way back, the whole route was captured, it is one."""
+MOST_HOPS = 63
+BACK, WHOLE, ROUTE, HOPS_AT, ROUTE_BITS = 1, 2, 4, 3, 9
+"""Low bits of a directed route's hash: the way back, the whole route was captured, it is one; from bit 3 its hops."""
 
 
 class Flow(Record, frozen=True):
@@ -27,6 +28,8 @@ class Flow(Record, frozen=True):
     """Sender and receiver as text."""
     vague: bool = False
     """A directed route of which only the length was captured."""
+    hops: int = 0
+    """Links of a directed route."""
 
 
 class Flows:
@@ -75,8 +78,8 @@ def _flow(ends: tuple[End, End], dest_qp: int, route: int) -> Flow:
     if not route:
         return Flow(bytes(ends[0]), bytes(ends[1]), dest_qp, (address_text(ends[0]), address_text(ends[1])))
     name = f"{route >> 48:04x}"
-    near, far = (f"{end} of route {route >> 3}".encode() for end in ("near", "far"))
+    near, far = (f"{end} of route {route >> HOPS_AT}".encode() for end in ("near", "far"))
     texts = "SM", f"route {name}"
     if route & BACK:
         near, far, texts = far, near, texts[::-1]
-    return Flow(near, far, dest_qp, texts, vague=not route & WHOLE)
+    return Flow(near, far, dest_qp, texts, vague=not route & WHOLE, hops=route >> HOPS_AT & MOST_HOPS)

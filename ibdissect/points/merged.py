@@ -17,7 +17,7 @@ from ibdissect.capture.writing import NANOSECONDS, CaptureWriter
 from ibdissect.lint.sightings import Sightings
 from ibdissect.session.reading import open_reading
 
-from .columns import FIELDS
+from .columns import FIELDS, HOP
 from .comparison import Block, Comparison
 from .findings import sightings
 from .verdicts import WHY
@@ -122,6 +122,8 @@ class _Comments:
         verdict = _verdict(self._comparison, block, i)
         for point, frame, time, fields in there + again:
             text = f"packet {block.first + i + 1}"
+            if fields[HOP] >= 0:
+                text += f" on link {fields[HOP] + 1} of {self._comparison.flows.known[packets.flow[i]].hops} of its directed route"
             for j, other, when, values in there:
                 if j != point:
                     text += f"; {points[j].name} frame {other} {when - time:+d} ns"

@@ -138,7 +138,7 @@ class Journey(Columns):
     after: Int
     """The last point that saw it, int64[n]."""
     before: Int
-    """The point that should have seen it next, int64[n]; -1 for none."""
+    """The next point that it would have passed, as far as that is certain, int64[n]; -1 for none."""
     ambiguous: Bool
     """bool[n]"""
 
@@ -202,8 +202,8 @@ def judge(classes: Classes, directions: Directions, flows: Flows) -> Verdicts:
     why = np.select([told, proved | (likely & ~refused), refused], [1, 2, 3], 0).astype(np.uint8)
     unclear = int(count[(why > 0) & alike.ambiguous].sum())
     why[alike.ambiguous] = 0
-    nearest = np.where(lacking, place, np.iinfo(np.int16).max)
-    before = np.where(lacking.any(axis=1), nearest.argmin(axis=1), -1)
+    gone = count * (why > 0)
+    before = _next_point(lacking, place, complete | _hardly_misses(gone @ lacking, gone @ seen, missed, tested))
     likely = np.where(why == 1, ~((absent & complete & (some <= SHARE)).any(axis=1) | backed), likely & (why == 2))
     lost = why > 0
     journey = Journey(
@@ -220,6 +220,23 @@ def _by_chance(absent: Bool, count: Int, due: Int, tested: Int) -> tuple[npt.NDA
     lacks = count @ absent
     untested = np.maximum(due - tested, 1)
     return (untested / (untested + tested)) ** lacks, untested / (tested + 1) / np.maximum(lacks, 1)
+
+
+def _next_point(lacking: Bool, place: npt.NDArray[np.int16], trusted: Bool) -> Int:
+    """The first point on the way that lacks each packet and misses too little for that to be chance; if there is none, the last one. -1 if
+    no point lacks it.
+    """
+    first = np.where(lacking & trusted, place, np.iinfo(np.int16).max)
+    last = np.where(lacking, place, -1)
+    found = np.where((lacking & trusted).any(axis=1), first.argmin(axis=1), last.argmax(axis=1))
+    return np.where(lacking.any(axis=1), found, -1)
+
+
+def _hardly_misses(lacks: Int, has: Int, missed: Int, tested: Int) -> Bool:
+    """Which points nearly all lost packets that they lack did not reach, bool[points]. `lacks`, `has`: lost packets, int64[points]."""
+    miss = (missed + 1) / (tested + 2)
+    found: Bool = has * miss / (1 - miss) <= SHARE * lacks
+    return found
 
 
 def _absent_twice(absent: Bool, due: Bool, count: Int, miss: npt.NDArray[np.float64]) -> tuple[Bool, Bool]:

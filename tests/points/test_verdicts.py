@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect.capture.chunk import LINK_INFINIBAND
+from ibdissect.capture.writing import CaptureWriter
+from ibdissect.points.comparison import Comparison
+from ibdissect.points.findings import sightings
 from ibdissect.points.result import result
+from tests.craft import smp
 
-from .world import UD_SEND, World
+from .world import START, UD_SEND, World
 
 
 def test_a_hole_in_a_file_is_no_loss(tmp_path: Path) -> None:
@@ -87,3 +92,55 @@ def test_one_missing_packet_proves_nothing(tmp_path: Path) -> None:
             gone = "server" if psn % 5 == 0 and psn < 1_000 + 5 * count else None
             world.packet(start + 20_000 * (psn - 999), opcode=UD_SEND, psn=psn, before=gone)
         assert len(world.result(tmp_path)["lost"]) == claimed
+
+
+@pytest.mark.parametrize("lids", [False, True], ids=["permissive LIDs", "LIDs that change where LID routing ends"])
+def test_how_far_a_directed_route_was_followed(tmp_path: Path, lids: bool) -> None:
+    """SMPs over four links, seen on the first, second and fourth: each is another frame on each of them. Some are lost after the second."""
+    seen: dict[str, list[tuple[int, bytes]]] = {"sm": [], "middle": [], "leaf": []}
+    links = {"sm": 0, "middle": 1, "leaf": 3}
+    lost = {7, 30, 31}
+    for tid in range(60):
+        for back in (False, True):
+            for name, link in links.items():
+                passed = (not back and not (tid in lost and link > 1)) or (back and tid not in lost)
+                if passed:
+                    time = tid * 1_000_000 + (500_000 - 700 * link if back else 700 * link)
+                    seen[name].append((time, _directed(tid, link, back=back, lid=5 if lids and link == 0 else 0xFFFF)))
+    paths = []
+    for name, frames in seen.items():
+        paths.append(str(tmp_path / f"{name}.pcap"))
+        with CaptureWriter(paths[-1]) as writer:
+            for time, frame in sorted(frames):
+                writer.write(frame, link=LINK_INFINIBAND, time_ns=START + time)
+    comparison = Comparison(paths)
+    said = result(comparison)
+    assert [(one["after"], one["before"], one["hop"], one["hops"]) for one in said["lost"]] == [("middle", "leaf", 2, 4)] * 3
+    forth = next(pair for pair in said["pairs"] if (pair["from"], pair["to"]) == ("sm", "leaf"))
+    assert (forth["matched"], forth["lost"], forth["changed"]) == (57, 3, {"hop_pointer": 57})
+    assert {(pair["from"], pair["to"]) for pair in said["pairs"]} == {(a, b) for a in links for b in links if a != b}
+    (told,) = {entry.arguments["proof"] for entry in sightings(comparison)[1].by_rule["PTS001"]}
+    assert told.endswith("(last seen on link 2 of 4 of its directed route)")
+
+
+def _directed(tid: int, link: int, *, back: bool, lid: int) -> bytes:
+    """A Get or its answer on one link of a route of four; the return path grows on the way there."""
+    known = 4 if back else link + 1
+    return smp(
+        0x81 if back else 1, 0x11, path=[1, 2, 3, 4], header={"transaction_id": tid},
+        dr={"hop_pointer": link + 1, "return_path": bytes([0, *[9] * known])}, slid=lid, dlid=lid, bth={"psn": tid},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("missing", "named"), [(0, "tap"), (2, "server")])
+def test_a_tap_that_misses_packets_is_not_named_as_the_place(tmp_path: Path, missing: int, named: str) -> None:
+    """Both the tap and the server lack packets that the client sent. If the tap misses every second packet, they may have passed it."""
+    world = World()
+    start = world.conversation(200, lost={psn: "server" for psn in range(20, 200, 20)})
+    for psn in range(1_000, 1_060):
+        world.packet(start + 20_000 * (psn - 999), psn=psn, before="tap" if psn % 10 == 0 else None)
+    if missing:
+        world.seen["tap"] = [one for number, one in enumerate(sorted(world.seen["tap"])) if number % missing]
+    said = world.result(tmp_path)
+    after_client = [one for one in said["lost"] if one["after"] == "client"]
+    assert len(after_client) >= 6 and {one["before"] for one in after_client} == {named}
