@@ -21,8 +21,9 @@ from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.fabric import Follower
 from ibdissect.fabric.division import Division, divide
 from ibdissect.failures import Failures, collected
-from ibdissect.lint.engine import Linter, Occurred
+from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Severity
+from ibdissect.lint.grouping import Occurred
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.rules import load

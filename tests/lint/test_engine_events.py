@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -180,7 +180,40 @@ class Counters:
     dropped = 17
 
 
+class Telling(Source):
+    """It may say less when it knows who hears it."""
+
+    heard: Container[type[Any]] = ()
+
+    def hear(self, events: Container[type[Any]]) -> None:
+        self.heard = events
+
+    def feed(self, table: ChunkTable) -> Iterable[object]:
+        return [event() for event in (Wanted, Other) if event in self.heard]
+
+
+class Wanted:
+    """A rule asks for it."""
+
+    source: ClassVar[type[Source]] = Telling
+
+
+class Other(Wanted):
+    """No rule does."""
+
+
+class Hearer(Rule):
+    """It handles one kind of event."""
+
+    code, name, message = "ZZC002", "hearer", "event"
+
+    @on_event(Wanted)
+    def hears(self, event: Wanted, context: Context) -> Iterator[Hit]:
+        yield Hit(frame=1, time_ns=0, arguments={"event": type(event)})
+
+
 for _rule in (
+    Hearer,
     Listener,
     Asker,
     Complete,
@@ -336,3 +369,10 @@ def test_what_anybody_forgot_is_known() -> None:
 def test_rules_know_where_the_file_is_broken() -> None:
     damage = [Damage("damaged", 1, 2, "why")]
     assert Linter([Many], damage=damage).context.damage is damage
+
+
+def test_sources_know_what_rules_hear() -> None:
+    linter, found = lint([native()], Hearer)
+    assert [f.arguments["event"] for f in found] == [Wanted]
+    heard = linter.context.get(Telling).heard
+    assert Wanted in heard and Other not in heard

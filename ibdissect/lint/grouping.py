@@ -1,0 +1,203 @@
+"""Which hits make a new finding, which are counted in one that is there, and which are only the consequence of another rule's?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.bounded import KeptList
+from ibdissect.dropped import Dropped
+from ibdissect.table.locate import Bool
+from ibdissect.table.rows import groups, held
+from ibdissect.table.table import ChunkTable
+
+from .conditions import flow_keys, hit_at
+from .consequences import Consequences
+from .file_evidence import doubt, outdated, with_lines
+from .finding import Finding, Severity
+from .rule import Again, Context, Hit, Rule, Seen
+from .shown_frames import ShownFrames
+from .tally import Tally
+
+MAX_HELD = 65536
+"""Hits that wait for the end of the capture."""
+Occurred = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
+"""Called for every occurrence: rule, its severity if lower than the rule's, finding (None: beyond `max_findings`), frames int[n],
+offset of the faulty bytes in each (int or int[n]) and their length, 0 if only the finding's field tells them."""
+Failed = Callable[[str, Exception, int | None], None]
+"""Called with who raised what, and at which frame."""
+
+
+class Grouping:
+    """Makes findings of hits; one per capture. Hits with the same key, or of the same flow, become one finding with a count."""
+
+    def __init__(
+        self,
+        rules: Iterable[Rule],
+        context: Context,
+        max_findings: int | None,
+        on_finding: Callable[[Finding], None] | None,
+        on_occurrence: Occurred | None,
+        failed: Failed,
+    ) -> None:
+        self.context, self.failed, self.on_occurrence = context, failed, on_occurrence
+        self.dropped = Dropped("flows of one rule")
+        self.consequences = Consequences(rules)
+        self.held: KeptList[tuple[Rule, Hit]] | None = KeptList(MAX_HELD, self.dropped)
+        """Hits of rules that wait for the end, in order of discovery; None at the end."""
+        self.tally: dict[str, Tally] = defaultdict(lambda: Tally(max_findings, on_finding, self.dropped))
+        """By code, for rules with findings; with `timing` for all rules."""
+        self.shown = ShownFrames()
+
+    def take_rows(self, rule: Rule, table: ChunkTable, hits: Bool, shown: Bool | None) -> None:
+        """Make findings of the occurrences of `rule.on` (of the frames, without it) where the rule's condition holds, bool[n]."""
+        rows = np.arange(len(hits)) if rule.on is None else table.occurrences(rule.on).rows
+        hits = hits if shown is None else hits & shown[rows]
+        if self.consequences.causes.get(rule.code):
+            explained = [row for row in rows[hits].tolist() if self.consequences.explained(rule, table.chunk.first + row)]
+            hits = hits & ~held(rows, np.array(explained, np.int64))
+        index = np.flatnonzero(hits)
+        if index.size:
+            (self._frames if rule.on is None else self._flows if rule.flow else self._occurrences)(rule, table, index)
+        for row in rows[hits].tolist() if rule.explains else ():
+            self.consequences.note(rule, table.chunk.first + row)
+
+    def _occurrences(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> None:
+        """One finding per frame."""
+        assert rule.on is not None
+        rows, first, entries = np.unique(table.occurrences(rule.on).rows[index], return_index=True, return_counts=True)
+        tally = self.tally[rule.code]
+        room = tally.room(len(rows))
+        for start, number in zip(first[:room].tolist(), entries[:room].tolist(), strict=True):
+            finding = self._made(rule, hit_at(rule, table, index[start : start + number]))
+            tally.keep(finding)
+            self._report_rows(rule, table, finding, index[start : start + 1])
+        self._report_rows(rule, table, None, index[first[room:]])
+
+    def _frames(self, rule: Rule, table: ChunkTable, rows: npt.NDArray[np.int64]) -> None:
+        """One finding per frame, of a rule that describes frames itself: only those that are kept."""
+        tally = self.tally[rule.code]
+        room = tally.room(len(rows))
+        for row in rows[:room].tolist():
+            seen = Seen(table, row)
+            try:
+                hit = rule.of_frame(seen)
+                finding = self._made(rule, hit)
+                tally.keep(finding)
+                self._report(rule, hit, finding)
+            except Exception as error:
+                self.failed(f"rule {rule.code}", error, seen.frame)
+        if self.on_occurrence is not None and room < len(rows):
+            self.on_occurrence(rule, None, None, rows[room:] + table.chunk.first, 0, 0)
+
+    def _flows(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> None:
+        """One finding per flow: hits with the same values in the rule's flow fields."""
+        assert rule.on is not None
+        keys = flow_keys(rule, table, table.occurrences(rule.on).rows[index])
+        first, inverse = groups(list(keys.T))
+        tally = self.tally[rule.code]
+        counts = np.bincount(inverse)
+        for i in np.argsort(first, kind="stable").tolist():
+            key = keys[first[i]].tobytes()
+            known = tally.flows.get(key)
+            if known is not None:
+                known.count += int(counts[i])
+            else:
+                known = self._made(rule, hit_at(rule, table, index[first[i : i + 1]]))
+                known.count = int(counts[i])
+                tally.keep_flow(key, known)
+            if self.on_occurrence is not None:
+                self._report_rows(rule, table, known, index[inverse == i])
+
+    def take(self, rule: Rule, hits: Iterable[Hit | Again]) -> None:
+        """Make findings of what a handler yields, at the end if the rule waits."""
+        if not rule.waits:
+            for hit in hits:
+                self._take(rule, hit)
+            return
+        for waiting in (hit.made() if isinstance(hit, Again) else hit for hit in hits):
+            if self.held is not None:
+                if self.on_occurrence is None:
+                    waiting.frames = ()
+                self.held.keep((rule, waiting), waiting.frame, waiting.time_ns)
+                continue
+            waiting.severity = waiting.severity or rule.severity_at_end(waiting, self.context)
+            if rule.stands(waiting, self.context):
+                self._take(rule, waiting)
+
+    def _take(self, rule: Rule, hit: Hit | Again) -> None:
+        if hit.frame not in self.shown or self.consequences.explained(rule, hit.frame):
+            return
+        for frame in (hit.frame, *(hit.mads if isinstance(hit, Hit) else ())):
+            self.consequences.note(rule, frame)
+        tally, key = self.tally[rule.code], hit.key
+        if isinstance(hit, Hit):
+            hit = with_lines(hit, self.context.files)
+            if hit.severity is not None and key is not None and not (rule.waits and key in tally.flows):
+                key = key, hit.severity  # one finding for certain hits; rules that wait also count the others in it
+        known = tally.flows.get(key) if key is not None else None
+        if known is not None:
+            known.count += hit.count
+            self._report(rule, hit, known)
+            return
+        if isinstance(hit, Again):
+            hit = with_lines(hit.made(), self.context.files)
+        if hit.severity is not None:
+            tally.lowered[hit.severity] += 1
+        if key is not None:
+            known = self._made(rule, hit)
+            tally.keep_flow(key, known)
+        elif tally.room(1):
+            known = self._made(rule, hit)
+            tally.keep(known)
+        self._report(rule, hit, known)
+
+    def settle(self) -> None:
+        """Make findings of the hits that waited for the end."""
+        held, self.held = self.held, None
+        for rule, hit in held or ():
+            self.take(rule, [hit])
+
+    def lower(self, refuted: Iterable[int]) -> None:
+        """Lower findings that rely on outdated files to infos; `refuted` are lines that the traffic refutes."""
+        paths = outdated(self.context.files, [*refuted])
+        for tally in self.tally.values() if paths else ():
+            for finding in {id(one): one for one in (*tally.findings, *tally.flows.values())}.values():
+                before = finding.severity
+                if doubt(finding, paths) and before is not Severity.INFO:
+                    tally.lowered[Severity.INFO] += 1
+                    tally.lowered[before] -= before in tally.lowered
+
+    def _made(self, rule: Rule, hit: Hit) -> Finding:
+        finding = Finding(
+            code=rule.code, name=rule.name, severity=hit.severity or rule.severity, frame=hit.frame, time_ns=hit.time_ns,
+            template=hit.message or rule.message, arguments=hit.arguments, field=hit.field.filter_name if hit.field is not None else None,
+            value=hit.value, spans=hit.spans, related=hit.related, evidence=hit.evidence, count=hit.count, reference=rule.reference,
+        )  # fmt: skip
+        self.consequences.note(rule, hit.frame, finding)
+        return finding
+
+    def _report_rows(self, rule: Rule, table: ChunkTable, finding: Finding | None, entries: npt.NDArray[np.int64]) -> None:
+        """Report occurrences of `rule.on`."""
+        if self.on_occurrence is None or not len(entries):
+            return
+        assert rule.on is not None
+        found, at = table.occurrences(rule.on), rule.at
+        rows = found.rows[entries]
+        own = at is not None and at.owner is rule.on
+        low, high = at.span if at is not None and own else (0, 0)
+        offsets = found.at[entries] - table.chunk.offset[rows] + low if own else 0
+        self.on_occurrence(rule, None, finding, rows + table.chunk.first, offsets, high - low)
+
+    def _report(self, rule: Rule, hit: Hit | Again, finding: Finding | None) -> None:
+        """Report the frames of a hit."""
+        if self.on_occurrence is None:
+            return
+        frames = hit.frames if isinstance(hit, Hit) and len(hit.frames) else (hit.frame,)
+        span = next((one for one in hit.spans if one.frame == hit.frame), None) if isinstance(hit, Hit) and len(frames) == 1 else None
+        lowered = hit.severity if isinstance(hit, Hit) else None
+        self.on_occurrence(rule, lowered, finding, frames, span.offset if span else 0, span.length if span else 0)

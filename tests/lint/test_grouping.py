@@ -1,0 +1,42 @@
+"""Are the details of further hits computed only on demand?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from ibdissect.lint.engine import Context
+from ibdissect.lint.rule import REGISTRY, Again, Hit, Rule, on_chunk
+from ibdissect.table.table import ChunkTable
+from tests.craft import native
+from tests.lint.test_engine_events import lint
+
+
+class Repeats(Rule):
+    """Every packet is a hit of one of two flows."""
+
+    code, name, message = "ZZC001", "repeats", "hit"
+
+    def __init__(self) -> None:
+        self.made: list[int] = []
+
+    def _hit(self, frame: int, key: int) -> Hit:
+        self.made.append(frame)
+        return Hit(frame=frame, time_ns=0, arguments={}, key=key, count=2)
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Again]:
+        for frame in range(table.chunk.first, table.chunk.first + len(table)):
+            yield Again(frame=frame, key=frame % 2, made=partial(self._hit, frame, frame % 2), count=2)
+
+
+REGISTRY.pop(Repeats.code)  # it is this test's own
+
+
+def test_further_hits_of_a_flow_are_only_counted() -> None:
+    linter, found = lint([native()] * 7, Repeats)
+    assert [(f.frame, f.count) for f in found] == [(1, 8), (2, 6)] and linter.tally["ZZC001"].count == 2
+    (rule,) = linter.rules
+    assert isinstance(rule, Repeats) and rule.made == [1, 2]
+    linter, found = lint([native()] * 7, Repeats, shown=[[False] * 4 + [True, False, True]])
+    assert [(f.frame, f.count) for f in found] == [(5, 4)] and linter.tally["ZZC001"].count == 1
