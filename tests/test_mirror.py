@@ -100,7 +100,7 @@ TOPICS = {
     "flow": "flows repetitions table",
     "fuzz": "agreement corpus declared screen",
     "layers": "building captures plugin_fields",
-    "lint": "engine_again engine_events",
+    "lint": "engine_events",
     "oracle": "oracle",
     "pictures": "browser",
     "report": "formats",
