@@ -30,8 +30,8 @@ class StatelessModifierRule(Rule):
 class NodeDescriptionModifier(StatelessModifierRule):
     """A NodeDescription SMP has an attribute modifier.
 
-    The attribute exists once per node, so the modifier selects nothing. A sender that sets it has mixed up attributes or reused a
-    field of an earlier packet; a strict SMA may answer with status 7.
+    A node has one NodeDescription, so the modifier selects nothing. The sender mixed up attributes or reused an old field; a strict SMA may
+    answer with status 7.
 
     Look at the tool or SM that sent the request (its LID or directed route is in the frame) and correct or update it.
     """
@@ -46,8 +46,7 @@ class NodeDescriptionModifier(StatelessModifierRule):
 class NodeInfoModifier(StatelessModifierRule):
     """A NodeInfo SMP has an attribute modifier.
 
-    NodeInfo says by which port the request came in; it cannot be selected by a port number. A tool that sends one will take the
-    answer for that of another port.
+    NodeInfo names the port through which the request came in; no modifier selects it. The sender takes the answer for that of another port.
 
     Send NodeInfo with modifier 0 and read LocalPortNum of the answer; read another port's state from its PortInfo.
     """
@@ -62,8 +61,7 @@ class NodeInfoModifier(StatelessModifierRule):
 class SwitchInfoModifier(StatelessModifierRule):
     """A SwitchInfo SMP has an attribute modifier.
 
-    A switch has one SwitchInfo, that of its management port. A modifier means that the sender expects one per port, and
-    probably draws wrong conclusions from the answer.
+    A switch has one SwitchInfo, that of its management port. The sender expects one per port and will misread the answer.
 
     Correct the sender to use modifier 0; per-port settings of a switch are in PortInfo.
     """
@@ -78,8 +76,8 @@ class SwitchInfoModifier(StatelessModifierRule):
 class PortInfoReservedBits(StatelessModifierRule):
     """A PortInfo SMP uses reserved bits of the attribute modifier.
 
-    Only the port number (bits 7-0) and bit 31 (SMSupportsExtendedSpeeds) mean something. Anything in bits 30-8 is a port
-    number that was written in the wrong byte order or left over, so another port is read or changed than was meant.
+    Only the port number (bits 7-0) and bit 31 (SMSupportsExtendedSpeeds) mean something. Other bits come from the wrong byte order or an
+    old value, so another port is read or changed than was meant.
 
     Compare bits 7-0 with the port that the sender meant; correct the tool that built the modifier.
     """
@@ -94,8 +92,8 @@ class PortInfoReservedBits(StatelessModifierRule):
 class PortInfoSpeedBit(StatelessModifierRule):
     """A sender of PortInfo SMPs sets bit 31 of the attribute modifier (SMSupportsExtendedSpeeds).
 
-    It is legal in newer versions of the standard, and OpenSM does it for ports that support extended speeds. An old SMA that does
-    not know the bit may take it for part of the port number.
+    Newer versions of the standard allow it, and OpenSM does it for ports that support extended speeds. An old SMA may take the bit for part
+    of the port number.
 
     Nothing, unless the port answers with an error status.
     """
@@ -111,8 +109,8 @@ class PortInfoSpeedBit(StatelessModifierRule):
 class PKeyTableBlock(StatelessModifierRule):
     """A P_KeyTable SMP names a block beyond the largest table.
 
-    A port holds at most 32768 P_Keys, which is 1024 blocks of 32. No port has a higher block. On a switch the port number belongs
-    in bits 31-16; a sender that swaps the halves reads or writes the wrong table.
+    A port holds at most 32768 P_Keys, which is 1024 blocks of 32. On a switch the port number belongs in bits 31-16; a sender that swaps
+    the halves reads or writes the wrong table.
 
     Check the block number (bits 15-0) against PartitionCap in NodeInfo (PartitionEnforcementCap for a switch's ports).
     """
@@ -127,8 +125,7 @@ class PKeyTableBlock(StatelessModifierRule):
 class VLArbitrationSelector(StatelessModifierRule):
     """A VLArbitrationTable SMP selects no part of the table.
 
-    Bits 31-16 choose low priority 0-31 (1), low 32-63 (2), high 0-31 (3) or high 32-63 (4). With another value nothing is
-    read or programmed, and the port keeps arbitrating by what it had before.
+    Bits 31-16 choose low priority 0-31 (1), low 32-63 (2), high 0-31 (3) or high 32-63 (4). With another value nothing is read or written.
 
     Correct the sender; a selector of 0 often means that the port number was shifted into the wrong half.
     """
@@ -143,8 +140,8 @@ class VLArbitrationSelector(StatelessModifierRule):
 class MulticastTableReservedBits(StatelessModifierRule):
     """A MulticastForwardingTable SMP uses reserved bits of the attribute modifier.
 
-    Only the block (bits 8-0) and the port position (bits 31-28) are used. Bits between them come from a block number that
-    overflowed, so the entries go to other multicast LIDs than the sender believes.
+    Only the block (bits 8-0) and the port position (bits 31-28) are used. A block number that overflowed sets bits between them, and its
+    entries go to other multicast LIDs.
 
     Check how the sender computes the block: (MLID - 0xC000) / 32, at most 511.
     """
@@ -159,8 +156,8 @@ class MulticastTableReservedBits(StatelessModifierRule):
 class SMInfoControl(StatelessModifierRule):
     """A Set(SMInfo) requests none of the five state changes.
 
-    The modifier is the command: 1 HANDOVER, 2 ACKNOWLEDGE, 3 DISABLE, 4 STANDBY, 5 DISCOVER. The receiving SM refuses any
-    other, so a handover that depends on it does not happen and two SMs may both stay master.
+    The modifier is the command: 1 HANDOVER, 2 ACKNOWLEDGE, 3 DISABLE, 4 STANDBY, 5 DISCOVER. The receiving SM refuses any other, so two SMs
+    may both stay master.
 
     Find the SM or tool that sent it; `sminfo` takes the modifier from its command line.
     """
@@ -191,8 +188,7 @@ class SMInfoGetModifier(StatelessModifierRule):
 class LedInfoModifier(StatelessModifierRule):
     """A LedInfo SMP has an attribute modifier.
 
-    LedInfo switches the locator light of the port that receives the SMP; the modifier selects nothing. A tool that tries to choose
-    a port with it lights the wrong one.
+    LedInfo switches the light of the port that receives the SMP; the modifier selects nothing. A tool that uses it lights the wrong port.
 
     Send the SMP to the port whose light is meant, with modifier 0.
     """
@@ -207,8 +203,8 @@ class LedInfoModifier(StatelessModifierRule):
 class NoticeModifier(StatelessModifierRule):
     """A Notice or Trap of subnet management has an attribute modifier.
 
-    Everything about the event is in the notice; the modifier is not used. An SM that compares traps to recognise repetitions may
-    miss one whose modifier changes, and floods of traps go unsuppressed.
+    The notice says everything about the event; the modifier is not used. An SM that recognises repeated traps by it may miss some, and a
+    flood of traps goes on.
 
     Find the agent by the issuer's LID and update its firmware.
     """
@@ -223,8 +219,8 @@ class NoticeModifier(StatelessModifierRule):
 class VendorModifier(StatelessModifierRule):
     """A vendor's subnet management attribute has a modifier above 16 bits.
 
-    The standard gives attributes 0xFF00-0xFFFF modifiers up to 0xFFFF. Some vendors pack more into them; a device of another
-    vendor that uses the same attribute id will misread it.
+    The standard limits the modifiers of attributes 0xFF00-0xFFFF to 0xFFFF. Some vendors pack more into them, which devices of other
+    vendors misread.
 
     Nothing, if sender and receiver are from the vendor that defined the attribute.
     """
@@ -243,8 +239,7 @@ class VendorModifier(StatelessModifierRule):
 class ControllerSlot(StatelessModifierRule):
     """An IOControllerProfile request names a slot that no I/O unit has.
 
-    I/O controllers sit in slots 1 to 255. Slot 0 or a larger number is answered with an error, and the host does not find
-    its storage target.
+    I/O controllers sit in slots 1 to 255. Any other slot is answered with an error, and the host does not find its storage target.
 
     Take the slot from the controller list in IOUnitInfo, counting from 1.
     """
@@ -259,8 +254,7 @@ class ControllerSlot(StatelessModifierRule):
 class CongestionBlock(StatelessModifierRule):
     """A SwitchPortCongestionSetting MAD names a block beyond the last port.
 
-    A block holds 32 ports, so blocks 0 to 7 reach port 255. Settings sent to a higher block are lost, and congestion control
-    stays unconfigured where it was wanted.
+    A block holds 32 ports, so blocks 0 to 7 reach port 255. Settings in a higher block are lost, and congestion control stays unconfigured.
 
     Check how the sender computes the block: port / 32.
     """
@@ -275,8 +269,7 @@ class CongestionBlock(StatelessModifierRule):
 class PortInfoExtendedModifier(StatelessModifierRule):
     """A PortInfoExtended SMP has more than a port number in its attribute modifier.
 
-    Tools send the port number alone (bits 7-0). No public document defines the other bits, so a device may ignore them or answer
-    for another port.
+    Tools send the port number alone (bits 7-0). The other bits are undocumented: a device may ignore them or answer for another port.
 
     Compare with what `smpquery portinfoext` sends for the same port.
     """

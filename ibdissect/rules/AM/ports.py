@@ -23,8 +23,7 @@ COUNTERS = frozenset({0x12, *range(0x15, 0x1E), 0x1F, *range(0x30, 0x38)})
 class GuidBlockRange(TargetRule):
     """A GUIDInfo request names a block that the port does not have.
 
-    GUIDs come in blocks of eight, at most 32 of them, and a port has GUIDCap GUIDs. A block beyond that reads as zeros or as an
-    error, and what is written there is lost.
+    A port has GUIDCap GUIDs, in at most 32 blocks of eight. A block beyond reads as zeros or as an error, and writes to it are lost.
 
     Let the sender read PortInfo.GUIDCap first.
 
@@ -47,8 +46,7 @@ class GuidBlockRange(TargetRule):
 class PortInfoRange(TargetRule):
     """A PortInfo request names a port that the node does not have.
 
-    The node answers with an error status or nothing, and the sender waits; a subnet manager that does so works with a wrong
-    picture of the node.
+    The node answers with an error status or nothing. A subnet manager that asks for such a port has a wrong picture of the node.
 
     Compare the number of ports that the sender assumes with NodeInfo.NumPorts.
     """
@@ -92,8 +90,8 @@ class PortInfoOtherPort(TargetRule):
 class PKeyTablePort(TargetRule):
     """A P_KeyTable request selects a switch port, but the node is not a switch.
 
-    An adapter or router ignores bits 31-16 and answers for the port through which the request arrived. The sender may think it has
-    read the table of another port.
+    An adapter or router ignores bits 31-16 and answers for the port through which the request came. The sender may take the answer for
+    another port's table.
 
     Nothing if the sender is OpenSM or smpquery, which do so on purpose; otherwise use modifier bits 15-0 only.
     """
@@ -111,8 +109,8 @@ class PKeyTablePort(TargetRule):
 class SlToVlReserved(TargetRule):
     """An SLtoVLMappingTable request sets modifier bits that mean nothing to the switch.
 
-    Bits 17 and 16 (all input ports, all output ports) need a switch with OptimizedSLtoVLMappingProgramming; bits 31-18 are
-    reserved. A switch that ignores them changes one table where the sender meant many.
+    Bits 17 and 16 (all input ports, all output ports) need a switch with OptimizedSLtoVLMappingProgramming; bits 31-18 are reserved. A
+    switch that ignores them changes one table where the sender meant many.
 
     Switch the optimisation off in the subnet manager (opensm: `use_optimized_slvl FALSE`) for switches without it.
     """
@@ -137,8 +135,8 @@ class SlToVlReserved(TargetRule):
 class SlToVlOnAdapter(TargetRule):
     """An SLtoVLMappingTable request to an adapter or router has a modifier, which the node ignores.
 
-    The table belongs to the port through which the request arrived. OpenSM and smpquery still fill the modifier with port numbers,
-    so this says nothing about the fabric; it only helps the author of such a tool.
+    The table belongs to the port through which the request came. OpenSM and smpquery still fill in port numbers, so this only interests the
+    author of such a tool.
 
     Nothing.
     """
@@ -153,8 +151,7 @@ class SlToVlOnAdapter(TargetRule):
 class VlArbHalf(TargetRule):
     """A VLArbitrationTable request selects a half of the table that the port does not have.
 
-    A table of 32 entries or fewer has no upper half, and a port with capacity 0 has no table: what is written there is lost, and
-    the weights that the subnet manager believes in are not in force.
+    A table of 32 entries or fewer has no upper half, and a port with capacity 0 has no table: what is written there is lost.
 
     Compare with VLArbitrationLowCap and VLArbitrationHighCap in PortInfo.
     """

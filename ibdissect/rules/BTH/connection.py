@@ -24,8 +24,8 @@ class OtherService(AgreedRule):
 
     Compare the queue pair types that both programs create with the TransportServiceType of the REQ.
 
-    The first packets of a direction, after REQ and REP. Silent once the direction used the right service: later packets may belong
-    to a queue pair that got the same number.
+    The first packets of a direction, after REQ and REP. Silent once the direction used the right service: the queue pair number may have
+    been reused since.
     """
 
     code, name, severity = "BTH018", "opcode-header-vs-service", ERROR

@@ -30,8 +30,7 @@ def _no_mtu(table: ChunkTable) -> npt.NDArray[np.bool_]:
 class NotPathMtu(PacketRule):
     """A packet that is not the last of its message is not filled to a path MTU.
 
-    First and middle packets carry exactly the path MTU, which is 256, 512, 1024, 2048 or 4096. The responder answers anything
-    else with a NAK for an invalid request.
+    First and Middle packets carry exactly the path MTU: 256, 512, 1024, 2048 or 4096 bytes. The responder answers anything else with a NAK.
 
     Check the ICRC: if it is wrong, the packet was damaged; otherwise the sender's transport is at fault.
     """

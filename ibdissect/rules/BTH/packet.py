@@ -75,8 +75,7 @@ class OpcodeUnknown(Rule):
 
     The receiver cannot know which headers follow and drops the packet. An OpCode newer than this program looks the same.
 
-    Check the ICRC: if it is wrong, the packet was damaged; otherwise the sender uses an extension that the receiver must support
-    too.
+    Check the ICRC: if it is wrong, the packet was damaged; otherwise the sender uses an extension that the receiver lacks.
 
     One packet is enough. OpCodes from 0xC0 on (class bits 110 and 111) belong to manufacturers and are not reported.
     """
@@ -92,8 +91,8 @@ class OpcodeUnknown(Rule):
 class OpcodeDynamic(PacketRule):
     """The OpCode belongs to reliable datagrams, whose numbers hardware uses for another transport today.
 
-    Reliable datagrams were never built; NVIDIA's dynamically connected transport (DC) took their OpCodes, with other headers after
-    the BTH. What is shown of those headers may be wrong.
+    Nobody built reliable datagrams; NVIDIA's dynamically connected transport (DC) uses their OpCodes with other headers, so the headers
+    shown here may be wrong.
 
     Nothing, if the adapters are NVIDIA's and the application uses DC.
     """
@@ -123,8 +122,7 @@ class TransportVersion(PacketRule):
 class TransportReservedBits(PacketRule):
     """Reserved bits of the transport header are not zero.
 
-    Receivers ignore them. A sender that sets them fills headers from memory it did not clear, or uses them for something
-    that others do not know.
+    Receivers ignore them. The sender did not clear its memory, or uses the bits for something of its own.
 
     Report it to the vendor of the sender; it breaks nothing today.
     """
@@ -140,8 +138,8 @@ class TransportReservedBits(PacketRule):
 class PadCount(Rule):
     """The pad count is impossible.
 
-    Pad bytes fill the last packet of a message up to a multiple of four bytes. More of them than the packet has payload, or any in
-    a First or Middle packet, make the receiver drop it or write a message of the wrong length.
+    Pad bytes fill the last packet of a message up to a multiple of four bytes. If there are more than payload bytes, or any in a First or
+    Middle packet, the receiver drops it or writes a message of the wrong length.
 
     Look at the sender's driver or firmware; in software implementations at how the last fragment is built.
     """
@@ -175,8 +173,7 @@ class HeadersCut(Rule):
 class ConnectedToManagement(PacketRule):
     """A packet of a connected service goes to queue pair 0 or 1.
 
-    Those two are the management queue pairs and accept only datagrams. The packet is dropped; the sender retries until its
-    connection fails.
+    Both are management queue pairs and accept only datagrams. The packet is dropped; the sender retries until its connection fails.
 
     Check how the sender learnt its peer's queue pair number: 0 or 1 may be an unset field.
     """
@@ -191,8 +188,7 @@ class ConnectedToManagement(PacketRule):
 class MulticastQpUnicast(PacketRule):
     """A unicast packet addresses the multicast queue pair.
 
-    0xFFFFFF means "all queue pairs of the group". A port that receives it with a unicast address has no group to look up and
-    drops it.
+    0xFFFFFF means "all queue pairs of the group". With a unicast address there is no group to look up, so the receiver drops it.
 
     Check the sender's address handle: its LID, GID or IP address is that of a single port.
     """

@@ -20,8 +20,8 @@ BURST, BURST_NS = 4096, 4_000_000
 class ErfRecordLength(Rule):
     """The length in an ERF header is impossible.
 
-    A record holds its header of 16 bytes, extension headers and at most the frame, padded to 8 bytes. Another length means that a
-    faulty tool wrote the file, and other readers will misread what follows.
+    A record holds its header of 16 bytes, extension headers and at most the frame, padded to 8 bytes. Another length comes from a faulty
+    tool, and other readers will misread what follows.
 
     Suspect the tool that wrote the capture; compare the same traffic captured with another one.
 
@@ -52,8 +52,8 @@ class ErfRecordLength(Rule):
 class BurstMayDrop(Rule):
     """More packets arrived in one burst than ibdump buffers.
 
-    ibdump keeps 4096 packets between card and disk unless told otherwise, and does not say when it loses some. After a burst
-    of that size, gaps in sequence numbers and missing answers may be losses of the capture, not of the fabric.
+    ibdump keeps 4096 packets between card and disk unless told otherwise, and does not report losses. After such a burst, the capture
+    itself may have caused gaps in sequence numbers and missing answers.
 
     Capture with a larger buffer (`ibdump --max-burst 16` and more), to a RAM disk, or with a filter on the port.
 
@@ -92,8 +92,7 @@ class BurstMayDrop(Rule):
 class ErfLoss(Rule):
     """The capture card counted packets that it could not deliver.
 
-    Packets are missing before this one. Gaps in sequence numbers and unanswered requests near it may be the capture's fault, not
-    the fabric's.
+    Packets are missing before this one. The capture, not the fabric, may have caused gaps and unanswered requests near it.
 
     Treat findings about missing packets around this frame with care; capture again to a faster disk.
     """
@@ -108,8 +107,8 @@ class ErfLoss(Rule):
 class TwoInterfaces(Rule):
     """The file holds packets of two capture interfaces.
 
-    The capture shows both directions of a link, or two links. Each card port has its own delay, so an answer may appear before its
-    request, and one packet may appear twice.
+    The capture shows both directions of a link, or two links. Card ports delay packets differently: an answer may precede its request, and
+    a packet may appear twice.
 
     Filter by interface where order matters.
 

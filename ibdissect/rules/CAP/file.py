@@ -26,8 +26,8 @@ DEEPEST = 78
 class PacketTruncated(Rule):
     """Frames were only partly captured (snap length).
 
-    What was cut off cannot be checked: CRCs, payload lengths and, below 300 bytes, management attributes. If rules report nothing
-    about such frames, that proves nothing.
+    CRCs, payload lengths and, below 300 bytes, management attributes cannot be checked. That rules report nothing about such frames proves
+    nothing.
 
     Capture again without a snap length (`tcpdump -s 0`), or with at least 300 bytes if only management matters.
 
@@ -53,8 +53,8 @@ class PacketTruncated(Rule):
 class TimeRegression(Rule):
     """Time goes backwards between two packets.
 
-    Response times, retransmission timers and the order of events across such a place are meaningless. It happens when captures are
-    merged without sorting, or when the host's clock is set during the capture.
+    Response times, timers and the order of events across such a place mean nothing. Captures were merged without sorting, or the host's
+    clock was set during the capture.
 
     Sort the capture by time (`reordercap`), or keep the parts apart.
 
@@ -115,14 +115,13 @@ class LinkTypeUnsupported(Rule):
 class DuplicateFrames(Rule):
     """The capture contains frames twice, within three microseconds.
 
-    A port that is mirrored twice (on entry and on exit) delivers every packet twice. The second copies are not packets: other rules
-    ignore them, so that they do not look like retransmissions or second answers.
+    A port that is mirrored twice (on entry and on exit) delivers every packet twice. Other rules ignore the second copies, so that they do
+    not look like retransmissions or second answers.
 
-    Check the mirror's configuration, or remove the copies (`editcap -d`). A network that really duplicates packets, as a
-    test setup may do, looks the same.
+    Check the mirror's configuration, or remove the copies (`editcap -d`). A network that really duplicates packets looks the same.
 
-    The same bytes up to eight frames later. Within one microsecond that is always a copy; within three, only where so far at least
-    every 32nd frame was repeated, because retransmissions can be that fast, but rarely are.
+    The same bytes up to eight frames later. Within one microsecond that is always a copy; within three, only if so far at least every 32nd
+    frame was repeated, because retransmissions are rarely that fast.
     """
 
     code, name, severity = "CAP012", "duplicate-frames", INFO
@@ -180,11 +179,10 @@ class _Damaged(Rule):
 class MemberMissing(_Damaged):
     """Files of a ring buffer are missing between two others.
 
-    They were not checked. Packets, answers and acknowledgements that seem to be missing after the gap may be in these files, and
-    facts learnt before it may have changed.
+    They were not checked. Packets that seem to be missing after the gap may be in these files, and facts learnt before it may have changed.
 
-    Copy the files from where the capture was made. If they are gone, make the ring larger (`dumpcap -b files:`, `tcpdump -W`), or
-    copy its files before it is full.
+    Copy the files from where the capture was made. If they are gone, enlarge the ring (`dumpcap -b files:`, `tcpdump -W`) or copy files
+    sooner.
 
     The names and numbers of the files read as one set.
     """
@@ -199,8 +197,7 @@ class MemberMissing(_Damaged):
 class FileCutOff(_Damaged):
     """The capture file ends inside a record.
 
-    The last packet is incomplete: the capture was cut by a full disk, an interrupted copy, or a tool that was killed. What followed
-    is unknown.
+    The last packet is incomplete: the disk was full, a copy was interrupted, or the tool was killed. What followed is unknown.
 
     Compare the size with that of the original. Everything up to the cut was checked.
 
@@ -217,8 +214,7 @@ class FileCutOff(_Damaged):
 class FileDamaged(_Damaged):
     """The capture file contains bytes that are not records.
 
-    Packets are lost at this place, so gaps and missing answers near it may be caused by the file. Most other tools stop reading
-    here.
+    Packets are lost here, so the file may be the cause of gaps and missing answers nearby. Most other tools stop reading here.
 
     Copy the capture again from where it was made. `ibdissect export` writes the readable packets to an intact file.
 
@@ -235,8 +231,7 @@ class FileDamaged(_Damaged):
 class FrameMalformed(Rule):
     """A frame is too short for the headers or the management datagram that it announces.
 
-    A receiver drops it. It was damaged on the way, built by a faulty tool, or is not what it seems to be (a UDP packet to port 4791
-    that is not RoCE).
+    A receiver drops it. It was damaged, built by a faulty tool, or is something else (a UDP packet to port 4791 that is not RoCE).
 
     Look at the frame's bytes from the marked place on. One such frame may be chance; a series comes from one sender.
 
@@ -281,8 +276,8 @@ class FrameMalformed(Rule):
 class NoInfiniBand(Rule):
     """The capture holds neither InfiniBand nor RoCE packets.
 
-    Nothing in it could be checked, so it proves nothing that other rules report nothing. The capture was taken on another interface
-    or with a filter that excludes RoCE, or the adapter handles RDMA traffic without showing it to the host.
+    Nothing could be checked, so silence proves nothing. The capture was taken on another interface or with a filter that excludes RoCE, or
+    the adapter hides RDMA traffic from the host.
 
     Capture with a tool that sees RDMA traffic: `ibdump`, a sniffer rule of the adapter (`tcpdump -i mlx5_0`), or a mirror port.
 
@@ -343,18 +338,18 @@ class StateWasEvicted(Rule):
 class SubnetsAreMixed(Rule):
     """The capture holds packets of two subnets.
 
-    LIDs and directed routes mean different things in each subnet. If capture interfaces, the origins of directed routes or GID
-    prefixes tell to which subnet packets belong, each subnet is checked alone, and packets that could belong to several are
-    checked only by rules that need one packet. If nothing tells, the rules that rely on the subnet's state report nothing.
+    LIDs and directed routes mean different things in each subnet. If capture interfaces, the origins of directed routes or GID prefixes
+    tell the subnets apart, each is checked alone, and packets that could belong to several are checked only by rules that need one packet.
+    Otherwise the rules that rely on the subnet's state report nothing.
 
     Capture each subnet alone, or name the addresses of each in `[[site.subnets]]` of the configuration.
 
-    Two LIDs of ports that one sender of directed routes found are also those of ports that another found, and the two found no node in
-    common. Or four facts of two kinds, which a subnet does not change by itself, contradict earlier packets, and one other than a LID
-    returns to its earlier value: the port with a LID, the node at the end of a directed route, the size of a node. Two managers of one
-    subnet with the same transaction ids look the same; a note if the routes of one led to the other. `lint` reads the capture again
-    to tell its subnets apart; a pipe cannot be read again, and the screen and `fabric` do not. Files of `--subnet` describe the subnet
-    whose ports they list, or the first of `[[site.subnets]]`. A note if the site's policy names the subnets.
+    Two senders of directed routes found ports with the same LIDs, and no node in common. Or four facts of two kinds, which a subnet does
+    not change by itself, contradict earlier packets, and one other than a LID returns to its earlier value: the port with a LID, the node
+    at the end of a directed route, the size of a node. Two managers of one subnet with the same transaction ids look the same; an `info` if
+    the routes of one led to the other. `lint` reads the capture again to tell its subnets apart; a pipe cannot be read again, and the
+    screen and `fabric` do not. Files of `--subnet` describe the subnet whose ports they list, or the first of `[[site.subnets]]`. An `info`
+    if the site's policy names the subnets.
     """
 
     code, name, severity = "CAP017", "subnets-mixed", WARNING

@@ -38,8 +38,8 @@ class CCKeyWrong(UnansweredRule):
 
     Give the tool the key (`ibccconfig -c`, opensm `cc_key`), or look for a second manager.
 
-    The protected key in a CongestionKeyInfo of the target, and a request with another key that is refused or not answered. Two such
-    requests are needed where the capture may have missed an answer. Silent if the target does what any request with that key asks.
+    The protected key in a CongestionKeyInfo of the target, and a request with another key that is refused or not answered; two such
+    requests where the capture may have missed an answer. Silent if the target accepts any request with that key.
     """
 
     code, name, severity = "CC001", "cc-key-mismatch", ERROR

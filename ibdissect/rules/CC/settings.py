@@ -58,8 +58,8 @@ class ControlTableBeyond(Rule):
 class CongestionInert(Rule):
     """An adapter is set not to react to congestion at all.
 
-    With CCTI_Increase 0 a notification (BECN) does not move the index into the table of delays, and with CCTI_Limit 0 the index
-    cannot leave 0: packets are marked, but nobody slows down.
+    With CCTI_Increase 0 a notification (BECN) does not move the index into the table of delays; with CCTI_Limit 0 the index stays 0.
+    Packets are marked, but nobody slows down.
 
     Set CCTI_Increase and the length of the table, or leave the service level out of Control_Map.
 

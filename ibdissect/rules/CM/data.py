@@ -66,14 +66,14 @@ def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str, bool]]
 class StartingPSN(Rule):
     """A connection does not begin with the agreed PSN.
 
-    Each side starts with the PSN that its peer announced (in the REP for the requester's packets, in the REQ for the
-    responder's). The receiver drops packets with any other, and the connection ends after the retries.
+    Each side starts with the PSN that its peer announced: in the REP for the requester's packets, in the REQ for the responder's. The
+    receiver drops any other, and the connection ends after the retries.
 
     Check how the application moves its queue pair to RTS: send and receive PSN may be swapped.
 
-    REQ and REP before the first packet. If its PSN is at most 1024 above the agreed one, the capture may have missed packets: then
-    an acknowledgement must count it as the first message (MSN 1), or the responder asks for the agreed PSN and the requester goes
-    back to its own first one twice.
+    REQ and REP before the first packet. If its PSN is at most 1024 above the agreed one, the capture may have missed packets. Then an
+    acknowledgement must count it as the first message (MSN 1), or the responder asks for the agreed PSN and the requester goes back to its
+    own first one twice.
     """
 
     code, name, severity = "CM008", "cm-psn-mismatch", WARNING
@@ -150,8 +150,7 @@ class AgreedMTU(Rule):
 
     Set the path MTU of the queue pair to the value in the REQ.
 
-    REQ and REP before the first packet, and one packet of any kind that is longer. Silent where a later connection has the same
-    queue pair.
+    REQ and REP before the first packet, and a longer packet of any kind. Silent if a later connection has the same queue pair.
     """
 
     code, name, severity = "CM009", "cm-mtu", WARNING
@@ -180,8 +179,7 @@ REASONS = frozenset({*range(1, 34), 35})
 class QPNZero(Rule):
     """A connection request names queue pair 0.
 
-    QP0 belongs to subnet management; no connection can end there. Only with XRC (an extended transport type) may the number be
-    omitted.
+    QP0 belongs to subnet management; no connection can end there. Only XRC (an extended transport type) may omit the number.
 
     Correct the requester: it sends the request before it has created its queue pair.
     """
@@ -211,8 +209,7 @@ class RejectReason(Rule):
 class AckTimeoutInfinite(Rule):
     """A connection request has no ACK timeout.
 
-    A Local ACK Timeout of 0 means to wait forever: a lost packet at the end of a message is never sent again, and the connection
-    hangs instead of failing.
+    A Local ACK Timeout of 0 means to wait forever: a lost last packet is never sent again, and the connection hangs instead of failing.
 
     Set a timeout (14 is about 67 ms), unless the application monitors its connections itself.
     """

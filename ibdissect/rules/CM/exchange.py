@@ -143,8 +143,8 @@ class DisconnectUnanswered(Rule):
 
     Check whether the other side is alive, or forgot the connection.
 
-    The REQ and the DREQ, messages of both sides, and no DREP until the capture has gone on for ten seconds. An `info` where the
-    capture may have missed it: also where the DREQ was not sent again, unless the traffic shows that nothing is missing.
+    The REQ and the DREQ, messages of both sides, and no DREP for ten seconds. An `info` where the capture may have missed it, also where
+    the DREQ was not sent again, unless the traffic shows that nothing is missing.
     """
 
     code, name, severity = "CM017", "cm-drep-missing", WARNING
@@ -171,13 +171,13 @@ class DisconnectUnanswered(Rule):
 class ReusedTooSoon(Rule):
     """A queue pair is reused while packets of its last connection may still be under way.
 
-    A late packet of the old connection that happens to fit is taken for one of the new connection. The TimeWait state after a DREQ
-    exists to prevent that; connection managers that observe it refuse such a REQ as stale (reason 10).
+    A late packet of the old connection may be taken for one of the new connection. The TimeWait state after a DREQ prevents that;
+    connection managers that observe it refuse such a REQ as stale (reason 10).
 
     Let the application destroy the queue pair and create a new one, or check the connection manager of its node.
 
-    Two connections of one queue pair, the second requested or accepted sooner after the DREQ of the first than the Local ACK
-    Timeout in the first one's REQ, which is about the time in TimeWait. Only an `info`, as senders round that timeout up.
+    Two connections of one queue pair, the second requested or accepted sooner after the first one's DREQ than the Local ACK Timeout in its
+    REQ, which is about the time in TimeWait. Only an `info`, as senders round that timeout up.
     """
 
     code, name, severity = "CM018", "cm-reuse-timewait", INFO
@@ -216,8 +216,8 @@ class WrongTurn(Rule):
 
     Look at the sender's connection manager.
 
-    The messages of the connection. A request that was sent again is not judged, nor is one that the capture may have missed: in ERF
-    captures whose traffic does not show that nothing is missing, and where packets are missing within ten seconds.
+    The messages of the connection. A request that was sent again is not judged, nor one that the capture may have missed: in ERF captures
+    unless the traffic shows that nothing is missing, elsewhere if packets are missing within ten seconds.
     """
 
     code, name, severity = "CM004", "cm-sequence", WARNING

@@ -79,13 +79,12 @@ def contradicted(track: Track[V]) -> tuple[V, int] | None:
 class TableDrift(_DriftRule):
     """A port's P_Key table differs from a file.
 
-    If the file is partitions.conf, the subnet manager did not write to the port what the administrator configured: it did not read
-    the file again, refused it, or another manager is the master. If it is the output of a tool, somebody changed the table since.
+    If the file is partitions.conf, the subnet manager did not write what the administrator configured: it did not read the file again,
+    refused it, or another manager is the master. If it is the output of a tool, somebody changed the table since.
 
     Look for errors of partitions.conf in opensm.log, send opensm a SIGHUP, and read the table again (smpquery pkeys).
 
-    The latest table in the capture, complete if it is compared with partitions.conf. An `info` if the file is the output of a tool,
-    which may just be older than a change.
+    The latest table in the capture, complete if compared with partitions.conf. An `info` for the output of a tool, which may just be older.
     """
 
     code, name, severity = "DRF001", "pkey-table-drift", WARNING
@@ -201,8 +200,8 @@ class KeyDrift(_DriftRule):
 class Acknowledged(Rule):
     """The traffic contradicts a file: a port acknowledges packets that the file rules out.
 
-    The file describes the subnet before or after the capture, or another subnet. No finding that relies on this file, or on one
-    that is not newer, is more than an `info`.
+    The file describes the subnet at another time, or another subnet. No finding that relies on it, or on a file that is not newer, is more
+    than an `info`.
 
     Collect the files again, or use those from the time of the capture.
 

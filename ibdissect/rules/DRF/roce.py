@@ -75,8 +75,8 @@ def _dscp(table: ChunkTable, rows: Int) -> Int:
 class RoceVlan(_RoceRule):
     """A RoCE packet is in another VLAN than a file says.
 
-    Flow control and priorities are usually set up for the VLANs of RoCE only; in others packets may be dropped under load, and hosts
-    that must not may reach each other.
+    Flow control and priorities are usually set up for the VLANs of RoCE only; elsewhere packets may be dropped, or reach hosts that they
+    must not.
 
     Correct the address (GID index) that the application uses, or the file.
     """
@@ -102,8 +102,7 @@ class RoceVlan(_RoceRule):
 class RocePriority(_RoceRule):
     """The VLAN priority of a RoCE packet does not fit its DSCP, as a file maps them.
 
-    Some switches queue by the VLAN tag, others by the DSCP: on a part of the way the packet then travels in a queue without flow
-    control or ECN.
+    Some switches queue by the VLAN tag, others by the DSCP: part of the way the packet is in a queue without flow control or ECN.
 
     Make trust mode and priority maps of cards and switches the same (`mlnx_qos`, `cma_roce_tos`).
     """
@@ -132,8 +131,8 @@ class RoceLossy(_RoceRule):
 
     Correct the traffic class of the application or the card (`cma_roce_tos`, `NCCL_IB_TC`), or the file.
 
-    Packets of connections with a DSCP (where a file maps them to priorities; others count by their upper three bits) or else a VLAN
-    tag. Congestion notifications and datagrams may travel elsewhere. Silent without `lossless` in a file.
+    Packets of connections, by DSCP (where a file maps DSCPs to priorities; others count by their upper three bits) or else by VLAN tag.
+    Congestion notifications and datagrams may travel elsewhere. Silent without `lossless` in a file.
     """
 
     code, name = "DRF008", "roce-lossy-priority"

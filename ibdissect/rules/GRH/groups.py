@@ -53,14 +53,14 @@ CREATES = chosen(MCMemberRecord, "mgid", "port_gid", "q_key", "t_class", "p_key"
 class SubnetManagersSignature(RefusedJoin):
     """A client was refused a multicast group that only the subnet manager may create.
 
-    Link-local groups with signature 0xA01B are those that the subnet manager creates itself when a client leaves the MGID out. It
-    refuses to create one for a client; joining an existing one is right, and Linux does so.
+    The subnet manager itself creates link-local groups with signature 0xA01B, when a client leaves the MGID out. It refuses to create one
+    for a client; joining an existing one is right, and Linux does so.
 
-    Check whether the group disappeared since the client learnt its MGID, for instance when the manager restarted. A client that
-    composes such an MGID itself must choose another signature or leave the MGID out.
+    Check whether the group disappeared since the client learnt its MGID, for instance when the manager restarted. A client that composes
+    MGIDs must choose another signature or leave the MGID out.
 
-    A Set of MCMemberRecord with all components that create a group, refused with class status 2, and no record of the group before
-    it. Only an `info`, since the SA does not say which component it refuses.
+    A Set of MCMemberRecord with all components that create a group, refused with class status 2, and no earlier record of the group. Only
+    an `info`, since the SA does not say which component it refuses.
     """
 
     code, name, severity = "GRH012", "mgid-signature-linklocal", INFO

@@ -69,8 +69,7 @@ class IpVersion(GidRule):
 class NextHeader(GidRule):
     """The global route header of an InfiniBand packet is not followed by a transport header.
 
-    With LNH 3 the next header must be 0x1B, or the receiver does not know the transport and drops the packet. Plain IPv6
-    over the link is LNH 1.
+    With LNH 3 the next header must be 0x1B, or the receiver drops the packet. Plain IPv6 over the link is LNH 1.
 
     Find the sender: something put an IPv6 packet on the link with the wrong LNH.
     """
@@ -103,8 +102,7 @@ class HopLimit(GidRule):
 
     A router decrements the hop limit and drops the packet at 0. With 0 or 1 at the sender, it never leaves the subnet.
 
-    Let the sender take the hop limit from the path record (OpenSM gives 255 between subnets). After the last router, a limit of 1
-    may be right.
+    Take the hop limit from the path record (OpenSM gives 255 between subnets). After the last router, 1 may be right.
     """
 
     code, name, severity = "GRH004", "grh-hoplimit-zero-routed", WARNING
@@ -163,8 +161,7 @@ class DestinationGidZero(GidRule):
 class MulticastWithoutGrh(Rule):
     """A multicast packet has no global route header.
 
-    The receiver tells groups apart by the destination GID, several of which may share one LID. Without a GRH it drops the
-    packet.
+    Several groups may share a LID, and the receiver tells them apart by the destination GID. It drops a packet without a GRH.
 
     Set the GRH in the sender's address handle (is_global); it is required for multicast.
     """
@@ -180,8 +177,7 @@ class MulticastWithoutGrh(Rule):
 class MulticastFlags(GidRule):
     """A multicast GID uses reserved flags.
 
-    Of the four flags only the last (transient) has a meaning. A subnet manager refuses to create a group with others, so nobody can
-    have joined this one.
+    Of the four flags only the last (transient) has a meaning. A subnet manager creates no group with others, so nobody has joined this one.
 
     Compare the group with those of `saquery -g`; correct the application that composed it.
     """
@@ -197,8 +193,7 @@ class MulticastFlags(GidRule):
 class MulticastScope(GidRule):
     """A multicast GID has a scope that does not exist.
 
-    Scopes are link (2), site (5), organisation (8) and global (E). With another one routers and subnet managers treat the
-    group as unknown.
+    Scopes are link (2), site (5), organisation (8) and global (E). Routers and subnet managers do not know a group with another one.
 
     Correct the application that composed the group's address.
     """

@@ -31,8 +31,8 @@ MAX_KEPT = 256
 class MappedToNothing(Rule):
     """A packet has a service level that its sender's own table drops.
 
-    An SL mapped to VL 15 is switched off: the port drops such packets before they leave. A port that still sends one uses another
-    table than the subnet manager wrote, or the packet carries another port's LID.
+    A port drops packets of an SL that is mapped to VL 15 before they leave. If it still sends one, it uses another table than the subnet
+    manager wrote, or the packet carries another port's LID.
 
     Compare the SL of the path (PathRecord) with the SL to VL table of the port (smpquery sl2vl); opensm's `qos_*_sl2vl` options
     may have switched the SL off while the connection was open.

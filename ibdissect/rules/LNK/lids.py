@@ -30,8 +30,8 @@ from ibdissect.wire.sm_port import PortInfo
 class LidUnaligned(Rule):
     """The base LID of a port with several LIDs is not a multiple of their number.
 
-    The port owns LID to LID + 2^LMC - 1 and compares only the upper bits: with an unaligned base it rejects some of the packets
-    meant for it, or accepts those of its neighbour.
+    The port owns LID to LID + 2^LMC - 1 and compares only the upper bits: with an unaligned base it rejects some of its packets, or accepts
+    its neighbour's.
 
     Let the subnet manager reassign LIDs (opensm: `reassign_lids`), and report the fault to its vendor.
     """
@@ -49,15 +49,14 @@ class LidUnaligned(Rule):
 class LidConflict(KnowledgeRule):
     """Two ports have the same LID.
 
-    Packets to that LID reach one of them, depending on where they come from. It happens when two subnets are joined, or when
-    two subnet managers assign LIDs.
+    Packets to that LID reach one of them, depending on where they come from. Two subnets were joined, or two subnet managers assign LIDs.
 
     Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
     PortInfo of two active, cabled ports. An `info` where the first port has another LID later, as a manager may be exchanging LIDs, and
-    where the capture misses packets between the two, or a SubnSet was not answered. Silent
-    where the directed route that led to the first node now leads to another, as the node may have been replaced, and where no sender
-    of directed routes found both nodes, as they may be of two subnets.
+    where the capture misses packets between the two, or a SubnSet was not answered. Silent where the directed route to the first node now
+    leads to another, as the node may have been replaced, and where no sender of directed routes found both nodes, as they may be of two
+    subnets.
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
@@ -101,8 +100,8 @@ MAX_FLOWS = 4096
 class OtherPortsLid(Rule):
     """A packet's source LID does not belong to the port that its source GID names.
 
-    The GID contains the port's GUID. Answers go to the LID, so another host gets them: somebody uses a LID that is not its own, or
-    still uses an old one after the subnet manager gave it to another port.
+    The GID contains the port's GUID, but answers go to the LID, so another host gets them. Somebody uses a LID that is not its own, or an
+    old one that the subnet manager gave to another port.
 
     Compare both ports (smpquery PortInfo).
 

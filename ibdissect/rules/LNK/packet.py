@@ -60,8 +60,7 @@ class LinkVersion(HeaderRule):
 class LinkReservedBits(Rule):
     """Reserved bits of the local route header are not zero.
 
-    Receivers ignore them, so nothing fails today. A sender that sets them fills the header from memory it did not clear, or
-    a capture device uses the bits for itself.
+    Receivers ignore them. The sender did not clear its memory, or a capture device uses the bits for itself.
 
     If all packets of a capture show it, suspect the capture device; if only those of one sender do, suspect its firmware.
     """
@@ -78,14 +77,13 @@ class LinkReservedBits(Rule):
 class LengthDisagrees(Rule):
     """The length in the local route header does not match the frame.
 
-    PktLen says where the packet ends. With a wrong one the receiver takes the CRCs from the wrong place and drops the packet, and
-    everything that is read from the packet's end here is wrong too.
+    PktLen says where the packet ends. With a wrong one the receiver looks for the CRCs in the wrong place and drops the packet; what is
+    read from the packet's end here is wrong, too.
 
-    Compare with the frame's length on the wire: a difference of a few bytes points to a faulty sender or capture tool, a large one
-    to a damaged header.
+    Compare with the frame's length on the wire: a few bytes point to a faulty sender or capture tool, more to a damaged header.
 
-    A whole frame whose length does not fit PktLen, with or without a VCRC. Consequences of a wrong PktLen are not reported again: a
-    management datagram of the wrong size (CAP015), or a PayLen that does not agree (GRH003).
+    A whole frame whose length does not fit PktLen, with or without a VCRC. Consequences are not reported again: a management datagram of
+    the wrong size (CAP015), or a PayLen that does not agree (GRH003).
     """
 
     code, name, severity = "LNK003", "lrh-pktlen-vs-capture", ERROR
@@ -131,8 +129,8 @@ class LengthTooLarge(HeaderRule):
 class DestinationLidZero(HeaderRule):
     """The destination LID is 0.
 
-    LID 0 is reserved: no switch has an entry for it, so the first switch drops the packet. The sender learnt its path before the
-    subnet manager gave the other side a LID, or never resolved it.
+    LID 0 is reserved, so the first switch drops the packet. The sender learnt its path before the subnet manager gave the other side a LID,
+    or never resolved it.
 
     Check the port state and LID of both ends, and where the sender's address handle got its LID from.
     """
@@ -178,8 +176,7 @@ class SourceLidMulticast(HeaderRule):
 class PermissiveLid(Rule):
     """The permissive LID is used outside subnet management.
 
-    0xFFFF means "whoever is at the end of this link" and belongs to directed-route management packets. A switch does not
-    forward other packets with it, so they never arrive.
+    0xFFFF means "whoever is at the end of this link" and belongs to directed-route SMPs. A switch does not forward other packets with it.
 
     Check how the sender got its LID: 0xFFFF is a common placeholder in path records and CM requests.
     """
@@ -195,8 +192,8 @@ class PermissiveLid(Rule):
 class NotManagementOnVl15(Rule):
     """A packet on virtual lane 15 is not a subnet management packet.
 
-    VL15 is for subnet management only. A port drops anything else on it. VL15 has no flow control, so such traffic would also push
-    out real management packets.
+    VL15 is for subnet management only; a port drops anything else. VL15 has no flow control, so such traffic also pushes out management
+    packets.
 
     Check the sender's SL-to-VL table and driver. Headers damaged on the way show up as bad VCRCs.
     """
@@ -214,8 +211,7 @@ class NotManagementOnVl15(Rule):
 class ManagementNotOnVl15(HeaderRule):
     """A subnet management packet travels on a virtual lane other than 15.
 
-    Receivers take subnet management from VL15 only. On another lane the packet is dropped, or stuck behind data while the
-    subnet manager waits.
+    Receivers take subnet management from VL15 only. On another lane the packet is dropped or waits behind data.
 
     Find the sender. Some capture devices rewrite the lane; then all packets show the same one.
     """
@@ -232,8 +228,7 @@ class ManagementNotOnVl15(HeaderRule):
 class ManagementServiceLevel(Rule):
     """A subnet management packet has a service level other than 0.
 
-    It is legal: a trap carries the SL that the master SM asked for, and some routing engines use one. On VL15 the level has no
-    effect, so an unexpected one only hints at where the sender took it from.
+    It is legal: a trap carries the SL that the master SM asked for, and some routing engines use one. On VL15 the level has no effect.
 
     Nothing, unless packets on VL15 are sorted by service level.
     """
@@ -266,8 +261,7 @@ class ManagementWithGrh(HeaderRule):
 class RawPacket(Rule):
     """Raw packets (LNH 0 or 1) are on the link.
 
-    They carry another protocol without InfiniBand's transport: no P_Key, no queue pair. Partitions do not separate them, and
-    ports may be set to filter them.
+    They carry another protocol, without P_Key or queue pair. Partitions do not separate them, and ports may filter them.
 
     Check that raw traffic is intended (Ethernet gateways, older storage bridges); FilterRaw in PortInfo switches it off.
     """

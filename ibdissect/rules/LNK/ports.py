@@ -102,8 +102,7 @@ class VlNotOperational(LinkRule):
 class UnassignedLid(LinkRule):
     """A packet goes to a LID that nobody in the subnet has.
 
-    A switch drops it. The usual cause is an outdated LID (after a restart of the subnet manager with other LIDs) or a wrong
-    configuration.
+    A switch drops it. Usually the LID is outdated (the subnet manager restarted with other LIDs) or misconfigured.
 
     Let the sender query the path again.
 
@@ -183,11 +182,9 @@ class RawFiltered(KnowledgeRule):
 
     The port drops it, so it never arrives. If the packet was captured after passing that port, the filter does not work.
 
-    Stop the sender from sending raw packets, or switch the filter off (FilterRawInbound, FilterRawOutbound in PortInfo of the
-    port).
+    Stop the sender, or switch the filter off (FilterRawInbound, FilterRawOutbound in PortInfo of the port).
 
-    The switch port next to the sender or receiver, its link and its latest PortInfo. An `info` where the capture missed a packet
-    since then.
+    The switch port next to the sender or receiver, its link and its latest PortInfo. An `info` if the capture missed a packet since.
     """
 
     code, name, severity = "LNK015", "raw-with-filter-enabled", WARNING

@@ -27,13 +27,13 @@ KNOWN_CLASSES = (0x01, 0x81, 0x03, 0x04, 0x06, 0x21)
 class OtherAttribute(KnowledgeRule):
     """An answer carries another attribute than its request asked for.
 
-    The requester matches answers by transaction id and reads the data as what it asked for: it gets numbers that mean
-    something else.
+    The requester matches answers by transaction id and takes the data for what it asked for.
 
     Correct the responder.
 
-    A request and its answer, with nothing else of that transaction in between. A note if the capture misses packets there: another request
-    may have had that transaction id. A MultiPathRecord request answered with PathRecords and a redirection (ClassPortInfo) are in order.
+    A request and its answer, with nothing else of that transaction in between. An `info` if the capture misses packets there: another
+    request may have had that transaction id. A MultiPathRecord request answered with PathRecords and a redirection (ClassPortInfo) are in
+    order.
     """
 
     code, name, severity = "MAD005", "method-response-attr-mod", WARNING
@@ -69,14 +69,11 @@ class OtherAttribute(KnowledgeRule):
 class AnswerAlone(Rule):
     """An answer has no request in the capture.
 
-    The capture missed the request, somebody else asked in the receiver's name, or the answer is forged. The receiver drops answers
-    to requests that it did not send.
+    The capture missed the request, somebody else asked in the receiver's name, or the answer is forged. The receiver drops such answers.
 
-    Rely less on other findings about missing packets in this capture. If nothing else is missing, find out who else uses this
-    address.
+    Rely less on findings about missing packets in this capture. If nothing else is missing, find out who else uses this address.
 
-    The capture shows other requests of the receiver and has run for ten seconds. A request that was recorded just after its answer
-    counts.
+    The capture shows other requests of the receiver and has run for ten seconds. A request recorded just after its answer counts.
     """
 
     code, name, severity = "MAD004", "response-bit-without-request", INFO

@@ -60,8 +60,7 @@ class BaseVersion(Rule):
 class ClassVersion(Rule):
     """A MAD has a class version that is not in use for its class.
 
-    The receiver answers with status 1 or reads the fields in another layout. Subnet administration version 1, for example, has its
-    fields in other places.
+    The receiver answers with status 1 or misreads the fields: subnet administration version 1, for example, has them in other places.
 
     Bring both ends to the same version of the class; find the outdated or faulty sender by its LID.
     """
@@ -76,8 +75,7 @@ class ClassVersion(Rule):
 class MethodOfClass(Rule):
     """A general-services MAD has a method that its class does not define.
 
-    Nobody answers it, or only with status 2 (method not supported). A well-known method in the wrong class means that the class or
-    the method byte is wrong.
+    Nobody answers it, or only with status 2 (method not supported). If the method is a known one, its byte or the class is wrong.
 
     Compare with the method set of the class (`ibdissect fields mad`) and correct the sender.
     """
@@ -94,8 +92,8 @@ class MethodOfClass(Rule):
 class StatusReservedBits(Rule):
     """A response's status has reserved bits 7-5 set.
 
-    A receiver that compares the whole status with zero takes the answer for an error; one that looks only at the code does not. The
-    two then disagree about whether a Set was done.
+    A receiver that compares the whole status with zero takes the answer for an error; one that looks only at the code does not. They then
+    disagree about whether a Set was done.
 
     Correct the responder; compare with the status it sends for the same error in other classes.
     """
@@ -126,8 +124,8 @@ class StatusUnknownCode(Rule):
 class HeaderReserved(Rule):
     """The reserved bytes 18-19 of a MAD header are not zero.
 
-    They lie between attribute and modifier: a sender that takes the attribute for 32 bits, or does not clear its buffer, leaves
-    data there. A strict receiver may refuse the MAD.
+    They lie between attribute and modifier. The sender takes the attribute for 32 bits, or did not clear its buffer. A strict receiver may
+    refuse the MAD.
 
     Correct the sender.
     """
@@ -142,8 +140,7 @@ class HeaderReserved(Rule):
 class ClassSpecificReserved(Rule):
     """The class-specific bytes 6-7 of an SA or performance management MAD are not zero.
 
-    These classes do not use them; directed-route SMPs keep their hop pointer and count there. The values are left over from such a
-    packet.
+    These classes do not use them; directed-route SMPs keep hop pointer and count there. The values are left over from such a packet.
 
     Clear the header before reusing it for another class.
     """
@@ -163,8 +160,7 @@ class UnknownAttribute(Rule):
 
     Check the sender: the usual cause is a wrong class with a right attribute. A plugin can declare the attribute.
 
-    One packet is enough. Ids from 0xff00 on belong to vendors and are not reported; an id unknown here may also come from a newer
-    standard.
+    One packet is enough. Ids from 0xff00 on belong to vendors and are not reported; unknown ids may come from a newer standard.
     """
 
     code, name, severity = "MAD011", "attr-unknown-for-class", WARNING
@@ -191,8 +187,7 @@ class UnknownAttribute(Rule):
 class TransactionZero(Rule):
     """A request has transaction id 0.
 
-    Zero is legal, but managers avoid it, because such an answer can hardly be told from a cleared buffer, and several senders of
-    zero behind one LID cannot be told apart.
+    Zero is legal, but such an answer looks like a cleared buffer, and several senders of zero behind one LID cannot be told apart.
 
     Nothing, unless answers go to the wrong requester; then let the sender number its requests.
     """

@@ -96,13 +96,12 @@ class Wish(Record):
 class BroadcastOutside(KnowledgeRule):
     """A port sends to the IPoIB broadcast group after leaving it or being refused.
 
-    An interface must be a full member of the broadcast group before it works (RFC 4391). Switches may not forward its packets, and
-    it gets no answers.
+    An interface must be a full member of the broadcast group (RFC 4391). Switches may not forward its packets, and it gets no answers.
 
     Find out why the join was refused (partition, rate or MTU of the group), and check the interface's state.
 
-    The refused join, or a join and an accepted leave, and a packet at least a second later. A port that has asked to join again in
-    between is not judged. An `info` where the capture misses packets in between.
+    The refused join, or a join and an accepted leave, and a packet at least a second later. A port that asked to join again in between is
+    not judged. An `info` where the capture misses packets in between.
     """
 
     code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING

@@ -25,12 +25,12 @@ MAX_PORTS = 65536
 class LeaseExpired(KnowledgeRule):
     """The M_Key lease of a port expired: everybody may read and write it.
 
-    After a request with a wrong key, the port waits for one lease period for a request with the right key. Then it sets its protect
-    bits to 0, so that a new subnet manager can take over. From then on the key protects nothing.
+    After a request with a wrong key, the port waits for one lease period for a request with the right key. Then it sets its protect bits to
+    0, so that a new subnet manager can take over: the key protects nothing any more.
 
     Find out why the subnet manager did not reach the port in time; choose a lease longer than its sweep interval.
 
-    The port's lease in PortInfo, a request with a wrong key, and no request with the right key until the lease is over. An `info` where the
+    The port's lease in PortInfo, a request with a wrong key, and none with the right key until the lease is over. An `info` where the
     capture misses packets in that time.
     """
 
@@ -71,8 +71,8 @@ class LeaseExpired(KnowledgeRule):
 class LeaseTooShort(Rule):
     """A port's M_Key lease is shorter than the time between two visits of its manager.
 
-    A request with a wrong key starts the lease; only one with the right key stops it. If the manager visits less often than that,
-    anybody can open the port by sending one request and waiting.
+    A request with a wrong key starts the lease; only one with the right key stops it. If the manager visits less often, anybody can open
+    the port with one request and some patience.
 
     Choose a lease longer than the sweep interval, or 0 (it never expires). Light sweeps do not visit hosts.
 

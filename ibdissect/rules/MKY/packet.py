@@ -15,8 +15,8 @@ from ibdissect.wire.sm_port import PortInfo
 class MKeyVisible(Rule):
     """An M_Key can be read in the capture.
 
-    Whoever has the M_Key controls the ports that it protects: LIDs, partitions, link state. The capture is now as secret as the
-    key; protect bits 1 and 2 exist to keep it off the wire.
+    Whoever has the M_Key controls the ports that it protects: LIDs, partitions, link state. The capture is now as secret as the key.
+    Protect bits 1 and 2 exist to keep it off the wire.
 
     Share the capture only after `ibdissect scrub`; change the key if the capture has already left your organisation.
     """
@@ -71,8 +71,7 @@ class ProtectionWithoutKey(Rule):
 class SMKeyTold(Rule):
     """A subnet manager reveals its SM_Key in an answer.
 
-    The key authenticates managers to each other and trusted clients to the SA. It should be 0 unless the requester proved that it
-    knows the key.
+    The key authenticates managers to each other and trusted clients to the SA. It should be 0 unless the requester proved that it knows it.
 
     Check that the requester is one of your own managers; treat the capture as secret.
     """

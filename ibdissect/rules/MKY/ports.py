@@ -126,11 +126,11 @@ class _WrongWrite(_WrongKey):
 class SetWithoutMKey(_WrongWrite):
     """A Set or TrapRepress carries no M_Key, but its port has one.
 
-    Whatever its protect bits are, a port drops a SubnSet or SubnTrapRepress that does not carry its M_Key, counts a violation and
-    may send trap 256. The sender waits for an answer that never comes, and its change does not happen.
+    Whatever its protect bits are, a port drops a SubnSet or SubnTrapRepress without its M_Key, counts a violation and may send trap 256.
+    The sender waits in vain for an answer, and its change does not happen.
 
-    Give the subnet manager or the tool the key of the subnet (opensm: `m_key`; infiniband-diags: `-y`). If it should not
-    change anything in this subnet, find out who runs it.
+    Give the subnet manager or the tool the subnet's key (opensm: `m_key`; infiniband-diags: `-y`). If it should change nothing here, find
+    out who runs it.
     """
 
     code, name, severity = "MKY001", "mkey-set-without-key", ERROR
@@ -151,8 +151,8 @@ class SetWithoutMKey(_WrongWrite):
 class MKeyMismatch(_WrongWrite):
     """A Set or TrapRepress carries another M_Key than the port holds.
 
-    The port drops it whatever its protect bits are, counts a violation and may send trap 256. Typical causes are two subnet
-    managers with different keys, an outdated key file, or somebody who guesses.
+    Whatever its protect bits are, the port drops it, counts a violation and may send trap 256. Typical causes are two subnet managers with
+    different keys, an outdated key file, or somebody who guesses.
 
     Compare the configured keys of all subnet managers (opensm: `m_key` and the guid2mkey file), and find the sender.
     """
@@ -175,8 +175,7 @@ class MKeyMismatch(_WrongWrite):
 class ProtectedGet(_WrongKey):
     """A Get without the right M_Key goes to a port that only answers those who know it.
 
-    At protect bits 2 or 3 a port answers only requests with its M_Key: the Get is dropped, the sender sees a timeout and takes the
-    port for dead.
+    At protect bits 2 or 3 a port answers only requests with its M_Key: the Get is dropped, and the sender takes the port for dead.
 
     Give the tool the key (infiniband-diags: `-y`), or lower `m_key_protection_level` if everybody may read.
     """
@@ -194,8 +193,7 @@ class ProtectedGet(_WrongKey):
 class MKeyExposed(Rule):
     """A port shows its M_Key in answer to a Get without that key, although its protect bits hide it.
 
-    At protect bits 1, an answer to a Get without the right key must show M_Key 0. A port that shows the key lets everybody who asks
-    reconfigure it.
+    At protect bits 1, an answer to a Get without the right key must show M_Key 0. Whoever asks this port can reconfigure it.
 
     Update the firmware of the device; until then treat the key as known, and use protect bits 2 with a new one.
 

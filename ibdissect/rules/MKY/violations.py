@@ -89,8 +89,8 @@ class BadMKeyStorm(TrapRule):
 class KeyGuessing(Rule):
     """Somebody tries one M_Key after the other.
 
-    Three or more different wrong keys within a minute are not an outdated configuration: somebody guesses, or a manager tries all
-    keys that it ever knew. Guessing 64 bits is hopeless, unless keys are badly chosen.
+    Three or more wrong keys within a minute are not an outdated configuration: somebody guesses, or a manager tries all keys that it ever
+    knew. Guessing 64 bits is hopeless, unless keys are badly chosen.
 
     Find the sender (LID, or the directed route and its transaction ids), and look at the violation counter of the port.
 
@@ -130,14 +130,12 @@ class KeyGuessing(Rule):
 class TrapWithoutRequest(TrapRule):
     """A port complains about a request that the LID it names did not send.
 
-    The manager with that LID is accused wrongly: either the port's firmware fills in the trap incorrectly, or somebody else uses
-    that LID.
+    The manager with that LID is accused wrongly: the port's firmware fills in the trap incorrectly, or somebody else uses that LID.
 
     Compare the trap with the requests before it; if they are right, look for another sender with this LID.
 
-    A trap 256 that names a LID from which the capture shows other SMPs to that port, at least ten seconds after the capture began.
-    Requests by directed route are not judged, and any LID that may be the same port's counts (LMC). An `info` where the capture may have
-    missed the request.
+    A trap 256 that names a LID from which the capture shows other SMPs to that port, at least ten seconds after the capture began. Requests
+    by directed route are not judged, and any LID of the same port (LMC) counts. An `info` where the capture may have missed the request.
     """
 
     code, name, severity = "MKY010", "trap256-content-mismatch", WARNING

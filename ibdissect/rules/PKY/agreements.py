@@ -19,8 +19,8 @@ from ibdissect.wire.transport import BTH
 class OtherPartition(AgreedRule):
     """A packet of a connection is in another partition than the connection was set up in.
 
-    Both queue pairs were bound to one P_Key at set-up and accept only that one. The receiver drops the packet and counts a P_Key
-    violation; the connection fails after its retries.
+    Both queue pairs accept only the P_Key that was agreed at set-up. The receiver drops the packet and counts a P_Key violation; the
+    connection fails after its retries.
 
     Check whether the subnet manager moved entries in the sender's P_Key table: queue pairs hold an index, not the key.
     """

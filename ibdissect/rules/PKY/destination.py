@@ -219,8 +219,8 @@ def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
 class LimitedToLimited(RefusingTable):
     """A limited member of a partition sends to another limited member.
 
-    Limited members may talk to full members only. The destination is a limited member, so it drops the packet silently, counts a
-    P_Key violation and may send trap 257. Applications see timeouts.
+    Limited members may talk to full members only, so the destination drops the packet silently, counts a P_Key violation and may send trap
+    257. Applications see timeouts.
 
     Make one of the two ports a full member (opensm: `full` in partitions.conf), or stop them from talking to each other.
     """
@@ -238,8 +238,8 @@ class NotInDestinationTable(RefusingTable):
 
     The destination drops the packet silently, counts a P_Key violation and may send trap 257. Applications see timeouts.
 
-    Compare the partitions of both ports (smpquery pkeys): either the destination is missing in partitions.conf, or the sender uses
-    a wrong P_Key index.
+    Compare the partitions of both ports (smpquery pkeys): the destination is missing in partitions.conf, or the sender uses a wrong P_Key
+    index.
 
     Needs the complete P_Key table of the destination, or of the switch port before it if that port checks P_Keys. An `info` if the
     table may have changed since it was read: the capture missed packets, or the next reading differs although the capture shows no

@@ -49,8 +49,8 @@ class Direction(Record):
 class BothLimited(Rule):
     """Both ends of a queue pair send with the same limited P_Key.
 
-    A sender uses an entry of its own table, so both ends are limited members of the partition, and each drops what the other sends.
-    The connection was set up, but no data will pass.
+    A sender uses an entry of its own table, so both ends are limited members and drop what the other sends. The connection was set up, but
+    no data will pass.
 
     Make one of the two ports a full member (opensm: `full` in partitions.conf), or choose a partition in which one of them is.
 

@@ -66,8 +66,7 @@ SHOWN_OR_SET = MAD.method.isin({SET, GET_RESP}) & ((MAD.status & 0x7FFF) == 0)
 class PKeyZero(PacketRule):
     """A packet belongs to no partition: its P_Key is 0x0000 or 0x8000.
 
-    Partition 0 does not exist and is in no port's table, so every receiver drops the packet and counts a P_Key violation. Only
-    queue pair 0 does not check P_Keys.
+    Partition 0 does not exist, so every receiver drops the packet and counts a P_Key violation. Only queue pair 0 does not check P_Keys.
 
     Check the P_Key index of the sender's queue pair: it points to an empty entry of its table.
     """
@@ -82,8 +81,7 @@ class PKeyZero(PacketRule):
 class ManagementPKey(Rule):
     """A subnet management packet carries a P_Key other than the default.
 
-    It is legal, since subnet management does not check P_Keys. An unusual one shows that the sender selects partitions even for its
-    management traffic.
+    It is legal, since subnet management does not check P_Keys. The sender selects partitions even for its management traffic.
 
     Nothing.
     """
@@ -101,8 +99,7 @@ class ManagementPKey(Rule):
 class GeneralManagementPKey(Rule):
     """A general management datagram carries a P_Key other than the default.
 
-    It is legal, and used where nodes are not members of the default partition. Both sides need the partition in their tables, or
-    the datagram is dropped.
+    It is legal where nodes are not members of the default partition. Both sides need the partition in their tables.
 
     Nothing, unless the datagram goes unanswered; then compare the P_Key tables of both ports.
     """
@@ -120,8 +117,7 @@ class GeneralManagementPKey(Rule):
 class DefaultPartitionMissing(Rule):
     """The first entry of a P_Key table holds no partition, though others do.
 
-    Software uses index 0 by default and expects the default partition there. With an empty entry its packets leave with P_Key 0 and
-    are dropped.
+    Software uses index 0 by default. With an empty entry its packets leave with P_Key 0 and are dropped.
 
     Let the subnet manager put the default partition (0xFFFF or 0x7FFF) first; see the `pkeys` options of its configuration.
     """
@@ -138,8 +134,7 @@ class DefaultPartitionMissing(Rule):
 class PartitionTwice(Rule):
     """The same P_Key is in one block of a P_Key table twice.
 
-    Software that looks up the index of a key may find either; a later change to one of the entries then breaks half of the
-    connections.
+    Software that looks up the index of a key may find either; a later change to one of them breaks half of the connections.
 
     Look for the partition in the subnet manager's configuration: it is probably defined twice.
 
@@ -177,8 +172,7 @@ class FullMemberOfNothing(Rule):
 class SwitchPKeyTrap(Rule):
     """A switch reports a packet whose P_Key it did not let through (trap 259).
 
-    Two ports try to talk across a partition boundary that the switch enforces. Their connection will not work, or one of them
-    probes for other partitions.
+    Two ports try to talk across a partition boundary. Their connection will not work, or one of them probes for other partitions.
 
     Look up both LIDs; then either give them a common partition, or find out who sent the packet.
     """
@@ -195,8 +189,8 @@ class SwitchPKeyTrap(Rule):
 class IpoibLimited(Rule):
     """A limited member of a partition sends to a group of IP over InfiniBand.
 
-    Limited members cannot hear each other, so address resolution works with full members only. This is the usual reason why some
-    hosts of a partition cannot ping each other.
+    Limited members cannot hear each other, so address resolution works with full members only. Often this is why hosts of a partition
+    cannot ping each other.
 
     Make the hosts full members in the subnet manager's partition configuration, unless the isolation is intended.
     """

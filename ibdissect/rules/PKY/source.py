@@ -23,8 +23,7 @@ ANSWERS = (0x81, 0x92, 0x94)
 class NotInSourceTable(RefusingTable):
     """A packet's partition is not in the P_Key table of its sender.
 
-    A port can only send P_Keys of its own table: either the table was changed while a connection was running, or somebody forges
-    the sender's LID.
+    A port can only send P_Keys of its own table: the table changed while a connection was open, or somebody forges the sender's LID.
 
     Restart the connection if the table changed; otherwise find out what is plugged in behind that LID.
     """

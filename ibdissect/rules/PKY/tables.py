@@ -87,8 +87,8 @@ class EnforcementWithoutCap(AttributeRule):
 
     Let the subnet manager read PartitionEnforcementCap first (opensm: `part_enforce off` for such switches).
 
-    The SwitchInfo before the Set: PartitionEnforcementCap 0, or only one of the two directions offered and the other asked for.
-    Switches that offer neither direction but show a capacity leave these bits empty, and are not judged.
+    The SwitchInfo before the Set: PartitionEnforcementCap 0, or only the other of the two directions offered. Switches that offer neither
+    direction but show a capacity leave these bits empty, and are not judged.
     """
 
     code, name, severity = "PKY016", "switch-pkey-enforce-without-cap", ERROR

@@ -38,8 +38,8 @@ _ERRORS = (
 class CountersCleared(Rule):
     """Somebody writes a port's counters, which normally clears them.
 
-    Differences between two readings mean nothing if a third party clears the counters in between; monitoring then shows negative
-    rates or misses errors.
+    Differences between two readings mean nothing if a third party clears the counters; monitoring then shows negative rates or misses
+    errors.
 
     Let one tool clear the counters, and all others only read them (`perfquery` without -R).
     """
@@ -127,7 +127,7 @@ class ErrorCountersFull(Rule):
 
     Clear the counters and watch how fast they grow; read PortCountersExtended where the agent counts errors in 64 bits.
 
-    One good answer is enough. Only an `info`: when the counter was last cleared is not known, and normal multicast alone fills
+    One good answer is enough. Only an `info`: the counter may not have been cleared for long, and normal multicast alone fills
     PortRcvSwitchRelayErrors.
     """
 
@@ -145,8 +145,8 @@ class ErrorCountersFull(Rule):
 class CountersFell(Rule):
     """A counter fell although no packet cleared it.
 
-    Counters stop at their maximum and do not wrap: the port or its node restarted, or somebody cleared them in a way that the
-    capture does not show. Rates computed across this moment are wrong.
+    Counters stop at their maximum and do not wrap: the port or its node restarted, or somebody cleared them unseen. Rates computed across
+    this moment are wrong.
 
     Look for a restart of the node, or a second monitoring tool.
 

@@ -33,8 +33,8 @@ class DuplicatedBetweenPoints(PointRule):
 
     Look for loops and for mirrors that feed their copies back into the network between both points.
 
-    A point that misses nothing has the packet once, and later points have it twice. An `info` where only one point has it twice, as
-    that point's mirror may have doubled it.
+    A point that misses nothing has the packet once, and later points have it twice. An `info` where only one point has it twice: its mirror
+    may have doubled it.
     """
 
     code, name, severity = "PTS002", "duplicated-between-points", WARNING
@@ -46,13 +46,12 @@ class DuplicatedBetweenPoints(PointRule):
 class ChangedBetweenPoints(PointRule):
     """The P_Key, the service level, an address or the payload of a packet changed on the way.
 
-    The ICRC covers them, so nothing between two points of a subnet may change them. The receiver drops such a packet, unless the
-    ICRC was computed again.
+    The ICRC covers them, so nothing within a subnet may change them. The receiver drops such a packet, unless the ICRC was computed again.
 
     Look for a gateway, a middlebox or a faulty switch between both points.
 
-    Two captures that show the same packet with different values. An `info` where only the payload differs, as two packets with the
-    same PSN could be taken for one.
+    Two captures that show the same packet with different values. An `info` where only the payload differs: two packets may have the same
+    PSN.
     """
 
     code, name, severity = "PTS003", "changed-between-points", ERROR
@@ -89,8 +88,7 @@ class NotificationLost(PointRule):
 
     Give CNPs a strict priority of their own at the switches between both points, and check that no ACL or policer drops it.
 
-    A CNP that one point has and the next one lacks, with the proof that PTS001 needs. An `info` where the loss is likely but not
-    proved.
+    A CNP that one point has and the next one lacks, with the proof that PTS001 needs. An `info` where the loss is not proved.
     """
 
     code, name, severity = "PTS005", "cnp-lost-between-points", WARNING
@@ -102,8 +100,8 @@ class NotificationLost(PointRule):
 class MarksUnanswered(PointRule):
     """The network marked packets (ECN), and their receiver sent no congestion notification (CNP).
 
-    The marks arrived, so the network does its part of congestion control (DCQCN). The receiver does not: nobody tells the sender to
-    slow down, until buffers overflow or priority flow control stops the link.
+    The marks arrived, so the network does its part of congestion control (DCQCN). The receiver does not: the sender does not slow down
+    until buffers overflow or priority flow control stops the link.
 
     Enable ECN for RoCE at the receiver (notification point). Nothing, if the senders rely on round-trip times.
 

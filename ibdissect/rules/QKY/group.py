@@ -35,14 +35,12 @@ SERVICE = "packet to QP 0x{qp:x} with {q_key}, the service there told {held} (SI
 class WrongGroupQKey(GroupRule):
     """A datagram has another Q_Key than its multicast group or the service it goes to.
 
-    Members got the group's Q_Key when they joined; they drop the packet and count a violation. So does a service whose queue pair
-    and Q_Key were looked up (SIDR).
+    Members got the group's Q_Key when they joined; they drop the packet and count a violation. So does a service that was looked up (SIDR).
 
-    The sender has an outdated record of the group; let it join again. For a service, let it look up the queue pair again, which may
-    now belong to another.
+    The sender has an outdated record: let it join the group again, or look up the service's queue pair again.
 
-    The record of the group, which is certain. Or the latest SIDR_REP of the port that names this queue pair: then a warning, as the
-    service may have ended since.
+    The record of the group, which is certain. Or the port's latest SIDR_REP for this queue pair: then a warning, as the service may have
+    ended.
     """
 
     code, name, severity = "QKY004", "qkey-mismatch-group", ERROR

@@ -33,8 +33,7 @@ class ManagementQKey(Rule):
 class SubnetManagementQKey(PacketRule):
     """A datagram to queue pair 0 carries a Q_Key.
 
-    Queue pair 0 does not check it, and senders leave it 0. Another value shows a sender that treats subnet management like other
-    datagrams.
+    Queue pair 0 does not check it, and senders leave it 0. This sender treats subnet management like other datagrams.
 
     Nothing urgent; report it to the vendor of the sender.
     """
@@ -54,8 +53,7 @@ class PrivilegedQKey(Rule):
 
     Find the process that owns the source queue pair.
 
-    One packet is enough. Only an `info`: services of the kernel use such keys legitimately, and a packet does not show who owns a
-    queue pair.
+    One packet is enough. Only an `info`: services of the kernel use such keys legitimately, and a packet does not show its owner.
     """
 
     code, name, severity = "QKY003", "privileged-qkey-user", INFO
@@ -85,8 +83,8 @@ class DatagramReserved(Rule):
 class SubnetManagementSource(Rule):
     """A subnet management packet is not sent from queue pair 0 to queue pair 0.
 
-    Subnet management runs between queue pairs 0, which only privileged software can open. A packet from or to another one is forged
-    or faulty; the receiver's answer goes to the wrong place.
+    Subnet management runs between queue pairs 0, which only privileged software can open. This packet is forged or faulty, and its answer
+    goes to the wrong place.
 
     Find the sender. Take it seriously: subnet management can reconfigure any port.
     """

@@ -34,8 +34,8 @@ class NakReceived(Rule):
     A sequence error says that packets were lost on the way; the sender repeats them. Every other NAK ends the connection: an
     R_Key without permission, a length that does not fit, or an error of the responder.
 
-    For sequence errors, look for drops and bad ICRCs on the path. For others, compare R_Key, address and length of the request with
-    what the application registered.
+    For sequence errors, look for drops and bad ICRCs on the path. For others, compare the request's R_Key, address and length with the
+    registered memory.
     """
 
     code, name, severity = "RC004", "nak-received", WARNING
@@ -97,8 +97,7 @@ class AtomicLength(PacketRule):
 class RKeyZero(PacketRule):
     """An RDMA request names no memory: its R_Key is 0.
 
-    Memory regions do not get the key 0, so the responder refuses access and the connection ends. Only requests of length 0 may have
-    it.
+    Memory regions do not get the key 0, so the responder refuses access and the connection ends. Requests of length 0 may have it.
 
     Check how the application sent the R_Key to its peer; it was probably never sent or filled in.
     """

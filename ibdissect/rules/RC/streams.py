@@ -60,8 +60,8 @@ class SilenceRule(Rule):
 class RequestsLost(SilenceRule):
     """Requests of a connection were lost, and nobody recovered them.
 
-    The responder neither acknowledged them nor asked for them, and the requester did not send them again: data is missing until a
-    timer expires, if one does.
+    The responder neither acknowledged them nor asked for them, and the requester did not repeat them: data is missing until a timer
+    expires.
 
     Look for drops between the capture and the responder, and check whether the responder is alive.
     """
@@ -82,11 +82,10 @@ class RequestsLost(SilenceRule):
 class RequestsRepeated(Rule):
     """Requests were sent again.
 
-    Something was lost in either direction, or an answer took longer than the requester's timer. Every repetition costs bandwidth;
-    the timeout before it costs much more.
+    Something was lost in either direction, or an answer came after the requester's timer. Repetitions cost bandwidth, the timeout before
+    them much more.
 
-    If there are few, ignore them. If there are many, look for NAKs (RC004), drops and bad ICRCs, and compare the Local ACK Timeout
-    with the response times.
+    Ignore a few. If there are many, look for NAKs (RC004), drops and bad ICRCs, and compare the Local ACK Timeout with the response times.
 
     A request with a PSN that was already sent. A late packet that fills a gap is not one.
     """
@@ -104,8 +103,8 @@ class RequestsRepeated(Rule):
 class Wrap(Rule):
     """The packet sequence numbers of a connection wrapped around.
 
-    Nothing is wrong: 24 bits are used up after 16.8 million packets, earlier if the first PSN was random. Tools that compare PSNs
-    as plain numbers fail here.
+    Nothing is wrong: 24 bits last for 16.8 million packets, or less if the first PSN was random. Tools that compare PSNs as numbers fail
+    here.
 
     Nothing; look here first if another tool reports loss at this frame.
 
@@ -125,8 +124,8 @@ class Wrap(Rule):
 class ReceiverNotReady(PacketRule):
     """A responder had no receive buffer (RNR NAK).
 
-    The requester waits for the time in the NAK and tries again; throughput falls to one message per timer. After the connection's
-    RNR retry count is used up (7 means never), the connection ends.
+    The requester waits for the time in the NAK and tries again; throughput falls to one message per timer. When the RNR retry count is used
+    up (7: never), the connection ends.
 
     Post receives earlier or more of them, use a shared receive queue, or shorten the minimum RNR timer.
     """
@@ -162,8 +161,7 @@ class MsnRegression(Rule):
 class MsnJump(Rule):
     """The message number of a responder rose by more than the number of packets.
 
-    Every message has at least one packet, so the number cannot run ahead of the PSN: one of the two acknowledgements is wrong,
-    or belongs to another connection.
+    Every message has at least one packet, so the number cannot run ahead of the PSN: an acknowledgement is wrong, or of another connection.
 
     Check whether two connections use the same queue pair numbers in this capture; otherwise look at the responder's firmware.
 
@@ -252,10 +250,10 @@ class RetriesExhausted(Rule):
 
     Look at the responder, which does not answer, and at the requester's driver, which does not give up.
 
-    Repetitions of one packet a millisecond or more apart, without a NAK in between. If the capture does not show the REQ, seven
-    retries are allowed, since the counter has three bits. The capture must show the other direction: of this connection, or packets
-    of the responder that belong to others. RoCE is not judged: adapters with adaptive retransmission start with short timers and
-    limit the time, not the number of tries.
+    Repetitions of one packet a millisecond or more apart, without a NAK in between. Without the REQ in the capture, seven retries are
+    allowed, since the counter has three bits. The capture must show the other direction: of this connection, or packets of the responder
+    that belong to others. RoCE is not judged: adapters with adaptive retransmission start with short timers and limit the time, not the
+    number of tries.
     """
 
     code, name, severity = "RC019", "retry-exhausted", ERROR
@@ -282,8 +280,8 @@ class RetriesExhausted(Rule):
 class NakIgnored(SilenceRule):
     """A responder asked for a packet again, and the requester never sent it again.
 
-    A NAK with a PSN sequence error tells the requester where to resume. A requester that does not react has given up: its retry
-    counter was used up, or its queue pair went to the error state.
+    A NAK with a PSN sequence error tells the requester where to resume. A requester that does not react has given up: its retry counter was
+    used up, or its queue pair is in the error state.
 
     Look at the requester's completion errors.
     """
@@ -308,10 +306,9 @@ class MessageLost(Rule):
 
     Look for drops on the path (congestion, bad ICRCs), or use RC.
 
-    Nobody acknowledges packets of UC, so their loss looks the same whether the network or the capture lost them. A warning where
-    the rest of the traffic shows that the capture misses nothing (a thousand packets that follow each other or were answered, and
-    none that did not), an `info` elsewhere; captures of ibdump are not judged then. A packet that arrives late was recorded out of
-    order.
+    Nobody acknowledges packets of UC, so their loss looks the same whether the network or the capture lost them. A warning where the
+    rest of the traffic shows that the capture misses nothing (a thousand packets that follow each other or were answered, and none
+    that did not), an `info` elsewhere, except in captures of ibdump. A packet that arrives late was recorded out of order.
     """
 
     code, name, severity = "RC021", "uc-message-gap", WARNING

@@ -20,11 +20,10 @@ def _bad_icrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
 class RoceIcrcBad(Rule):
     """The ICRC of a RoCE packet is wrong.
 
-    Something between sender and capture changed bytes that must not change: a faulty cable, card or switch memory, or a middlebox
-    that rewrites packets. The receiver silently drops the packet, and the sender retransmits after a timeout.
+    Something between sender and capture changed bytes that must not change: a faulty cable, card or switch memory, or a middlebox. The
+    receiver drops the packet silently, and the sender retransmits after a timeout.
 
-    Find out where wrong packets come from: if they come over one link, suspect its hardware; if all flows pass one device, suspect
-    that.
+    Find out where wrong packets come from: one link points to its hardware, one device that all flows pass to that device.
 
     One whole packet. A capture taken on the sender itself may show packets before the card wrote the checksum; see ROC005.
     """

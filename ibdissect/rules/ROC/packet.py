@@ -40,8 +40,8 @@ def _far_apart_6(table: ChunkTable) -> Bool:
 class SourcePort(Rule):
     """The UDP source port of a RoCE packet is outside the dynamic range.
 
-    Senders put a hash of the flow into 0xC000 to 0xFFFF, by which switches spread flows over links. Another port works but may not
-    match firewall rules and counters that expect the range.
+    Senders put a hash of the flow into 0xC000 to 0xFFFF, by which switches spread flows over links. Firewall rules and counters may expect
+    that range.
 
     Nothing, unless the load is spread badly; then check how the sender's driver chooses the port.
     """
@@ -57,8 +57,8 @@ class SourcePort(Rule):
 class CongestionNotification(PacketRule):
     """A congestion notification packet is malformed.
 
-    The card finds the flow to slow down by the queue pair, and recognises a notification by a PSN of 0 and the BECN bit. It may
-    ignore a packet that differs, and the congestion goes on.
+    The card finds the flow to slow down by the queue pair, and recognises a notification by PSN 0 and the BECN bit. It may ignore any
+    other, and the congestion goes on.
 
     Look at the firmware of the card that sent it.
     """
@@ -73,11 +73,10 @@ class CongestionNotification(PacketRule):
 class TimeToLive(PacketRule):
     """A RoCE packet to another network may not pass a router.
 
-    A router drops a packet whose time to live (hop limit) expires. With 0 or 1 from the sender, packets reach only neighbours;
-    connections to other networks fail after retries.
+    A router drops a packet whose time to live (hop limit) expires. With 0 or 1 packets reach only neighbours; other connections fail after
+    retries.
 
-    Set the hop limit in the application's address handle or queue pair (64 or more). After the last router, a value of 1 may be
-    right.
+    Set the hop limit in the address handle or queue pair (64 or more). After the last router, 1 may be right.
     """
 
     code, name, severity = "ROC010", "roce-ttl-1", WARNING
@@ -171,8 +170,8 @@ class OneSourcePort(_PairRule):
     Switches spread flows over parallel links by a hash of addresses and ports. With one port for all connections everything takes
     one link, while others are idle. With a single path between the hosts nothing is lost.
 
-    Update the driver, or set a flow label for each connection. Linux derives the port from the flow label or the queue pair
-    numbers; older drivers use one port for all.
+    Update the driver, or set a flow label for each connection: Linux derives the port from it or from the queue pair numbers, older drivers
+    do not.
 
     Packets to at least eight queue pairs of one host, all from one port.
     """
@@ -198,8 +197,8 @@ class OneSourcePort(_PairRule):
 class CongestionUntold(_PairRule):
     """Switches marked packets, and the receiver did not notify the sender.
 
-    Congestion control of RoCE (DCQCN) works by notification packets (CNP). Without them senders go on at full rate until
-    buffers overflow or priority flow control stops the link.
+    Congestion control of RoCE (DCQCN) works by notification packets (CNP). Without them senders go on until buffers overflow or priority
+    flow control stops the link.
 
     Enable ECN for RoCE at the receiver (notification point), and check that CNPs are not dropped: they often have a priority of
     their own. Nothing, if the senders rely on round-trip times, or if CNPs take another link of a bond than the captured one.

@@ -61,8 +61,7 @@ class PathLids(Rule):
 
     The SA works with outdated LIDs, or a client cached the record: restart the sweep and clear path caches.
 
-    The GUID in a NodeInfo, and the port's LID: the capture shows the port being written to, or it answered the same LID before and
-    after the path.
+    The GUID in a NodeInfo, and the port's LID: the capture shows its Sets, or it answered the same LID before and after the path.
     """
 
     code, name, severity = "SA015", "path-record-lid-mismatch", WARNING
@@ -213,8 +212,8 @@ class ServicePartition(KnowledgeRule):
 
     Correct the ServiceP_Key of the client, or add the port to the partition.
 
-    A native request without GRH that selects ServiceP_Key, and the whole P_Key table of the port before it. An `info` where the capture
-    misses packets in between.
+    A native request without GRH that selects ServiceP_Key, and the port's whole P_Key table before it. An `info` if the capture misses
+    packets between.
     """
 
     code, name, severity = "SA023", "servicerecord-pkey", WARNING

@@ -42,8 +42,7 @@ def of_records(table: ChunkTable, when: Expr) -> Iterator[tuple[int, type[Struct
 class MaskBeyondRecord(Rule):
     """A component mask chooses components that the record does not have.
 
-    The SA refuses the query, or ignores the bits and returns more than was asked for. A mask that was not converted to network byte
-    order looks like this.
+    The SA refuses the query, or ignores the bits and returns more than was asked for. The mask may be in the wrong byte order.
 
     Correct the client: bit 0 is the first field of the record, counted from the least significant bit of the mask.
 
@@ -85,8 +84,7 @@ class MaskEmpty(Rule):
 class ClassStatus(Rule):
     """The SA refuses a SubnAdmGet or SubnAdmSet with a class-specific status.
 
-    The requester does not get what it asked for: 1 no resources, 2 request invalid, 3 no records, 4 too many records,
-    5 invalid GID, 6 insufficient components, 7 denied.
+    The reason is 1 no resources, 2 request invalid, 3 no records, 4 too many records, 5 invalid GID, 6 insufficient components, 7 denied.
 
     "No records" is often no fault. For "too many records" use GetTable; for the others compare the request with what the SA needs.
     """
@@ -103,8 +101,8 @@ class ClassStatus(Rule):
 class AttributeOffset(Rule):
     """The AttributeOffset of an SA table does not fit its records.
 
-    The requester steps through the table by AttributeOffset (in words of 8 bytes); with a wrong one it reads every record after the
-    first from the wrong place.
+    The requester steps through the table by AttributeOffset (in words of 8 bytes) and reads every record after the first from the wrong
+    place.
 
     Correct the SA, or check whether both ends use different versions of the record.
 
@@ -178,8 +176,7 @@ class UntrustedPKeyQuery(Rule):
 class Redirected(Rule):
     """The SA redirects a requester to another address.
 
-    The request is not done; the requester has to read ClassPortInfo and ask at the address there. Clients that do not support
-    redirection just fail.
+    The request is not done; the requester has to ask at the address in ClassPortInfo. Clients that do not support redirection fail.
 
     Check that the client follows: a Get(ClassPortInfo) should be next.
     """

@@ -35,8 +35,8 @@ def _one_subnet(table: ChunkTable) -> Bool:
 class JoinIncomplete(Rule):
     """A request to join a multicast group lacks a required component.
 
-    A join has to name the group (MGID), the port (PortGID) and the kind of membership (JoinState). The SA refuses anything
-    less with "insufficient components", and the port gets no multicast traffic.
+    A join names the group (MGID), the port (PortGID) and the kind of membership (JoinState). Otherwise the SA refuses it with "insufficient
+    components", and the port gets no multicast traffic.
 
     Set bits 0, 1 and 16 of the component mask. To create a group, Q_Key, TClass, P_Key, SL and FlowLabel are needed too.
     """
@@ -85,13 +85,11 @@ class MLIDRange(Rule):
 class ScopeMismatch(Rule):
     """The scope of a multicast group contradicts its MGID.
 
-    The scope is stored twice, as a field and in the second byte of the MGID. Clients that look at different places create two
-    groups or none.
+    The scope is a field and part of the MGID. Clients that look at different places create two groups or none.
 
     Correct the client (for IPoIB, the scope of the broadcast address) or the SA's group file.
 
-    One answer, or one request that selects both components. A scope of 0 is not judged: OpenSM repeats it if the creator of the
-    group gave none.
+    One answer, or one request that selects both components. Scope 0 is not judged: OpenSM repeats it if the creator gave none.
     """
 
     code, name, severity = "SA012", "mcmember-scope-mismatch", WARNING
@@ -133,8 +131,7 @@ class LargestWithValue(Rule):
 class HopLimitInSubnet(Rule):
     """A path inside one subnet has a hop limit above 1.
 
-    Nothing on the path decrements it. The SA treats the path as one through a router, and clients will send a GRH that is not
-    needed.
+    Nothing on the path decrements it. The SA assumes a router on the path, and clients will send a GRH that is not needed.
 
     Nothing, if a router is set up; otherwise check the SA's answers for paths between these ports.
     """
@@ -150,8 +147,8 @@ class HopLimitInSubnet(Rule):
 class SubscriptionRange(Rule):
     """A subscription to events contradicts itself.
 
-    A LID range that ends before it begins matches no port; IsGeneric and Subscribe are 0 or 1. The SA refuses the
-    subscription, or keeps it and never reports anything.
+    A LID range that ends before it begins matches no port; IsGeneric and Subscribe are 0 or 1. The SA refuses the subscription, or never
+    reports anything.
 
     Correct the client: 0xffff as the beginning means all LIDs, and an end of 0 means one LID.
     """
@@ -169,8 +166,7 @@ class SubscriptionRange(Rule):
 class LeaseZero(Rule):
     """A service is registered with a lease of 0 seconds.
 
-    The lease expires at once: the SA drops the service, and nobody finds it. All ones (or no lease in the component mask) keep it
-    forever.
+    The lease expires at once, and nobody finds the service. All ones (or no lease in the component mask) keep it forever.
 
     Give a lease in seconds or 0xffffffff; to remove a service, use Delete.
     """

@@ -47,8 +47,8 @@ class SmKeyWrong(UnansweredRule):
 
     Give the requester the SA's key (opensm: `sa_key`), or none for requests that need no trust.
 
-    The SA answers requests with another key, so it is there, and none with this key. The capture goes on for a second after the
-    request and shows other answers to its sender.
+    The SA answers requests with another key, and none with this key. The capture goes on for a second and shows other answers to the
+    sender.
     """
 
     code, name, severity = "SA006", "sa-smkey-wrong", WARNING
@@ -113,8 +113,8 @@ class AskedStandby(UnansweredRule):
 
     The requester uses an old master: it must read MasterSMLID of its port again. Nothing during a handover.
 
-    SMInfo with state Standby before the request, and no other state in the next one. The capture goes on for a second after the
-    request and shows other answers to its sender.
+    SMInfo with state Standby before the request, and no other state in the next one. The capture goes on for a second and shows other
+    answers to the sender.
     """
 
     code, name, severity = "SA024", "sa-request-nonmaster", INFO
@@ -166,8 +166,7 @@ class ReportUnwanted(Rule):
 
     Look at the SA; a restart of opensm with `--subnet-database` may restore old subscriptions.
 
-    The capture shows the beginning and the end of all the receiver's subscriptions, and nobody at that address accepts the report:
-    several programs of a host may subscribe.
+    The capture shows the beginning and the end of all the receiver's subscriptions, and nobody at that address accepts the report.
     """
 
     code, name, severity = "SA020", "report-without-subscription", INFO

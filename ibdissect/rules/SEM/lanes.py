@@ -151,8 +151,8 @@ class ArbitrationEmpty(_QosRule):
 class ArbitrationOfVL15(Rule):
     """A VL arbitration table gives a weight to VL15.
 
-    VL15 carries management, has absolute priority and takes no part in arbitration. A port may refuse the table, or waste turns on
-    a lane that never sends in them.
+    VL15 carries management, has absolute priority and takes no part in arbitration. A port may refuse the table, or waste turns on the
+    lane.
 
     Correct the QoS settings of the subnet manager (qos_vlarb_high, qos_vlarb_low); only data lanes belong there.
     """

@@ -39,8 +39,7 @@ class NodeTypeReserved(Rule):
 class NodeInfoVersion(Rule):
     """A node reports a base or class version other than 1.
 
-    The manager would have to speak another version of subnet management to it, which no manager does. Omni-Path nodes, which answer
-    in another format, are not judged.
+    No manager speaks another version of subnet management. Omni-Path nodes, which answer in another format, are not judged.
 
     Update the firmware of the node.
     """
@@ -71,8 +70,7 @@ class GUIDZero(Rule):
 class NumPortsImpossible(Rule):
     """A node claims to have no ports, or 255 of them.
 
-    Ports are numbered from 1 to at most 254; as an output port, 255 means discard. A manager would explore nothing, or a port that
-    cannot exist.
+    Ports are numbered from 1 to at most 254; as an output port, 255 means discard. A manager would explore nothing, or an impossible port.
 
     Update the firmware of the node.
     """
@@ -87,8 +85,7 @@ class NumPortsImpossible(Rule):
 class PartitionCapZero(Rule):
     """A node claims to have no room for a partition key.
 
-    Each port holds at least one P_Key; without any, the port could take part in no traffic, and the manager does not know where to
-    write the default one.
+    Each port holds at least one P_Key; without any it could take part in no traffic, not even with the default one.
 
     Update the firmware of the node.
     """
@@ -103,8 +100,7 @@ class PartitionCapZero(Rule):
 class NodeDescriptionText(Rule):
     """A NodeDescription is not valid UTF-8.
 
-    Tools show it, log it and match names with it; invalid bytes break scripts and can make two nodes look alike. A text cut in the
-    middle of a character counts too.
+    Tools show it, log it and match names with it; invalid bytes break scripts. A text cut in the middle of a character counts too.
 
     Set the description of the node again (on Linux: node_desc in sysfs, written by the rdma-ndd service).
 
@@ -134,13 +130,12 @@ class NodeDescriptionText(Rule):
 class NodeInconsistent(AttributeRule):
     """Two ports of a node disagree about the node.
 
-    NodeInfo is the same at all ports except for PortGUID and LocalPortNum. Two nodes with one NodeGUID (cloned firmware) look like
-    this, and the subnet manager takes them for one.
+    NodeInfo is the same at all ports except for PortGUID and LocalPortNum. The subnet manager takes two nodes with one NodeGUID (cloned
+    firmware) for one.
 
     Compare the GUIDs burnt into both adapters.
 
-    Two answers with one NodeGUID. An `info` where a switch has another number of ports: it may have been restarted in another split
-    mode.
+    Two answers with one NodeGUID. An `info` where a switch has another number of ports: its split mode may have changed.
     """
 
     code, name, severity = "SEM034", "nodeinfo-inconsistent-ports", ERROR
@@ -179,8 +174,8 @@ class PortGuidTwice(AttributeRule):
 
     Compare the GUIDs burnt into both devices.
 
-    Two NodeInfos with one PortGUID, of different nodes, or of different ports of an adapter or router. All ports of a switch
-    rightly show the PortGUID of its port 0.
+    Two NodeInfos with one PortGUID, of different nodes or of different ports of an adapter or router. All ports of a switch show its port
+    0's PortGUID.
     """
 
     code, name, severity = "SEM035", "portguid-not-unique-ca", ERROR

@@ -103,8 +103,7 @@ class LedUnsupported(AttributeRule):
 class LedInfoReserved(Rule):
     """A LedInfo has reserved bits set.
 
-    Only the most significant bit switches the LED. A 1 in the last bit does nothing, although the sender believes that the LED is
-    on.
+    Only the most significant bit switches the LED. A 1 in the last bit does nothing.
 
     Write 0x80000000 for on and 0 for off.
     """

@@ -33,8 +33,7 @@ class MTUReserved(Rule):
 class MTUAboveCap(Rule):
     """A port's NeighborMTU is larger than its MTUCap.
 
-    The port is told to accept packets that it cannot hold; long packets are lost while short ones pass, so the fault shows only
-    under load.
+    The port is told to accept packets that it cannot hold. Long packets are lost while short ones pass.
 
     Correct the subnet manager or its configuration: NeighborMTU is the smaller MTUCap of both ends of the link.
     """
@@ -85,8 +84,8 @@ class OperationalVLsAboveCap(Rule):
 class WidthEnabledReserved(Rule):
     """A Set of PortInfo enables a link width that does not exist.
 
-    Bits 0 to 4 stand for 1x, 4x, 8x, 12x and 2x; 0 means no change and 255 all that are supported. The port refuses anything else
-    with status 7 and keeps its old setting.
+    Bits 0 to 4 stand for 1x, 4x, 8x, 12x and 2x; 0 means no change, 255 all that are supported. The port refuses anything else with status
+    7.
 
     Correct the subnet manager or the tool that sent the Set.
     """
@@ -116,8 +115,8 @@ class SpeedEnabledReserved(Rule):
 class PortStateSet(Rule):
     """A Set of PortInfo requests a port state that cannot be requested.
 
-    A manager may write Down, Armed, Active or no change, and a physical state only together with Down or no change. The port
-    refuses anything else with status 7 and keeps its state, so the link never becomes active.
+    A manager may write Down, Armed, Active or no change, and a physical state only with Down or no change. The port refuses anything else
+    with status 7, so the link never becomes active.
 
     Correct the subnet manager; a port gets to Initialize by itself.
     """
@@ -169,8 +168,7 @@ LONGEST = 19
 class ViolationsSaturated(Rule):
     """A violation counter of a port has reached its maximum.
 
-    The counters stop at 65535: how many packets with a wrong M_Key, P_Key or Q_Key really arrived is no longer known, and new ones
-    go unnoticed.
+    The counters stop at 65535: how many packets with a wrong M_Key, P_Key or Q_Key really arrived is no longer known.
 
     Find the senders (traps 256 to 259 name them), then write 0 to the counters.
     """
@@ -188,8 +186,8 @@ class ViolationsSaturated(Rule):
 class HOQLifeInfinite(Rule):
     """A Set of PortInfo lets packets wait at the head of a switch port's queue forever.
 
-    HOQLife is what breaks a deadlock: with an infinite lifetime a credit loop, or a host that stops receiving, blocks all traffic
-    behind it until somebody resets a port.
+    HOQLife is what breaks a deadlock: without it a credit loop, or a host that stops receiving, blocks all traffic behind it until a port
+    is reset.
 
     Set head_of_queue_lifetime to 19 or less, unless the routing is known to be free of loops and this is intended.
     """
@@ -205,8 +203,8 @@ class HOQLifeInfinite(Rule):
 class LifeTimeInfinite(Rule):
     """A switch keeps packets for an unlimited time.
 
-    LifeTimeValue above 19 disables the time limit of packets inside the switch. A packet may then arrive after its sender has given
-    up on it, and a blocked port holds its buffers forever.
+    LifeTimeValue above 19 disables the time limit of packets inside the switch: they may arrive after their sender gave up, and a blocked
+    port holds its buffers forever.
 
     Set packet_life_time to 19 or less (the default of OpenSM is 18).
     """
@@ -222,8 +220,8 @@ class LifeTimeInfinite(Rule):
 class PortInfoReserved(Rule):
     """A Set of PortInfo writes to reserved bits.
 
-    Managers copy what they have read, so the bits may be the port's own; otherwise they come from a newer layout than the
-    port knows, or from a mistake in the sender.
+    Managers copy what they have read, so the bits may be the port's own. Otherwise they come from a newer layout or a mistake of the
+    sender.
 
     Compare with the last response of the port. If it has the same bits, do nothing; otherwise correct the sender.
     """
@@ -259,8 +257,7 @@ class MasterLIDZero(Rule):
 class CapabilityReserved(Rule):
     """A port sets bit 0 of its CapabilityMask, which is reserved.
 
-    A mask that is shifted by one bit, or counted from 1, is wrong in every other bit too: a port without a manager would claim to
-    have one.
+    A mask that is shifted by one bit is wrong in every other bit, too: a port without a manager would claim to have one.
 
     Update the firmware of the port, or compare its other capability bits with its data sheet.
     """
@@ -298,8 +295,8 @@ class ExtSpeedsClaimed(Rule):
 class FDBExclusive(Rule):
     """A switch claims both kinds of forwarding table, or none.
 
-    A switch forwards by a linear or by a random table. With both capacities the manager fills the one that is not used; with none
-    it can program no route at all.
+    A switch forwards by a linear or by a random table. With both capacities the manager may fill the unused one; with none it can program
+    no route.
 
     Update the firmware of the switch.
     """

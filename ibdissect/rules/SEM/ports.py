@@ -37,8 +37,8 @@ MAX_PORTS = 65536
 class LmcOnSwitchPort(AttributeRule):
     """An external port of a switch, or a base port 0, has an LMC.
 
-    The LIDs of a switch belong to its port 0, and only an enhanced port 0 may have several. An LMC elsewhere means nothing, and
-    whoever wrote it may rely on LIDs that do not exist.
+    The LIDs of a switch belong to its port 0, and only an enhanced port 0 may have several. Whoever wrote an LMC elsewhere may rely on LIDs
+    that do not exist.
 
     Look at the subnet manager's `lmc` and `lmc_esp0` options.
     """
@@ -84,13 +84,13 @@ class WidthNotSupported(AttributeRule):
 class ExtSpeedsNotOffered(AttributeRule):
     """A Set of PortInfo enables extended link speeds that are reserved, or that the port does not have.
 
-    Bits 0 to 3 stand for 14 to 106 Gb/s, 30 disables extended speeds, 31 enables all that are supported. How a port handles 16 to
-    29, or a speed that it lacks, is undefined; links may come up slower than they could.
+    Bits 0 to 3 stand for 14 to 106 Gb/s, 30 disables extended speeds, 31 enables all that are supported. What a port does with 16 to 29, or
+    with a speed that it lacks, is undefined.
 
     Correct the subnet manager or the tool that sent the Set.
 
-    For 16 to 29 the Set alone. For 1 to 15 the LinkSpeedExtSupported that the port itself showed before; silent where it showed
-    none, and where the Set repeats what the port itself had enabled.
+    For 16 to 29 the Set alone. For 1 to 15 the LinkSpeedExtSupported that the port itself showed before; silent where it showed none, and
+    where the Set repeats what the port had enabled.
     """
 
     code, name, severity = "SEM010", "linkspeedext-enabled", WARNING
@@ -116,13 +116,12 @@ class ExtSpeedsNotOffered(AttributeRule):
 class SubnetTimeoutHigh(AttributeRule):
     """A Set of PortInfo raises the port's SubnetTimeOut above two seconds.
 
-    It is part of every timeout computed from it: traps and requests take seconds or minutes to be repeated, and a lost packet
-    stalls whatever waits for it. The default of OpenSM is 18 (1 s).
+    All timeouts include it: traps and requests are repeated after seconds or minutes, and a lost packet stalls whatever waits for it. The
+    default of OpenSM is 18 (1 s).
 
     Lower the manager's subnet timeout, unless the fabric really is that slow.
 
-    The value that the port itself showed before. Silent where it showed none, and where the Set repeats it, as managers do.
-    External ports of a switch have no such timer.
+    The value that the port itself showed before. Silent where it showed none, where the Set repeats it, and at external ports of a switch.
     """
 
     code, name, severity = "SEM017", "subnettimeout-high", WARNING
@@ -261,8 +260,7 @@ class ActiveWithoutArmed(AttributeRule):
 
     The port showed Initialize, and the answer to the Set is an error: a port that accepts it was armed. A port that does not answer
     counts as refusing where the capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within
-    ten seconds. Ports that were armed once are not judged, nor are other steps, since a port goes down and comes up by itself,
-    unseen.
+    ten seconds. Ports that were armed once are not judged, nor other steps, since a port goes down and comes up unseen.
     """
 
     code, name, severity = "SEM012", "portstate-transition", ERROR

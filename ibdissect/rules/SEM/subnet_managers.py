@@ -27,8 +27,7 @@ MAX_MASTERS = 64
 class SMStateReserved(Rule):
     """A subnet manager reports a state that does not exist.
 
-    Other managers decide by the state whether to take over, wait or hand over; with a reserved one there may be two masters or
-    none.
+    Other managers decide by the state whether to take over, wait or hand over; with a reserved one there may be two masters or none.
 
     Correct or update that subnet manager.
     """
@@ -43,8 +42,8 @@ class SMStateReserved(Rule):
 class SMControlState(Rule):
     """A control packet between subnet managers comes from a manager in the wrong state.
 
-    Only a Standby may acknowledge, only a Master may hand over, disable, wake or restart another. The receiver answers with
-    status 7, and the handover does not take place.
+    Only a Standby may acknowledge, only a Master may hand over, disable, wake or restart another. The receiver answers with status 7, and
+    no handover takes place.
 
     Compare the states of both managers in earlier frames; the usual cause is two masters that each want the other to stop.
     """
@@ -86,8 +85,7 @@ class TwoMasters(AttributeRule):
 
     Find out why they do not see each other: different M_Keys or SM_Keys, or two subnets that were joined.
 
-    Answers of both as master, in turns. An `info` unless the capture shows that cables lead from one to the other: it may hold
-    packets of two subnets.
+    Answers of both as master, in turns. An `info` unless cables lead from one to the other: they may be in two subnets.
     """
 
     code, name, severity = "SEM044", "two-masters", ERROR
@@ -131,8 +129,7 @@ class TwoMasters(AttributeRule):
 class CountFellBack(Changed):
     """The activity counter of a subnet manager fell.
 
-    ActCount grows with everything that the manager does; a standby takes over when it stops growing. A lower number means a
-    restart.
+    ActCount grows with everything that the manager does; a standby takes over when it stops. A lower number means a restart.
 
     Nothing if the manager was restarted.
 

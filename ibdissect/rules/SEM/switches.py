@@ -42,8 +42,7 @@ class LinearPortRange(_PortRange):
 
     Packets to that LID are dropped at this switch.
 
-    Look at the subnet manager that wrote the block (the source of the MAD), or at the switch firmware if it answers with another
-    block.
+    Look at the subnet manager that wrote the block, or at the switch firmware if it answers with another block.
     """
 
     code, name, severity = "SEM027", "lft-port-range", ERROR

@@ -14,8 +14,7 @@ from ibdissect.wire.sm import SMP
 class AnswerFromOtherLid(Elsewhere):
     """The answer to a LID-routed subnet management request comes from another port.
 
-    A responder swaps the LIDs of the request. The requester's stack does not recognise an answer from elsewhere and waits until its
-    timer expires.
+    A responder swaps the LIDs of the request. The requester does not recognise an answer from elsewhere and waits for its timer.
 
     Correct the responder; look whether two ports share a LID.
     """
@@ -30,8 +29,8 @@ class AnswerFromOtherLid(Elsewhere):
 class ReversedMKey(Rule):
     """A request carries its port's M_Key with the bytes reversed.
 
-    Keys are big-endian on the wire. The port drops the request and counts a violation although the sender knows the key; the usual
-    cause is a program on a little-endian machine that does not swap the bytes.
+    Keys are big-endian on the wire. The port drops the request and counts a violation although the sender knows the key; usually a program
+    on a little-endian machine does not swap the bytes.
 
     Swap the bytes in the tool or in its key file.
 

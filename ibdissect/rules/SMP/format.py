@@ -26,8 +26,7 @@ SMP_SIZE = 256
 class SMPSize(Rule):
     """A subnet management packet does not hold 256 bytes.
 
-    Every SMP has this size. A receiver discards a shorter or longer one without an answer, or reads the path of a directed route
-    from the wrong place.
+    A receiver discards an SMP of another size without an answer, or reads the path of a directed route from the wrong place.
 
     Correct the sender; if only some captures show it, check the capture tool.
 
@@ -68,8 +67,8 @@ class SMPMethod(Rule):
 class LIDRoutedLeftovers(Rule):
     """A LID-routed SMP has data in bytes that only directed routes use.
 
-    Bytes 32-63 and 128-255 are reserved in class 0x01. Data there are mostly left over from an earlier directed-route packet:
-    harmless, but they leak memory, and a strict receiver may discard the packet.
+    Bytes 32-63 and 128-255 are reserved in class 0x01. Most such data is left over from a directed-route packet: it leaks memory, and a
+    strict receiver may discard the packet.
 
     Clear the buffer before building the packet; if it is firmware, report it to the vendor.
 
@@ -132,8 +131,8 @@ class ResponseToOtherQP(Rule):
 class SMPOnQP1(Rule):
     """A subnet management MAD is sent to QP1.
 
-    Classes 0x01 and 0x81 belong to QP0 and VL15, where only privileged software can send. On QP1 they are discarded; their sender
-    may be trying to reach the SMA without the privilege.
+    Classes 0x01 and 0x81 belong to QP0 and VL15, where only privileged software can send. On QP1 they are discarded; the sender may be
+    trying to get around the privilege.
 
     Find the sender by its LID. If it is not just a broken tool that uses the wrong QP, treat it as an intrusion attempt.
     """

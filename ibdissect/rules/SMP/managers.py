@@ -20,11 +20,10 @@ from ibdissect.wire.sm_port import PortInfo
 class SetFromNonMaster(Rule):
     """A port that is not the manager writes to the subnet.
 
-    Only the subnet manager should write LIDs, keys, partitions and forwarding tables. A second writer is a forgotten manager, a
-    diagnostic tool, or an intruder.
+    Only the subnet manager should write LIDs, keys, partitions and forwarding tables. A second writer is a forgotten manager, a tool, or an
+    intruder.
 
-    Find the host by its LID or GUID. If it may write, add it to `managers` of the site policy; otherwise stop it and protect the
-    subnet with an M_Key.
+    Find the host by its LID or GUID. Add it to `managers` of the site policy, or stop it and protect the subnet with an M_Key.
 
     With `managers` in the site policy: any SubnSet from another port. Without: an `info` for a LID-routed Set(PortInfo) that comes
     from another LID than the MasterSMLID that the port last showed, and leaves it unchanged; diagnostic tools do that on purpose.

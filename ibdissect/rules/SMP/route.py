@@ -21,8 +21,8 @@ from ibdissect.wire.sm import DR_MAX_HOPS, SMPDirected
 class InitialPathZero(Rule):
     """Byte 0 of a directed route's InitialPath is not zero.
 
-    The path is indexed from 1; byte 0 is not used and must be zero. A sender that fills it has most likely shifted the whole route
-    by one, so the packet leaves by the wrong ports.
+    The path begins at index 1; byte 0 must be zero. The sender has most likely shifted the route by one, so the packet leaves by the wrong
+    ports.
 
     Check how the sender builds its paths: the first output port belongs in byte 1.
 
@@ -48,8 +48,7 @@ class InitialPathZero(Rule):
 class HopPointerRange(Rule):
     """The hop pointer of a directed-route SMP is more than one above the hop count.
 
-    The pointer walks from 0 to HopCount+1 and back; anything beyond points outside the route, and the next node discards the
-    packet. The request then looks as if the node were dead.
+    The pointer walks from 0 to HopCount+1 and back; beyond that the next node discards the packet. It looks as if the node were dead.
 
     Look for a sender or a switch that miscounts hops; compare the packet before and after the last switch.
     """
@@ -79,8 +78,8 @@ class HopCountTooLarge(Rule):
 class DirectionBit(Rule):
     """The direction bit of a directed-route SMP contradicts its method.
 
-    Requests travel outbound (D = 0), responses return (D = 1). With the wrong bit the switches walk the path in the wrong
-    direction and the packet gets lost on its way.
+    Requests travel outbound (D = 0), responses return (D = 1). With the wrong bit the switches walk the path the wrong way and the packet
+    gets lost.
 
     Correct the sender: a responder has to set bit 15 of the status in every directed-route response, a requester never.
     """
@@ -95,8 +94,7 @@ class DirectionBit(Rule):
 class CombinedRoute(Rule):
     """A directed-route SMP travels partly by LID: DrSLID or DrDLID is not the permissive LID.
 
-    Such routes are legal, but few tools make them and few SMAs are tested with them. They depend on working forwarding
-    tables, which a purely directed route does not.
+    Such routes are legal but rare, and few SMAs are tested with them. Unlike a purely directed route they need working forwarding tables.
 
     Nothing, if a diagnostic tool was started with a combined route (`smpquery -c`). Otherwise look at who sends it.
     """
@@ -112,8 +110,8 @@ class CombinedRoute(Rule):
 class DirectedRouteByLID(Rule):
     """A purely directed-route SMP carries real LIDs in its LRH.
 
-    With DrSLID and DrDLID permissive the whole route is directed, and each hop sends with permissive LIDs. A switch that sees a
-    unicast DLID forwards the packet by its table instead, past the SMA that should have handled it.
+    With DrSLID and DrDLID permissive the whole route is directed, and each hop sends with permissive LIDs. A switch that sees a unicast
+    DLID forwards the packet by its table, past the SMA that should have handled it.
 
     Correct the sender, or set DrSLID/DrDLID to the LIDs if a combined route was meant.
     """
@@ -164,8 +162,7 @@ class EndsAtLid(Rule):
 class NoReturnPath(Rule):
     """A returning directed-route SMP has a gap in its return path.
 
-    On the way out, every node writes the port through which the packet came in; ports count from 1. The switch at the gap drops the
-    answer.
+    On the way out, every node writes the port through which the packet came in. The switch at the gap drops the answer.
 
     Update the firmware of the switch that left the entry empty.
 

@@ -26,8 +26,7 @@ class TrapRepeated(TrapRule):
 
     Nothing, unless the traps load the subnet manager; then update the firmware of the port.
 
-    The same notice twice from one LID with the same transaction id, without any TrapRepress in between, and the port's
-    SubnetTimeOut.
+    The same notice twice from one LID with the same transaction id, no TrapRepress in between, and the port's SubnetTimeOut.
     """
 
     code, name, severity = "SMP020", "trap-retransmit-rate", INFO
@@ -63,9 +62,9 @@ class RepressUnknown(KnowledgeRule):
 
     Let the subnet manager copy the transaction id of the trap.
 
-    The trap, a TrapRepress with another transaction id, and then the same trap again. Silent if a matching TrapRepress comes as
-    well, or if the port sent no trap of that number before: the answer may be to a trap that the capture missed. An `info` where the
-    capture misses packets in between.
+    The trap, a TrapRepress with another transaction id, and then the same trap again. Silent if a matching TrapRepress comes as well, or if
+    the port sent no such trap before: the answer may be to one that the capture missed. An `info` where the capture misses packets in
+    between.
     """
 
     code, name, severity = "SMP019", "sm-trap-repress-tid", WARNING
@@ -175,9 +174,8 @@ class MasterSmLid(TrapRule, KnowledgeRule):
 
     Nothing around a handover; otherwise update the firmware of the sender.
 
-    The trap, and the PortInfo that its port answered before. Silent for a LID that any PortInfo of the capture names as its master,
-    since the port may have been told so unseen. An `info` where the capture misses packets in between, or a Set of PortInfo was not
-    answered.
+    The trap, and the PortInfo that its port answered before. Silent for a LID that any PortInfo names as master: the port may have been
+    told so unseen. An `info` where the capture misses packets in between, or a Set of PortInfo was not answered.
     """
 
     code, name, severity = "SMP014", "trap-dlid-mastersmlid", WARNING

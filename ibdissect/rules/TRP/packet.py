@@ -33,8 +33,7 @@ _GENERIC = (Notice.is_generic == 1) & _EVENT
 class ProducerType(Rule):
     """A generic notice comes from a producer type that does not exist.
 
-    Producers are channel adapters, switches, routers and class managers. Subscribers filter by producer, so a notice with another
-    type reaches nobody.
+    Producers are channel adapters, switches, routers and class managers. Subscribers filter by producer, so this notice reaches nobody.
 
     Correct the firmware or manager that sent it.
     """
@@ -50,8 +49,8 @@ class ProducerType(Rule):
 class TypeOfTrap(Rule):
     """The type of a generic trap does not match its number.
 
-    Type and number belong together: 64-67 subnet management, 128-131 urgent, 144-145 informational, 256-259 security. A subscriber
-    to security events misses a key violation that is sent as information.
+    Type and number belong together: 64-67 subnet management, 128-131 urgent, 144-145 informational, 256-259 security. A subscriber to
+    security events misses a key violation of another type.
 
     Correct the firmware or manager that sent it.
     """
@@ -103,8 +102,8 @@ class ChangeOfNothing(Rule):
 class ManagerTrapAsSMP(Rule):
     """A node sends trap 64, 65, 66 or 67 as a SubnTrap.
 
-    The subnet manager itself notices these events, and reports them to subscribers through the SA. A node that sends one as an SMP
-    makes the manager believe in ports and groups that came or went.
+    The subnet manager itself notices these events, and reports them through the SA. A node that sends one as an SMP makes the manager
+    believe in ports and groups that came or went.
 
     Find the sender by its LID; if it is not one of your managers, treat the trap as a forgery.
     """

@@ -37,11 +37,10 @@ FITS = _fits()
 class RequestUnanswered(UnansweredRule):
     """A management request was never answered.
 
-    The target is gone, does not support the class, or refuses silently (as with a wrong M_Key); or requests are lost. The requester
-    waits for its timer, several times over.
+    The target is gone, does not support the class, or drops the request silently (as with a wrong M_Key); or requests are lost. The
+    requester waits and retries.
 
-    Check whether one target or one attribute stands out. Check that the node is alive, its keys, and drops on VL15, which switches
-    may discard at any time.
+    Check whether one target or attribute stands out, whether the node is alive, its keys, and drops on VL15, which switches may discard.
 
     The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, and where the capture shows
     within ten seconds that it misses packets. Silent where the answer was recorded just before the request, and where another
@@ -69,8 +68,7 @@ class RequestUnanswered(UnansweredRule):
 class AnswerTwice(Rule):
     """A request was answered twice.
 
-    Either the request was repeated while its answer was on the way, so the requester's timeout is too short, or the capture shows
-    the same packet at two places.
+    The requester repeated it while the answer was on the way, so its timeout is too short, or the capture shows one packet at two places.
 
     Compare the response times with the requester's timeout; look for mirrored ports.
 
@@ -108,8 +106,8 @@ class AnswerFromElsewhere(Elsewhere):
 class AnswerOfOtherMethod(Rule):
     """A request is answered with the wrong method.
 
-    Get and Set are answered with GetResp, GetTable with GetTableResp, Report with ReportResp. The requester takes any other method
-    for an answer to something it never asked.
+    Get and Set are answered with GetResp, GetTable with GetTableResp, Report with ReportResp. The requester takes another method for the
+    answer to something else.
 
     Correct the responder.
 
@@ -190,9 +188,9 @@ class PatienceExceeded(Rule):
 
     Look at what the application does before it accepts; give the MRA a longer ServiceTimeout.
 
-    Packets of both sides, and the answer is late or never comes. Silence counts only where the capture shows that it misses
-    nothing: in ERF by its traffic, elsewhere no packet is missing within ten seconds. Silent where the clock of the capture was set
-    back, as then it may have been set forward, too.
+    Packets of both sides, and the answer is late or never comes. Silence counts only where the capture shows that it misses nothing: in ERF
+    by its traffic, elsewhere no packet is missing within ten seconds. Silent where the capture's clock was set back, as it may have been
+    set forward, too.
     """
 
     code, name, severity = "TXN010", "mra-timer-exceeded", WARNING

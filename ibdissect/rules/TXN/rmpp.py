@@ -36,9 +36,8 @@ class SegmentOrphan(Rule):
 
     Look for lost packets before it, then at the sender.
 
-    The capture has run for ten seconds. An `info` where the capture may have missed the beginning: in ERF captures whose traffic
-    does not show that nothing is missing, and where packets are missing within ten seconds, which an acknowledgement of this
-    segment shows, too.
+    The capture has run for ten seconds. An `info` where the capture may have missed the beginning: in ERF captures whose traffic does not
+    show that nothing is missing, and where packets are missing within ten seconds, or an acknowledgement of this segment shows it.
     """
 
     code, name, severity = "TXN011", "orphan-rmpp-segment", WARNING
@@ -117,8 +116,7 @@ class TransferLength(Rule):
 
     The receiver aborts with status 119 (inconsistent last and PayloadLength), or reads records that are not there.
 
-    Correct the sender: the first segment holds the length of the whole transfer including the class headers, the last segment its
-    own.
+    Correct the sender: the first segment holds the length of the whole transfer with class headers, the last one its own.
 
     All segments of the transfer.
     """
@@ -212,8 +210,7 @@ class RMPPStop(Rule):
 class RMPPStatus(Rule):
     """An RMPP status is undefined, or appears in a segment that must not have one.
 
-    DATA and ACK carry status 0; a receiver aborts on anything else with 124 (illegal status). Codes between 2 and 117 and
-    above 127 are reserved.
+    DATA and ACK carry status 0; a receiver aborts on anything else with 124 (illegal status). Codes 2 to 117 and above 127 are reserved.
 
     Correct the sender of the segment.
     """

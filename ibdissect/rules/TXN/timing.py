@@ -54,8 +54,7 @@ def _what(request: dict[str, int]) -> str:
 class TransactionReused(Rule):
     """A requester uses one transaction id for two outstanding requests.
 
-    Answers are matched by this number: the requester takes the answer to one request for the answer to the other. Linux refuses to
-    send such a request.
+    Answers are matched by this number: the requester may confuse the two answers. Linux refuses to send such a request.
 
     Correct the tool: it must increment the id with every request.
 
@@ -134,8 +133,8 @@ class TransactionReused(Rule):
 class AnswerLate(Rule):
     """An answer took longer than its sender announced.
 
-    Requesters derive their timeout from the RespTimeValue that ports (PortInfo) and agents (ClassPortInfo) announce, plus twice the
-    packet lifetime of the subnet. Later answers are discarded, and the request is repeated.
+    Requesters derive their timeout from the RespTimeValue of ports (PortInfo) and agents (ClassPortInfo), plus twice the packet lifetime of
+    the subnet. They discard later answers and repeat the request.
 
     Look at the load of the answering node, or at the firmware that announces too little.
 

@@ -29,8 +29,7 @@ CHANGED_PREFIX = 1
 
 
 class PortLimits:
-    """The strictest facts that held in a chunk about the ports of its LIDs, by LID. Before reporting, rules look up what held at the
-    packet.
+    """The strictest facts about the ports of its LIDs that held in a chunk. Before reporting, rules look up what held at the packet.
 
     Get it with `event.once(PortLimits)`.
     """
