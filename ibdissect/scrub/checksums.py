@@ -7,9 +7,12 @@ import numpy as np
 from ibdissect.capture.scattered import Bytes
 from ibdissect.table import crcs
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.encapsulation import UDP, IPv4
 
 IP_CHECKSUM, IP_WORDS = 5, 10
 UDP_CHECKSUM, UDP_LENGTH = 6, 4
+WITHOUT_OPTIONS = 0x45
+"""First byte of an IPv4 header without options."""
 
 
 def seal(old: ChunkTable, new: ChunkTable) -> None:
@@ -30,16 +33,13 @@ def _crc(old: crcs.Sums, new: crcs.Sums, data: Bytes, size: int) -> None:
 
 def _ip4(old: ChunkTable, new: ChunkTable) -> None:
     """Update header checksums incrementally (RFC 1624), so that a wrong one keeps its error."""
-    start = old.located.at("ip4")
-    at = start[start >= 0]
-    if not at.size:
-        return
+    at = old.occurrences(IPv4).at
     index = at[:, None] + np.arange(2 * IP_WORDS)
     words = [table.chunk.data[index].view(">u2").astype(np.int64) for table in (old, new)]
     sums = [found.sum(axis=1) - found[:, IP_CHECKSUM] for found in words]
     # Options after the header are zero now.
     options = np.zeros(len(at), np.int64)
-    for i in np.flatnonzero(old.chunk.data[at] & 15 > 5).tolist():
+    for i in np.flatnonzero(old.chunk.data[at] != WITHOUT_OPTIONS).tolist():
         options[i] = _sum(old.chunk.data, int(at[i]) + 20, int(at[i]) + 4 * (int(old.chunk.data[at[i]]) & 15))
     rest = (0xFFFF - words[0][:, IP_CHECKSUM] - sums[0] - options + sums[1]) % 0xFFFF
     value = np.where(rest == 0, 0, 0xFFFF - rest).astype(">u2")
@@ -49,11 +49,9 @@ def _ip4(old: ChunkTable, new: ChunkTable) -> None:
 def _udp(old: ChunkTable, new: ChunkTable) -> None:
     """Compute checksums of whole datagrams; a truncated datagram gets 1, which cannot be verified."""
     located, before, after = old.located, old.chunk.data, new.chunk.data
-    udp = located.at("udp")
-    rows = np.flatnonzero(udp >= 0)
-    used = (before[udp[rows] + UDP_CHECKSUM] | before[udp[rows] + UDP_CHECKSUM + 1]) != 0
-    for row in rows[used].tolist():
-        at = int(udp[row])
+    found = old.occurrences(UDP)
+    used = (before[found.at + UDP_CHECKSUM] | before[found.at + UDP_CHECKSUM + 1]) != 0
+    for row, at in zip(found.rows[used].tolist(), found.at[used].tolist(), strict=True):
         stop = at + int.from_bytes(before[at + UDP_LENGTH : at + UDP_LENGTH + 2].tobytes(), "big")
         ip4, ip6 = int(located.at("ip4")[row]), int(located.at("ip6")[row])
         addresses = (ip4 + 12, ip4 + 20) if ip4 >= 0 else (ip6 + 8, ip6 + 40)

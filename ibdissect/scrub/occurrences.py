@@ -75,7 +75,7 @@ def replace(data: Bytes, spot: Spot, keep: Bool, numbers: Substitutes) -> None:
     unique, which = np.unique(spot.values[keep], return_inverse=True)
     new = np.array([numbers[value] for value in unique.tolist()], np.uint64)[which]
     size = spot.bits // 8
-    data[spot.at[keep][:, None] + np.arange(size)] = new.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - size :]
+    data[spot.at[keep][:, None] + np.arange(size)] = new.astype(">u8").view(np.uint8).reshape(len(new), 8)[:, 8 - size :]
 
 
 def mark(data: Bytes, at: Int, size: int, mask: Bytes) -> None:

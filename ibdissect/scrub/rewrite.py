@@ -16,7 +16,8 @@ from ibdissect.table.unread import as_read
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import SMP_CLASSES
+from ibdissect.wire.numbers import ABORT, DATA, SMP_CLASSES
+from ibdissect.wire.pm import PerfMgtFormat
 from ibdissect.wire.spec import Field
 
 from . import checksums
@@ -28,7 +29,7 @@ from .occurrences import Map, Spot, gids, integers, learn, mark, replace
 ERF_HEADER = 16
 TYPE_AT = 40
 """Offset of the Ethertype after the addresses of link type 242."""
-RMPP_AT = 24
+RMPP_AT, SMP_LANE = MAD.size, 15
 
 
 class Scrubber:
@@ -178,17 +179,16 @@ def _containers(chunk: Chunk, data: Bytes) -> None:
 
 
 def _management(table: ChunkTable, data: Bytes) -> None:
-    """Copy bytes that rules read outside declared fields: RMPP headers of classes without RMPP, SMPs sent to other queue pairs."""
+    """Copy bytes that rules read outside declared fields: RMPP headers of performance management, SMPs sent to other queue pairs."""
     before, located = table.chunk.data, table.located
-    mad = located.at("mad")
-    mad = mad[(mad >= 0) & (mad + RMPP_AT + 3 <= located.end)]
+    mad = table.occurrences(PerfMgtFormat).at
     head = before[mad[:, None] + RMPP_AT + np.arange(3)]
-    mad = mad[(head[:, 0] == 1) & (head[:, 1] >= 1) & (head[:, 1] <= 4) & (head[:, 2] & 1 == 1)]
-    data[mad + RMPP_AT], data[mad + RMPP_AT + 1] = 1, before[mad + RMPP_AT + 1]
-    data[mad + RMPP_AT + 2] |= 1
+    mad = mad[(head[:, 0] == 1) & (head[:, 1] >= DATA) & (head[:, 1] <= ABORT) & (head[:, 2] & 1 == 1)]
+    for byte, bits in enumerate((0xFF, 0xFF, 1)):
+        data[mad + RMPP_AT + byte] |= before[mad + RMPP_AT + byte] & np.uint8(bits)
     lane, there = table.of_rows(LRH.vl)
     payload = located.at("payload")
-    rows = np.flatnonzero(there & (lane == 15) & (located.at("mad") < 0) & (payload >= 0) & (payload + MAD.size <= located.end))
+    rows = np.flatnonzero(there & (lane == SMP_LANE) & (located.at("mad") < 0) & (payload >= 0) & (payload + MAD.size <= located.payload_end))
     start = payload[rows]
     start = start[(before[start] == 1) & np.isin(before[start + 1], list(SMP_CLASSES))]
     for byte in (0, 1, 3):

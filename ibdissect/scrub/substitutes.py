@@ -173,7 +173,7 @@ SPECIAL: dict[str, Callable[[U64], Bool]] = {
     "ip4": lambda values: (values == 0) | (values == 0xFFFF_FFFF) | (values >> 24 == 127) | (values >> 8 == 0xE0_0000),
     "mac": lambda values: (
         (values == 0) | (values == (1 << 48) - 1) | (values >> 24 == 0x0180C2)
-        | (values >> 24 == 0x01005E) & (values & 0xFFFFFF <= WELL_KNOWN) | (values >> 32 == 0x3333) & (values & 0xFFFF_FFFF <= WELL_KNOWN)
+        | (values - (0x01005E << 24) <= WELL_KNOWN) | (values - (0x3333 << 32) <= WELL_KNOWN)  # below, it wraps around
     ),
 }  # fmt: skip
 """Which values of a kind stay, as they identify nobody: zero, broadcast, loopback, link-local, QP0 and QP1, standard multicast groups."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibdissect.errors import CaptureError
 from ibdissect.scrub import substitutes as subs
 
 
@@ -148,3 +149,70 @@ def test_addresses_are_numbered_by_network_and_host() -> None:
     assert [addresses[value] for value in given] == [
         0x7E000001, 0x7E000002, 0x7E000101, 0x7D0000FF, 0x7E000000, 0x7E000102, group + 1, group + 2,
     ]  # fmt: skip
+
+
+EXACT = [
+    (subs.guid, 3, 0xABCDEF, 0x025C727562000003), (subs.guid, 0x100, 1, 0x025C727562000100),
+    (subs.prefix, 3, 0xFE80_0000_0000_1234, 0xFE80_0000_5C72_0003), (subs.prefix, 0x10001, 0xFEC0_0000_0000_0001, 0xFEC0_0000_5C73_0001),
+    (subs.prefix, 3, 0xFE40_0000_0000_0001, 0x2001_0DB8_0000_0003), (subs.prefix, 3, 0xFF00_0000_0000_0001, 0x2001_0DB8_0000_0003),
+    (subs.prefix, 3, 0xFEBF_FFFF_0000_0001, 0xFEBF_0000_5C72_0003),
+    (subs.qpn, 1, 9, 0x5C0001), (subs.qpn, 0xA3FFFE, 9, 0xFFFFFE), (subs.qpn, 0xA3FFFF, 9, 2), (subs.qpn, 0xA40000, 9, 3),
+    (subs.mac, 3, 0x0002C9123456, 0x025C72000003), (subs.mac, 3, 0x010203040506, 0x035C72000003), (subs.mac, 3, 0x00FFFFFFFFFF, 0x025C72000003),
+    (subs.mac, 3, 0x020000000001, 0x025C72000003), (subs.mac, 3, 0x01005E7F0102, 0x01005E5C7203), (subs.mac, 3, 0x333312345678, 0x33335C720003),
+    (subs.mac, 3, 0x333412345678, 0x035C72000003), (subs.mac, 3, 0x01005F000001, 0x035C72000003),
+    (subs.group_id, 3, 0x1FF123456, 0x1FF5C7203), (subs.group_id, 3, 0x1FE123456, 0x5C720003), (subs.group_id, 3, 1 << 40, 0x5C720003),
+    (subs.site, 3, 0xFF3E004020010DB8, 0xFF3E00005C720003), (subs.site, 0x10001, 0xFF12AAAAFFFF0001, 0xFF1200005C730001),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "number", "value", "expected"), EXACT)
+def test_substitutes_are_made_of_the_number_and_the_class_alone(make: Any, number: int, value: int, expected: int) -> None:
+    assert make(number, value) == expected, hex(make(number, value))
+
+
+def test_no_unit_of_lids_crosses_a_top_that_lies_inside_another() -> None:
+    for lmc, top in ((2, 9), (2, 8), (2, 10), (1, 6), (3, 20)):
+        size = 1 << lmc
+        lids = subs.Lids(lmc, [top])
+        lids.learn(range(64))
+        inside = top // size * size
+        if top != inside + size - 1:  # some of its LIDs lie above the top, the others not: it stays
+            assert [lids[lid] for lid in range(inside, inside + size)] == list(range(inside, inside + size))
+        assert all((lid <= top) == (lids[lid] <= top) for lid in range(64)) and sorted(lids[lid] for lid in range(64)) == list(range(64))
+
+
+def test_lids_of_two_tops_and_of_several_blocks() -> None:
+    lids = subs.Lids(0, [70, 100])
+    lids.learn(range(64, 200))
+    new = [lids[lid] for lid in range(64, 200)]
+    assert [lid for lid in new if lid <= 70] == new[:7] and [lid for lid in new if lid <= 100] == new[:37]
+    assert sum(a == b for a, b in zip(new, range(64, 200), strict=True)) <= 6
+    assert (subs.Lids(7).unit, subs.Lids(6).unit, subs.Lids(5).unit) == (64, 64, 32)
+
+
+def test_every_first_byte_of_an_address_has_its_own() -> None:
+    usual = [first for first in range(224) if first != 127]
+    addresses = subs.Addresses()
+    addresses.learn(first << 24 | 0x010203 for first in usual)
+    assert [addresses[first << 24 | 0x010203] >> 24 for first in usual] == [*range(126, 0, -1), *range(223, 127, -1), 0]
+    addresses.learn([0xE0000100, 0xF0000001, 0xDFFFFFFE])
+    assert [addresses[value] for value in (0xE0000100, 0xF0000001)] == [0xEF5C7201, 0xEF5C7202]
+
+
+def test_a_map_takes_so_many_values_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subs, "MAX_KNOWN", 3)
+    for full in (subs.Numbers(subs.guid), subs.Addresses()):
+        full.learn([10, 20, 30, 10])
+        with pytest.raises(CaptureError, match="more than 3"):
+            full.learn([40])
+
+
+def test_keys_of_both_byte_orders_and_widths() -> None:
+    keys = subs.Keys(16, privileged=False)
+    keys.learn([0x1122, 0x2211, 0x3344, 0x1111])
+    assert [keys[value] for value in (0x1122, 0x2211, 0x3344, 0x1111)] == [1, 0x0100, 3, 4]
+    assert keys.size == 2 and subs.special_keys("M_Key", np.array([0, 0x80010000], np.uint64)).tolist() == [True, False]
+
+
+def test_text_is_numbered_by_its_name() -> None:
+    assert (subs.text(3, ("node_string", b"vault")), subs.text(4, ("service_name", b"\xff"))) == (b"node_string 3", b"service_name 4 \xff")

@@ -1,0 +1,68 @@
+"""Do checksums stay right where they were right, and wrong where they were wrong, whatever the addresses and lengths?"""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import pytest
+
+from ibdissect.scrub.copy import write_scrubbed
+from ibdissect.session.capture import Capture
+from tests.craft import ethernet_pcap, roce2
+from tests.scrub.test_scrub import ones
+
+IP6 = {"src": bytes.fromhex("20010db800000000000000000000a001"), "dst": bytes.fromhex("20010db800000000000000000000b002")}
+
+
+def scrubbed(frame: bytes) -> bytes:
+    out = io.BytesIO()
+    with Capture(io.BytesIO(ethernet_pcap([bytes(60), frame]))) as opened:
+        write_scrubbed(opened, None, out, "pcap")
+    with Capture(io.BytesIO(out.getvalue())) as opened:
+        return next(iter(opened.chunks())).frame_bytes(1)
+
+
+def udp_over_6(payload: bytes, wrong: int = 0) -> bytes:
+    """A RoCE v2 frame over IPv6 with a UDP checksum, whose sum is `wrong` too large."""
+    four = roce2(0x04, payload)
+    udp = bytearray(four[34:])
+    udp[6:8] = bytes(2)
+    head = struct.pack(">IHBB", 0x60000000, len(udp), 17, 64) + IP6["src"] + IP6["dst"]
+    sum_ = ones(head[8:] + struct.pack(">HH", 17, len(udp)) + udp)
+    udp[6:8] = struct.pack(">H", (0xFFFF - sum_ + wrong) % 0xFFFF or 0xFFFF)
+    return four[:12] + b"\x86\xdd" + head + bytes(udp)
+
+
+@pytest.mark.parametrize("payload", [b"", b"odd", b"some words of mine"])
+@pytest.mark.parametrize("wrong", [0, 1, 0x8000])
+def test_udp_over_ipv6(payload: bytes, wrong: int) -> None:
+    before = udp_over_6(payload, wrong)
+    after = scrubbed(before)
+    assert after[22:54] != before[22:54] and len(after) == len(before)
+    assert (ones(after[22:54] + struct.pack(">HH", 17, len(after) - 54) + after[54:]) == 0xFFFF) is (wrong == 0)
+    assert after[60:62] != bytes(2)
+
+
+def test_an_absent_checksum_stays_absent() -> None:
+    frame = bytearray(udp_over_6(b"words"))
+    frame[60:62] = bytes(2)
+    assert scrubbed(bytes(frame))[60:62] == bytes(2)
+    for half in (60, 61):  # one byte of it is enough to be there
+        frame[60:62] = bytes(2)
+        frame[half] = 7
+        assert scrubbed(bytes(frame))[60:62] != bytes(2)
+
+
+@pytest.mark.parametrize("length", [0, 7, 8, 9, 0xFFFF])
+def test_a_datagram_that_is_not_whole_gets_a_checksum_that_nobody_can_verify(length: int) -> None:
+    frame = bytearray(udp_over_6(b"words"))
+    frame[58:60] = struct.pack(">H", length)
+    after = scrubbed(bytes(frame))[60:62]
+    assert (after == b"\0\1") is (length not in (8, 9))
+
+
+def test_a_cut_datagram_keeps_its_frame() -> None:
+    frame = udp_over_6(b"some words of mine")
+    after = scrubbed(frame[:-5])
+    assert after[60:62] == b"\0\1" and len(after) == len(frame) - 5

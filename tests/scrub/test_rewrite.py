@@ -1,0 +1,154 @@
+"""What stays of each kind of field, byte for byte, and what of the bytes around the packet?"""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import pytest
+
+from ibdissect.capture.writing import CaptureWriter
+from ibdissect.scrub.copy import write_scrubbed
+from ibdissect.scrub.kinds import Kind, kind_of, survivors
+from ibdissect.session.capture import Capture
+from ibdissect.wire.catalog import builtin
+from ibdissect.wire.cm import REQ
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.network import GRH
+from ibdissect.wire.sa_paths import PathRecord
+from ibdissect.wire.sm import NodeDescription, NodeInfo
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import LinearForwardingTable
+from ibdissect.wire.transport import BTH, DETH
+from ibdissect.wire.ulp.ipoib import IPoIB
+from tests.craft import build, erf_pcap, gmp, native, smp, ud
+
+FILL = bytes(range(1, 200))
+
+
+def scrubbed(blob: bytes, container: str = "pcapng") -> list[bytes]:
+    """The frames of a capture, with what stands before them in their record, after scrubbing."""
+    out = io.BytesIO()
+    with Capture(io.BytesIO(blob)) as opened:
+        write_scrubbed(opened, None, out, container)
+    with Capture(io.BytesIO(out.getvalue())) as opened:
+        found = []
+        for chunk in opened.chunks():
+            for row in range(len(chunk)):
+                start = int(chunk.pseudo[row]) if chunk.pseudo[row] >= 0 else int(chunk.offset[row])
+                found.append(chunk.data[start : int(chunk.offset[row] + chunk.caplen[row])].tobytes())
+        return found
+
+
+def recorded(frame: bytes, link: int) -> bytes:
+    out = io.BytesIO()
+    with CaptureWriter(out, container="pcapng") as writer:
+        writer.write(frame, link=link, time_ns=5 * 10**9)
+    return out.getvalue()
+
+
+def mad_of(frame: bytes) -> bytes:
+    return frame[16 + 28 : 16 + 28 + 256]
+
+
+def test_types_of_erf_extension_headers_stay_and_nothing_else_of_them() -> None:
+    for count in range(4):
+        types = [0x80 * (i + 1 < count) | 5 + i for i in range(count)]
+        extensions = b"".join(bytes([kind]) + FILL[7 * i : 7 * i + 7] for i, kind in enumerate(types))
+        frame = native(0x04, b"")
+        head = struct.pack(">BBHHH", (0x80 if count else 0) | 21, 4, 16 + len(extensions) + len(frame), 0, len(frame))
+        (after,) = scrubbed(recorded(struct.pack("<Q", 5 << 32) + head + extensions + frame, 197))
+        assert after[8:16] == head and after[16 : 16 + 8 * count] == b"".join(bytes([kind]) + bytes(7) for kind in types)
+
+
+def test_the_ethertype_of_ip_over_infiniband_stays() -> None:
+    for size in (43, 44, 45, 60):
+        frame = FILL[:40] + b"\x08\x06\0\7" + FILL[:16]
+        (after,) = scrubbed(recorded(frame[:size], 242))
+        assert after[40:44] == (frame[40:44] if size >= 44 else b"\0" * (size - 40)) and not any(after[44:])
+
+
+RMPP = {
+    (1, 1, 1): True, (1, 4, 0x0F): True, (1, 2, 0xF1): True, (1, 3, 7): True,
+    (0, 1, 1): False, (2, 1, 1): False, (1, 0, 1): False, (1, 5, 1): False, (1, 1, 0): False, (1, 1, 2): False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("head", RMPP)
+def test_rmpp_headers_of_performance_management_stay(head: tuple[int, int, int]) -> None:
+    """A rule reports them: version, type, and that the flag is set. Of anything else there only stays that it is not zero."""
+    (after,) = scrubbed(erf_pcap([gmp(0x04, 0x01, 0x12, bytes(head) + FILL, at=24)]))
+    assert mad_of(after)[24:64] == (bytes([1, head[1], 1]) + bytes(37) if RMPP[head] else bytes(39) + b"\1")
+
+
+def test_nothing_stays_of_a_class_that_is_not_known() -> None:
+    for mgmt_class in (0x5F, 0x70, 0xFE):
+        (after,) = scrubbed(erf_pcap([gmp(mgmt_class, 0x01, 0x7777, b"\1\1\1" + FILL, at=24)]))
+        assert not any(mad_of(after)[24:])
+
+
+@pytest.mark.parametrize(
+    ("lane", "first", "mgmt_class", "size", "stays"),
+    [(15, 1, 0x81, 256, True), (15, 1, 0x01, 256, True), (15, 1, 0x04, 256, False), (15, 0x80, 0x81, 256, False), (0, 1, 0x81, 256, False),
+     (15, 1, 0x81, MAD.size, True), (15, 1, 0x81, MAD.size - 4, False), (15, 1, 0x81, MAD.size + 4, True)],
+)  # fmt: skip
+def test_smps_to_other_queue_pairs_stay_recognizable(lane: int, first: int, mgmt_class: int, size: int, stays: bool) -> None:
+    data = bytes([first, mgmt_class, 1, 0x81]) + FILL[:100] * 3
+    (after,) = scrubbed(erf_pcap([ud(data[:size], dest_qp=0x99, src_qp=5, lrh={"vl": lane})]))
+    payload = after[16 + 28 : 16 + 28 + size]
+    assert payload == (bytes([1, mgmt_class, 0, 0x81]) if stays else bytes(4)) + bytes(size - 4)
+
+
+def test_private_data_is_dropped_though_it_could_be_read() -> None:
+    """The IP addresses that rdma_cm puts into private data of a REQ."""
+    private = bytes([0, 0x40, 0x12, 0x34]) + bytes(12) + bytes([10, 1, 2, 3]) + bytes(12) + bytes([10, 1, 2, 4])
+    request = build(REQ, service_id=0x0000000001061234, local_qpn=0xABCDE, private_data=private)
+    (after,) = scrubbed(erf_pcap([gmp(0x07, 0x03, 0x0010, request, at=24)]))
+    at = 24 + REQ.private_data.bit // 8
+    assert not any(mad_of(after)[at:]) and any(mad_of(after)[24:at])
+
+
+def test_structures_of_payload_do_not_survive() -> None:
+    headers, management = survivors(builtin())
+    assert {GRH, BTH, DETH} <= set(headers) and not {MAD, NodeInfo} & set(headers)
+    assert {MAD, NodeInfo, PortInfo, PathRecord, NodeDescription, LinearForwardingTable} <= set(management)
+    assert IPoIB not in headers and IPoIB not in management
+    private = [struct_ for struct_ in builtin().structs if any(type(place).__name__ in ("CmService", "CmPayload") for place in struct_.carried_by)]
+    assert len(private) > 5 and not set(private) & {*headers, *management}
+
+
+def test_the_kind_of_a_field_follows_from_what_it_holds() -> None:
+    kinds = {
+        PortInfo.m_key: Kind.KEY, PortInfo.gid_prefix: Kind.PREFIX, PortInfo.lid: Kind.LID, PortInfo.lmc: Kind.KEEP, NodeInfo.node_guid: Kind.GUID,
+        NodeDescription.node_string: Kind.TEXT, PathRecord.dgid: Kind.GID, PathRecord.reserved_480: Kind.MARK, BTH.destqp: Kind.QPN,
+        REQ.private_data: Kind.DROP, BTH.p_key: Kind.KEEP,
+    }  # fmt: skip
+    assert {field: kind_of(field) for field in kinds} == kinds
+
+
+def test_reserved_fields_keep_only_that_they_are_set() -> None:
+    for value, after in ((0, 0), (1, 1), (0x2AAA, 1), (0x3FFF, 1)):
+        record = build(PathRecord, dgid=5, reserved_466=value, reserved_480=value << 3, reverse_path_p_key_member_bit=2)
+        (frame,) = scrubbed(erf_pcap([gmp(0x03, 0x81, 0x35, struct.pack(">12xQHHQ", 0, 8, 0, 1) + record, at=24)]))
+        found = PathRecord(mad_of(frame), 56)
+        assert (found.reserved_466, found.reserved_480, found.reverse_path_p_key_member_bit) == (after, after, 2)
+
+
+def test_text_ends_at_its_first_zero() -> None:
+    """What follows it may be an earlier, longer one."""
+    texts = [b"vault-17", b"vault-17\0old secret", b"", b"\0only later"]
+    frames = scrubbed(erf_pcap([smp(0x81, 0x10, text.ljust(64, b"\0"), path=[1]) for text in texts]))
+    strings = [mad_of(frame)[64:128].rstrip(b"\0") for frame in frames]
+    assert strings == [b"node_string 1", b"node_string 1", b"", b""]
+
+
+def test_what_is_replaced_is_known() -> None:
+    out = io.BytesIO()
+    info = build(NodeInfo, node_guid=0x0002C90300001491, port_guid=0x0002C90300001492)
+    frames = [smp(0x81, 0x11, info, path=[1]), smp(0x81, 0x15, build(PortInfo, m_key=0xDEADBEEFCAFEF00D, lid=7), path=[1])]
+    with Capture(io.BytesIO(erf_pcap(frames))) as opened:
+        _, scrubber = write_scrubbed(opened, None, out, "pcap")
+    replaced = {name: set(values) for name, values in scrubber.replaced() if values}
+    assert replaced == {
+        "guid": {bytes.fromhex("0002C90300001491"), bytes.fromhex("0002C90300001492")}, "key M_Key": {bytes.fromhex("DEADBEEFCAFEF00D")},
+    }  # fmt: skip
