@@ -188,7 +188,8 @@ def _management(table: ChunkTable, data: Bytes) -> None:
         data[mad + RMPP_AT + byte] |= before[mad + RMPP_AT + byte] & np.uint8(bits)
     lane, there = table.of_rows(LRH.vl)
     payload = located.at("payload")
-    rows = np.flatnonzero(there & (lane == SMP_LANE) & (located.at("mad") < 0) & (payload >= 0) & (payload + MAD.size <= located.payload_end))
+    there = there & (lane == SMP_LANE) & (located.at("mad") < 0) & (payload >= 0)
+    rows = np.flatnonzero(there & (payload + MAD.size <= located.payload_end))
     start = payload[rows]
     start = start[(before[start] == 1) & np.isin(before[start + 1], list(SMP_CLASSES))]
     for byte in (0, 1, 3):

@@ -74,7 +74,8 @@ def test_records_of_tables_are_reordered_as_the_tables_are() -> None:
     ports = list(range(1, 65))
 
     def record(block: int) -> bytes:
-        return build(LinearForwardingTableRecord, lid=2000, block_num=block, linear_forwarding_table=build(LinearForwardingTable, port=ports))
+        table = build(LinearForwardingTable, port=ports)
+        return build(LinearForwardingTableRecord, lid=2000, block_num=block, linear_forwarding_table=table)
 
     head = struct.pack(">BBBB8x8xHHQ", 1, 1, 7, 0, 9, 0, 0)  # one RMPP segment, records of 72 bytes
     body = bytearray(head + record(7) + record(2))

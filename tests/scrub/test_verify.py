@@ -125,7 +125,7 @@ def test_what_is_searched_and_how() -> None:
         known["guid"][0]: "guid", known["key L"][0]: "key L", known["mac"][0]: "mac", b"vault-17": "text",
     }  # fmt: skip
     assert in_place == {
-        known["key K"][0]: "key K", known["key L"][1]: "key L", known["key L"][2]: "key L", known["key L"][3]: "key L", known["ip4"][0]: "ip4",
+        known["key K"][0]: "key K", **dict.fromkeys(known["key L"][1:4], "key L"), known["ip4"][0]: "ip4",
     }  # fmt: skip
     assert {text.decode(): kind for text, kind in texts.items()} == {
         "0002c90300001491": "guid", "0002C90300001491": "guid", "00:02:c9:03:00:00:14:91": "guid", "00-02-c9-03-00-00-14-91": "guid",
