@@ -59,7 +59,7 @@ TESTED_BY_OTHERS = {
     ),
     "scrub": (
         "tests/scrub/test_scrub.py",
-        "checksums copy kinds listed occurrences rewrite",
+        "copy",
     ),
     "study": (
         "tests/study/test_background.py and tests/tui drive them",
@@ -84,7 +84,7 @@ TESTED_BY_OTHERS = {
     ),
 }
 """Folder: (which tests run its modules instead, modules without a test file of their own)."""
-AT_MOST = 104
+AT_MOST = 99
 """Modules in that list. Lower this number when you write a test file; never raise it."""
 TOPICS = {
     ".": (
