@@ -48,6 +48,7 @@ NAMED = {
     "ib_sa_mad_t": "SAFormat", "ib_smp_t": "SMPDirected", "ntc_cckey_0": "TrapCCKey",
 }  # fmt: skip
 """C types whose name is not that of our structure."""
+NO_DATA = {"PREPARE_TO_TEST", "TEST_DEVICE_ONCE", "TEST_DEVICE_LOOP"}
 OTHERS = """\
 Structures of the header that have none here: parts of unions (unicast, multicast, generic, vend, raw_data, ascii, encap_algo_info,
 log_sw, log_ca) and of other structures (ib_rmpp_mad_t, ib_plft_bank_entry_t, ib_ppcc_algo_info_t), traps without contents (ntc_1148,
@@ -93,10 +94,12 @@ def _print_ids(header: str) -> None:
         for place in struct.carried_by:
             if isinstance(place, Mad) and struct.__name__ not in places.setdefault(place.attr_id, []):
                 places[place.attr_id].append(struct.__name__)
-    print("## Attribute ids\n\n| id | name there | declared here |\n|---|---|---|")
+    print("## Attribute ids\n\nThe header does not say which class an id belongs to: what is declared here may be of several.\n")
+    print("| id | name there | declared here |\n|---|---|---|")
     ids = {(int(number, 0), name) for name, number in re.findall(r"#define\s+IB_MAD_ATTR_(\w+)\s+\(CL_HTON16\((0x\w+)\)\)", header)}
     for number, name in sorted(ids):
-        print(f"| 0x{number:04x} | {name} | {', '.join(n for n in places.get(number, ()) if not n.startswith('STL')) or '**none**'} |")
+        ours = ", ".join(each for each in places.get(number, ()) if not each.startswith("STL"))
+        print(f"| 0x{number:04x} | {name} | {'it has no data' if name in NO_DATA else ours or '**none**'} |")
     print()
 
 

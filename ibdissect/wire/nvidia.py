@@ -9,7 +9,7 @@ from .convert import mlnx_speed_mask_text
 from .names import FEC_MODE, PORT_STATE
 from .places import smp
 from .sm_tables import PKeyEntry
-from .spec import Struct, array, enum, flag, guid, lid, nested, pad, raw, text, uint
+from .spec import Struct, array, bit, enum, flag, guid, lid, nested, pad, raw, text, uint
 
 _SOURCE = "ibutils2 packets_layouts (2018-10), attribute id ibis_types"
 _HEADER = "trex-core ib_types.h"
@@ -70,15 +70,32 @@ class MlnxExtPortInfo(Struct):
     reserved8 = pad(64, at="56")
 
 
+CAPABILITIES = {
+    0: "PrivateLFT", 1: "AdaptiveRouting", 2: "AdaptiveRoutingRev", 3: "RemotePortMirroring", 4: "TemperatureSensing",
+    5: "ConfigSpaceAccess", 6: "CableInfo", 7: "EyeOpen", 8: "LossyVLConfig", 9: "ExtendedPortInfo", 10: "AccessRegister",
+    11: "InterProcessCommunication", 12: "PortSLToPrivateLFT", 13: "ExtendedNodeInfo", 14: "SlaveVirtualSwitch", 15: "Virtualization",
+    16: "RetransmissionAndFECModes", 18: "SHARPAggregationNode", 24: "QosConfigSLRateLimit", 25: "QosConfigSLVPortRateLimit",
+    30: "GlobalOutOfOrder", 44: "DCQCN", 45: "AdaptiveTimeout", 48: "RouterLID", 49: "LFTSplit", 51: "QosConfigVL", 52: "FastRecovery",
+    53: "CreditWatchdog", 55: "NVLinkReductionManagement", 56: "RailFilter", 57: "NVLHBFConfig", 59: "ContainAndDrain", 61: "BERConfig",
+    63: "VLBufferWeight", 64: "EndPortPlaneFilterConfig", 66: "BandwidthUtilization", 67: "ExtendedSwitchInfo", 68: "FabricManagerInfo",
+    72: "ChassisInfo", 74: "Upgrade", 76: "PortRecoveryPolicyConfig", 77: "NMXAdminState", 81: "LinkAutoRetrain",
+}  # fmt: skip
+"""Bits of GeneralInfo, counted from the least significant one of the first word (IB_GENERAL_INFO_..._BIT)."""
+
+
 class GeneralInfoCapability(Struct):
     """Which vendor attributes a device supports."""
 
-    key, section, size = "mlnxgeneralinfo", _SOURCE, 16
+    key, section, size = "mlnxgeneralinfo", f"{_SOURCE}; bits: {_HEADER} IB_GENERAL_INFO", 16
     carried_by = smp(0xFF17)
     capability0 = uint(32, "Capability0", at="0", base="hex")
     capability1 = uint(32, "Capability1", at="4", base="hex")
     capability2 = uint(32, "Capability2", at="8", base="hex")
     capability3 = uint(32, "Capability3", at="12", base="hex")
+    _words = capability0, capability1, capability2, capability3
+    for _bit, _name in CAPABILITIES.items():
+        vars()[_name.lower()] = bit(_words[_bit // 32], _bit % 32, _name)
+    del _words
 
 
 class TempSensing(Struct):

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from ibdissect.cli.show import command
+from ibdissect.dissect.printers import dump
 from ibdissect.session.capture import Capture
 from ibdissect.wire.bm import BaseboardMgtFormat
 from ibdissect.wire.catalog import builtin
@@ -24,6 +25,7 @@ from ibdissect.wire.cc import (
 from ibdissect.wire.cc_log import CongestionLog, CongestionLogCA, CongestionLogSwitch
 from ibdissect.wire.dm import IOUnitInfo
 from ibdissect.wire.notice import Notice
+from ibdissect.wire.nvidia import GeneralInfoCapability
 from ibdissect.wire.pm_details import PortVLXmitFlowCtlUpdateErrors
 from ibdissect.wire.pm_samples import PortSamplesControl
 from ibdissect.wire.sa_paths import MultiPathRecord
@@ -203,3 +205,27 @@ def test_vendor_notices(number: int) -> None:
         nodes = reversed([*opened.dissect(1).walk()])
     found = {node.name.removeprefix("infiniband.trap."): node.value for node in nodes}
     assert {name: found[name] for name in expected} == expected
+
+
+def test_registers_in_band() -> None:
+    """A query of PTYS as mstflint sends it: an operation of four words, a register of sixteen with its header (packets_layout.c)."""
+    headers = struct.pack(">HHHBBQHH", 1 << 11 | 4, 0, 0x5004, 1, 1, 0x77, 3 << 11 | 17, 0)
+    frames = [smp(0x02, 0xFF52, headers + bytes(range(44))), gmp(0x0A, 0x02, 0xFF52, bytes(8) + headers + bytes(range(204)), at=24)]
+    with Capture(io.BytesIO(erf_pcap(frames))) as opened:
+        for number in (1, 2):
+            found = {node.label: node.text for node in opened.dissect(number).walk()}
+            assert (found["RegisterID"], found["RegisterMethod"], found["OperationTLV"]) == ("PTYS (0x5004)", "query (1)", "operation (1)")
+            assert found["RegisterLength"].startswith("17") and found["RegisterTLV"] == "register (3)"
+
+
+def test_a_key_in_front_of_words_is_masked() -> None:
+    """mstflint puts the M_Key into the data of ConfigSpaceAccess, too."""
+    key = bytes.fromhex("deadbeefcafef00d")
+    with Capture(io.BytesIO(erf_pcap([smp(0x01, 0xFF50, key + bytes(56), modifier=0x00010014)]))) as opened:
+        assert "DEADBEEF" not in dump(opened.dissect(1)).upper().replace(" ", "")
+
+
+def test_capabilities_of_a_device() -> None:
+    view = GeneralInfoCapability(bytes.fromhex("00000402 00020000 00000100 00000000"))
+    named = {field.label for field in GeneralInfoCapability.fields if field.kind == "flag" and field.read(view, field.bit)}
+    assert named == {"AdaptiveRouting", "AccessRegister", "LFTSplit", "ChassisInfo"}
