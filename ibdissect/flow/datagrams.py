@@ -249,6 +249,9 @@ class Queries:
         self.attribute, self.modifier = mads.attribute[keep], mads.modifier[keep]
         self.source, self.destination = (_numbers(ends.take(keep)) for ends in (mads.source, mads.destination))
         """LID, or a hash of GID or IP address."""
+        self.place: Int = np.full(len(table), -1, np.int64)
+        """Index of the query in each row of the chunk, -1 for none."""
+        self.place[self.rows] = np.arange(len(self.rows))
 
 
 def _numbers(ends: AddressColumns) -> U64:

@@ -1,4 +1,17 @@
-"""The rules: a folder for each family, named as its code; adding a module adds its rules. `shared` holds what several families use."""
+"""The rules: what is wrong in this capture? A folder for each family, named as its code.
+
+Found: `ibdissect rules PKY005` prints a rule's page and names its file. In a family, `packet.py` holds the rules that need one packet;
+other files are named after what their rules compare it with: `ports`, `groups`, `streams`, `answers`.
+Written: a class whose docstring is the rule's page (docs/first-rule.md). Without state it is a declaration, `when` and `message`.
+With state it handles structures, events or chunks, or fills in a base class of `shared`:
+
+- `AttributeRule`: an SMP against earlier answers of the same port; `AM.targets.TargetRule`: the modifier of a request.
+- `LinkRule`: a packet against the ports at both ends; `GroupRule`: against its multicast group; `AgreedRule`: against its connection.
+- `TrapRule`: a trap. `UnansweredRule`: requests without an answer. `KnowledgeRule`: facts that the capture may have missed changes of.
+
+Proven: in `tests/rules/PKY/cases.py` by a capture that triggers it and a twin that stays silent. Its code is reserved in
+`tests/reference/rules.csv`. Nothing is registered: adding a module to a family's folder adds its rules.
+"""
 
 from __future__ import annotations
 

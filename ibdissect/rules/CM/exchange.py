@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.flow.capture_loss import CaptureLoss
@@ -15,7 +14,6 @@ from ibdissect.table.connection_events import Confirmed, Connection, Disconnecti
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.wire.cm import DREQ, REJ, REP, REQ, RTU
 from ibdissect.wire.cm_names import REJ_REASONS
-from ibdissect.wire.spec import Field
 
 WARM_UP_NS = 60_000_000_000
 """CM gives up within a minute, so exchanges that began before the capture are over by then."""
@@ -67,23 +65,15 @@ class TooManyRequests(Rule):
     message = "{ends}: {what} number {sent}, Max CM Retries is {allowed}"
     example = "three REQs with the same communication id and Max CM Retries 1"
 
-    @on_event(Requested)
-    def requested(self, event: Requested, _context: Context) -> Iterator[Hit]:
-        if event.connection.reqs == event.connection.max_cm_retries + 2:
-            yield self._hit(event, "REQ", event.connection.reqs)
-
-    @on_event(Replied)
-    def replied(self, event: Replied, _context: Context) -> Iterator[Hit]:
-        if event.connection.reps == event.connection.max_cm_retries + 2:
-            yield self._hit(event, "REP", event.connection.reps)
-
-    @staticmethod
-    def _hit(event: Requested | Replied, what: str, sent: int) -> Hit:
+    @on_event(Requested, Replied)
+    def sent(self, event: Requested | Replied, _context: Context) -> Iterator[Hit]:
         connection = event.connection
-        return fault(
-            event, {"ends": connection.text, "what": what, "sent": sent, "allowed": connection.max_cm_retries}, REQ.max_cm_retries,
-            proof=[(connection.req_frame, "first REQ")],
-        )  # fmt: skip
+        what, sent = ("REQ", connection.reqs) if isinstance(event, Requested) else ("REP", connection.reps)
+        if sent == connection.max_cm_retries + 2:
+            yield fault(
+                event, {"ends": connection.text, "what": what, "sent": sent, "allowed": connection.max_cm_retries}, REQ.max_cm_retries,
+                proof=[(connection.req_frame, "first REQ")],
+            )  # fmt: skip
 
 
 class ReplyLate(Rule):
@@ -231,27 +221,17 @@ class WrongTurn(Rule):
         """A REQ that the capture missed would explain a REP after the rejection."""
         return hit.arguments["why"] != BEHIND or context.get(CaptureLoss).proves_silence(hit.time_ns)
 
-    @on_event(Replied)
-    def replied(self, event: Replied, _context: Context) -> Iterator[Hit]:
-        connection = event.connection
-        if event.sender == connection.active != connection.passive:
-            yield self._hit(event, "REP", "which sent the REQ", REP.local_communication_id)
-        elif connection.rejected_by == event.sender and connection.reqs == 1 == connection.reps:
-            yield self._hit(event, "REP", BEHIND, REP.local_communication_id)
-
-    @on_event(Confirmed)
-    def confirmed(self, event: Confirmed, _context: Context) -> Iterator[Hit]:
-        connection = event.connection
-        if event.sender == connection.passive != connection.active:
-            yield self._hit(event, "RTU", "which did not send the REQ", RTU.local_communication_id)
-        elif connection.rej_frame and connection.rejected_by == event.sender and connection.reps == 1:
-            yield self._hit(event, "RTU", "which has rejected the REP", RTU.local_communication_id)
-
-    @staticmethod
-    def _hit(event: Replied | Confirmed, what: str, why: str, at: Field[Any]) -> Hit:
-        connection = event.connection
-        rejection = [(connection.rej_frame, "REJ")] if connection.rej_frame else []
-        return fault(
-            event, {"ends": connection.text, "what": what, "sender": str(event.sender), "why": why}, at,
-            proof=[(connection.req_frame, "REQ"), *rejection],
-        )  # fmt: skip
+    @on_event(Replied, Confirmed)
+    def answered(self, event: Replied | Confirmed, _context: Context) -> Iterator[Hit]:
+        connection, reply = event.connection, isinstance(event, Replied)
+        proof = [(connection.req_frame, "REQ")]
+        if event.sender == (connection.active if reply else connection.passive) and connection.active != connection.passive:
+            why = "which sent the REQ" if reply else "which did not send the REQ"
+        elif connection.rejected_by == event.sender and connection.reps == 1 and (connection.reqs == 1 if reply else connection.rej_frame):
+            why = BEHIND if reply else "which has rejected the REP"
+        else:
+            return
+        if connection.rej_frame:
+            proof.append((connection.rej_frame, "REJ"))
+        what, at = ("REP", REP.local_communication_id) if reply else ("RTU", RTU.local_communication_id)
+        yield fault(event, {"ends": connection.text, "what": what, "sender": str(event.sender), "why": why}, at, proof=proof)

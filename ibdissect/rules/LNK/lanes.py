@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ibdissect.rules.LNK.ports import complete_since, swept
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native
+from ibdissect.table.rows import by_value
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
@@ -57,12 +59,10 @@ class MappedToNothing(Rule):
         suspicious = np.zeros(LIDS, np.bool_)
         suspicious[suspects] = True
         index = np.flatnonzero(suspicious[native.slid] & (native.vl != VL_MANAGEMENT))
-        rows = native.rows[index]
-        flows, which = np.unique(native.slid[index] * SLS + native.sl[index], return_inverse=True)
-        for i, flow in enumerate(flows.tolist()):
+        for flow, where in by_value(native.slid[index] * SLS + native.sl[index]):
             lid, sl = divmod(flow, SLS)
             changes = {change for port in subnet.owners(lid) if port.qos is not None for change in port.qos.changes()} | subnet.changes(lid)
-            for seen, mine in stretches(event.table, rows[which.ravel() == i], changes):
+            for seen, mine in stretches(event.table, native.rows[index[where]], changes):
                 frame = seen.frame
                 port, since = subnet.owner(lid, frame)
                 entries = port.qos.map_at(0, frame) if port is not None and port.qos is not None and port.node.kind != SWITCH else None
@@ -118,15 +118,15 @@ class UnmappedLane(Rule):
     def _found(self, event: ChunkFollowed, native: Native, index: Int, since: int) -> Iterator[Hit]:
         lane = native.sl[index] << 4 | native.vl[index]
         ways = native.slid[index] << 24 | native.dlid[index] << 8 | lane
-        for flow, first in zip(*(part[:MAX_KEPT].tolist() for part in np.unique(ways, return_index=True)), strict=True):
+        for flow, where in islice(by_value(ways), MAX_KEPT):
             sl, vl = flow >> 4 & 15, flow & 15
-            row = int(native.rows[index[first]])
+            row = int(native.rows[index[where[0]]])
             sender = event.subnet.owner(flow >> 24, event.table.chunk.first + row)[0]
             if sender is None or sender.node.kind == SWITCH:  # the table for input port 0 is not known
                 continue
             yield fault(
                 Seen(event.table, row), {"sl": sl, "vl": vl, "slid": flow >> 24, "dlid": flow >> 8 & 0xFFFF}, LRH.sl, sl,
-                proof=[(since, LATEST)], rows=native.rows[index[ways == flow]], key=flow,
+                proof=[(since, LATEST)], rows=native.rows[index[where]], key=flow,
             )  # fmt: skip
 
 

@@ -14,11 +14,10 @@ from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Judged, Rule, fault, on_event
 from ibdissect.lint.setting import Setting
-from ibdissect.rules.shared.attribute_rule import DATA_AT
+from ibdissect.rules.shared.attribute_rule import DATA_AT, ViolationCounted
 from ibdissect.rules.shared.senders import senders_of
 from ibdissect.rules.shared.silence import SECOND, doubtful, warm
-from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, MAX_TRAPS, TrapRule
-from ibdissect.rules.shared.violations import LOOK_BACK, ViolationCounted
+from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule
 from ibdissect.table.bits import extract, value_at
 from ibdissect.table.locate import Int
 from ibdissect.wire.link import LRH

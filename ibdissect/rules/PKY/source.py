@@ -13,6 +13,7 @@ from ibdissect.fabric.partitions import BASE, FULL, Verdict
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, fault, on_event
 from ibdissect.rules.PKY.destination import RefusingTable
 from ibdissect.rules.shared.link_rule import stretches
+from ibdissect.table.rows import by_value
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.sa_paths import PathRecord
@@ -56,19 +57,16 @@ class PathNotShared(Rule):
         if (SA_CLASS, PathRecord.carried_by[0].attr_id) not in table.attributes():
             return
         found = table.occurrences(PathRecord)
-        method = table.chunk.data[table.located.at("mad")[found.rows] + MAD.method.bit // 8]
-        index = np.flatnonzero(np.isin(method, ANSWERS))
+        index = np.flatnonzero(np.isin(table.values_at(MAD.method, found.rows), ANSWERS))
         slid, dlid, p_key = (table.values(one)[index].astype(np.int64) for one in (PathRecord.slid, PathRecord.dlid, PathRecord.p_key))
-        ways, which = np.unique(slid << 32 | dlid << 16 | p_key, return_inverse=True)
-        for i, way in enumerate(ways.tolist()):
+        for way, where in by_value(slid << 32 | dlid << 16 | p_key):
             near, far, key = way >> 32, way >> 16 & 0xFFFF, way & 0xFFFF
             changes = event.subnet.changes(near) | event.subnet.changes(far)
-            rows = found.rows[index[which.ravel() == i]]
-            for seen, mine in stretches(table, rows, changes):
+            for seen, mine in stretches(table, found.rows[index[where]], changes):
                 reason, related = _unshared(event.subnet, near, far, key, seen.frame)
                 if not reason:
                     continue
-                at = int(index[(which.ravel() == i) & (found.rows[index] == seen.row)][0])
+                at = next(i for i in index[where].tolist() if found.rows[i] == seen.row)
                 yield fault(
                     seen, {"slid": near, "dlid": far, "p_key": key, "reason": reason}, PathRecord.p_key, of=table.view(PathRecord, at),
                     proof=[(one, "taught a P_Key table") for one in sorted(set(related))], rows=mine, key=way,

@@ -9,9 +9,8 @@ from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Judged
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, switches
-from ibdissect.rules.shared.trap_rule import DETAILS_AT
-from ibdissect.rules.shared.violations import ReportedPackets, ViolationCounted
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, switches
+from ibdissect.rules.shared.trap_rule import DETAILS_AT, ReportedPackets
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable

@@ -137,7 +137,7 @@ class NoSuchPort(Rule):
             found = table.occurrences(struct)
             if not len(found):
                 continue
-            method = table.chunk.data[table.located.at("mad")[found.rows] + MAD.method.bit // 8]
+            method = table.values_at(MAD.method, found.rows)
             lrh = table.located.at("lrh")[found.rows]
             numbers = table.values(struct.port_select)
             index = np.flatnonzero(np.isin(method, (GET, SET)) & (numbers != ALL_PORTS) & (lrh >= 0))

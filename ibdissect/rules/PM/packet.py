@@ -172,10 +172,8 @@ class CountersFell(Rule):
         grh, lrh = (table.located.at(name)[found.rows] for name in ("grh", "lrh"))
         told &= (grh < 0) | (lrh < 0)  # a router has one LID for many ports, and so has an adapter with virtual ones
         asked = table.once(Queries)
-        place = np.full(len(table), -1, np.int64)
-        place[asked.rows] = np.arange(len(asked.rows))
-        index = np.flatnonzero((told | written) & (place[found.rows] >= 0))
-        at = place[found.rows[index]]
+        index = np.flatnonzero((told | written) & (asked.place[found.rows] >= 0))
+        at = asked.place[found.rows[index]]
         ports = table.values(PortCounters.port_select)[index].astype(np.uint64)
         keys = np.where(told[index], asked.source[at], asked.destination[at]) << np.uint64(8) | ports
         counters = np.stack([table.values(field)[index].astype(np.int64) for field in COUNTERS], axis=1).tolist()

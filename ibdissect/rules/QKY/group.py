@@ -13,10 +13,10 @@ from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, fault, on_chunk, on_event
+from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.group_rule import UD, GroupRule
 from ibdissect.rules.shared.link_rule import stretches
-from ibdissect.rules.shared.trap_rule import DETAILS_AT
-from ibdissect.rules.shared.violations import ReportedPackets, ViolationCounted
+from ibdissect.rules.shared.trap_rule import DETAILS_AT, ReportedPackets
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.connection_events import Resolved
 from ibdissect.table.history import Track

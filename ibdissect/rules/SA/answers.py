@@ -187,11 +187,9 @@ class NotReversible(Rule):
         asks = reversible & occurrences_where(chosen(PathRecord, "reversible") & SA_REQUEST, table, PathRecord)
         odd = ~reversible & occurrences_where(SA_ANSWER, table, PathRecord)
         asked = table.once(Queries)
-        place = np.full(len(table), -1, np.int64)
-        place[asked.rows] = np.arange(len(asked.rows))
-        for i in np.flatnonzero((asks | odd) & (place[found.rows] >= 0)).tolist():
+        for i in np.flatnonzero((asks | odd) & (asked.place[found.rows] >= 0)).tolist():
             row = int(found.rows[i])
-            j = int(place[row])
+            j = int(asked.place[row])
             transaction, source, destination = (int(column[j]) for column in (asked.transaction, asked.source, asked.destination))
             if asks[i]:
                 frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])

@@ -71,11 +71,11 @@ class SmKeyWrong(UnansweredRule):
             return
         asked = table.once(Queries)
         keys = table.values(SAFormat.sm_key)
-        place = np.full(len(table), -1, np.int64)
-        place[asked.rows[asked.asks]] = np.flatnonzero(asked.asks)
-        for i in np.flatnonzero((keys != 0) & (place[found.rows] >= 0)).tolist():
+        for i in np.flatnonzero((keys != 0) & (asked.place[found.rows] >= 0)).tolist():
             row = int(found.rows[i])
-            j = int(place[row])
+            j = int(asked.place[row])
+            if not asked.asks[j]:
+                continue
             way = int(asked.transaction[j]), int(asked.source[j]), int(asked.destination[j])
             at = int(found.at[i]) - int(table.chunk.offset[row]) + SAFormat.sm_key.bit // 8
             when = table.chunk.first + row, int(table.chunk.time_ns[row])

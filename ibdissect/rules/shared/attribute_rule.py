@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmps
+from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmps, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import CA, NOBODY, ROUTER, SWITCH
 from ibdissect.lint.finding import value_of
@@ -90,6 +90,15 @@ class Changed(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         assert self.at is not None
         return smps.answers & (smps.since > 0) & self.differs(smps.now(self.at), smps.was(self.at))
+
+
+class ViolationCounted(Changed):
+    """Base of rules about violation counters."""
+
+    evidence = "Two answers of the port, the later one with a higher count."
+    source = PortInfos
+    why = "showed a lower count"
+    differs = np.greater
 
 
 def attribute_name(number: int) -> str:

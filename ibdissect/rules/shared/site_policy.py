@@ -53,12 +53,11 @@ def forbidden_packets(_rule: Rule, table: ChunkTable, context: Context) -> Itera
         return
     rows = found.rows[index]
     slid = table.of_rows(LRH.slid)[0][rows].astype(np.int64)
-    keys, first, which = np.unique(slid << 40 | qp[index] << 16 | p_key[index], return_index=True, return_inverse=True)
-    for k, (key, i) in enumerate(zip(keys.tolist(), first.tolist(), strict=True)):
+    for key, where in by_value(slid << 40 | qp[index] << 16 | p_key[index]):
         yield fault(
-            Seen(table, int(rows[i])),
+            Seen(table, int(rows[where[0]])),
             {"p_key": key & 65535, "qp": key >> 16 & 16777215, "sender": f"LID {key >> 40}" if key >> 40 else "a host"}, BTH.p_key,
-            key & 65535, rows=rows[which.ravel() == k], key=(SITE, key),
+            key & 65535, rows=rows[where], key=(SITE, key),
             message="P_Key 0x{p_key:04x} from {sender} to QP 0x{qp:x}: the site's policy does not allow that partition",
         )  # fmt: skip
 

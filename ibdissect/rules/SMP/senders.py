@@ -1,4 +1,4 @@
-"""Who writes into the subnet without being one of the managers that the site allows?"""
+"""Which SMPs come from another port than they should, or carry a key in the wrong byte order?"""
 
 from __future__ import annotations
 
@@ -7,14 +7,61 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos
-from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.events import ChunkFollowed, WrongMKey
+from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import name_of
+from ibdissect.rules.shared.elsewhere import Elsewhere
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
+from ibdissect.table.rows import by_value
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, SET
+from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
+
+
+class AnswerFromOtherLid(Elsewhere):
+    """The answer to a LID-routed subnet management request comes from another port.
+
+    A responder swaps the LIDs of the request. The requester does not recognise an answer from elsewhere and waits for its timer.
+
+    Correct the responder; look whether two ports share a LID.
+    """
+
+    code, name, severity = "SMP016", "getresp-lid-swap", ERROR
+    reference = "IBA 13.5.4"
+    message = "{what} went to {to}, the answer comes from {sender}"
+    example = "SubnGet(NodeInfo) to LID 2, answered by LID 900 with the same transaction id"
+    subnet_management = True
+
+
+class ReversedMKey(Rule):
+    """A request carries its port's M_Key with the bytes reversed.
+
+    Keys are big-endian on the wire. The port drops the request and counts a violation although the sender knows the key; usually a program
+    on a little-endian machine does not swap the bytes.
+
+    Swap the bytes in the tool or in its key file.
+
+    The M_Key that the port showed in PortInfo before, and the request.
+    """
+
+    code, name, severity = "SMP023", "smp-mkey-bytes-endianness", WARNING
+    reference = "IBA 14.2.1.1 (big-endian M_Key); the conclusion is by comparison"
+    message = "{presented} to {port} is {held} with the bytes reversed"
+    example = "a port with M_Key 0x1122334455667788, and a Set with 0x8877665544332211"
+
+    @on_event(WrongMKey)
+    def request(self, event: WrongMKey, context: Context) -> Iterator[Hit]:
+        if event.presented != int.from_bytes(event.held.key.to_bytes(8, "big"), "little"):
+            return
+        yield fault(
+            event,
+            {"port": str(event.port), "presented": value_of(SMP.m_key, event.presented), "held": value_of(SMP.m_key, event.held.key)},
+            SMP.m_key, value_of(SMP.m_key, event.presented), proof=[(event.taught, "showed the port's M_Key")], start=event.mad,
+            key=event.sender,
+        )  # fmt: skip
 
 
 class SetFromNonMaster(Rule):
@@ -45,18 +92,16 @@ class SetFromNonMaster(Rule):
         if not len(index):
             return
         sender, hidden = senders_of(event.table, asks.rows[index], asks.mad[index])
-        _, first, which = np.unique(sender << 1 | hidden, return_index=True, return_inverse=True)
-        for k, j in enumerate(first.tolist()):
-            row = int(asks.rows[index[j]])
-            frame = event.table.chunk.first + row
-            judged = _writer(event, context, policy, int(sender[j]), bool(hidden[j]), frame)
+        for number, where in by_value(sender << 1 | hidden):
+            lid, directed, rows = number >> 1, bool(number & 1), asks.rows[index[where]]
+            seen = Seen(event.table, int(rows[0]))
+            judged = _writer(event, context, policy, lid, directed, seen.frame)
             if judged is None:
                 continue
             text, taught = judged
             yield fault(
-                Seen(event.table, row), {"sender": text}, LRH.slid, None if hidden[j] else int(sender[j]),
-                proof=[(taught, "told which port that is")] if taught else [], rows=asks.rows[index[which.ravel() == k]],
-                key=(int(sender[j]), bool(hidden[j])),
+                seen, {"sender": text}, LRH.slid, None if directed else lid,
+                proof=[(taught, "told which port that is")] if taught else [], rows=rows, key=(lid, directed),
             )  # fmt: skip
 
 

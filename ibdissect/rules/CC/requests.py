@@ -1,0 +1,192 @@
+"""Which congestion control requests are refused, have no effect, or do not fit the node or the version of the class?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.bounded import BoundedDict, KeptDict
+from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.flow.datagrams import Queries
+from ibdissect.flow.transactions import Transactions
+from ibdissect.flow.visible_answers import VisibleAnswers
+from ibdissect.lint.finding import value_of
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_struct
+from ibdissect.rules.shared.silence import UnansweredRule
+from ibdissect.table.addresses import ends_at
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.cc import CACongestionSetting, CongestionControlFormat, CongestionControlTable, CongestionInfo, CongestionKeyInfo
+from ibdissect.wire.mad import CLASS_VERSION, MAD, request_text
+from ibdissect.wire.numbers import CC_CLASS, GET_RESP, SET
+
+CLASS_STATUS = 8
+"""The class-specific status begins at this bit; lower bits say that the node lacks the method or attribute."""
+MAX_NODES = 65536
+
+
+def rows_of_cc(table: ChunkTable) -> tuple[Queries, list[int]]:
+    """The requests and answers of the class, as indices into `Queries`."""
+    asked = table.once(Queries)
+    return asked, np.flatnonzero(asked.mgmt_class == CC_CLASS).tolist()
+
+
+class CCKeyWrong(UnansweredRule):
+    """A congestion control request has another CC_Key than its target, which ignores it.
+
+    A node whose key is set and protected ignores requests with another one: the switch or adapter keeps its old settings.
+
+    Give the tool the key (`ibccconfig -c`, opensm `cc_key`), or look for a second manager.
+
+    The protected key in a CongestionKeyInfo of the target, and a request with another key that is refused or not answered; two such
+    requests where the capture may have missed an answer. Silent if the target accepts any request with that key.
+    """
+
+    code, name, severity = "CC001", "cc-key-mismatch", ERROR
+    reference = "IBA A10.4.1, A10.4.3.4; opensm cc_key"
+    needs = (CaptureLoss, Transactions, VisibleAnswers)
+    message = "{what} with {key}, the target holds {held}; it was not done"
+    example = "an accepted Set(CongestionKeyInfo) with CC_Key 7 and the protect bit, then two Gets with CC_Key 9 without an answer"
+
+    mgmt_class, remembers = CC_CLASS, "requests of congestion control"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = BoundedDict[int, tuple[int, int]](MAX_NODES, self.dropped)
+        """Protected keys by address, and the frames that showed them."""
+        self.suspects = KeptDict[int, tuple[Hit, tuple[int, int]]](MAX_NODES, self.dropped)
+        """Possible findings about requests with another key than their target showed, with target and key, by frame."""
+        self.refused: set[int] = set()
+        """Frames of requests that were answered with an error of this class."""
+        self.taken: set[tuple[int, int]] = set()
+        """Addresses, and the other keys that they accepted."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> None:
+        """Accepted answers teach keys; requests are compared with them, in frame order."""
+        asked, mine = rows_of_cc(table)
+        for i in mine:
+            row = int(asked.rows[i])
+            seen = Seen(table, row)
+            if not asked.asks[i]:
+                info = seen.first(CongestionKeyInfo)
+                if info is not None and seen.value(MAD.method) == GET_RESP and not seen.value(MAD.status):
+                    self.held.pop(int(asked.source[i]), None)
+                    if info.cc_key and info.cc_key_protect_bit:
+                        self.held.put(int(asked.source[i]), (info.cc_key, seen.frame), seen.frame, seen.time_ns)
+                continue
+            held = self.held.get(int(asked.destination[i]))
+            head = seen.first(CongestionControlFormat)
+            if held is not None and head is not None and head.cc_key != held[0]:
+                way, at = (int(asked.destination[i]), head.cc_key), CongestionControlFormat.cc_key
+                what = request_text(CC_CLASS, int(asked.method[i]), int(asked.attribute[i]))
+                arguments = {"what": what, "key": value_of(at, head.cc_key), "held": value_of(at, held[0])}
+                hit = fault(seen, arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0])
+                self.suspects.keep(seen.frame, (hit, way), seen.frame, seen.time_ns)
+        for one in context.get(Transactions).answers_to(self.suspects):
+            if not one.status:
+                self.taken.add(self.suspects[one.request.frame][1])
+            elif one.status >> CLASS_STATUS:
+                self.refused.add(one.request.frame)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """A node that accepted a request with a key holds that key, whatever it showed."""
+        silent = {request.frame for request in self.unanswered(context)}
+        tries = Counter(way for _, way in self.suspects.values())
+        for frame, (hit, way) in self.suspects.items():
+            ignored = frame in silent and (tries[way] > 1 or context.get(CaptureLoss).proves_silence(hit.time_ns))
+            if way not in self.taken and (frame in self.refused or ignored):
+                yield hit
+
+
+CONTROL_TABLE = 0x0017
+
+
+class ControlTableBeyond(Rule):
+    """A congestion control table block is beyond the adapter's capacity.
+
+    The adapter refuses or drops the block; the delays for heavy congestion are missing.
+
+    Read CongestionInfo from the adapter first; ControlTableCap is the number of blocks of 64 entries.
+
+    The adapter's CongestionInfo before the Set. Silent if its ControlTableCap is 0.
+    """
+
+    code, name, severity = "CC003", "cct-beyond-cap", WARNING
+    reference = "IBA A10.4.3.3, A10.4.3.9; opensm cc table"
+    message = "block {block} of the CongestionControlTable, the adapter has {cap}"
+    example = "GetResp(CongestionInfo) with ControlTableCap 2, then Set(CongestionControlTable) for block 2"
+
+    def __init__(self) -> None:
+        self.caps = BoundedDict[int, tuple[int, int]](MAX_NODES, "congestion control nodes")
+        """ControlTableCap by address, and the frame that showed it."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """Learn from CongestionInfo; nodes without a table show ControlTableCap 0."""
+        asked, mine = rows_of_cc(table)
+        for i in mine:
+            row = int(asked.rows[i])
+            seen = Seen(table, row)
+            if not asked.asks[i]:
+                info = seen.first(CongestionInfo)
+                if info is not None and seen.value(MAD.method) == GET_RESP and not seen.value(MAD.status) and info.control_table_cap:
+                    self.caps.put(int(asked.source[i]), (info.control_table_cap, seen.frame), seen.frame, seen.time_ns)
+                continue
+            known = self.caps.get(int(asked.destination[i]))
+            if known is not None and asked.attribute[i] == CONTROL_TABLE and asked.modifier[i] >= known[0]:
+                yield fault(
+                    seen, {"block": int(asked.modifier[i]), "cap": known[0]}, MAD.attribute_modifier, of=seen.first(MAD),
+                    proof=[(known[1], "CongestionInfo")], key=int(asked.destination[i]),
+                )  # fmt: skip
+
+
+class CongestionInert(Rule):
+    """An adapter is set not to react to congestion at all.
+
+    With CCTI_Increase 0 a notification (BECN) does not move the index into the table of delays; with CCTI_Limit 0 the index stays 0.
+    Packets are marked, but nobody slows down.
+
+    Set CCTI_Increase and the length of the table, or leave the service level out of Control_Map.
+
+    One Set is enough.
+    """
+
+    code, name, severity = "CC004", "cn-settings", INFO
+    reference = "IBA A10.2.2, A10.4.3.8; ibdiagnet CACongestionEntry, PSM2 ips_cca_adjust_rate"
+    message = "{what}: congestion notifications have no effect"
+    example = "Set(CACongestionSetting) with Control_Map 1 and CCTI_Increase 0 for service level 0"
+
+    @on_struct(CACongestionSetting)
+    def settings(self, view: CACongestionSetting, seen: Seen) -> Iterator[Hit]:
+        if seen.value(MAD.method) != SET:
+            return
+        still = [sl for sl, entry in enumerate(view.entry) if view.control_map >> sl & 1 and not entry.ccti_increase]
+        if still:
+            what = "CCTI_Increase is 0 for service level " + ", ".join(map(str, still))
+            yield fault(seen, {"what": what}, CACongestionSetting.control_map, of=view, key=(what, ends_at(seen.table, seen.row)))
+
+    @on_struct(CongestionControlTable)
+    def limit(self, view: CongestionControlTable, seen: Seen) -> Iterator[Hit]:
+        """Every block repeats the limit."""
+        if seen.value(MAD.method) == SET and not seen.value(MAD.attribute_modifier) and not view.ccti_limit:
+            what = "CCTI_Limit is 0"
+            yield fault(seen, {"what": what}, CongestionControlTable.ccti_limit, of=view, key=(what, ends_at(seen.table, seen.row)))
+
+
+class CCVersion(Rule):
+    """A congestion control MAD has a class version other than 2.
+
+    Version 2 is the one in use; agents answer others with status 1 (bad version), and the switch keeps its old settings.
+
+    Update the tool: old versions of libibmad sent version 1.
+    """
+
+    code, name, severity = "CC002", "cc-class-version", ERROR
+    reference = "IBA A10.4.1; opensm"
+    when = (MAD.mgmt_class == CC_CLASS) & (MAD.class_version != CLASS_VERSION[CC_CLASS]) & (MAD.base_version == 1)
+    at = MAD.class_version
+    message = "class version {class_version}, congestion control has 2"
+    example = "a CCGet(CongestionInfo) with ClassVersion 1"
