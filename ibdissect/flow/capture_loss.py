@@ -8,18 +8,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from ibdissect.bounded import dropped_of
+from ibdissect.bounded import BoundedDict, dropped_of
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ERF
-from ibdissect.wire.numbers import SET, SMP_CLASSES
+from ibdissect.wire.numbers import CM_CLASS, DELETE, SET, SMP_CLASSES
 
+from .datagrams import Datagrams
 from .loss_times import MAX_SECONDS, SECOND_NS, Missed
 from .smp_gaps import SmpGaps
 from .stream_packets import cut_off
 from .streams import Streams
-from .transactions import Transactions
-from .unfinished import holes, in_order
+from .transactions import NEIGHBOURS_NS, Transactions
+from .unfinished import answered_early, holes, in_order
 
 NEAR = 10
 """A packet lost within this many seconds makes silence doubtful: capture losses under load come in bursts."""
@@ -54,13 +55,17 @@ class CaptureLoss:
         """First and last second of the times with missed packets: they are apart from each other, and ascend."""
         self._sets: dict[int, tuple[list[int], list[int]]] | None = None
         """Frames of SubnSets without an answer, ascending, by attribute."""
+        self._swaps: bool | None = None
+        self._writes = BoundedDict[int, None](MAX_SECONDS, "times at which something was written")
+        """Times of requests that write, in units of `NEIGHBOURS_NS`."""
         self.counts = False
         """The ERF records come from a card that counts losses: their lengths are padded, unlike those of ibdump."""
 
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
-        self._known = self._sets = None
+        self._known = self._sets = self._swaps = None
         self.gaps.feed(table)
+        self._note_writes(table.once(Datagrams))
         times = table.chunk.time_ns[table.chunk.time_ns > 0]
         if len(times):
             self.set_back |= bool((np.diff(times, prepend=self._last_ns) <= -SECOND_NS).any())
@@ -80,6 +85,13 @@ class CaptureLoss:
             padded = table.values(ERF.record_length).astype(np.int64) > table.values(ERF.wire_length).astype(np.int64) + ERF.size
             self.counts = bool(padded.any())
         return ()
+
+    def _note_writes(self, mads: Datagrams) -> None:
+        """Remember when something was written."""
+        writes = np.flatnonzero(((mads.method == SET) | (mads.method == DELETE)) & (mads.mgmt_class != CM_CLASS))
+        moments, first = np.unique(mads.times[writes] // NEIGHBOURS_NS, return_index=True)
+        for moment, row in zip(moments.tolist(), writes[first].tolist(), strict=True):
+            self._writes.put(moment, None, int(mads.frames[row]), int(mads.times[row]))
 
     def _times(self) -> tuple[list[int], list[int]]:
         """First and last seconds of the times with missed packets; computed on demand."""
@@ -114,6 +126,17 @@ class CaptureLoss:
     def between(self, frame: int, time_ns: int) -> bool:
         """Whether a packet is missing between a frame and about a time, so that what the frame taught may have changed unseen."""
         return self._any(0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR)
+
+    def unsettled(self, time_ns: int) -> bool:
+        """Whether something was written around that time in a capture that changes the order of packets."""
+        at = time_ns // NEIGHBOURS_NS
+        return any(near in self._writes for near in range(at - 1, at + 2)) and self._disorderly()
+
+    def _disorderly(self) -> bool:
+        """Whether an answer was recorded before its request; computed on demand."""
+        if self._swaps is None:
+            self._swaps = self.transactions.swapped > 0 or answered_early(self.streams)
+        return self._swaps
 
     def set_between(self, attribute: int, frame: int, until: int) -> bool:
         """Whether a SubnSet of an attribute between two frames has no answer: it may have changed what the first frame taught."""

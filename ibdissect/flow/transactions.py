@@ -98,6 +98,8 @@ class Transactions:
         """Number of answers seen."""
         self.paired = 0
         """Number of answers whose requests the capture shows, too."""
+        self.swapped = 0
+        """Number of answers that were recorded before their requests."""
         self.first_ns = self.last_ns = 0
         self.matched: AnsweredMany | None = None
         """The matched answers of the present chunk; None if there are none."""
@@ -260,6 +262,7 @@ class Transactions:
                 self.missed.remove(found[1])
                 self.alone.pop(found[0], None)
             request.answered_before = True
+            self.swapped += 1
 
     def _answer(self, mads: Listed, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
         key = _key(mads, i, True)

@@ -1,4 +1,4 @@
-"""Which requests never arrived, which READs were not completely answered, and how many requests are in order?"""
+"""Which requests never arrived or came late, which READs were not completely answered, and how many requests are in order?"""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ def in_order(streams: Streams) -> int:
     troubled = [slot for slot in kept if slot in streams.troubled and streams.troubled[slot].holes]
     packets = streams.state["packets"]
     return int(packets[kept].sum() - packets[troubled].sum())
+
+
+def answered_early(streams: Streams) -> bool:
+    """Whether the first response of some stream was recorded before the request that it answers."""
+    frames, psns, highs = (streams.state[name] for name in ("first_frame", "first_psn", "high"))
+    for slot, ends in enumerate(streams.ends):
+        peer = streams.other(slot) if ends.response and highs[slot] >= 0 else None
+        if peer is not None and frames[slot] < frames[peer] and distance(int(psns[slot]), int(psns[peer])) >= 0:
+            return True
+    return False
 
 
 def open_reads(streams: Streams) -> Iterator[tuple[int, int, int]]:

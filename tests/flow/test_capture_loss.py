@@ -11,6 +11,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.table.table import ChunkTable
 from tests import craft
+from tests.robustness.manipulations import Pcap, Record
 
 FIRST = 1_700_000_000_000_000_000
 """Time of the first frame."""
@@ -84,6 +85,36 @@ def test_a_set_without_answer_may_have_been_carried_out() -> None:
     for quiet in ([read, written, told, read], [written, read, read], [read, read, written], [read, read, read]):
         assert not of(plain(quiet)).set_between(0x15, 1, 3)
     assert not of(plain([read, written, read])).set_between(0x14, 1, 3)
+
+
+def sent(psn: int) -> bytes:
+    """A message between two LIDs."""
+    return craft.rc(4, b"12345678", slid=1, dlid=3, bth={"psn": psn, "destqp": 5})
+
+
+def heard(psn: int) -> bytes:
+    return craft.rc(0x11, ext={"AETH": {"syndrome": 0, "msn": psn}}, slid=3, dlid=1, bth={"psn": psn, "destqp": 6})
+
+
+WRITTEN = [craft.smp(method, 0x15, path=[1], header={"transaction_id": 9}) for method in (2, 0x81)]
+
+
+@pytest.mark.parametrize(
+    ("frames", "unsettled"),
+    [
+        ([answer(1), ask(1), *WRITTEN], True),
+        ([ask(1), answer(1), *WRITTEN], False),
+        ([heard(5), sent(5), heard(6), sent(6), *WRITTEN], True),
+        ([heard(4), sent(5), heard(5), sent(6), *WRITTEN], False),
+    ],
+)
+def test_what_was_written_is_unsettled_if_the_order_is_not_that_on_the_wire(frames: list[bytes], unsettled: bool) -> None:
+    """Answers in front of their requests show that; acknowledgements of requests from before the capture do not."""
+    first = [ask(3), answer(3)]
+    records = [Record(i, FIRST + i * 1_000_000, one, len(one)) for i, one in enumerate([*first, *frames])]
+    loss = of(Pcap(247, tuple(records)).packed())
+    assert loss.unsettled(FIRST + 5_000_000) is unsettled
+    assert not loss.unsettled(FIRST + 100_000_000)
 
 
 def test_erf_proves_silence_by_traffic_alone() -> None:

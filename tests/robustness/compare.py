@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from unittest import mock
 
 import ibdissect
-from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding
+from ibdissect.lint.grouping import Grouping
 from ibdissect.lint.rule import Again, Hit, Rule
 
 from .manipulations import Pcap
@@ -43,8 +43,8 @@ class Orderly:
         self.words: set[tuple[str, str]] = set()
         self.frames: set[tuple[str, int]] = set()
         """Code and frame of every fault, also of those that are only counted in a finding about an earlier frame."""
-        hits = Linter._hits
-        with mock.patch.object(Linter, "_hits", lambda linter, rule, found: hits(linter, rule, self._noted(rule, found))):
+        take = Grouping.take
+        with mock.patch.object(Grouping, "take", lambda grouping, rule, hits: take(grouping, rule, self._noted(rule, hits))):
             for raw in captures:
                 for one in findings_of(raw):
                     self.words.add((one.code, one.stable))

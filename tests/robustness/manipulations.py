@@ -123,11 +123,15 @@ def swaps_neighbours(pcap: Pcap) -> Pcap:
     return pcap.with_records(records)
 
 
-def shuffles(pcap: Pcap) -> Pcap:
-    """Packets come up to 100 us late, each in its slot's time: a capture from many receive queues that are emptied in turn."""
-    rnd = random.Random("shuffle")
-    order = sorted(pcap.records, key=lambda record: record.time_ns + rnd.randrange(100_000))
-    return pcap.with_records([at_time(late, slot.time_ns, pcap.link) for late, slot in zip(order, pcap.records, strict=True)])
+def shuffles(late_us: int) -> Callable[[Pcap], Pcap]:
+    """Packets come up to so much late, each in its slot's time: a capture from many receive queues that are emptied in turn."""
+
+    def shuffle(pcap: Pcap) -> Pcap:
+        rnd = random.Random("shuffle")
+        order = sorted(pcap.records, key=lambda record: record.time_ns + rnd.randrange(late_us * 1000))
+        return pcap.with_records([at_time(late, slot.time_ns, pcap.link) for late, slot in zip(order, pcap.records, strict=True)])
+
+    return shuffle
 
 
 def mirrors_apart(pcap: Pcap) -> Pcap:
@@ -285,7 +289,8 @@ MANIPULATIONS: dict[str, Callable[[Pcap], Pcap]] = {
     "starts at 25 %": starts_at(25), "starts at 50 %": starts_at(50), "starts at 75 %": starts_at(75),
     "1 % lost": loses(1), "5 % lost": loses(5), "20 % lost": loses(20), "bursts lost": loses_bursts,
     "neighbours swapped": swaps_neighbours, "doubled": doubles, "some doubled": doubles_some,
-    "shuffled": shuffles, "mirrors apart": mirrors_apart, "ways lost": loses_ways, "PSNs wrap": wraps, "tagged": tags,
+    "shuffled": shuffles(100), "shuffled far": shuffles(2000),
+    "mirrors apart": mirrors_apart, "ways lost": loses_ways, "PSNs wrap": wraps, "tagged": tags,
     "one direction": one_direction(0), "other direction": one_direction(1),
     "snap 54": cuts_at(54), "snap 68": cuts_at(68), "snap 96": cuts_at(96), "snap 128": cuts_at(128),
     "clock set": jumps, "one time": has_one_time, "an hour idle": idles,

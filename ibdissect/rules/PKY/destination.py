@@ -168,7 +168,7 @@ class RefusingTable(KnowledgeRule):
 
     evidence = (
         "Needs the complete P_Key table of the port. An `info` if the table may have changed since it was read: the capture missed "
-        "packets, a Set was not answered, or the next reading differs although the capture shows no Set."
+        "packets or changed their order, a Set was not answered, or the next reading differs although the capture shows no Set."
     )
     written = (P_KEY_TABLE, PORT_INFO)
     verdict = Verdict.ABSENT

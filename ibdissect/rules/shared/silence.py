@@ -42,10 +42,11 @@ class KnowledgeRule(Rule):
     """Attributes of subnet management with these facts: a Set that was not answered may have changed them."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """INFO if a packet is missing between the frames that taught the facts and this one."""
+        """INFO if a packet is missing between the frames that taught the facts and this one, or their order is uncertain."""
         loss, taught = context.get(CaptureLoss), min((one.frame for one in hit.related if one.frame < hit.frame), default=0)
         missed = loss.between(taught, hit.time_ns) or any(loss.set_between(one, taught, hit.frame) for one in self.written)
-        return Severity.INFO if missed and hit.evidence is not SEEN else None
+        doubtful = missed or loss.unsettled(hit.time_ns)
+        return Severity.INFO if doubtful and hit.evidence is not SEEN else None
 
 
 class UnansweredRule(Rule):
