@@ -67,7 +67,7 @@ async def walk(path: str, events: int, rnd: random.Random, said: deque[str]) -> 
         os.chdir(folder)
         history, memory = FilterHistory(Path(folder) / "filters"), Profile(Path(folder) / "screen.json")
         app, failures = TuiApp([CaptureModel(path)], lambda: Options(rules=load()), history=history, memory=memory), list[str]()
-        app.failed = failures.append  # type: ignore[method-assign]
+        app.failed = lambda text, _: failures.append(text)  # type: ignore[method-assign]
         async with app.run_test(size=(120, 40)):
             for _ in range(events):
                 await asyncio.wait_for(event(app, rnd, said), PATIENCE)

@@ -37,6 +37,8 @@ from .shown_frames import AllRows, FilteredRows
 if TYPE_CHECKING:
     from ibdissect.dfilter.compile import Filter
 
+    from .decoding import Decoding
+
 PIECE = 4 << 20
 """Bytes of a window: the first one is there at once, and memory stays small."""
 STEP = 16384
@@ -86,6 +88,10 @@ class CaptureModel:
         self.delays: npt.NDArray[np.int64] | None = None
         """Of the merged capture of several points: nanoseconds since the point before by frame, -1 for none."""
         self.marked: set[int] = set()
+        self.notes: dict[int, list[str]] = {}
+        """Comments that the user added, by frame; they are among those of the reader."""
+        self.decodings: list[Decoding] = []
+        """What the user said of messages to queue pairs."""
         self.hosts: dict[int | bytes, str] = {}
         """Names of nodes by LID, as far as the study has learnt them."""
         self.first_ns = self.last_ns = 0
@@ -113,11 +119,32 @@ class CaptureModel:
 
     def _take(self, chunk: Chunk) -> None:
         self.index.add(chunk)
+        for frame, texts in self.notes.items():
+            for text in texts if chunk.first <= frame < chunk.first + len(chunk) else ():
+                self.reader.comments.note(frame, text)
         if not self.first_ns and len(chunk):
             self.first_ns = int(chunk.time_ns[0])
         if len(chunk):
             self.last_ns = max(self.last_ns, int(chunk.time_ns.max()))
         self.rows.total = self.index.frames
+
+    def note(self, frame: int, text: str) -> None:
+        """Add a comment to a frame."""
+        self.notes.setdefault(frame, []).append(text)
+        self.reader.comments.note(frame, text)
+
+    def decode(self, *said: Decoding) -> None:
+        """From now on messages to these queue pairs are read so, whenever they were sent."""
+        for one in said:
+            self.decodings.append(one)
+            self.reading.services.assign(one.address, one.qp, one.service, one.side)
+
+    def again(self, catalog: Catalog | None, said: Sequence[Decoding]) -> CaptureModel:
+        """The same capture, to be read anew with another catalog and what was said of queue pairs; marks and notes stay. CaptureError."""
+        made = CaptureModel(self.source, catalog=catalog or self.catalog, show_keys=self.show_keys)
+        made.path, made.delays, made.marked, made.notes = self.path, self.delays, self.marked, self.notes
+        made.decode(*self.decodings, *said)
+        return made
 
     def close(self) -> None:
         """Stop every thread that works on the capture and close the file."""

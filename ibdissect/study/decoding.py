@@ -12,7 +12,7 @@ from ibdissect.wire.transport import BTH
 from .capture_model import CaptureModel
 
 
-class Reading(NamedTuple):
+class Decoding(NamedTuple):
     """A way to read the payload of a packet."""
 
     carrier: str
@@ -24,19 +24,15 @@ class Reading(NamedTuple):
     service: int = 0
     side: int = 0
 
-    def assign(self, model: CaptureModel) -> None:
-        """From now on messages to this queue pair are read so, whenever they were sent."""
-        model.reading.services.assign(self.address, self.qp, self.service, self.side)
 
-
-def readings(model: CaptureModel, frame: int) -> list[Reading]:
+def decodings(model: CaptureModel, frame: int) -> list[Decoding]:
     """What the payload of a frame can be read as."""
     table = model.table([frame])
     if int(table.located.at("bth")[0]) < 0:
         if model.live or not isinstance(model.source, str):
             return []  # what was read before cannot be read again
         ports = [node.value for node in model.tree(frame).walk() if node.name == "udp.dstport"]
-        return [Reading(f"UDP port {port}", "RoCE v2", port) for port in ports if isinstance(port, int)]
+        return [Decoding(f"UDP port {port}", "RoCE v2", port) for port in ports if isinstance(port, int)]
     if int(table.located.at("mad")[0]) >= 0 or not STARTS_MESSAGE[table.located.opcode[0]]:
         return []
     qp, address = int(table.of_rows(BTH.destqp)[0][0]), bytes(ends_at(table, 0)[1])
@@ -48,6 +44,6 @@ def readings(model: CaptureModel, frame: int) -> list[Reading]:
                     found.setdefault((place.service_id, side), []).append(struct.__name__)
     sides = {PASSIVE: "to the listening side", ACTIVE: "to the requesting side"}
     return [
-        Reading(f"messages to QP 0x{qp:06x}", f"{', '.join(names)} ({sides[side]})", 0, address, qp, service, side)
+        Decoding(f"messages to QP 0x{qp:06x}", f"{', '.join(names)} ({sides[side]})", 0, address, qp, service, side)
         for (service, side), names in found.items()
     ]

@@ -99,6 +99,14 @@ class Profile:
         found._write()
         return found
 
+    def delete(self) -> Profile:
+        """Forget what is remembered under the name; the default profile, whose own file stays, is the one that was used last."""
+        default = self.other("")
+        if self.path is not None and self.name:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+        return default
+
     def by_kind(self, kind: str) -> dict[str, str]:
         """What is remembered of a kind, by name."""
         return {key.removeprefix(f"{kind} "): text for key, text in self.look.items() if key.startswith(f"{kind} ") and text}

@@ -23,6 +23,7 @@ from ibdissect.lint.finding import Finding
 from ibdissect.session.check import Options
 from ibdissect.study.background import Snapshot, Study
 from ibdissect.study.capture_model import CaptureModel
+from ibdissect.study.decoding import Decoding
 from ibdissect.study.saved_state import FilterHistory, Profile
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable
@@ -36,6 +37,7 @@ from .keys.following import Following
 from .keys.jumping import Jumping
 from .keys.searching import Searching
 from .main_screen import MainScreen
+from .messages import Sized
 from .open_capture import OpenCapture
 from .screens import conversations, fabric, findings_summary, ladder, page, statistics, time_chart
 from .screens.choice import Choice
@@ -151,16 +153,14 @@ class TuiApp(App[None]):
         else:
             self.note("It is the only capture; q ends the program")
 
-    async def reopen(self, catalog: Catalog) -> None:
-        """Read the capture anew with other structures; filter, frame and marks stay."""
+    async def reopen(self, catalog: Catalog | None, *said: Decoding) -> None:
+        """Read the capture anew with other structures, or with what was said of queue pairs; filter, frame, marks and notes stay."""
         old, text, frame = self.capture, self.filtering.text, self.main.packets.frame
         try:
-            model = CaptureModel(old.model.source, catalog=catalog, show_keys=old.model.show_keys)
+            model = old.model.again(catalog, said)
         except CaptureError as error:
             self.warn(str(error))
             return
-        model.path, model.delays = old.model.path, old.model.delays
-        model.marked = old.model.marked
         made = self._add(model)
         self.captures.insert(self.captures.index(old), self.captures.pop())
         await self.show(made, text, frame)
@@ -209,14 +209,16 @@ class TuiApp(App[None]):
         asked.want(ready)
 
     def _thread_failed(self, failure: threading.ExceptHookArgs) -> None:
-        """A traceback must not be written over the screen."""
-        if not self.model.stopped:
+        """A traceback must not be written over the screen. Threads of a capture's own are blamed on it, others on the one shown."""
+        capture = next((one for one in self.captures if failure.thread in one.threads), self.capture)
+        if not capture.model.stopped:
             name = failure.thread.name if failure.thread is not None else "a thread"
-            self.call_later(self.failed, f"{name} ended: {failure.exc_type.__name__}: {failure.exc_value}")
+            where = f" of {capture.name}" if len(self.captures) > 1 else ""
+            self.call_later(self.failed, f"{name}{where} ended: {failure.exc_type.__name__}: {failure.exc_value}", capture.model)
 
-    def failed(self, text: str) -> None:
+    def failed(self, text: str, model: CaptureModel) -> None:
         """Report a failure that should not happen."""
-        self.model.error = printable(text)
+        model.error = printable(text)
         self.warn(f"{text}; please report this")
         self.news()
 
@@ -298,6 +300,9 @@ class TuiApp(App[None]):
         self.panic(Text("\n".join(map(printable, traceback.format_exc().split("\n")))))
 
     # -- how it looks
+
+    def on_sized(self, message: Sized) -> None:
+        self.memory.keep(message.what, str(message.size))
 
     def use(self, profile: Profile) -> None:
         """Look as a profile says, and remember there what is changed."""

@@ -22,7 +22,7 @@ from ibdissect.study.find import Place
 from ibdissect.wire.text import counted, printable
 
 from .keys import coloring
-from .messages import ByteSelected, ExplainFinding, FilterEntered, FilterLeft, FrameSelected, JumpTo, NodeSelected, Sized
+from .messages import ByteSelected, ExplainFinding, FilterEntered, FilterLeft, FrameSelected, JumpTo, NodeSelected
 from .panes.bytes_pane import BytesPane
 from .panes.filter_bar import FilterBar
 from .panes.findings_pane import FindingsPane
@@ -213,9 +213,6 @@ class MainScreen(Screen[None]):
 
     def on_byte_selected(self, message: ByteSelected) -> None:
         self.tree_pane.reveal(message.byte)
-
-    def on_sized(self, message: Sized) -> None:
-        self.owner.memory.keep(message.what, str(message.size))
 
     def on_filter_left(self, _: FilterLeft) -> None:
         self.filter_bar.put(self.owner.filtering.text)

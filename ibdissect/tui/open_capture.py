@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from ibdissect.session.check import Options
@@ -32,6 +33,8 @@ class OpenCapture:
         self.filtering, self.searching = Filtering(app), Searching(app)
         self.following, self.jumping = Following(app), Jumping(app)
         self.mode, self.started = mode, False
+        self.threads: list[Thread] = []
+        """What reads the capture, and what studies it."""
 
     @property
     def name(self) -> str:
@@ -40,9 +43,9 @@ class OpenCapture:
     def start(self, app: TuiApp, display_filter: str, frame: int = 0) -> None:
         """Read the capture in threads, with a filter applied, and select a frame as soon as it is there."""
         self.started = True
-        threads.start(lambda: self.model.scan(app.news), "scan")
+        self.threads.append(threads.start(lambda: self.model.scan(app.news), "scan"))
         # The first rows come first.
-        app.set_timer(0.25, lambda: threads.start(lambda: self.study.run(app.news), "study"))
+        app.set_timer(0.25, lambda: self.threads.append(threads.start(lambda: self.study.run(app.news), "study")))
         app.set_timer(0.02, self.main.look)
         if display_filter:
             self.main.filter_bar.put(display_filter)

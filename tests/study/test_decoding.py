@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.decoding import readings
+from ibdissect.study.decoding import decodings
 from ibdissect.table.services import ACTIVE, PASSIVE
 from tests import craft
 
@@ -33,16 +33,16 @@ def names(model: CaptureModel, frame: int) -> set[str]:
 
 
 def test_messages_to_a_queue_pair(model: CaptureModel) -> None:
-    found = readings(model, 1)
+    found = decodings(model, 1)
     assert {one.side for one in found} == {ACTIVE, PASSIVE} and all(one.qp == 0x12 and not one.port for one in found)
     before = {frame: names(model, frame) for frame in (1, 2, 3)}
-    next(one for one in found if "NVMeCommand" in one.what).assign(model)
+    model.decode(next(one for one in found if "NVMeCommand" in one.what))
     after = {frame: names(model, frame) for frame in (1, 2, 3)}
     assert after[1] == after[3] != before[1] and after[2] == before[2], "another queue pair is still not guessed"
 
 
 def test_what_cannot_be_said(model: CaptureModel) -> None:
-    assert not readings(model, 4), "an acknowledgement begins no message"
-    assert [(one.carrier, one.what, one.port) for one in readings(model, 5)] == [("UDP port 4799", "RoCE v2", 4799)]
+    assert not decodings(model, 4), "an acknowledgement begins no message"
+    assert [(one.carrier, one.what, one.port) for one in decodings(model, 5)] == [("UDP port 4799", "RoCE v2", 4799)]
     model.live = True
-    assert not readings(model, 5), "a pipe cannot be read again"
+    assert not decodings(model, 5), "a pipe cannot be read again"

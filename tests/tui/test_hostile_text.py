@@ -229,7 +229,7 @@ async def test_messages_and_windows(tmp_path: Path) -> None:
     """Notes of what went wrong: of threads, of files that are written, of names of folders."""
     hostile = decode_text(MARKUP)
     async with running(made.capture(tmp_path)) as (app, pilot):
-        app.failed(f"x ended: ValueError: {hostile}")
+        app.failed(f"x ended: ValueError: {hostile}", app.model)
         keeping.written(app, f"/y{hostile}.pcap", 3, None)
         keeping.written(app, "z", 0, f"zz {hostile}: cannot be written")
         app.notify(hostile, title=hostile, markup=False)

@@ -23,6 +23,40 @@ def two(tmp_path: Path) -> TuiApp:
     return TuiApp(models, lambda: Options(rules=load()), history=history, memory=memory, display_filter="infiniband.bth")
 
 
+async def test_what_happens_behind_is_of_its_tab(tmp_path: Path) -> None:
+    """A thread that fails is blamed on its capture; what was found while another one was in front is shown when it comes back."""
+    app = two(tmp_path)
+    async with app.run_test(size=made.SIZE) as pilot:
+        await until(pilot, lambda: app.study.finished)
+        first, second = app.captures
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: app.capture is second and app.study.finished)
+        told: list[object] = []
+        first.study.want(told.append)
+        first.model.findings.generation += 1
+        await until(pilot, lambda: told)
+        assert first.main.findings_pane.outdated, "nothing is drawn behind"
+        first.study.want(lambda _: 1 / 0)
+        await until(pilot, lambda: first.model.error)
+        assert first.model.error == "study of made.pcap ended: ZeroDivisionError: division by zero" and second.model.error is None
+        await pilot.press("left_square_bracket")
+        await until(pilot, lambda: app.screen is first.main and not first.main.findings_pane.outdated)
+        assert "✖ study of made.pcap" in drawn.text(app)
+
+
+async def test_numbers_of_another_tab_are_not_shown(tmp_path: Path) -> None:
+    app = two(tmp_path)
+    async with app.run_test(size=made.SIZE) as pilot:
+        await until(pilot, lambda: app.study.finished)
+        shots: list[object] = []
+        app.with_snapshot(shots.append)
+        await app.show(app.captures[1])
+        await until(pilot, lambda: app.study.finished)
+        app.with_snapshot(shots.append)
+        await until(pilot, lambda: shots)
+        assert [shot.frames for shot in shots] == [3]  # type: ignore[attr-defined]
+
+
 async def test_tabs(tmp_path: Path) -> None:
     app = two(tmp_path)
     async with app.run_test(size=made.SIZE) as pilot:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ibdissect.errors import CaptureError
 from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.decoding import Reading, readings
+from ibdissect.study.decoding import Decoding, decodings
 
 from ..screens.prompt import Prompt
 from .command import Command
@@ -45,17 +45,20 @@ def step(app: TuiApp, by: int) -> None:
 def decode_as(app: TuiApp) -> None:
     """Offer what the payload of the selected frame can be read as."""
     model, frame = app.model, app.main.packets.frame
-    found = readings(model, frame) if frame else []
+    found = decodings(model, frame) if frame else []
 
     def done(key: str) -> None:
-        chosen: Reading = found[int(key)]
+        chosen: Decoding = found[int(key)]
         if chosen.port:
             app.run_worker(app.reopen(model.catalog.with_roce([chosen.port])))
+        elif not model.live:
+            app.run_worker(app.reopen(None, chosen))
         else:
-            chosen.assign(model)
+            model.decode(chosen)
             app.main.packets.forget()
             app.main.packets.tell()
             app.filtering.apply(app.filtering.text)
+            app.note("Read so from now on; the findings so far were made before, as what came through a pipe cannot be read again")
 
     entries = [(str(i), one.carrier, one.what) for i, one in enumerate(found)]
     app.choose("Decode as", entries, done, "Select a message to a queue pair, or, in a file, UDP that is not read as RoCE")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ibdissect.study.filters import as_filter
 from ibdissect.study.saved_state import unusable
 
-from ..screens.choice import Choice
 from ..screens.prompt import Prompt
 from .command import Command
 
@@ -17,6 +16,10 @@ if TYPE_CHECKING:
 
 INKS = {"red": "nak", "orange": "again", "green": "good", "blue": "smp", "cyan": "accent", "violet": "cm", "gray": "dim", "bold": "strong"}
 """Colors that can be read in every theme."""
+
+
+DELETE = "-"
+"""The key of the entry that deletes a profile."""
 
 
 def apply(app: TuiApp) -> None:
@@ -34,17 +37,21 @@ def color(app: TuiApp) -> None:
     entries = [(text, what, text) for text, what in offered if text and text not in there]
     entries += [(text, f"no longer {color}", text) for text, color in reversed(there.items())]
 
-    def keep(text: str, color: str) -> None:
+    none = "Apply a filter, or select a field of the tree: their frames can be colored"
+    app.choose("Coloring rules", entries, partial(choose, app), none)
+
+
+def choose(app: TuiApp, text: str) -> None:
+    """Offer the colors for the frames of a filter; one that is colored is so no longer."""
+
+    def keep(color: str) -> None:
         app.memory.keep(f"color {text}", color)
         apply(app)
 
-    def chosen(text: str) -> None:
-        if text in there:
-            keep(text, "")
-        else:
-            app.choose(text, [(color, color, "") for color in INKS], partial(keep, text))
-
-    app.choose("Coloring rules", entries, chosen, "Apply a filter, or select a field of the tree: their frames can be colored")
+    if text in app.memory.by_kind("color"):
+        keep("")
+    else:
+        app.choose(text, [(color, color, "") for color in INKS], keep)
 
 
 def profiles(app: TuiApp) -> None:
@@ -53,14 +60,17 @@ def profiles(app: TuiApp) -> None:
     names = ["", *app.memory.others()]
     entries = [(f"={name}", ("● " if name == now else "  ") + (name or "default"), "") for name in names]
 
-    def chosen(key: str | None) -> None:
-        if key:
+    def chosen(key: str) -> None:
+        if key == DELETE:
+            app.use(app.memory.delete())
+        elif key:
             app.use(app.memory.other(key[1:]))
-        elif key == "":
+        else:
             prompt = Prompt("Name of the new profile", lambda _, name: unusable(name) or ("there is one" if name in names else None))
-            app.push_screen(prompt, lambda answer: app.use(app.memory.save_as(answer[1])) if answer else None)
+            app.over(prompt, lambda answer: app.use(app.memory.save_as(answer[1])))
 
-    app.push_screen(Choice("Profiles", [*entries, ("", "  new ...", "as the screen looks now")]), chosen)
+    gone = [(DELETE, "  delete", now)] if now else []
+    app.choose("Profiles", [*entries, *gone, ("", "  new ...", "as the screen looks now")], chosen)
 
 
 COMMANDS = (

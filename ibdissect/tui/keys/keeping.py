@@ -37,7 +37,7 @@ def note(app: TuiApp) -> None:
 
     def done(answer: tuple[str, str]) -> None:
         if answer[1].strip():
-            app.model.reader.comments.note(frame, answer[1].strip())
+            app.model.note(frame, answer[1].strip())
             app.model.marked |= {frame}
             app.main.packets.redraw()
             app.main.key_bar.say("noted and marked; w writes it to a pcapng file")

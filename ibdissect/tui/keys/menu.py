@@ -5,22 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ibdissect.study.decoding import readings
+from ibdissect.study.decoding import decodings
 from ibdissect.study.filters import as_filter
 from ibdissect.study.related_frames import counterpart
 
+from . import coloring
 from .command import Command
 
 if TYPE_CHECKING:
     from ..app import TuiApp
 
 
+COLOR = "color "
+"""The key of the entry that colors begins so; a filter follows. Keys of other entries are those of commands."""
+
+
 def menu(app: TuiApp) -> None:
     """Offer what applies, each with what it would do; no more than that."""
     node, frame = app.main.tree_pane.node, app.main.packets.frame
     title = node.label if node is not None else f"Frame {frame}"
+
+    def done(key: str) -> None:
+        if key.startswith(COLOR):
+            coloring.choose(app, key.removeprefix(COLOR))
+        else:
+            app.action_command(key)
+
     if frame:
-        app.choose(title, list(_entries(app, frame)), app.action_command)
+        app.choose(title, list(_entries(app, frame)), done)
 
 
 def _entries(app: TuiApp, frame: int) -> Iterator[tuple[str, str, str]]:
@@ -28,7 +40,7 @@ def _entries(app: TuiApp, frame: int) -> Iterator[tuple[str, str, str]]:
     if text := as_filter(node):
         yield "a", "Apply as filter", text
         yield "p", "Prepare as filter", text
-        yield "number_sign", "Color", text
+        yield f"{COLOR}{text}", "Color", text
     if node is not None and node.field is not None and node.name:
         yield "plus", "Add as column", node.name
     yield "y", "Copy", "field, value, bytes, frame"
@@ -40,7 +52,7 @@ def _entries(app: TuiApp, frame: int) -> Iterator[tuple[str, str, str]]:
         yield "c", "Only this conversation", ""
         yield "L", "Ladder", ""
         yield "R", "Follow", "transfer or payloads"
-    if found := readings(model, frame):
+    if found := decodings(model, frame):
         yield "D", "Decode as", found[0].carrier
     yield "m", "Take the mark away" if frame in model.marked else "Mark", f"frame {frame}"
     yield "K", "Note", f"on frame {frame}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
@@ -17,9 +19,9 @@ from ibdissect.wire.text import counted
 
 from ..keys.command import Command
 from ..widgets.cells import fit, line_of, width_of
-from ..widgets.line_list import LineList
 from ..widgets.link_map import LinkMap
 from ..widgets.splitter import Splitter
+from ..widgets.table import GAP, MARGIN, Cell, Heading, Table
 from ..widgets.tree_list import TreeList
 from .fabric_history import HistoryScreen
 from .overlay import Overlay
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     from ..app import TuiApp
 
 INKS = {"switch": "smp", "ca": "strong", "sm": "good", "partition": "cm", "down": "dim"}
-NARROW = 60
-"""Cells of the right half that make it save some."""
+LABEL = 18
+"""Cells of what a fact is called."""
 
 
 class FabricTree(TreeList[Entry]):
@@ -78,34 +80,35 @@ class FabricTree(TreeList[Entry]):
                 self.select(line)
 
 
-class DetailTable(LineList):
+class DetailTable(Table[tuple[str, str, int]]):
     """What is known, each with the frame that taught it."""
 
     empty = "Select a node, port, partition or subnet manager."
 
     def __init__(self) -> None:
-        super().__init__(id="details")
-        self.details: list[tuple[str, str, int]] = []
-
-    def count(self) -> int:
-        return len(self.details)
+        super().__init__((), id="details")
 
     def show(self, details: list[tuple[str, str, int]]) -> None:
-        self.details, self.cursor = details, 0
+        self.items, self.order, self.sorted_by, self.cursor = details, range(len(details)), -1, 0
         self.renew()
 
-    def parts(self, index: int, width: int) -> list[Segment]:
-        label, text, frame = self.details[index]
-        where = f"{'frame' if width > NARROW else '→'} {frame} " if frame else ""
-        label, ink = f" {fit(label, 20 if width > NARROW else 18)} ", None if index else self.ink("strong")
-        left = line_of(((label, self.ink("dim")), (text, ink)), width - len(where) - 1)
-        gap = width - sum(segment.cell_length for segment in left) - len(where)
-        return [*left, Segment(" " * max(gap, 1)), Segment(where, self.ink("accent"))]
+    def renew(self) -> None:
+        digits = max(len("Frame"), *(len(str(frame)) for _, _, frame in self.items), 0)
+        fact, frame = Heading("label", "Fact", LABEL, "left"), Heading("frame", "Frame", digits)
+        text = self.line_width - MARGIN - sum(head.width + GAP for head in (fact, frame)) - GAP
+        self.columns = (fact, Heading("text", "Value", max(text, 1), "left"), frame)
+        super().renew()
 
-    def choose(self) -> None:
-        frame = self.details[self.cursor][2]
-        if frame:
-            self.screen.dismiss(frame)
+    def on_resize(self, event: events.Resize) -> None:
+        self.renew()
+        super().on_resize(event)
+
+    def cells(self, item: tuple[str, str, int]) -> dict[str, Cell]:
+        label, text, frame = item
+        return {"label": (label, "dim"), "text": (text, "strong" if item is self.items[0] else ""), "frame": (str(frame or ""), "accent")}
+
+    def answer(self, item: tuple[str, str, int]) -> int | None:
+        return item[2] or None
 
 
 class FabricScreen(Overlay[int]):
@@ -117,10 +120,13 @@ class FabricScreen(Overlay[int]):
     ]  # fmt: skip
     keys = "→ ← open · / search · Tab half · r route · m map · t history · Enter"
 
-    def __init__(self, view: FabricView, seconds: Callable[[int], float], span: float) -> None:
+    def __init__(
+        self, view: FabricView, seconds: Callable[[int], float], span: float, sizes: Mapping[str, str] = MappingProxyType({})
+    ) -> None:  # fmt: skip
+        """`sizes` of the panes in per cent, as the user left them."""
         counts = ((view.nodes, "node"), (view.ports, "port"), (view.partitions, "partition"), (view.sms, "subnet manager"))
         super().__init__("Fabric   " + ", ".join(counted(count, what, ",") for count, what in counts))
-        self.view, self.seconds, self.span = view, seconds, span
+        self.view, self.seconds, self.span, self.sizes = view, seconds, span, sizes
         self.known, self.details = FabricTree(view.entries), DetailTable()
         self.map = LinkMap(view.levels, view.names.__getitem__, self.known.go_to)
         self.start: Port | None = None
@@ -136,6 +142,11 @@ class FabricScreen(Overlay[int]):
                 yield self.details
 
     def on_mount(self) -> None:
+        side, details = (size if (size := self.sizes.get(pane, "")).isdecimal() else "" for pane in ("fabric-side", "details"))
+        if side:
+            self.query_one("#fabric-side").styles.width = f"{side}%"
+        if details:
+            self.details.styles.height = f"{details}%"
         self.known.rebuild()
         self.show_entry(self.known.item)
 
@@ -176,7 +187,8 @@ def _open(app: TuiApp) -> None:
 
     def show(shot: Snapshot) -> None:
         span = max(model.last_ns - model.first_ns, 1) / 1e9
-        app.push_screen(FabricScreen(shot.fabric, lambda frame: (model.index.time_ns(frame) - model.first_ns) / 1e9, span), app.jump)
+        sizes = app.memory.by_kind("size")
+        app.over(FabricScreen(shot.fabric, lambda frame: (model.index.time_ns(frame) - model.first_ns) / 1e9, span, sizes), app.jump)
 
     app.with_snapshot(show)
 

@@ -9,6 +9,7 @@ from rich.segment import Segment
 from textual import events
 
 from ibdissect.fabric.levels import Levels
+from ibdissect.wire.text import counted
 
 from .cells import width_of
 from .line_list import LineList
@@ -66,19 +67,29 @@ class LinkMap(LineList, can_focus=False):
         lit = {(min(pair), max(pair)) for pair in pairwise(route)} or {edge for edge in self.levels.cables if selected in edge}
         near = {slot for edge in lit for slot in edge} | {selected}
         above: dict[int, int] = {}
+        joined = {slot for edge in self.levels.cables for slot in edge}
         for level in self.levels.switches:
-            above = self._level(level, above, lit, near)
-        pitch, top = self._pitch(len(above)), len(self.lines)
+            if shown := [slot for slot in level if slot in joined]:
+                above = self._level(shown, above, lit, near)
+        pitch, top = self._pitch(len(above), self.line_width), len(self.lines)
         for slot, middle in above.items():
             self._hosts(slot, top, middle - pitch // 2 + 1, pitch - 2, near)
-        for slot in self.levels.hosts.get(-1, ()):
-            self._node(len(self.lines), 2, slot, self.line_width)
+        self._alone([slot for slot in self.levels.nodes if slot not in joined or slot in self.levels.hosts.get(-1, ())])
         self.renew()
         if selected in self.places:
             self.select(self.places[selected][0])
 
-    def _pitch(self, nodes: int) -> int:
-        return max(min(self.line_width // max(nodes, 1), WIDE), NARROW)
+    def _alone(self, slots: list[int]) -> None:
+        """Draw the nodes of which no cable is known side by side, in a group of their own."""
+        if slots:
+            self._put(len(self.lines) + bool(self.lines), 2, f"No cable to a switch is known of {counted(len(slots), 'node')}", "dim")
+        columns = max(min((self.line_width - 2) // WIDE, len(slots)), 1)
+        cells, top = (self.line_width - 2) // columns, len(self.lines)
+        for i, slot in enumerate(slots):
+            self._node(top + i // columns, 2 + i % columns * cells, slot, cells - 1)
+
+    def _pitch(self, nodes: int, room: int) -> int:
+        return max(min(room // max(nodes, 1), WIDE), NARROW)
 
     def _few(self, slots: list[int], most: int, near: set[int]) -> list[int]:
         """So many of the nodes, in their order; those that stand out are among them."""
@@ -87,19 +98,23 @@ class LinkMap(LineList, can_focus=False):
 
     def _level(self, level: list[int], above: dict[int, int], lit: set[Edge], near: set[int]) -> dict[int, int]:
         """Draw the switches of a level, and the cables that lead to them from above; returns the middle of each."""
-        shown = self._few(level, self.line_width // NARROW, near)
-        pitch = self._pitch(len(shown))
-        left = max(self.line_width - pitch * len(shown), 0) // 2
+        room, shown = self.line_width, level
+        more = "+{}" if room < WIDE * 4 else "{} more switches"
+        if len(level) > room // NARROW:
+            room -= len(more) + 2
+            shown = self._few(level, room // NARROW + 1, near)
+        pitch = self._pitch(len(shown), room)
+        left = max(room - pitch * len(shown), 0) // 2
         middle = {slot: left + i * pitch + pitch // 2 for i, slot in enumerate(shown)}
         drawn = [edge for edge in self.levels.cables if set(edge) <= middle.keys() | above.keys() and set(edge) & middle.keys()]
         if len({_upper(edge, above) for edge in drawn}) > LANES:
             drawn = [edge for edge in drawn if edge in lit]
         self._cables(sorted(drawn, key=lit.__contains__), above, middle, lit)
         line = len(self.lines)
+        if len(shown) < len(level):
+            self._put(line, room, more.format(len(level) - len(shown)), "dim")
         for slot, place in middle.items():
             self._node(line, place, slot, pitch - 1, center=True)
-        if len(shown) < len(level):
-            self._put(line + 1, 2, f"{len(level) - len(shown)} more switches", "dim")
         return middle
 
     def _cables(self, edges: list[Edge], above: dict[int, int], below: dict[int, int], lit: set[Edge]) -> None:

@@ -27,6 +27,25 @@ async def test_a_file_is_opened_and_a_wrong_one_refused(tmp_path: Path) -> None:
         await until(pilot, lambda: app.main.packets.count() == 1)
 
 
+async def test_a_capture_that_is_read_anew_keeps_its_notes_and_what_was_said(tmp_path: Path) -> None:
+    path = tmp_path / "messages.pcap"
+    path.write_bytes(craft.ethernet_pcap(FRAMES))
+    async with running(path) as (app, pilot):
+        app.model.note(3, "look here")
+        for frame, what in ((1, "NVMeCommand"), (5, "RoCE v2")):
+            app.jump(frame)
+            await shows(pilot, frame)
+            await pilot.press("D")
+            assert isinstance(app.screen, Choice)
+            place, before = next(i for i, entry in enumerate(app.screen.entries) if what in entry[2]), app.capture
+            await pilot.press(*["down"] * place, "enter")
+            await until(pilot, lambda before=before: app.capture is not before and app.study.finished)
+        layers = [layer.label for layer in app.model.tree(1).layers] + [layer.text for layer in app.model.tree(3).layers]
+        assert any("NVMe" in label for label in layers) and "look here" in layers
+        app.filtering.enter("frame.comment")
+        await until(pilot, lambda: not app.filtering.busy and app.main.packets.count() == 1)
+
+
 async def test_roce_on_another_port_is_read_anew_with_filter_and_frame(tmp_path: Path) -> None:
     path = tmp_path / "messages.pcap"
     path.write_bytes(craft.ethernet_pcap(FRAMES))
@@ -50,11 +69,25 @@ async def test_messages_to_a_queue_pair_are_read_as_said(tmp_path: Path) -> None
         await pilot.press("D")
         assert isinstance(app.screen, Choice)
         place = next(i for i, entry in enumerate(app.screen.entries) if "NVMeCommand" in entry[2])
+        before = app.capture
         await pilot.press(*["down"] * place, "enter")
-        tree = app.main.tree_pane
-        await until(pilot, lambda: tree.frame_tree and any("NVMe" in layer.label for layer in tree.frame_tree.layers))
+        await until(pilot, lambda: app.capture is not before and app.study.finished and app.main.tree_pane.frame_tree)
+        assert before.model.stopped, "it is judged anew"
+        tree = app.main.tree_pane.frame_tree
+        assert tree is not None and any("NVMe" in layer.label for layer in tree.layers)
         app.jump(4)
         await shows(pilot, 4)
         await pilot.press("D")
         assert app.screen is app.main, "there is nothing to say of an acknowledgement"
         await type_text(pilot, "q")
+
+
+async def test_findings_in_a_pipe_are_said_to_be_older(tmp_path: Path) -> None:
+    path = tmp_path / "messages.pcap"
+    path.write_bytes(craft.ethernet_pcap(FRAMES))
+    async with running(path) as (app, pilot):
+        app.model.live, before = True, app.capture
+        await pilot.press("D", "enter")
+        await pilot.pause()
+        assert app.capture is before and [one.qp for one in app.model.decodings] == [0x12]
+        assert any("the findings so far were made before" in one.message for one in app._notifications)

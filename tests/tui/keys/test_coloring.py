@@ -74,3 +74,8 @@ async def test_profiles(tmp_path: Path) -> None:
         await pilot.pause()
         assert (app.theme, app.main.packets.time_format.name, app.main.layout_.wanted) == ("ibdissect-light", "DELTA", {"bytes": False})
         assert abs(app.main.query_one("#detail").size.height - high) <= 1
+        await pilot.press("P", "down", "down", "enter")
+        await until(pilot, lambda: app.memory.name == "")
+        await pilot.press("P")
+        assert isinstance(app.screen, Choice) and [what for _, what, _ in app.screen.entries] == ["● default", "  new ..."]
+        assert not (tmp_path / "screen-work.json").exists() and app.theme == "ibdissect-dark"

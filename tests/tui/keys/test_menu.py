@@ -28,6 +28,24 @@ async def test_the_menu_of_a_field(tmp_path: Path, key: str) -> None:
         await until(pilot, lambda: app.filtering.text == wanted)
 
 
+async def test_color_asks_for_the_color_at_once(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        tree = app.main.tree_pane
+        tree.select(next(i for i, (_, line) in enumerate(tree.lines) if line.node and not line.node.children and as_filter(line.node)))
+        wanted = as_filter(tree.node)
+        for colors in ({wanted: "red"}, {}):
+            await pilot.press("space")
+            assert isinstance(app.screen, Choice)
+            place = next(i for i, entry in enumerate(app.screen.entries) if entry[1] == "Color")
+            await pilot.press(*["down"] * place, "enter")
+            await pilot.pause()
+            if colors:
+                assert isinstance(app.screen, Choice) and app.screen.heading == wanted and app.screen.entries[0][0] == "red"
+                await pilot.press("enter")
+            await until(pilot, lambda: app.screen is app.main)
+            assert app.memory.by_kind("color") == colors
+
+
 async def test_a_click_with_the_right_button(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         await pilot.click(app.main.packets, offset=(8, 3), button=3)

@@ -47,7 +47,7 @@ async def test_clicks_in_the_fabric_screen(path: Path) -> None:
         await pilot.click(FabricTree, offset=(5, 0))
         await until(pilot, lambda: tree.count() == lines)
         await pilot.click(FabricTree, offset=(8, 1))
-        await until(pilot, lambda: tree.cursor == 1 and details.details and details.details[0][1] == "manager host")
+        await until(pilot, lambda: tree.cursor == 1 and details.items and details.items[0][1] == "manager host")
 
 
 async def test_without_management_nothing_is_claimed(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ async def test_fabric(tmp_path: Path) -> None:
         place = next(i for i, (_, entry) in enumerate(tree.lines) if entry.kind in ("ca", "switch"))
         await pilot.press(*["down"] * place, "right", "down")
         details = app.screen.query_one(DetailTable)
-        assert any(label == "P_Key" for label, _, _ in details.details)
+        assert any(label == "P_Key" for label, _, _ in details.items)
         await pilot.press("left", "left", "tab")
         assert details.has_focus
         await pilot.press("enter")
@@ -93,7 +93,7 @@ async def test_a_route_from_one_port_to_another(tmp_path: Path) -> None:
         await pilot.press("r")
         (other,) = (place for name, place in places.items() if name != "manager host")
         screen.known.select(other)
-        shown = [(text, frame) for label, text, frame in screen.details.details if label == "Route"]
+        shown = [(text, frame) for label, text, frame in screen.details.items if label == "Route"]
         assert [frame for _, frame in shown] == [0, 11] and shown[0][0].startswith("manager host port 1 → ")
         assert len(screen.map.route) == 3 and screen.map.selected == screen.map.route[-1]
         await pilot.press("m")

@@ -6,6 +6,7 @@ import pytest
 from textual.app import App, ComposeResult
 
 from ibdissect.fabric.levels import levels
+from ibdissect.fabric.nodes import CA, SWITCH
 from ibdissect.fabric.tables import Forwarding
 from ibdissect.fabric.topology import way
 from ibdissect.tui.widgets.link_map import LinkMap
@@ -46,6 +47,35 @@ async def test_switches_stand_on_levels_with_hosts_below() -> None:
         assert app.clicked == [app.slots["host2-1"]]
 
 
+async def test_nodes_without_cables_stand_in_a_group_of_their_own() -> None:
+    app = MapApp(1, 2, 1)
+    for number in range(5):
+        node, _ = app.subnet.node(0x9000 + number, 1)
+        node.kind, node.name = SWITCH if number < 2 else CA, b"lone%d" % number
+    app.map.levels = levels(app.subnet, 2000)
+    names = {slot: node.name.decode().partition(" ")[0] for slot, node in app.map.levels.nodes.items()}
+    app.map.named = names.__getitem__
+    async with app.run_test(size=(80, 24)):
+        drawn = app.drawn()
+        group = drawn.index("  No cable to a switch is known of 5 nodes")
+        assert not any("lone" in line for line in drawn[:group]) and drawn[group - 1] == ""
+        assert [line.split() for line in drawn[group + 1 :]] == [["lone0", "lone1", "lone2"], ["lone3", "lone4"]]
+
+
+async def test_a_click_hits_a_name_of_wide_characters() -> None:
+    app = MapApp(1, 1, 1)
+    slot = app.slots["leaf0"]
+    app.map.named = lambda one: "葉葉葉" if one == slot else "x"
+    async with app.run_test(size=(80, 20)) as pilot:
+        app.map.show(-1, [])
+        line, x = app.map.places[slot]
+        for offset in (0, 5):
+            await pilot.click(LinkMap, offset=(x + offset, line))
+        assert app.clicked == [slot, slot]
+        await pilot.click(LinkMap, offset=(x + 6, line))
+        assert app.clicked == [slot, slot]
+
+
 @pytest.mark.parametrize("width", [46, 110, 140])
 async def test_a_route_is_drawn_among_many(width: int) -> None:
     app = MapApp(12, 40, 30)
@@ -61,7 +91,9 @@ async def test_a_route_is_drawn_among_many(width: int) -> None:
         assert [app.map.named(slot) for slot in route] == ["host3-7", "leaf3", "spine4", "leaf38", "host38-29"]
         app.map.show(goal.node.slot, route)
         text = "\n".join(app.drawn())
-        assert all(name in text for name in ("leaf3 ", "spine4", "leaf38", "more switches"))
+        assert all(name in text for name in ("leaf3 ", "spine4", "leaf38", "more switches" if width > 80 else "+"))
+        cables = [line for line in app.drawn() if set(line) & set("┌┐┬┴")]
+        assert cables and not any("more" in line for line in cables), "the number of the others stands beside the switches"
         assert all(name[-5:] in text for name in ("host3-7", "host38-29")) and max(map(len, app.drawn())) <= width
         nodes["spine4"].forwarding = None
         assert len(list(way(start, goal))) == 2, "it ends where nothing is known"
