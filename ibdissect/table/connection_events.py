@@ -41,6 +41,8 @@ class Connection(Record):
     """Local ACK Timeout code: 4.096 us * 2^code, twice the packet lifetime and the delay of the answer."""
     in_subnet: bool
     """Whether it is a native connection in one subnet, both ports with a unicast LID."""
+    served: int
+    """The service id as `CmPayload` has it: also says which kind of queue of NVMe it is."""
     reqs: int = 1
     rep_frame: int = 0
     rep_ns: int = 0

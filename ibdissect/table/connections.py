@@ -14,6 +14,7 @@ from ibdissect.wire import cm
 from ibdissect.wire.cm_path import APR, LAP, SIDRRep, SIDRReq
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, SEND
+from ibdissect.wire.ulp.nvme_rdma import served_by
 
 from .addresses import End, ends_of
 from .connection_events import (
@@ -198,6 +199,7 @@ class Connections:
             view.transport_service_type, view.service_id, view.partition_key, 128 << code if 1 <= code <= 5 else 0,
             view.retry_count, view.max_cm_retries, view.remote_cm_response_timeout, view.primary_local_ack_timeout,
             sender.lid is not None and bool(view.primary_subnet_local) and all(0 < lid < FIRST_MULTICAST for lid in lids),
+            served_by(view.service_id, bytes(view.private_data)),
         )  # fmt: skip
         self.all.keep(connection, frame, time_ns)
         self.by_id.put(key, connection, frame, time_ns)

@@ -81,10 +81,10 @@ class Services:
             self._bind({event.sender}, found.qpn, event, found.service_id, PASSIVE)
         elif isinstance(event, Requested):
             one = event.connection
-            self._bind(_addresses(one.active, one.active_lid), one.active_qpn, event, one.service_id, ACTIVE)
+            self._bind(_addresses(one.active, one.active_lid), one.active_qpn, event, one.served, ACTIVE)
         elif isinstance(event, Replied):
             one = event.connection
-            self._bind(_addresses(one.passive, one.passive_lid), one.passive_qpn, event, one.service_id, PASSIVE)
+            self._bind(_addresses(one.passive, one.passive_lid), one.passive_qpn, event, one.served, PASSIVE)
         elif isinstance(event, Disconnecting):
             # From now on the queue pair may serve something else without a CM message.
             one = event.connection

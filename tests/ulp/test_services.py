@@ -58,9 +58,25 @@ def nvme_frames() -> list[bytes]:
 def test_a_connection_gives_its_messages_a_meaning(tmp_path: Path) -> None:
     with opened(tmp_path, nvme_frames()) as capture:
         names = [name for name in upper(capture) if name[0] > 2]
-        assert names == [(3, "NVMeCommand"), (3, "NVMeCommandCapsule"), (4, "NVMeResponse")]
+        assert names == [(3, "NVMeBlocks"), (3, "NVMeIOCapsule"), (4, "NVMeResponse")]
         column = capture.table()["nvme.cmd.cid"]
         assert (column.frame.tolist(), column.value.tolist()) == ([3], [0x1234])
+
+
+@pytest.mark.parametrize(
+    ("queue", "opcode", "name"),
+    [(0, 2, "NVMeGetLogPage"), (0, 6, "NVMeIdentify"), (0, 9, "NVMeSetFeatures"), (0, 10, "NVMeGetFeatures"), (0, 0x18, "NVMeCommand"),
+     (1, 2, "NVMeBlocks"), (1, 9, "NVMeCommand"), (0x100, 1, "NVMeBlocks"), (1, 0x7F, "NVMeFabricsCommand")],
+)  # fmt: skip
+def test_the_request_for_the_connection_tells_admin_from_io_queues(tmp_path: Path, queue: int, opcode: int, name: str) -> None:
+    private = bytes(36) + b"\0\0" + queue.to_bytes(2, "little")
+    frames = [*connection(nvme_rdma.SERVICE, private), message(bytes([opcode]) + bytes(63 + 4)), message(RESPONSE, answer=True)]
+    with opened(tmp_path, frames) as capture:
+        names = {struct for frame, struct in upper(capture) if frame == 3} - {"NVMeProperty"}
+        assert names == {name, "NVMeIOCapsule" if queue else "NVMeCommandCapsule"}
+        assert (4, "NVMeResponse") in upper(capture)
+        data = [node.raw for node in capture.dissect(3).walk() if node.label == "Data"]
+        assert data in ([], [bytes(4)])
 
 
 def test_the_private_data_of_an_answer_is_known_by_its_request(tmp_path: Path) -> None:
@@ -208,9 +224,9 @@ def test_rules_hear_of_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
         code, name, severity, message = "ODD001", "odd", Severity.INFO, "x"
 
-        @on_struct(nvme.NVMeCommandCapsule)
+        @on_struct(nvme.NVMeIOCapsule)
         def look(self, capsule: Any, seen: Any) -> Iterable[Any]:
-            yield self.hit(seen, capsule, nvme.NVMeCommandCapsule.opcode)
+            yield self.hit(seen, capsule, nvme.NVMeIOCapsule.opcode)
 
     REGISTRY.pop("ODD001", None)
     path = tmp_path / "made.pcap"

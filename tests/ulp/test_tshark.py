@@ -24,7 +24,11 @@ NAMES = {
     ),
     "ul_nvme_connect_io": (
         "nvme.cmd.cid", "nvme.cmd.nsid", "nvme.cmd.opc", "nvme.cqe.sqhd", "nvme.cqe.sqid", "nvme.cqe.cid", "nvme.fabrics.cmd.fctype",
-        "nvme.fabrics.cmd.connect.sqsize", "nvme.fabrics.cmd.connect.qid",
+        "nvme.fabrics.cmd.connect.sqsize", "nvme.fabrics.cmd.connect.qid", "nvme.cmd.slba", "nvme.cmd.fua", "nvme.cmd.lr",
+        "nvme.cmd.prinfo.action", "nvme.cmd.eilbrt", "nvme.cmd.elbat", "nvme.cmd.elbatm", "nvme.cmd.identify.dword10.cns",
+        "nvme.cmd.identify.dword10.cntid", "nvme.cmd.get_logpage.dword10.id", "nvme.cmd.get_logpage.dword10.rae",
+        "nvme.cmd.get_logpage.dword10.numdl", "nvme.cmd.get_logpage.dword11.numdu", "nvme.cmd.set_features.dword10.fid",
+        "nvme.cmd.set_features.dword10.sv",
     ),
 }  # fmt: skip
 LEFT_OUT = {"ul_nvme_connect_io": {"nvme.cmd.cid", "nvme.cmd.opc"}}

@@ -9,8 +9,10 @@ from ..places import CmService
 from ..spec import Struct, enum, hole, raw, uint
 from .rdma_cm import IP_CM_SIZE
 
-NVME_PORT = 4420
-SERVICE = IP_CM_PREFIX | 0x06 << 16 | NVME_PORT
+NVME_PORT, DISCOVERY_PORT = 4420, 8009
+SERVICE, DISCOVERY = (IP_CM_PREFIX | 0x06 << 16 | port for port in (NVME_PORT, DISCOVERY_PORT))
+IO_QUEUE = 1 << 63
+"""Added to the service id of a connection for an I/O queue, which has other commands than the admin queue. RDMA IP CM leaves that bit 0."""
 
 STATUS: Mapping[int, str] = {
     1: "invalid private data length", 2: "invalid record format", 3: "invalid queue id", 4: "invalid host send queue size",
@@ -63,3 +65,9 @@ class NVMeConnectReject(Struct):
     carried_by = (CmService(SERVICE, messages=frozenset({0x0012})),)
     record_format = uint(16, "Record Format", at="0", little=True, ws="recfmt")
     status = enum(16, STATUS, "Status", at="2", little=True)
+
+
+def served_by(service_id: int, private_data: bytes) -> int:
+    """What messages on a connection are, given its REQ: its service id, with IO_QUEUE if it is for an I/O queue of NVMe."""
+    at, stop = NVMeConnectRequest.queue_id.span
+    return service_id | (IO_QUEUE if service_id in (SERVICE, DISCOVERY) and any(private_data[at:stop]) else 0)
