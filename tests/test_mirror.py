@@ -52,7 +52,6 @@ TESTED_BY_OTHERS = {
         "tests/lint/test_engine.py and tests/rules",
         "conditions result rule tally",
     ),
-    "session": ("tests/export writes Arrow tables, tests/cli/test_lint.py checks captures", "arrow"),
     "report": (
         "tests/report/test_formats.py",
         "github json junit sarif text",

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
-from ibdissect.session.rows import Rows, texts
+import numpy as np
+
+from ibdissect.session.rows import Cells, Named, Rows, texts
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.text import printable
+
+from . import cells as fast
+from .cells import Words
 
 FORMULA = frozenset("=+-@\t\r|%")
 """Spreadsheets may run a cell that starts with one of these (OWASP, CSV injection)."""
@@ -18,20 +23,35 @@ def write_rows(columns: Rows, chosen: Iterable[tuple[ChunkTable, Int]], file: IO
     """Write columns of the chosen rows of a capture, in order, and return the number of rows."""
     quoted = [column.repeats or column.type == "text" for column in columns.columns]
 
-    def blocks() -> Iterator[list[list[str]]]:
+    def blocks() -> Iterator[list[list[str] | Words]]:
         for table, rows in chosen:
-            yield [texts(cells, column) for cells, column in zip(columns.cells(table, rows), columns.columns, strict=True)]
+            yield [_column(found, column) for found, column in zip(columns.cells(table, rows), columns.columns, strict=True)]
 
     return write([column.name for column in columns.columns], quoted, blocks(), file)
 
 
-def write(names: list[str], quoted: list[bool], blocks: Iterable[list[list[str]]], file: IO[bytes]) -> int:
-    """Write blocks of columns of texts and return the number of rows. `quoted`: columns whose cells are texts, not numbers."""
+def _column(found: Cells, column: Named) -> list[str] | Words:
+    """The cells of a column: numbers as words, all else as texts."""
+    values = found.values
+    if column.repeats or column.type in ("text", "time") or (values < 0).any():
+        return texts(found, column)
+    if column.type == "bool":
+        words = fast.of_texts(["false", "true"])[values.astype(np.intp)]
+    else:
+        words = fast.of_seconds(values) if column.type == "seconds" else fast.of_numbers(values)
+    words[found.null] = 0
+    return words
+
+
+def write(names: list[str], quoted: list[bool], blocks: Iterable[Sequence[list[str] | Words]], file: IO[bytes]) -> int:
+    """Write blocks of columns and return the number of rows. `quoted`: columns whose cells are texts, not numbers."""
     file.write((",".join(map(cell, names)) + "\n").encode())
     count = 0
     for block in blocks:
-        columns = [_cells(column) if quote else column for column, quote in zip(block, quoted, strict=True)]
-        file.write("".join([",".join(row) + "\n" for row in zip(*columns, strict=True)]).encode("utf-8", "backslashreplace"))
+        columns = [_cells(column) if quote and isinstance(column, list) else column for column, quote in zip(block, quoted, strict=True)]
+        for rows in fast.pieces(columns) if columns else ():
+            cells = [column[rows] for column in columns]
+            file.write(fast.lines([fast.of_texts(column) if isinstance(column, list) else column for column in cells]))
         count += len(block[0]) if block else 0
     return count
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,19 +45,32 @@ def _array(cells: Cells, kind: str) -> pa.Array:
     flat = _values(cells.values, cells.null, kind)
     if cells.counts is None:
         return flat
-    ends = np.concatenate([[0], np.cumsum(cells.counts)])
-    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), flat, mask=pa.array(cells.counts == 0))
+    ends = np.concatenate([[0], np.cumsum(cells.counts)]).astype(np.int32)
+    there = np.ones(len(ends), np.bool_)
+    there[:-1] = cells.counts > 0  # the offset of a list that is null is null, too
+    return pa.ListArray.from_arrays(_buffered(ends, ~there, pa.int32()), flat)
 
 
-def _values(values: npt.NDArray[np.int64], null: Bool, kind: str) -> pa.Array:
+def _values(values: npt.NDArray[Any], null: Bool, kind: str) -> pa.Array:
     if kind == "seconds":
         return decimal(values, null)
-    mask = null if null.any() else None
-    return pa.array(values, pa.int64(), mask=mask).cast(TIME) if kind == "time" else pa.array(values, TYPES[kind], mask=mask)
+    if kind == "text":
+        encoded = [text.encode() for text in np.where(null, "", values).tolist()]
+        ends = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
+        return pa.StringArray.from_buffers(len(null), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)), _bitmap(~null))
+    return _buffered(np.packbits(values, bitorder="little") if kind == "bool" else values, null, TYPES[kind])
 
 
 def decimal(ns: Int, null: Bool) -> pa.Array:
     """Nanoseconds as decimal seconds, built directly as Arrow's little-endian 128-bit integers."""
-    words = np.ascontiguousarray(np.stack([ns, ns >> 63], axis=1))
-    there = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
-    return pa.Array.from_buffers(SECONDS, len(ns), [there, pa.py_buffer(words)])
+    return _buffered(np.stack([ns, ns >> 63], axis=1), null, SECONDS)
+
+
+def _buffered(values: npt.NDArray[Any], null: Bool, kind: pa.DataType) -> pa.Array:
+    """An array from its bytes. `pa.array` would import pandas first, where that is installed."""
+    return pa.Array.from_buffers(kind, len(null), [_bitmap(~null), pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def _bitmap(there: Bool) -> pa.Buffer | None:
+    """Which entries have a value, as Arrow wants it; None for all."""
+    return None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))

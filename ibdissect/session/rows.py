@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,6 @@ Cell = npt.NDArray[Any]
 OF_KIND = {"uint": "int64", "bool": "bool", "abstime": "seconds", "reltime": "seconds", "none": "bool"}
 """Types of values by kind, for names that are no declared fields; others are text."""
 OF_NAME = {"frame.time": "time", "frame.interface_id": "int32", "_ws.malformed": "text"}
-SMALL = 1 << 16
-"""Numbers below are small."""
 SEVERAL = frozenset({"ibdissect.code", "frame.comment", "tcp.port"})
 """Names of the frame that may have several values."""
 
@@ -124,8 +122,10 @@ def texts(cells: Cells, column: Named) -> list[str]:
         found = [f"{text[:10]} {text[11:]}Z" for text in np.datetime_as_string(cells.values.view("M8[ns]")).tolist()]
     elif kind == "bool":
         found = np.where(cells.values, "true", "false").tolist()
+    elif kind == "seconds":
+        found = named_values.seconds_texts(cells.values)
     else:
-        found = cells.values.tolist() if kind == "text" else (named_values.seconds_texts if kind == "seconds" else decimals)(cells.values)
+        found = cells.values.tolist() if kind == "text" else list(map(str, cells.values.tolist()))
     for place in np.flatnonzero(cells.null).tolist():
         found[place] = ""
     if cells.counts is None:
@@ -174,19 +174,6 @@ def objects(values: list[Any]) -> Cell:
     array = np.empty(len(values), object)
     array[:] = values
     return array
-
-
-def decimals(values: npt.NDArray[Any]) -> list[str]:
-    """Integers as text; many small ones are looked up, which takes half the time."""
-    if len(values) < SMALL >> 4 or int(values.max()) >= SMALL or int(values.min()) < 0:
-        return list(map(str, values.tolist()))
-    found: list[str] = _small()[values].tolist()
-    return found
-
-
-@cache
-def _small() -> npt.NDArray[np.object_]:
-    return np.array([str(number) for number in range(SMALL)], object)
 
 
 class Rows:
