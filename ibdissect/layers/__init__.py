@@ -49,3 +49,7 @@ __all__ = [
     "BTH", "DETH", "ERF", "GRH", "LRH", "MAD", "RWH", "FlowControl", "IPoIB", "Layer", "MadLayer",
     "component_mask", "from_scapy", "layer", "register", "sa_query", "use_catalog",
 ]  # fmt: skip
+
+if scapy.config.conf.interactive:  # in Scapy's shell `ls("portinfo")` and `explore()` find classes that nobody has asked for yet
+    for _struct in catalog().structs:
+        layer(_struct)

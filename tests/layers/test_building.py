@@ -156,3 +156,19 @@ assert roce.BTH in IP(packet) and layers.BTH not in IP(packet)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "LongField" in done.stdout and "ByteEnumField" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interactive", [True, False])
+def test_scapys_shell_lists_every_layer(interactive: bool) -> None:
+    code = f"""
+from scapy.all import conf, ls
+conf.interactive = {interactive}
+from ibdissect import layers
+ls("portinfo")
+print(len(conf.layers.ldict["ibdissect.layers"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    listed = [line.split()[0] for line in done.stdout.splitlines()]
+    assert ({"PortInfo", "PortInfoExtended", "PortInfoRecord"} <= set(listed)) == interactive
+    assert (int(listed[-1]) > 300) == interactive
