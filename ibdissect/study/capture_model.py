@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
@@ -195,10 +195,16 @@ class CaptureModel:
         ]  # fmt: skip
 
     def tree(self, frame: int) -> Tree:
-        """One frame, dissected, and its comments; KeyError when there is no such frame."""
+        """One frame, dissected, its comments, and before it the journey of a packet that several points saw; KeyError when there is no such
+        frame.
+        """
         table = self.table([frame])
         found = dissect_row(table, 0, self.presenter(frame))
-        found.layers += [Node("", "Comment", 0, 0, 0, 0, None, printable(text)) for text in table.chunk.comments.get(frame, ())]
+        comments = [_comment("Comment", text) for text in table.chunk.comments.get(frame, ())]
+        if self.delays is not None and comments and table.chunk.interfaces is not None:
+            interfaces = table.chunk.interfaces
+            found.layers.insert(0, _journey(comments.pop(0).text, {interfaces.name(i) for i in range(len(interfaces))}))
+        found.layers += comments
         return found
 
     def trees(self, frames: Sequence[int]) -> dict[int, Tree]:
@@ -282,6 +288,20 @@ class CaptureModel:
             hits = np.flatnonzero(self.matches(matcher, chunk))
             rows.extend(hits + chunk.first, chunk.first + len(chunk) - 1)
             grew()
+
+
+def _comment(label: str, text: str) -> Node:
+    return Node("", label, 0, 0, 0, 0, None, printable(text))
+
+
+def _journey(comment: str, points: Collection[str]) -> Node:
+    """What became of a packet (the comment that `points --write` gives it), with a line for each other point and for the verdict."""
+    packet, *steps = comment.split("; ")
+    found = _comment("Journey", packet)
+    for step in steps:
+        point, _, rest = step.partition(" ")
+        found.children.append(_comment(point, rest) if point in points else _comment("verdict", step))
+    return found
 
 
 def _texts(show: Presenter, run: Run, _hidden: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:

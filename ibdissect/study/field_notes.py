@@ -122,6 +122,8 @@ NOTES: dict[str, str] = {
 def layer_note(node: Node) -> str:
     """The note of a layer; empty where there is nothing short to say."""
     struct = node.struct
+    if struct is None and not node.length:
+        return printable(node.text)  # no bytes: a comment
     template = NOTES.get(struct.__name__) if struct is not None else None
     if struct is None or template is None:
         return ""

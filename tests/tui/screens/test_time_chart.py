@@ -66,7 +66,9 @@ async def test_several_points(repo: Path, tmp_path: Path) -> None:
         assert sorted(app.model.findings.codes(1, 621)) == [74, 248, 477] and not app.study.repeated
         assert " tap " in text(app, app.main.packets.cursor - app.main.packets.scroll_offset.y)
         assert app.main.tree_pane.frame_tree is not None
-        assert "lost after tap, before server" in app.main.tree_pane.frame_tree.layers[-1].text
+        journey = app.main.tree_pane.frame_tree.layers[0]
+        assert [(line.label, line.text.split()[0]) for line in journey.children] == [("client", "frame"), ("verdict", "lost")]
+        await until(pilot, lambda: "Journey  packet 25" in drawn.text(app) and "lost after tap, before server" in drawn.text(app))
         await pilot.press("T")
         await until(pilot, lambda: isinstance(app.screen, TimeChartScreen) and app.screen.chart.frames == 621)
         await pilot.press("b", "b")
