@@ -40,6 +40,13 @@ class Block(Record):
         found: Bool = self.packets.frame > 0
         return found
 
+    def ends(self, number: int) -> tuple[int, int, int]:
+        """Of a lost packet the last point that has it, the most likely next one (-1: its receiver), and the first that it certainly did not
+        reach.
+        """
+        journey = self.journey
+        return int(journey.after[number]), int(journey.before[number]), int(journey.latest[number])
+
     def hop(self, number: int, point: int) -> int:
         """On which link of its directed route a point saw a packet, from 1; 0: it has no directed route."""
         return int(self.packets.fields[number, point, HOP]) + 1

@@ -50,11 +50,13 @@ def sightings(comparison: Comparison) -> list[Sightings]:
 def _lost(comparison: Comparison, block: Block, found: list[Sightings]) -> None:
     points, journey = comparison.points, block.journey
     for i in np.flatnonzero(journey.lost).tolist():
-        after, before, sure = int(journey.after[i]), int(journey.before[i]), not journey.likely[i]
+        (after, before, latest), sure = block.ends(i), not journey.likely[i]
         proof = ("" if sure else "most likely, as ") + PROOFS[WHY[journey.why[i]]]
         if hop := block.hop(i, after):
             proof += f" (last seen on link {hop} of {comparison.flows.known[block.packets.flow[i]].hops} of its directed route)"
-        arguments = {"after": points[after].name, "before": points[before].name if before >= 0 else "its receiver", "proof": proof}
+        if before != latest:
+            proof += f" (most likely before {points[before].name}, which misses packets itself)"
+        arguments = {"after": points[after].name, "before": points[latest].name if latest >= 0 else "its receiver", "proof": proof}
         code = "PTS005" if block.packets.opcode[i] == CNP_OPCODE else "PTS001"
         found[after].by_rule.setdefault(code, []).append(Sighting(int(block.packets.frame[i, after]), arguments, sure=sure))
 

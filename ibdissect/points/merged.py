@@ -137,8 +137,9 @@ def _verdict(comparison: Comparison, block: Block, i: int) -> str:
     """What became of a transmission, as the end of a comment."""
     points, journey, text = comparison.points, block.journey, ""
     if journey.lost[i]:
-        after, before = int(journey.after[i]), int(journey.before[i])
-        text += f"; lost after {points[after].name}" + (f", before {points[before].name}" if before >= 0 else "")
+        after, before, latest = block.ends(i)
+        text += f"; lost after {points[after].name}" + (f", before {points[latest].name}" if latest >= 0 else "")
+        text += f", most likely before {points[before].name}" if before != latest else ""
         text += f" ({WHY[journey.why[i]]})"
     elif journey.ambiguous[i]:
         text += "; equal packets are too close together to tell them apart"

@@ -138,7 +138,9 @@ class Journey(Columns):
     after: Int
     """The last point that saw it, int64[n]."""
     before: Int
-    """The next point that it would have passed, as far as that is certain, int64[n]; -1 for none."""
+    """The next point that it would have passed, most likely: one that misses packets may have missed it; int64[n]; -1 for none."""
+    latest: Int
+    """The first later point that it certainly did not reach, int64[n]; -1: only its receiver."""
     ambiguous: Bool
     """bool[n]"""
 
@@ -204,10 +206,12 @@ def judge(classes: Classes, directions: Directions, flows: Flows) -> Verdicts:
     why[alike.ambiguous] = 0
     gone = count * (why > 0)
     before = _next_point(lacking, place, complete | _hardly_misses(gone @ lacking, gone @ seen, missed, tested))
+    latest = np.where((why == 3) & ~(lacking & complete).any(axis=1), -1, _next_point(lacking, place, complete))
     likely = np.where(why == 1, ~((absent & complete & (some <= SHARE)).any(axis=1) | backed), likely & (why == 2))
     lost = why > 0
     journey = Journey(
-        due, alike.covered, place, routes.passed, alike.answered, lost, lacking & lost[:, None], why, likely, last, before, alike.ambiguous
+        due, alike.covered, place, routes.passed, alike.answered, lost, lacking & lost[:, None], why, likely, last, before, latest,
+        alike.ambiguous,
     )
     return Verdicts(journey, missed, tested, complete, unclear)
 
