@@ -31,9 +31,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from ibdissect.dfilter.compile import compile_filter  # noqa: E402
-from ibdissect.dissect.printers import dotted, dump, outline  # noqa: E402
+from ibdissect.dissect.build import dissect_row  # noqa: E402
+from ibdissect.dissect.printers import dotted, dump  # noqa: E402
 from ibdissect.dissect.summary import summaries  # noqa: E402
-from ibdissect.dissect.tree import dissect_row  # noqa: E402
+from ibdissect.dissect.tree import outline  # noqa: E402
 from ibdissect.dissect.value import Presenter  # noqa: E402
 from ibdissect.errors import CaptureError  # noqa: E402
 from ibdissect.fabric.follow import Follower  # noqa: E402

@@ -32,11 +32,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     if not parent.config.getoption("--ibdissect"):
         return None
-    from ibdissect.capture.discover import NAMES
+    from ibdissect.capture.sets import ENDINGS
 
     # Like `ibdissect lint`, accept any file given explicitly, whatever its name, but leave Python tests to pytest.
     named = parent.session.isinitpath(file_path) and file_path.suffix != ".py"
-    if not named and not file_path.name.lower().endswith(NAMES):
+    if not named and not file_path.name.lower().endswith(ENDINGS):
         return None
     capture: pytest.Collector = CaptureFile.from_parent(parent, path=file_path)
     return capture

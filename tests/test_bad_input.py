@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.summary import summaries
-from ibdissect.dissect.tree import dissect_row
 from ibdissect.dissect.value import Presenter
 from ibdissect.rules import load
 from ibdissect.session.capture import Capture

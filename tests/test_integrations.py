@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ibdissect.capture.discover import NAMES
+from ibdissect.capture.sets import ENDINGS
 from tests.craft import erf_pcap, smp
 
 pytestmark = pytest.mark.slow
@@ -174,7 +174,7 @@ def hook() -> dict[str, Any]:
 
 
 def test_the_hook_takes_what_lint_takes_in_folders() -> None:
-    for name in NAMES:
+    for name in ENDINGS:
         assert re.search(hook()["files"], f"deep/a{name}") and re.search(hook()["files"], f"A{name.upper()}")
     for name in ("a.pcap.txt", "pcap", "a.pcapx", "notes.md", "erf"):
         assert not re.search(hook()["files"], name)

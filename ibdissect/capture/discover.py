@@ -1,4 +1,4 @@
-"""Which captures do the path arguments of a command name? Files, directories, globs and "-"."""
+"""Which captures do the path arguments of a command name, and which of them are one recording? Files, directories, globs and "-"."""
 
 from __future__ import annotations
 
@@ -13,14 +13,10 @@ from typing import Any
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.capture.opening import open_capture, seekable
 from ibdissect.capture.remote import filesystem, in_archive, is_url, shown, tried
+from ibdissect.capture.sets import ENDINGS, NUMBERED_ENDING, SUFFIXES, CaptureSet, Part, part_of
 from ibdissect.errors import CaptureError
-
-SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
-PACKED = ("", ".gz", ".zst", ".xz", ".bz2", ".lz4")
-NAMES = tuple(suffix + packed for suffix in SUFFIXES for packed in PACKED)
-RING = re.compile(rf"(?:{'|'.join(map(re.escape, SUFFIXES))})\d*(?:{'|'.join(map(re.escape, PACKED))})$")
-"""NAMES, also with the number that `tcpdump -C` appends: x.pcap1."""
 
 
 class Found(Record):
@@ -75,7 +71,7 @@ def _remote(url: str, found: Found) -> list[str]:
     # In the address of a web server, a question mark begins the query.
     many = re.search(r"[*?[]" if scheme not in ("http", "https") else r"[*[]", place) is not None
     folder = not many and (place.endswith("/") or (archived and not place))
-    if not many and not folder and link.partition("?")[0].lower().endswith(NAMES):
+    if not many and not folder and link.partition("?")[0].lower().endswith(ENDINGS):
         return [url]
     if archived:
         files = _members(url, place, many, folder)
@@ -88,7 +84,7 @@ def _remote(url: str, found: Found) -> list[str]:
         files = [front + file + chain + rest for file in files]
     if not many and not folder:
         return [url]
-    kept = [file for file in sorted(files) if many or file.partition("::")[0].lower().endswith(NAMES)]
+    kept = [file for file in sorted(files) if many or file.partition("::")[0].lower().endswith(ENDINGS)]
     found.left_out += len(files) - len(kept)
     if not kept:
         reason = "matches no file" if many else "is a folder without captures"
@@ -110,10 +106,10 @@ def _members(url: str, pattern: str, many: bool, folder: bool) -> list[str]:
     """Members of an archive that a glob matches, or below a folder of it."""
     if not many and not folder:
         return []
-    from ibdissect.capture import archives, opening  # rarely needed
+    from ibdissect.capture import archives  # rarely needed
 
     kind, _, archive = archives.split(url)
-    outer, close = opening.seekable(archive)
+    outer, close = seekable(archive)
     try:
         listed = archives.members(kind, outer, shown(url))
     finally:
@@ -133,7 +129,7 @@ def _directory(path: str, found: Found) -> list[str]:
 def _captures_below(path: str, found: Found) -> list[str]:
     files = []
     for file in below(path):
-        if RING.search(file.lower()) and os.path.isfile(file):
+        if NUMBERED_ENDING.search(file.lower()) and os.path.isfile(file):
             files.append(file)
         else:
             found.left_out += 1
@@ -154,3 +150,70 @@ def below(top: str) -> Iterator[str]:
             continue
         entered.add((status.st_dev, status.st_ino))
         yield from (os.path.join(folder, file) for file in sorted(files))
+
+
+def rings(files: Iterable[str]) -> dict[str, dict[str, Part]]:
+    """Files whose names say that they are parts of one recording, by its name; recordings of one file are left out."""
+    found: dict[str, dict[str, Part]] = {}
+    for file in files:
+        if (part := part_of(file)) is not None:
+            found.setdefault(part.name, {})[file] = part
+    return {
+        name: parts
+        for name, parts in found.items()
+        if len(parts) > 1 and any(part.sure for part in parts.values()) and len({(p.time, p.number) for p in parts.values()}) == len(parts)
+    }
+
+
+def sets_of(files: Iterable[str]) -> list[CaptureSet]:
+    """All files as sets: one for each recording that the names tell, and one of the files whose names tell nothing, as they are given."""
+    files = list(files)
+    found = [CaptureSet(shown(name), _ordered(parts)) for name, parts in rings(files).items()]
+    taken = {member for one in found for member in one.members}
+    alone = [file for file in files if file not in taken and (part := part_of(file)) is not None and part.sure]
+    rest = tuple(file for file in files if file not in taken and file not in alone)
+    found += [CaptureSet(shown(file), (file,)) for file in alone]
+    return [*found, CaptureSet(_name(rest), rest)] if rest else found
+
+
+def one_set(files: Iterable[str]) -> CaptureSet:
+    """All files as one set. Raises CaptureError if their names say that they are several."""
+    found = sets_of(files)
+    if len(found) != 1:
+        names = ", ".join(one.name for one in found[:3]) + (", ..." if len(found) > 3 else "")
+        raise CaptureError(names, f"are {len(found)} captures by their names, not one set", hint="name the files of one")
+    return found[0]
+
+
+def _ordered(parts: dict[str, Part]) -> tuple[str, ...]:
+    """The files of one recording in the order in which they were written."""
+    numbers = [part.number for part in parts.values()]
+    if len(set(numbers)) < len(numbers):  # they began again: with each time in a name, or with each recording
+        return tuple(sorted(parts, key=lambda file: (parts[file].time, parts[file].number)))
+    files = sorted(parts, key=lambda file: parts[file].number)
+    # Numbers beat times in names, which jump when summer time ends; but numbers begin again at 0 in a full ring.
+    times = [parts[file].time or _begun(file) for file in files]
+    drops = [i for i in range(1, len(files)) if times[i - 1] and times[i] and times[i] < times[i - 1]]
+    if len(drops) == 1 and times[-1] <= times[0]:
+        files = files[drops[0] :] + files[: drops[0]]
+    return tuple(files)
+
+
+def _begun(path: str) -> str:
+    """Time of the first record, as a text that can be compared; empty if there is none."""
+    try:
+        with open_capture(path, window=1 << 12) as reader:
+            first = next(reader.chunks(), None)
+    except CaptureError:
+        return ""
+    return f"{int(first.time_ns[0]):020}" if first is not None and len(first) else ""
+
+
+def _name(paths: tuple[str, ...]) -> str:
+    """A common name of files: what is the same at the beginning and at the end, with `*` between."""
+    files = [*map(shown, paths)]  # first, as the common beginning may end in a secret
+    if len(files) == 1:
+        return files[0]
+    begin = os.path.commonprefix(files)  # noqa: RUF071 - of characters
+    end = os.path.commonprefix([os.path.basename(file[len(begin) :])[::-1] for file in files])[::-1]  # noqa: RUF071
+    return f"{begin}*{end}"

@@ -14,6 +14,7 @@ from typing import IO
 from msgspec.structs import replace
 
 from ibdissect.capture import pcap, pcapng, remote
+from ibdissect.capture.chained import ChainedReader
 from ibdissect.capture.chunk import Reader
 from ibdissect.capture.erf import ErfRecords, looks_like_erf
 from ibdissect.capture.reader import CaptureReader, Origin
@@ -34,8 +35,6 @@ def open_capture(source: Source, *, window: int = WINDOW, follow: bool = False) 
     `window` is the number of bytes read at once. With `follow`, reading continues as the file grows, until `stop()`.
     """
     if isinstance(source, CaptureSet):
-        from ibdissect.capture.chained import ChainedReader
-
         return ChainedReader(source, partial(_open, window), follow=follow)
     return _open(window, source, threading.Event() if follow else None)
 

@@ -1,4 +1,4 @@
-"""Which captures are parts of one recording? Ring buffers of dumpcap and tcpdump by their names, or any list of files."""
+"""What does the name of a file say: is it a capture, and which part of a recording? And the files that are read as one capture."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from collections.abc import Iterable
 
 from msgspec import Struct as Record
 
-from ibdissect.capture.discover import PACKED, SUFFIXES
 from ibdissect.capture.remote import shown
-from ibdissect.errors import CaptureError
 
-_PACKED = f"(?:{'|'.join(map(re.escape, filter(None, PACKED)))})?"
+SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
+PACKED = ("", ".gz", ".zst", ".xz", ".bz2", ".lz4")
+ENDINGS = tuple(suffix + packed for suffix in SUFFIXES for packed in PACKED)
+
+_SUFFIX, _PACKED = (f"(?:{'|'.join(map(re.escape, endings))})" for endings in (SUFFIXES, PACKED))
+NUMBERED_ENDING = re.compile(rf"{_SUFFIX}\d*{_PACKED}$")
+"""ENDINGS, also with the number that `tcpdump -C` appends: x.pcap1."""
 _DUMPCAP = re.compile(
     rf"(?P<stem>.+)_(?:(?P<number>\d{{5,}})_(?P<time>\d{{14}})|(?P<time2>\d{{14}})_(?P<number2>\d{{5,}}))(?P<tail>\..+?)?{_PACKED}"
 )
 """dumpcap -b, editcap -c: cap_00001_20261121120000.pcapng; with `-b nametimenum:2` the time comes first."""
-_NUMBERED = re.compile(rf"(?P<stem>.+(?:{'|'.join(map(re.escape, SUFFIXES))}))(?P<number>\d*){_PACKED}")
+_NUMBERED = re.compile(rf"(?P<stem>.+{_SUFFIX})(?P<number>\d*){_PACKED}")
 """tcpdump -C: x.pcap, x.pcap1, x.pcap2; with -W x.pcap0, x.pcap1."""
 _TIME = re.compile(r"(?<!\d)(?:19|20)\d\d([-_.]?)[01]\d\1[0-3]\d[-_.T]?[0-2]\d(?:[-_.:]?[0-5]\d){0,2}(?!\d)")
 """tcpdump -G: a day and at least an hour, as strftime writes them."""
@@ -73,38 +77,6 @@ def part_of(path: str) -> Part | None:
     return Part(os.path.join(folder, f"{stem}*"), "", int(number or 0), runs_on=True, sure=bool(number))
 
 
-def rings(files: Iterable[str]) -> dict[str, dict[str, Part]]:
-    """Files whose names say that they are parts of one recording, by its name; recordings of one file are left out."""
-    found: dict[str, dict[str, Part]] = {}
-    for file in files:
-        if (part := part_of(file)) is not None:
-            found.setdefault(part.name, {})[file] = part
-    return {
-        name: parts
-        for name, parts in found.items()
-        if len(parts) > 1 and any(part.sure for part in parts.values()) and len({(p.time, p.number) for p in parts.values()}) == len(parts)
-    }
-
-
-def sets_of(files: Iterable[str]) -> list[CaptureSet]:
-    """All files as sets: one for each recording that the names tell, and one of the files whose names tell nothing, as they are given."""
-    files = list(files)
-    found = [CaptureSet(shown(name), _ordered(parts)) for name, parts in rings(files).items()]
-    taken = {member for one in found for member in one.members}
-    alone = [file for file in files if file not in taken and (part := part_of(file)) is not None and part.sure]
-    rest = tuple(file for file in files if file not in taken and file not in alone)
-    found += [CaptureSet(shown(file), (file,)) for file in alone]
-    return [*found, CaptureSet(_name(rest), rest)] if rest else found
-
-
-def one_set(files: Iterable[str]) -> CaptureSet:
-    """All files as one set. Raises CaptureError if their names say that they are several."""
-    found = sets_of(files)
-    if len(found) != 1:
-        names = ", ".join(one.name for one in found[:3]) + (", ..." if len(found) > 3 else "")
-        raise CaptureError(names, f"are {len(found)} captures by their names, not one set", hint="name the files of one")
-    return found[0]
-
 
 def missing(before: str, after: str) -> str:
     """Which files of a ring buffer are missing between two members, as a sentence; empty if none are, or if the names do not tell."""
@@ -134,39 +106,3 @@ def next_of(path: str, known: Iterable[str]) -> str | None:
         and (other.time, other.number) > (part.time, part.number)
     }  # fmt: skip
     return min(later, key=lambda file: (later[file].time, later[file].number)) if later else None
-
-
-def _ordered(parts: dict[str, Part]) -> tuple[str, ...]:
-    """The files of one recording in the order in which they were written."""
-    numbers = [part.number for part in parts.values()]
-    if len(set(numbers)) < len(numbers):  # they began again: with each time in a name, or with each recording
-        return tuple(sorted(parts, key=lambda file: (parts[file].time, parts[file].number)))
-    files = sorted(parts, key=lambda file: parts[file].number)
-    # Numbers beat times in names, which jump when summer time ends; but numbers begin again at 0 in a full ring.
-    times = [parts[file].time or _begun(file) for file in files]
-    drops = [i for i in range(1, len(files)) if times[i - 1] and times[i] and times[i] < times[i - 1]]
-    if len(drops) == 1 and times[-1] <= times[0]:
-        files = files[drops[0] :] + files[: drops[0]]
-    return tuple(files)
-
-
-def _begun(path: str) -> str:
-    """Time of the first record, as a text that can be compared; empty if there is none."""
-    from ibdissect.capture.opening import open_capture
-
-    try:
-        with open_capture(path, window=1 << 12) as reader:
-            first = next(reader.chunks(), None)
-    except CaptureError:
-        return ""
-    return f"{int(first.time_ns[0]):020}" if first is not None and len(first) else ""
-
-
-def _name(paths: tuple[str, ...]) -> str:
-    """A common name of files: what is the same at the beginning and at the end, with `*` between."""
-    files = [*map(shown, paths)]  # first, as the common beginning may end in a secret
-    if len(files) == 1:
-        return files[0]
-    begin = os.path.commonprefix(files)  # noqa: RUF071 - of characters
-    end = os.path.commonprefix([os.path.basename(file[len(begin) :])[::-1] for file in files])[::-1]  # noqa: RUF071
-    return f"{begin}*{end}"

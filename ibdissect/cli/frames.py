@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from ibdissect.capture.chunk import Member
 from ibdissect.dissect import named_values, printers
+from ibdissect.dissect.build import tree_of
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.layout import Layout, layout_of
 from ibdissect.dissect.named_values import Run
 from ibdissect.dissect.summary import summaries
-from ibdissect.dissect.tree import Tree, tree_of
+from ibdissect.dissect.tree import Tree, layer_outline, outline
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
 from ibdissect.flow.transfers import Transfers, as_json, joined_in, record_json
@@ -156,7 +157,7 @@ class Trees(Printer):
         self.presenter, self.form, self.paint = presenter, form, paint
         self.layouts: dict[int, Layout] = {}
         self.blank = ""
-        self.transfers = Transfers() if form is printers.outline else None
+        self.transfers = Transfers() if form is outline else None
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
         ended, joined = (self.transfers.feed(table), joined_in(table)) if self.transfers is not None else ({}, {})
@@ -175,7 +176,7 @@ class Trees(Printer):
                 yield self.blank + self.form(tree_of(walk, layout, row, self.presenter, lines[i]), self.paint)
                 frame = table.chunk.first + row
                 for layer in reassembled(ended.get(frame), joined.get(frame, ()), table.catalog, self.presenter):
-                    yield printers.layer_outline(layer, self.paint)
+                    yield layer_outline(layer, self.paint)
                 if self.transfers is not None and others[row]:
                     yield _by_scapy(table, row, self.presenter)
                 self.blank = "\n"
@@ -318,7 +319,7 @@ PRINTERS: dict[str, MakePrinter] = {
     "summary": lambda opened, names, paint: (
         ChosenColumns(opened, names) if names else SummaryLines(opened.presenter(), paint, opened.reader.members)
     ),
-    "tree": _trees(printers.outline),
+    "tree": _trees(outline),
     "dump": _trees(printers.dump),
     "dotted": _trees(printers.dotted),
     "ladder": lambda opened, _, __: LadderText(opened.presenter()),

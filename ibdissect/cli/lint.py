@@ -14,8 +14,9 @@ import click
 from msgspec import Struct as Record
 
 from ibdissect import report as formats
+from ibdissect.capture.discover import rings
 from ibdissect.capture.remote import is_url, shown
-from ibdissect.capture.sets import Unit, files_of, rings
+from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
 from ibdissect.cli.common import Common, common_options, grouped, say
 from ibdissect.cli.engines import each_capture, engine_option

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.capture.discover import discover
-from ibdissect.capture.sets import Unit, one_set, sets_of
+from ibdissect.capture.discover import discover, one_set, sets_of
+from ibdissect.capture.sets import Unit
 from ibdissect.cli.common import Common, incomplete, say
 from ibdissect.errors import CaptureError, ConfigError, missing_extra
 from ibdissect.wire.text import counted

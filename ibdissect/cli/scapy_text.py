@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
-from ibdissect.dissect.tree import Tree, dissect_row
+from ibdissect.dissect.build import dissect_row
+from ibdissect.dissect.tree import Tree
 from ibdissect.dissect.value import BESIDE, TELLS, Presenter
 from ibdissect.layers import ERF, LRH, layer
 from ibdissect.table.find_structures import placed

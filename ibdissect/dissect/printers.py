@@ -1,76 +1,19 @@
-"""How is a tree printed? As an indented outline, as 32-bit words with field names (`dump`), or as dotted lines."""
+"""How else is a tree printed? As 32-bit words with field names (`dump`), or as dotted lines; the outline is in `tree`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from itertools import chain
 
-from ibdissect.wire.text import Paint, number_text, plain, printable
+from ibdissect.wire.text import Paint, number_text, plain
 
-from .describe import layer_text
-from .tree import Node, Tree
+from .tree import COLUMN, Node, Tree, printed
 from .value import mask_hex
-
-COLUMN = 32
-"""Column where values start in the dotted form and, after the indent, in the outline."""
-
-
-def time_text(time_ns: int) -> str:
-    """UTC with nine fractional digits, as in JSON."""
-    seconds, rest = divmod(time_ns, 1_000_000_000)
-    moment = datetime.fromtimestamp(seconds, UTC) if -62_135_596_800 <= seconds < 253_402_300_800 else None
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09d}Z" if moment is not None else f"{seconds}.{rest:09d} s"
-
-
-def headline(tree: Tree) -> str:
-    """One line about the frame as a whole."""
-    size = f"{tree.length} bytes" if not tree.snapped else f"{tree.length} bytes, {tree.caplen} captured"
-    line = tree.summary
-    ends = f"{line.source} → {line.destination}" if line.destination else line.source
-    return f"Frame {tree.frame}: {size}, {time_text(tree.time_ns)}, {ends}, {line.protocol} {printable(line.info)}"
-
-
-def remarks(tree: Tree) -> list[str]:
-    """Notes on a malformed or truncated frame."""
-    said = [f"[Malformed: {tree.malformed}]"] if tree.malformed else []
-    if tree.snapped:
-        said.append(f"[Truncated by the snap length: {tree.caplen} of {tree.length} bytes captured]")
-    return said
-
-
-def _printed(tree: Tree, paint: Paint, lines_of: Callable[[Node], Iterable[str]]) -> str:
-    lines = chain([headline(tree)], *map(lines_of, tree.layers), (paint(remark, "malformed") for remark in remarks(tree)))
-    return "\n".join(lines) + "\n"
-
-
-def outline(tree: Tree, paint: Paint = plain) -> str:
-    """Layers, fields and their values, one per line."""
-    return _printed(tree, paint, lambda layer: _layer(layer, layer_text(layer), paint))
-
-
-def layer_outline(layer: Node, paint: Paint = plain) -> str:
-    """The outline of a layer that is not part of a frame."""
-    return "\n".join(_layer(layer, layer.text, paint)) + "\n"
-
-
-def _layer(layer: Node, about: str, paint: Paint) -> Iterator[str]:
-    yield paint(layer.label, "layer") + (f"  {about}" if about else "")
-    for node in layer.children:
-        yield from _outline(node, 1, paint)
-
-
-def _outline(node: Node, depth: int, paint: Paint) -> Iterator[str]:
-    indent = "    " * depth
-    label = f"{node.label}:"
-    yield f"{indent}{label:<{COLUMN - 4}} {node.text}".rstrip() if node.text else indent + label
-    for child in node.children:
-        yield from _outline(child, depth + 1, paint)
 
 
 def dump(tree: Tree, paint: Paint = plain) -> str:
     """Per layer: byte offset, 32-bit word, and the fields that start in it."""
-    return _printed(tree, paint, lambda layer: chain([paint(layer.label, "layer")], _words(tree, layer.children)))
+    return printed(tree, paint, lambda layer: chain([paint(layer.label, "layer")], _words(tree, layer.children)))
 
 
 def _words(tree: Tree, nodes: list[Node]) -> Iterator[str]:
@@ -128,7 +71,7 @@ def _digits(tree: Tree, in_front: bool, start: int, stop: int) -> str:
 
 def dotted(tree: Tree, paint: Paint = plain) -> str:
     """One field per line, name and value separated by dots."""
-    return _printed(tree, paint, lambda layer: chain([paint(layer.label, "layer")], *(_dotted(node, "") for node in layer.children)))
+    return printed(tree, paint, lambda layer: chain([paint(layer.label, "layer")], *(_dotted(node, "") for node in layer.children)))
 
 
 def _dotted(node: Node, prefix: str) -> Iterator[str]:

@@ -1,29 +1,26 @@
-"""What does one frame contain? A tree in which every node knows its bytes."""
+"""What does one frame contain? A tree in which every node knows its bytes, and the outline that tells it as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from html import escape
+from itertools import chain
 from typing import Any
 
-import numpy as np
-from msgspec import Struct as Record
-
-from ibdissect.table.addresses import End, ends_at
-from ibdissect.table.computed import value_of
-from ibdissect.table.locate import MALFORMED, Int
-from ibdissect.table.table import ChunkTable
-from ibdissect.table.unread import as_read, beside
-from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.column import ComputedField
-from ibdissect.wire.mad import MAD
+from ibdissect.table.addresses import End
+from ibdissect.wire import encapsulation, link, network, transport
+from ibdissect.wire.catalog import StructType
+from ibdissect.wire.mad import MAD, class_name
 from ibdissect.wire.spec import Field
+from ibdissect.wire.text import Paint, plain, printable
 
-from .dependent_names import ABOUT, NAMES, context_text
-from .layout import BYTES, Item, Layout, Piece, items_of, layout_of
-from .summary import Summary, summaries
-from .value import BESIDE, Presenter
-from .walk import Placement, Walk
+from .summary import Summary
+
+COLUMN = 32
+"""Column where values start in the dotted form and, after the indent, in the outline."""
 
 
 @dataclass(slots=True)
@@ -90,157 +87,95 @@ class Tree:
             yield from layer.walk()
 
     def _repr_html_(self) -> str:
-        from html import escape  # for notebooks only
-
-        from .printers import outline
-
-        return f"<pre>{escape(outline(self))}</pre>"
+        return f"<pre>{escape(outline(self))}</pre>"  # for notebooks
 
     def at_byte(self, byte: int) -> list[Node]:
         """Nodes that cover a byte of the frame, outer ones first."""
         return [node for node in self.walk() if not node.in_front and node.offset <= byte < node.offset + node.length]
 
 
-def dissect_row(table: ChunkTable, row: int, presenter: Presenter) -> Tree:
-    """The tree of one row. Walks the whole table, so a table of one row is cheapest."""
-    walk = Walk(table)
-    shape = next(walk.shapes(_one(row)))
-    return tree_of(walk, layout_of(walk, shape), row, presenter, summaries(table, _one(row), presenter)[0])
+def time_text(time_ns: int) -> str:
+    """UTC with nine fractional digits, as in JSON."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC) if -62_135_596_800 <= seconds < 253_402_300_800 else None
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09d}Z" if moment is not None else f"{seconds}.{rest:09d} s"
 
 
-def dissect_rows(table: ChunkTable, presenter: Presenter) -> Iterator[tuple[int, Tree]]:
-    """Each row of a table with its tree, rows of one shape together. Walks the table once for all."""
-    if not len(table):
-        return
-    walk, lines = Walk(table), summaries(table, np.arange(len(table)), presenter)
-    for shape in walk.shapes():
-        layout = layout_of(walk, shape)
-        for row in shape.rows.tolist():
-            yield row, tree_of(walk, layout, row, presenter, lines[row])
+def headline(tree: Tree) -> str:
+    """One line about the frame as a whole."""
+    size = f"{tree.length} bytes" if not tree.snapped else f"{tree.length} bytes, {tree.caplen} captured"
+    line = tree.summary
+    ends = f"{line.source} → {line.destination}" if line.destination else line.source
+    return f"Frame {tree.frame}: {size}, {time_text(tree.time_ns)}, {ends}, {line.protocol} {printable(line.info)}"
 
 
-def _one(row: int) -> Int:
-    return np.array([row], np.int64)
+def remarks(tree: Tree) -> list[str]:
+    """Notes on a malformed or truncated frame."""
+    said = [f"[Malformed: {tree.malformed}]"] if tree.malformed else []
+    if tree.snapped:
+        said.append(f"[Truncated by the snap length: {tree.caplen} of {tree.length} bytes captured]")
+    return said
 
 
-def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary: Summary) -> Tree:
-    """The tree of a row of a shape."""
-    chunk, first = walk.table.chunk, int(walk.start[row])
-    at, stop = (ends[first : first + len(layout.pieces)].tolist() for ends in (walk.at, walk.stop))
-    frame = int(chunk.offset[row])
-    start = min([frame, *at])
-    end = frame + int(chunk.caplen[row])
-    buffer, read = (data[start:end].tobytes() for data in (chunk.data, walk.table.once(as_read).data))
-    ignored = walk.table.once(beside)
-    maker = _Maker(
-        layout, presenter, walk.table.catalog, at, stop, start, frame, buffer, read, ignored.bits[start:end].tobytes() if ignored else b""
-    )
-    layers = [node for layer in layout.layers for node in maker.nodes(layer)]
-    reason = MALFORMED[int(walk.table.located.malformed[row])]
-    tree = Tree(
-        frame=chunk.first + row,
-        time_ns=int(chunk.time_ns[row]),
-        length=int(chunk.length[row]),
-        caplen=int(chunk.caplen[row]),
-        interface=int(chunk.card_ports(np.array([row]))[0]),
-        summary=summary,
-        ends=ends_at(walk.table, row),
-        layers=layers,
-        malformed=reason or None,
-        data=buffer[frame - start :],
-    )
-    if not presenter.show_keys:
-        tree.secret_bytes = tuple(
-            (node.offset + low, node.offset + high) for node in tree.walk() if not node.in_front for low, high in node.masked
-        )
-    return tree
+def printed(tree: Tree, paint: Paint, lines_of: Callable[[Node], Iterable[str]]) -> str:
+    lines = chain([headline(tree)], *map(lines_of, tree.layers), (paint(remark, "malformed") for remark in remarks(tree)))
+    return "\n".join(lines) + "\n"
 
 
-def fields_of(struct: StructType, data: bytes, presenter: Presenter, catalog: Catalog) -> list[Node]:
-    """The fields of a structure on its own; offsets count from its start."""
-    layout = Layout([Piece(Placement(struct, None), 0, None)], items_of(struct))
-    maker = _Maker(layout, presenter, catalog, [0], [len(data)], 0, 0, data, data)
-    return [node for item in layout.layers for node in maker.nodes(item)]
+def outline(tree: Tree, paint: Paint = plain) -> str:
+    """Layers, fields and their values, one per line."""
+    return printed(tree, paint, lambda layer: _layer(layer, layer_text(layer), paint))
 
 
-class _Maker(Record):
-    """Reads the values of one row through views."""
+def layer_outline(layer: Node, paint: Paint = plain) -> str:
+    """The outline of a layer that is not part of a frame."""
+    return "\n".join(_layer(layer, layer.text, paint)) + "\n"
 
-    layout: Layout
-    presenter: Presenter
-    catalog: Catalog
-    at: list[int]
-    """Start and end of each piece in the chunk's data."""
-    stop: list[int]
-    start: int
-    """Where `buffer` starts: at the frame, or at the ERF header before it."""
-    base: int
-    """Where the frame starts."""
-    buffer: bytes
-    """The captured bytes."""
-    heeded: bytes
-    """The same with zeros for what nobody reads."""
-    ignored: bytes = b""
-    """The bits of them that nobody reads; empty if there are none."""
 
-    def nodes(self, item: Item) -> Iterator[Node]:
-        """The node of an item; none if its condition fails."""
-        if item.when is not None and self.read(item.when[0]) not in item.when[1]:
-            return
-        piece = self.layout.pieces[item.piece]
-        at, stop = self.at[item.piece], self.stop[item.piece]
-        begin = at + item.byte
-        length = item.length if item.kind != "rest" else max(stop - begin, 0)
-        if item.field is None and item.struct.fields[-1].kind == "rest":
-            length = stop - at
-        node = Node(
-            name=item.name,
-            label=item.label,
-            offset=item.byte if piece.in_front else begin - self.base,
-            length=length,
-            bit=item.bit % 8,
-            bits=item.bits if length == item.length else length * 8,
-            value=None,
-            text="",
-            field=item.field,
-            struct=item.struct if item.field is None else item.field.of,
-            in_front=piece.in_front,
-            raw=self.buffer[begin - self.start : begin - self.start + length],
-        )
-        if item.field is None or item.kind == "nested":
-            node.text = item.title
-        elif self.beside(item, begin - self.start, length):
-            node.text = BESIDE
-            ignored = self.ignored[begin - self.start :][:length]
-            node.masked = () if self.presenter.show_keys else tuple((i, i + 1) for i, bits in enumerate(ignored) if bits)
-        elif item.kind in BYTES and not item.field.secret:
-            value = self.read(item)
-            node.value, node.text = self.presenter.present_bytes(item, value)
-            if node.value is None:
-                node.masked = tuple((low, min(high, length)) for low, high in item.covered_secrets)
-            node.text = item.title or node.text
-        else:
-            node.value, node.text = self.presenter.present(item.field, self.read(item), reveals=bool(item.covered_secrets))
-            if node.value is None:
-                node.masked = ((0, length),)
-        if item.field in NAMES:
-            header = MAD(self.buffer, self.at[item.piece] - self.start + item.view)
-            about = tuple(field.read(header, field.bit) for field in ABOUT)
-            node.text = context_text(self.catalog, item.field, self.read(item), about)
-        node.children = [child for below in item.children for child in self.nodes(below)]
-        yield node
+def _layer(layer: Node, about: str, paint: Paint) -> Iterator[str]:
+    yield paint(layer.label, "layer") + (f"  {about}" if about else "")
+    for node in layer.children:
+        yield from _outline(node, 1, paint)
 
-    def beside(self, item: Item, begin: int, length: int) -> bool:
-        """Whether a field has bits that nobody reads."""
-        if not self.ignored or item.kind == "rest":
-            return False
-        bits = int.from_bytes(self.ignored[begin : begin + length], "big")
-        return bits >> (length * 8 - item.bit % 8 - item.bits) & ((1 << item.bits) - 1) != 0
 
-    def read(self, item: Item) -> Any:
-        """The value of an item."""
-        assert item.field is not None
-        start = self.at[item.piece] - self.start
-        buffer = self.buffer if item.kind == "rest" else self.heeded  # bytes outside any structure are shown, or hidden, as they are
-        view = item.struct(buffer, start + item.view, self.stop[item.piece] - self.start)
-        return value_of(item.field, view) if isinstance(item.field, ComputedField) else item.field.read(view, item.bit)
+def _outline(node: Node, depth: int, paint: Paint) -> Iterator[str]:
+    indent = "    " * depth
+    label = f"{node.label}:"
+    yield f"{indent}{label:<{COLUMN - 4}} {node.text}".rstrip() if node.text else indent + label
+    for child in node.children:
+        yield from _outline(child, depth + 1, paint)
+
+
+def layer_text(layer: Node) -> str:
+    """`Local Route Header, LID 4 → LID 1`; empty if there is nothing to add to the name."""
+    struct = layer.struct
+    if struct is None:
+        return ""
+    values = {node.field.name: node for node in layer.children if node.field is not None}
+    about = _ABOUT.get(struct)
+    what = _what(struct)
+    said = about(values) if about is not None else ""
+    return ", ".join(part for part in (what, said) if part)
+
+
+def _what(struct: StructType) -> str:
+    """The start of the structure's docstring, if its title is an abbreviation."""
+    if struct is MAD or not struct.title.isupper() or len(struct.title) > 6:
+        return ""
+    return re.split(r"[.,;:(\n]", struct.__doc__ or "", maxsplit=1)[0].strip()
+
+
+def _ends(source: str, destination: str, prefix: str = "") -> Callable[[dict[str, Any]], str]:
+    return lambda values: f"{prefix}{values[source].text} → {prefix}{values[destination].text}"
+
+
+_ABOUT: dict[StructType, Callable[[dict[str, Any]], str]] = {
+    link.LRH: _ends("slid", "dlid", "LID "),
+    network.GRH: _ends("sgid", "dgid"),
+    encapsulation.Ethernet: _ends("source", "destination"),
+    encapsulation.IPv4: _ends("source", "destination"),
+    encapsulation.IPv6: _ends("source", "destination"),
+    encapsulation.UDP: _ends("source_port", "destination_port"),
+    transport.BTH: lambda values: values["opcode"].text.partition(" (")[0],
+    MAD: lambda values: class_name(values["mgmt_class"].value),
+}

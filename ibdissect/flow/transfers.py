@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.dissect.tree import Node, fields_of
+from ibdissect.dissect.build import fields_of
+from ibdissect.dissect.tree import Node
 from ibdissect.dissect.value import Presenter
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.bits import value_at

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct as Record
 
-from ibdissect.dissect.describe import layer_text
-from ibdissect.dissect.printers import headline, remarks
-from ibdissect.dissect.tree import Node, Tree
+from ibdissect.dissect.tree import Node, Tree, headline, layer_text, remarks
 from ibdissect.dissect.value import mask_hex
 from ibdissect.lint.finding import Finding
 from ibdissect.report import first_of_each

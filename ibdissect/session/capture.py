@@ -11,12 +11,12 @@ import numpy as np
 
 from ibdissect import plugins as plugin_loader
 from ibdissect.capture.chunk import Chunk
-from ibdissect.capture.discover import discover
+from ibdissect.capture.discover import discover, one_set
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import Source, open_capture
-from ibdissect.capture.sets import one_set
+from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.named_values import MESSAGE_NAMES
-from ibdissect.dissect.tree import Tree, dissect_row
+from ibdissect.dissect.tree import Tree
 from ibdissect.errors import CaptureError, ConfigError, FilterError, missing_extra
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.rule import Rule

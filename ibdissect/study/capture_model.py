@@ -17,9 +17,10 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.capture.sets import CaptureSet
 from ibdissect.dfilter.answers import Answers
 from ibdissect.dfilter.computed import State
+from ibdissect.dissect.build import dissect_row, dissect_rows
 from ibdissect.dissect.named_values import Run, answer_text
 from ibdissect.dissect.summary import summaries
-from ibdissect.dissect.tree import Node, Tree, dissect_row, dissect_rows
+from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError, FilterError
 from ibdissect.session.reading import Reading, plain_files

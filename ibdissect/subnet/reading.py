@@ -15,9 +15,10 @@ from msgspec import Struct as Record
 from msgspec.structs import replace as changed
 
 from ibdissect.capture import pcap, pcapng
-from ibdissect.capture.discover import NAMES, below
+from ibdissect.capture.discover import below
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.remote import is_url, shown
+from ibdissect.capture.sets import ENDINGS
 from ibdissect.errors import CaptureError, SubnetFileError
 from ibdissect.fabric import Follower
 from ibdissect.fabric.describe import describe
@@ -290,7 +291,7 @@ def _host(path: str) -> str:
 
 def _kind(path: str, head: bytes) -> str:
     """The kind of a file by its first lines; empty if unknown."""
-    if head[:4] in pcap.MAGICS or head[:4] == pcapng.MAGIC or path.lower().endswith(NAMES):
+    if head[:4] in pcap.MAGICS or head[:4] == pcapng.MAGIC or path.lower().endswith(ENDINGS):
         return "capture"
     if head[:4] == MAGIC:
         return "ibnetdiscover-cache"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture import sets
-from ibdissect.capture.sets import CaptureSet, missing, next_of, one_set, part_of, rings, sets_of
+from ibdissect.capture.discover import one_set, rings, sets_of
+from ibdissect.capture.sets import CaptureSet, missing, next_of, part_of
 from ibdissect.errors import CaptureError
 from tests.capture.built import Packet, pcap
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.dependent_names import component_label
-from ibdissect.dissect.tree import dissect_row
 from ibdissect.dissect.value import Presenter
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.component_mask import components_of

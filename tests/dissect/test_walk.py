@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ibdissect.dissect.build import dissect_row, tree_of
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.layout import layout_of
 from ibdissect.dissect.summary import summaries
-from ibdissect.dissect.tree import Node, Tree, dissect_row, tree_of
+from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
 from ibdissect.session.capture import Capture

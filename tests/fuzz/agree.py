@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.dissect.build import tree_of
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.layout import Layout, layout_of
 from ibdissect.dissect.summary import summaries
-from ibdissect.dissect.tree import Node, Tree, tree_of
+from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import LEFT_OVER, Shape, Walk
 from ibdissect.table.find_structures import HEADERS

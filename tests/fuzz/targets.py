@@ -11,8 +11,9 @@ import numpy as np
 from ibdissect.capture.opening import open_capture
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dfilter.complete import complete
-from ibdissect.dissect.printers import dotted, dump, outline
+from ibdissect.dissect.printers import dotted, dump
 from ibdissect.dissect.summary import summaries
+from ibdissect.dissect.tree import outline
 from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError, FilterError
 from ibdissect.flow.statistics import Statistics

@@ -13,11 +13,12 @@ import pytest
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.dfilter.compile import compile_filter
+from ibdissect.dissect.build import tree_of
 from ibdissect.dissect.layout import layout_of
 from ibdissect.dissect.named_values import declared, reveals_key, runs
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.summary import Summary
-from ibdissect.dissect.tree import Tree, tree_of
+from ibdissect.dissect.tree import Tree
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
 from ibdissect.session.capture import Capture

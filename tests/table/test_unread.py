@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ibdissect.dfilter.compile import compile_filter
+from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.named_values import declared, runs
 from ibdissect.dissect.printers import dump
-from ibdissect.dissect.tree import dissect_row
 from ibdissect.dissect.value import BESIDE, Presenter
 from ibdissect.flow.multicast import Multicast
 from ibdissect.scrub.copy import write_scrubbed
