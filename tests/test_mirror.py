@@ -30,7 +30,7 @@ TESTED_BY_OTHERS = {
     ),
     "dissect": (
         "tests/dissect/test_walk.py, test_summary.py and tests/cli/test_show.py",
-        "bulk describe layout named_values printers summary_mad summary_other tree value",
+        "bulk layout named_values printers summary_mad summary_other tree value",
     ),
     "export": (
         "tests/export/test_export.py",
