@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture import sets
+from ibdissect.capture import discover
 from ibdissect.capture.discover import one_set, rings, sets_of
 from ibdissect.capture.sets import CaptureSet, missing, next_of, part_of
 from ibdissect.errors import CaptureError
@@ -93,7 +93,7 @@ def test_what_names_do_not_tell_is_read_as_given() -> None:
     ],
 )
 def test_secrets_of_urls_are_in_no_name_of_a_set(urls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sets, "_begun", lambda path: path)  # no server answers here
+    monkeypatch.setattr(discover, "_begun", lambda path: path)  # no server answers here
     found = one_set(urls)
     assert found.members == tuple(urls)
     assert "secret" not in found.name and found.name.startswith("https://h/")
