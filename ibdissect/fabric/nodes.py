@@ -179,8 +179,8 @@ class Node:
 
     def __init__(self, guid: int, slot: int, frame: int) -> None:
         self.guid, self.slot, self.frame = guid, slot, frame
-        self.alive, self.until = True, AFTER_ALL
-        """False once dropped: ignore references to it from that frame on."""
+        self.alive, self.until = True, AFTER_ALL + 1
+        """False once dropped: ignore references to it from that frame on. Until then also at AFTER_ALL the node is there."""
         self.kind = self.system_guid = self.device_id = self.vendor_id = self.port_state_change = 0
         self.facts: Track[NodeFacts] = Track()
         self.unsure = 0
