@@ -180,5 +180,4 @@ def _to_themselves(mads: Datagrams, counts: Bool) -> list[int]:
     """The programs that sent a request to their own port, or got its answer."""
     local = (mads.source.low == mads.destination.low) & (mads.source.low != PERMISSIVE)
     local[mads.directed] = (mads.route[:, 0] >> np.uint64(HOPS_AT)) == 0
-    found: list[int] = np.unique(mads.transaction[local & counts] >> np.uint64(HALF)).tolist()
-    return found
+    return sorted({*(mads.transaction[local & counts] >> np.uint64(HALF)).tolist()})
