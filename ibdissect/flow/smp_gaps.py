@@ -26,7 +26,7 @@ MAX_GAPS = 128
 """A program with more steps does not send its requests in the order of their ids."""
 RECENT = 4096
 """Ids remembered, to recognise those of other agents."""
-COUNTED, RUN = 8, 3
+COUNTED, RUN = 8, 2
 """A program counts by one if the capture shows so many ids for each step, and for so many steps at least."""
 FARTHEST = 4096
 """A larger step is another run of the program."""

@@ -68,7 +68,7 @@ def test_requests_to_a_managers_own_port_are_often_not_captured(lost: int, notic
 
 
 def test_a_program_must_be_seen_to_count() -> None:
-    assert not seconds(ALL[:40], range(20, 24))  # too few
+    assert not seconds(ALL[:30], range(20, 24))  # too few
     anywhere = exchanges([100 * i for i in range(1, 41)])
     assert not seconds(anywhere, range(20, 30))
 

@@ -6,6 +6,7 @@ import random
 import re
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -109,6 +110,58 @@ def loses_bursts(pcap: Pcap) -> Pcap:
         else:
             kept.append(record)
     return pcap.with_records(kept)
+
+
+def pauses(milliseconds: int) -> Callable[[Pcap], Pcap]:
+    """For so long nothing was recorded, at several places with traffic: a ring buffer was full."""
+
+    def pause(pcap: Pcap) -> Pcap:
+        rnd, kept, until = random.Random("pauses"), [], 0
+        starts = {rnd.randrange(len(pcap.records) or 1) for _ in range(5)}
+        for i, record in enumerate(pcap.records):
+            if i in starts:
+                until = record.time_ns + milliseconds * 1_000_000
+            if record.time_ns >= until:
+                kept.append(record)
+        return pcap.with_records(kept)
+
+    return pause
+
+
+def hides_an_end(place: int) -> Callable[[Pcap], Pcap]:
+    """One host sends and receives over another way: none of its packets with addresses is in the capture."""
+
+    def hide(pcap: Pcap) -> Pcap:
+        ends = [_ends(record, pcap.link) for record in pcap.records]
+        talkers = [one for one, _ in Counter(one for both in ends if both for one in both).most_common()]
+        hidden = talkers[place] if place < len(talkers) else b""
+        if not any(both and hidden not in both for both in ends):
+            return pcap  # nothing would be left
+        return pcap.with_records([record for record, both in zip(pcap.records, ends, strict=True) if not both or hidden not in both])
+
+    return hide
+
+
+def hides_answers(*classes: int) -> Callable[[Pcap], Pcap]:
+    """The answers of some management classes are missing, as behind a capture filter."""
+    answers = [(one, True) for one in classes]
+
+    def hide(pcap: Pcap) -> Pcap:
+        return pcap.with_records([record for record in pcap.records if _mad(record, pcap.link) not in answers])
+
+    return hide
+
+
+def _mad(record: Record, link: int) -> tuple[int, bool] | None:
+    """Management class of a datagram, and whether it is an answer; None for other packets. Native packets, and RoCE over IPv4."""
+    data, at = (record.data[16:] if link == ERF else record.data), 8
+    if link == ETHERNET:
+        at = 42 if data[12:14] == b"\x08\0" and data[36:38] == b"\x12\xb7" else len(data)
+    elif len(data) > 1 and data[1] & 3 == 3:
+        at += 40
+    if len(data) < at + 24 or data[at] != 0x64 or int.from_bytes(data[at + 5 : at + 8], "big") > 1:
+        return None
+    return data[at + 21], data[at + 23] >= 0x80
 
 
 def swaps_neighbours(pcap: Pcap) -> Pcap:
@@ -293,5 +346,9 @@ MANIPULATIONS: dict[str, Callable[[Pcap], Pcap]] = {
     "mirrors apart": mirrors_apart, "ways lost": loses_ways, "PSNs wrap": wraps, "tagged": tags,
     "one direction": one_direction(0), "other direction": one_direction(1),
     "snap 54": cuts_at(54), "snap 68": cuts_at(68), "snap 96": cuts_at(96), "snap 128": cuts_at(128),
+    "pauses of 5 ms": pauses(5), "pauses of 50 ms": pauses(50), "pauses of 500 ms": pauses(500),
+    "first end hidden": hides_an_end(0), "second end hidden": hides_an_end(1), "third end hidden": hides_an_end(2),
+    "SMPs unanswered": hides_answers(1, 0x81), "SA unanswered": hides_answers(3), "PM unanswered": hides_answers(4),
+    "CM unanswered": hides_answers(7),
     "clock set": jumps, "one time": has_one_time, "an hour idle": idles,
 }  # fmt: skip
