@@ -12,7 +12,7 @@ from ibdissect.bounded import BoundedDict, dropped_of
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ERF
-from ibdissect.wire.numbers import CM_CLASS, DELETE, SET, SMP_CLASSES
+from ibdissect.wire.numbers import CM_CLASS, DELETE, SET
 
 from .datagrams import Datagrams
 from .loss_times import MAX_SECONDS, SECOND_NS, Missed
@@ -53,8 +53,6 @@ class CaptureLoss:
         """First frame of each second, and the second."""
         self._known: tuple[list[int], list[int]] | None = None
         """First and last second of the times with missed packets: they are apart from each other, and ascend."""
-        self._sets: dict[int, tuple[list[int], list[int]]] | None = None
-        """Frames of SubnSets without an answer, ascending, by attribute."""
         self._swaps: bool | None = None
         self._writes = BoundedDict[int, None](MAX_SECONDS, "times at which something was written")
         """Times of requests that write, in units of `NEIGHBOURS_NS`."""
@@ -63,7 +61,7 @@ class CaptureLoss:
 
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
-        self._known = self._sets = self._swaps = None
+        self._known = self._swaps = None
         self.gaps.feed(table)
         self._note_writes(table.once(Datagrams))
         times = table.chunk.time_ns[table.chunk.time_ns > 0]
@@ -137,20 +135,6 @@ class CaptureLoss:
         if self._swaps is None:
             self._swaps = self.transactions.swapped > 0 or answered_early(self.streams)
         return self._swaps
-
-    def set_between(self, attribute: int, frame: int, until: int) -> bool:
-        """Whether a SubnSet of an attribute between two frames has no answer: it may have changed what the first frame taught."""
-        if self._sets is None:
-            self._sets = {}
-            for one in self.transactions.open_requests():
-                if one.method == SET and one.mgmt_class in SMP_CLASSES:
-                    first, last = self._sets.setdefault(one.attribute, ([], []))
-                    first.append(one.frame)
-                    last.append(one.last_frame)
-            for tries in (tries for both in self._sets.values() for tries in both):
-                tries.sort()
-        first, last = self._sets.get(attribute, ([], []))
-        return bisect_left(first, until) > bisect_right(last, frame)  # more were begun before the second than ended by the first
 
     def _tick(self, table: ChunkTable) -> None:
         """Remember which frames the seconds of a chunk start with."""

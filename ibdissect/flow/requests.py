@@ -34,6 +34,7 @@ class Request(Record):
     last_ns: int
     mark: int
     """Hash that is equal for a request and its answer."""
+    transaction: int
     tries: int = 1
     alone: bool = True
     """No other request of its transaction was waiting when it was sent."""
@@ -173,7 +174,7 @@ def request_of(mads: Listed, i: int) -> Request:
     frame, time_ns = mads.frames[i], mads.times[i]
     return Request(
         frame, time_ns, mads.mgmt_class[i], mads.method[i], mads.attribute[i], mads.modifier[i], mads.source[i], mads.destination[i],
-        mads.routes[i], frame, time_ns, mads.marks[i],
+        mads.routes[i], frame, time_ns, mads.marks[i], mads.transaction[i],
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End
 from ibdissect.table.history import AFTER_ALL
@@ -17,7 +17,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, held, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import RESPONSE_OF
-from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, RESPONSE_BIT, TRAP, TRAP_REPRESS
+from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
 
 from .datagrams import Datagrams, Listed
 from .loss_times import Missed
@@ -88,6 +88,8 @@ class Transactions:
         """Latest answers without request, as the request may be recorded after its answer: frame, time, hash, and if in `missed`."""
         self.alone = BoundedDict[int, Request](MAX_TRAPS)
         """The latest answers whose request is not in the capture, by frame."""
+        self.superseded = KeptList[Request](MAX_UNASKED, dropped)
+        """Requests that nobody waits for any more, as their sender went on with the same transaction id. Only Sets are kept."""
         self.missed = Missed("answers without a request")
         """Times of answers whose request is not in the capture."""
         self.first_match = AFTER_ALL
@@ -184,7 +186,7 @@ class Transactions:
         over = max(0, len(index) - MAX_OPEN)
         for gone in _requests(mads.take(index[:over])):
             self.dropped[0].add(gone.frame, gone.time_ns)
-            yield _unanswered(gone)
+            yield self._unanswered(gone)
         self.waiting = mads.take(index[over:]) if len(index) else None
 
     def _recall(self, marks: U64) -> None:
@@ -224,6 +226,12 @@ class Transactions:
         elif _key(mads, i, True) not in self.traps:
             yield RepressAlone(mads.frames[i], mads.times[i], request_of(mads, i))
 
+    def _unanswered(self, request: Request) -> Unanswered:
+        """Stop waiting for an answer."""
+        if request.method == SET:
+            self.superseded.keep(request, request.frame, request.time_ns)
+        return Unanswered(request.frame, request.time_ns, request)
+
     def _ask(self, mads: Listed, i: int) -> Iterator[MadEvent]:
         key = _key(mads, i, False)
         before = self.open.get(key)
@@ -238,12 +246,12 @@ class Transactions:
         request.alone = before is None
         if before is not None and not before.answered_before:
             if before.earlier is not None:
-                yield _unanswered(before.earlier)
+                yield self._unanswered(before.earlier)
             before.earlier, request.earlier = None, before
         self._look_behind(key, request)
         oldest = self.open.put(key, request, mads.frames[i], mads.times[i])
         for gone in oldest[1].silent() if oldest is not None else ():
-            yield _unanswered(gone)
+            yield self._unanswered(gone)
         if mads.mgmt_class[i] != DIRECTED:
             asker = mads.mgmt_class[i], mads.transaction[i], mads.source[i]
             others = (other for other in self.asked.get(asker, (0, ()))[1] if other != key and other in self.open)
@@ -275,7 +283,7 @@ class Transactions:
             else:
                 del self.open[key]
                 if earlier is not None:
-                    yield _unanswered(earlier)
+                    yield self._unanswered(earlier)
             self._keep(key, request, frame, self.answers)
             self.first_match = min(self.first_match, frame)
             found.append((i, request))
@@ -303,10 +311,6 @@ class Transactions:
 def _neighbours(answer: tuple[int, int, int, bool], frame: int, time_ns: int) -> bool:
     """Whether a request at this frame may have been sent before an answer that was recorded earlier."""
     return frame - answer[0] <= NEIGHBOURS and time_ns - answer[1] <= NEIGHBOURS_NS
-
-
-def _unanswered(request: Request) -> Unanswered:
-    return Unanswered(request.frame, request.time_ns, request)
 
 
 def _age(request: Request) -> int:

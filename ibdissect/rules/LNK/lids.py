@@ -11,7 +11,7 @@ from ibdissect.fabric.events import ChunkFollowed, LidAssigned
 from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import ACTIVE, CA, ROUTER, Port
+from ibdissect.fabric.nodes import ACTIVE, CA, ROUTER, Node, Port
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.shared.link_rule import stretches
@@ -75,6 +75,11 @@ class LidConflict(KnowledgeRule):
         other = self.others.get(hit.key)
         moved = other is None or any(change > hit.frame for change in other.lids.changes())
         return INFO if moved else super().severity_at_end(hit, context)
+
+    def rests_on(self, hit: Hit, context: Context) -> list[Node]:
+        """The nodes of both ports."""
+        one, other = context.get(Follower).subnet.by_slot(hit.key[0]), self.others.get(hit.key)
+        return [node for node in (one, other.node if other is not None else None) if node is not None]
 
     @on_event(LidAssigned)
     def assigned(self, event: LidAssigned, context: Context) -> Iterator[Hit]:

@@ -76,6 +76,9 @@ class VlNotOperational(LinkRule):
     message = "VL {vl} from LID {slid} to LID {dlid}; no known port of the subnet uses more than {vls} data VLs"
     example = "GetResp(PortInfo) of two ports with OperationalVLs 1 (VL0), then a packet between them on VL 3"
 
+    def rests_on(self, hit: Hit, context: Context) -> None:
+        """It rests on all ports."""
+
     def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         vl = native.vl
         index = np.flatnonzero((vl >= min(ends.fewest_vls, VL_MANAGEMENT)) & (vl != VL_MANAGEMENT))
@@ -139,6 +142,9 @@ class UnassignedLid(LinkRule):
     def __init__(self) -> None:
         self.heard = np.zeros(LIDS, np.bool_)
         """LIDs that packets came from, bool[65536]."""
+
+    def rests_on(self, hit: Hit, context: Context) -> None:
+        """It rests on the LIDs of all ports."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info where the sweep proves less."""

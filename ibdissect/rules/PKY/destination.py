@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 from msgspec import Struct as Record
@@ -12,7 +12,7 @@ from ibdissect.fabric.early_packets import RECEIVER, EarlyPackets
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import ROUTER, SWITCH, Port
+from ibdissect.fabric.nodes import ROUTER, SWITCH, Node, Port
 from ibdissect.fabric.partitions import BASE, FULL, PKeys, Verdict
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event
@@ -192,6 +192,14 @@ class RefusingTable(KnowledgeRule):
         if changed or (port is not None and context.get(LidWitness).changed_unseen(port, hit.frame)):
             return INFO
         return super().severity_at_end(hit, context)
+
+    def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
+        """The node with the table, and that at the other end of the cable: the table is the end's or that of the switch before it."""
+        slot, number = hit.key[:2] if hit.evidence is LEARNT else hit.key[1:3]
+        node = context.get(Follower).subnet.by_slot(slot)
+        port = node.ports.get(number) if node is not None else None
+        peer = port.facing_at(hit.frame)[0] if port is not None else None
+        return None if port is None else [one.node for one in (port, peer) if one is not None]
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

@@ -10,6 +10,8 @@ import numpy as np
 from ibdissect.bounded import BoundedDict
 from ibdissect.fabric.earlier_answers import AttributeSmps, others
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
+from ibdissect.fabric.follow import Follower
+from ibdissect.fabric.nodes import Node
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Judged, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.silence import KnowledgeRule
@@ -191,6 +193,11 @@ class MasterSmLid(TrapRule, KnowledgeRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> None:
         self.masters[event.table.values(PortInfo.master_sm_lid)] = True
+
+    def rests_on(self, hit: Hit, context: Context) -> list[Node] | None:
+        """The node of the port."""
+        port = context.get(Follower).subnet.owner(hit.key[0], hit.frame)[0]
+        return [port.node] if port is not None else None
 
     def stands(self, hit: Hit, context: Context) -> bool:
         return not self.masters[hit.arguments["dlid"]]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.nodes import SWITCH, Port
+from ibdissect.fabric.nodes import SWITCH, Node, Port
 from ibdissect.lint.rule import Context, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.silence import KnowledgeRule
@@ -80,6 +81,13 @@ class LinkRule(KnowledgeRule):
     def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
         """Arguments of the message and frames that prove it; None if the packet is in order."""
         raise NotImplementedError
+
+    def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
+        """The nodes of both ends, and those at the other ends of their cables."""
+        owners = (context.get(Follower).subnet.owner(hit.arguments[lid], hit.frame)[0] for lid in ("slid", "dlid"))
+        ends = [port for port in owners if port is not None]
+        peers = (port.facing_at(hit.frame)[0] for port in ends)
+        return [port.node for port in (*ends, *peers) if port is not None]
 
     def kind(self, value: int) -> int:
         """The part of a value that distinguishes findings."""

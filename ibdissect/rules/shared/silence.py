@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
 from ibdissect.bounded import KeptList
 from ibdissect.dropped import Dropped
+from ibdissect.fabric.nodes import Node
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import Request, Unanswered
 from ibdissect.flow.transactions import Transactions
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import SEEN, Context, Hit, Rule, on_event
+from ibdissect.rules.shared.unanswered_sets import UnansweredSets
 
 SECOND = 1_000_000_000
 PATIENCE_NS = SECOND
@@ -37,16 +39,21 @@ class KnowledgeRule(Rule):
     """Base of rules that compare a packet with facts from earlier ones, which a change missed by the capture makes uncertain."""
 
     waits = True
-    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss,)
+    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, Transactions)
     written: ClassVar[tuple[int, ...]] = ()
     """Attributes of subnet management with these facts: a Set that was not answered may have changed them."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO if a packet is missing between the frames that taught the facts and this one, or their order is uncertain."""
         loss, taught = context.get(CaptureLoss), min((one.frame for one in hit.related if one.frame < hit.frame), default=0)
-        missed = loss.between(taught, hit.time_ns) or any(loss.set_between(one, taught, hit.frame) for one in self.written)
+        nodes, sets = self.rests_on(hit, context) if self.written else (), context.get(UnansweredSets)
+        missed = loss.between(taught, hit.time_ns) or any(sets.between(one, taught, hit.frame, nodes) for one in self.written)
         doubtful = missed or loss.unsettled(hit.time_ns)
         return Severity.INFO if doubtful and hit.evidence is not SEEN else None
+
+    def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
+        """The nodes whose `written` attributes a finding rests on; None: any node's."""
+        return None
 
 
 class UnansweredRule(Rule):
