@@ -17,6 +17,7 @@ from ibdissect.rules.LNK.packet import length_disagrees, too_small
 from ibdissect.table import locate
 from ibdissect.table.copies import Copies
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.convert import duration_text
 from ibdissect.wire.link import LRH
 
 DEEPEST = 78
@@ -63,7 +64,7 @@ class TimeRegression(Rule):
 
     code, name, severity = "CAP005", "timestamp-regression", INFO
     reference = "ibdump uses the host's clock"
-    message = "this packet is {microseconds:.3f} us older than the one before it"
+    message = "this packet is {time} older than the one before it"
     example = "two packets, the second with the earlier time"
 
     def __init__(self) -> None:
@@ -81,10 +82,10 @@ class TimeRegression(Rule):
         self.last = int(times[-1])
         back = np.flatnonzero(step < 0)
         if back.size:
-            row = int(rows[back[0]])
+            row, time = int(rows[back[0]]), duration_text(-int(step[back[0]]) / 1e9)
             yield fault(
-                Seen(table, row), {"microseconds": -int(step[back[0]]) / 1000}, proof=[(chunk.first + row - 1, "the packet before it")],
-                evidence=SEEN, rows=rows[back], key="time",
+                Seen(table, row), {"time": time}, proof=[(chunk.first + row - 1, "the packet before it")], evidence=SEEN,
+                rows=rows[back], key="time",
             )  # fmt: skip
 
 
@@ -126,7 +127,7 @@ class DuplicateFrames(Rule):
 
     code, name, severity = "CAP012", "duplicate-frames", INFO
     reference = "heuristic: identical bytes within 3 us"
-    message = "the same {length} bytes as frame {original}, {microseconds:.3f} us apart"
+    message = "the same {length} bytes as frame {original}, {time} apart"
     example = "the same frame twice with the same time"
     within = Setting(3, "microseconds between a frame and its copy", 0)
 
@@ -140,7 +141,7 @@ class DuplicateFrames(Rule):
             yield fault(
                 seen, {
                     "length": int(table.chunk.caplen[seen.row]), "original": seen.frame - behind,
-                    "microseconds": int(found.later_ns[i]) / 1000,
+                    "time": duration_text(int(found.later_ns[i]) / 1e9),
                 },
                 proof=[(seen.frame - behind, "the same bytes")], evidence=SEEN, rows=found.rows[near], key="copy",
             )  # fmt: skip
