@@ -75,7 +75,7 @@ class PortInfoOtherPort(TargetRule):
 
     code, name, severity = "AM008", "portinfo-set-other-port", ERROR
     reference = "IBA 14.2.5.6"
-    message = "Set(PortInfo) of port {port} came in by {node}"
+    message = "Set(PortInfo) of port {port} arrived through {node}"
     example = "Set(PortInfo) with AttributeModifier 2 to port 1 of a channel adapter"
     source = PortInfos
 

@@ -100,7 +100,7 @@ class ErfLoss(Rule):
     code, name, severity = "CAP004", "erf-lctr", INFO
     reference = "Endace ERF: lctr; ibdump always writes 0"
     when = (ERF.loss_counter != 0) & ERF.type.isin(ERF_INFINIBAND)
-    message = "the capture card lost {loss_counter} packets in front of this one"
+    message = "the capture card lost {loss_counter} packets before this one"
     example = "an ERF header with loss counter 3"
 
 

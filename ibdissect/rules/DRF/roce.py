@@ -83,7 +83,7 @@ class RoceVlan(_RoceRule):
 
     code, name = "DRF006", "roce-vlan-drift"
     reference = "IEEE 802.1Q; RoCE Annex A17"
-    message = "{host} sends in VLAN {vlan}, which is none of {whose}"
+    message = "{host} sends in VLAN {vlan}, which is not one of {whose}"
     example = "a RoCE packet in VLAN 200, where a file gives its sender VLAN 100"
 
     def values(self, table: ChunkTable, rows: Int, network: RoceNetwork) -> Int:

@@ -148,7 +148,7 @@ class OtherPortsLid(Rule):
                 hit = fault(
                     seen, {"slid": lid, "owner": owner.name_at(frame), "port": port.name_at(frame)}, LRH.slid, lid, rows=mine,
                     key=(port_guid, lid),
-                    proof=[(since, "told whose LID that is"), (port.lids.at(frame)[1], "told the LIDs of the port with that GUID")],
+                    proof=[(since, "showed whose LID that is"), (port.lids.at(frame)[1], "showed the LIDs of the port with that GUID")],
                 )  # fmt: skip
                 if witness.is_certain(port, frame) and witness.is_certain(owner, frame):
                     yield hit

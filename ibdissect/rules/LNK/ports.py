@@ -140,7 +140,7 @@ class UnassignedLid(LinkRule):
         return {}, ((value, "the last port of the sweep"),)
 
     def __init__(self) -> None:
-        self.heard = np.zeros(LIDS, np.bool_)
+        self.senders = np.zeros(LIDS, np.bool_)
         """LIDs that packets came from, bool[65536]."""
 
     def rests_on(self, hit: Hit, context: Context) -> None:
@@ -151,7 +151,7 @@ class UnassignedLid(LinkRule):
         if hit.message:  # findings from the site policy or a file need no sweep
             return None
         foreign = hit.arguments["slid"] not in context.get(Follower).subnet.lids  # perhaps a packet of another subnet
-        return INFO if foreign or self.heard[hit.arguments["dlid"]] else super().severity_at_end(hit, context)
+        return INFO if foreign or self.senders[hit.arguments["dlid"]] else super().severity_at_end(hit, context)
 
     def kind(self, value: int) -> int:
         return 0
@@ -159,7 +159,7 @@ class UnassignedLid(LinkRule):
     @on_event(ChunkFollowed)
     def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Also report LIDs outside the site policy's ranges."""
-        self.heard[event.table.once(Native).slids] = True
+        self.senders[event.table.once(Native).slids] = True
         yield from foreign_lids(event, context)
 
     @on_event(ChunkFollowed)

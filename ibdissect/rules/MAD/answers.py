@@ -49,19 +49,19 @@ class OtherAttribute(KnowledgeRule):
         if event is None:
             return
         mad: Int = table.located.at("mad")[event.frames - table.chunk.first]
-        told = value_at(table.chunk.data, mad, MAD.attribute_id)
-        other = (told != event.attribute) & np.isin(event.mgmt_class, KNOWN_CLASSES)
-        other &= ~((event.mgmt_class == SA_CLASS) & (event.attribute == MULTI_PATH) & (told == PATH))
+        carried = value_at(table.chunk.data, mad, MAD.attribute_id)
+        other = (carried != event.attribute) & np.isin(event.mgmt_class, KNOWN_CLASSES)
+        other &= ~((event.mgmt_class == SA_CLASS) & (event.attribute == MULTI_PATH) & (carried == PATH))
         other &= event.request_method != GET_TRACE  # asks with paths, and gets TraceRecords
-        other &= ~((told == CLASS_PORT_INFO) & (event.status & REDIRECTED != 0))
+        other &= ~((carried == CLASS_PORT_INFO) & (event.status & REDIRECTED != 0))
         # Of those found one by one, keep requests sent once and not answered yet, without another open request of the transaction.
         other[[k for k, one in event.singles.items() if one.tries > 1 or not one.alone or one.answered_before]] = False
         for i in np.flatnonzero(other).tolist():
             seen = Seen(table, int(event.frames[i]) - table.chunk.first)
             mgmt_class, method = int(event.mgmt_class[i]), int(event.request_method[i])
             yield fault(
-                seen, {"what": method_name(mgmt_class, method), "asked": int(event.attribute[i]), "attribute": int(told[i])},
-                MAD.attribute_id, int(told[i]), proof=[(int(event.last_frames[i]), "request")],
+                seen, {"what": method_name(mgmt_class, method), "asked": int(event.attribute[i]), "attribute": int(carried[i])},
+                MAD.attribute_id, int(carried[i]), proof=[(int(event.last_frames[i]), "request")],
                 start=int(mad[i] - table.chunk.offset[seen.row]),
             )  # fmt: skip
 

@@ -44,21 +44,21 @@ class TooManyGroups(Rule):
     example = "SwitchInfo.MulticastFDBCap 2, then MCMemberRecords with three multicast LIDs"
 
     def __init__(self) -> None:
-        self.told = BoundedDict[int, bool](MAX_SWITCHES, "switches with too many groups")
+        self.reported = BoundedDict[int, bool](MAX_SWITCHES, "switches with too many groups")
         """Slots of the switches that were reported."""
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         first, in_use = event.table.chunk.first, event.subnet.groups.in_use
         for node in event.subnet.slots.values() if in_use.now else ():
-            if node.kind != SWITCH or node.slot in self.told:
+            if node.kind != SWITCH or node.slot in self.reported:
                 continue
             for frame in sorted({frame for frame in (*in_use.changes(), *node.switch.changes()) if frame >= first}):
                 switch, since = node.switch.at(frame)
                 number = in_use.at(frame)[0] or 0
                 if switch is not None and 0 < switch.multicast_fdb_cap < number:
                     seen = Seen(event.table, frame - first)
-                    self.told.put(node.slot, True, seen.frame, seen.time_ns)
+                    self.reported.put(node.slot, True, seen.frame, seen.time_ns)
                     yield fault(
                         seen, {"groups": number, "switch": node.guid, "cap": switch.multicast_fdb_cap}, proof=[(since, "SwitchInfo")],
                         key=node.slot,

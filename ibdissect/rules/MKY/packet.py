@@ -68,7 +68,7 @@ class ProtectionWithoutKey(Rule):
         yield from foreign_keys_held(event, context, zero=True)
 
 
-class SMKeyTold(Rule):
+class SMKeyRevealed(Rule):
     """A subnet manager reveals its SM_Key in an answer.
 
     The key authenticates managers to each other and trusted clients to the SA. It should be 0 unless the requester proved that it knows it.

@@ -49,7 +49,7 @@ class _WrongKey(KnowledgeRule):
     def __init__(self) -> None:
         self.refused: list[WrongMKey] = []
         """Requests of this chunk, whose frames are searched for a trap."""
-        self.untold: dict[tuple[int, int, int, int, int], deque[int]] = {}
+        self.without_trap: dict[tuple[int, int, int, int, int], deque[int]] = {}
         """Those without a trap so far: their indices by port, method, attribute and key."""
         self.waiting: dict[int, WrongMKey] = {}
         """Requests that may still be answered, by frame: a port that accepts one holds another key than it showed."""
@@ -64,7 +64,7 @@ class _WrongKey(KnowledgeRule):
         if self.judged(event):
             if not event.trap:
                 what = (event.port.node.slot, event.port.number, event.method, event.attribute, event.presented)
-                self.untold.setdefault(what, deque()).append(len(self.refused))
+                self.without_trap.setdefault(what, deque()).append(len(self.refused))
             self.refused.append(event)
 
     @on_event(TrapSeen)
@@ -74,9 +74,9 @@ class _WrongKey(KnowledgeRule):
         if event.port is None or not notice.is_generic or notice.trap_number != BAD_M_KEY:
             return
         bad = TrapMKey(event.notice, Notice.data_details.bit // 8)
-        told = self.untold.get((event.port.node.slot, event.port.number, bad.method, bad.attributeid, bad.mkey))
-        if told:
-            i = told.popleft()
+        candidates = self.without_trap.get((event.port.node.slot, event.port.number, bad.method, bad.attributeid, bad.mkey))
+        if candidates:
+            i = candidates.popleft()
             self.refused[i] = replace(self.refused[i], trap=event.frame)
 
     @on_event(ChunkFollowed)
@@ -87,7 +87,7 @@ class _WrongKey(KnowledgeRule):
         for one in self.refused[room:]:
             self.dropped.add(one.frame, one.time_ns)
         self.refused.clear()
-        self.untold.clear()
+        self.without_trap.clear()
 
     @on_chunk
     def settle(self, table: ChunkTable, context: Context) -> None:

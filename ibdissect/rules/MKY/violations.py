@@ -49,7 +49,7 @@ class BadMKeyStorm(TrapRule):
     numbers = (BAD_M_KEY,)
     waits = True
     needs = (CaptureLoss,)
-    allowed = Setting(3, "traps within a second that nobody minds", 1)
+    allowed = Setting(3, "traps within a second that are not reported", 1)
 
     def __init__(self) -> None:
         self.dropped = Dropped("senders of traps")
@@ -57,20 +57,20 @@ class BadMKeyStorm(TrapRule):
         """The latest unanswered traps by SLID."""
         self.managers = BoundedDict[int, set[int]](MAX_TRAPS, self.dropped)
         """LIDs that traps were sent to, by SLID."""
-        self.told = BoundedDict[tuple[int, int], None](MAX_TRAPS, self.dropped)
+        self.represses = BoundedDict[tuple[int, int], None](MAX_TRAPS, self.dropped)
         """Receiver and sender of any TrapRepress."""
 
     @on_event(RepressSeen)
     def repressed(self, event: RepressSeen, context: Context) -> None:
         lid = event.port.lid if event.port is not None else event.dlid
-        self.told.put((lid, event.slid), None, event.frame, event.time_ns)
+        self.represses.put((lid, event.slid), None, event.frame, event.time_ns)
         if Notice(event.notice).trap_number == BAD_M_KEY:
             self.latest.pop(lid, None)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info unless the capture shows what the receivers of its traps send to the port, and misses nothing."""
         lid = hit.key[0]
-        heard = all((lid, manager) in self.told for manager in self.managers.get(lid, ()))
+        heard = all((lid, manager) in self.represses for manager in self.managers.get(lid, ()))
         return doubtful(context, hit.time_ns) if heard else INFO
 
     def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:

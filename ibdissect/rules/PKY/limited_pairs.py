@@ -73,7 +73,7 @@ class BothLimited(Rule):
         self.limited = BoundedDict[Flow, Direction](MAX_FLOWS, dropped)
         self.paired = KeptDict[tuple[Flow, Flow], tuple[Direction, Direction]](MAX_FLOWS, dropped)
         """Connected directions that belong together unless another QP appears between their LIDs."""
-        self.told = KeptDict[tuple[Flow, Flow], None](MAX_FLOWS, dropped)
+        self.reported = KeptDict[tuple[Flow, Flow], None](MAX_FLOWS, dropped)
         """Pairs that were reported with all packets until then."""
 
     @on_chunk
@@ -153,10 +153,10 @@ class BothLimited(Rule):
             return
         pair = (flow, back) if flow < back else (back, flow)
         if flow[1] or near is not None:
-            told = pair in self.told
-            self.told.keep(pair, None, seen.frame, seen.time_ns)
+            known = pair in self.reported
+            self.reported.keep(pair, None, seen.frame, seen.time_ns)
             agreed = None if flow[1] else agreed
-            yield self._hit(flow, seen, back, other, pair, agreed, frames if told else None)
+            yield self._hit(flow, seen, back, other, pair, agreed, frames if known else None)
         elif pair not in self.paired:
             self.paired.keep(pair, (seen, other) if pair[0] == flow else (other, seen), seen.frame, seen.time_ns)
 

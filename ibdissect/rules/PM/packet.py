@@ -168,14 +168,14 @@ class CountersFell(Rule):
         found = table.occurrences(PortCounters)
         if not len(found):
             return
-        told, written = (occurrences_where(when, table, PortCounters) for when in (GOOD_ANSWER, MAD.method == SET))
+        answered, written = (occurrences_where(when, table, PortCounters) for when in (GOOD_ANSWER, MAD.method == SET))
         grh, lrh = (table.located.at(name)[found.rows] for name in ("grh", "lrh"))
-        told &= (grh < 0) | (lrh < 0)  # a router has one LID for many ports, and so has an adapter with virtual ones
+        answered &= (grh < 0) | (lrh < 0)  # a router has one LID for many ports, and so has an adapter with virtual ones
         asked = table.once(Queries)
-        index = np.flatnonzero((told | written) & (asked.place[found.rows] >= 0))
+        index = np.flatnonzero((answered | written) & (asked.place[found.rows] >= 0))
         at = asked.place[found.rows[index]]
         ports = table.values(PortCounters.port_select)[index].astype(np.uint64)
-        keys = np.where(told[index], asked.source[at], asked.destination[at]) << np.uint64(8) | ports
+        keys = np.where(answered[index], asked.source[at], asked.destination[at]) << np.uint64(8) | ports
         counters = np.stack([table.values(field)[index].astype(np.int64) for field in COUNTERS], axis=1).tolist()
         for i, key, now in zip(index.tolist(), keys.tolist(), counters, strict=True):
             if written[i]:

@@ -29,7 +29,7 @@ from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH, DETH
 
 MAX_SERVICES = 4096
-SERVICE = "packet to QP 0x{qp:x} with {q_key}, the service there told {held} (SIDR_REP)"
+SERVICE = "packet to QP 0x{qp:x} with {q_key}; the service there announced {held} (SIDR_REP)"
 
 
 class WrongGroupQKey(GroupRule):

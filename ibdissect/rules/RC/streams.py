@@ -314,7 +314,7 @@ class MessageLost(Rule):
     code, name, severity = "RC021", "uc-message-gap", WARNING
     reference = "IBA 9.8.2.2; python-rdma BTH.PSN"
     needs = (CaptureLoss, Streams)
-    message = "{ends}: {missing} packets are missing in front of PSN {psn}"
+    message = "{ends}: {missing} packets are missing before PSN {psn}"
     example = "UC SENDs with PSN 1 and 3"
 
     @on_end
@@ -325,5 +325,5 @@ class MessageLost(Rule):
             return
         for stream in context.get(Streams).troubled.values():
             for hole in stream.holes if stream.ends.service == "UC" else ():
-                before = hole.before, "the packet in front of the gap"
+                before = hole.before, "the packet before the gap"
                 yield of_hole(stream, hole, (hole.start + hole.count) % PSNS, before, severity=None if complete else INFO)

@@ -194,7 +194,7 @@ class OneSourcePort(_PairRule):
                 )  # fmt: skip
 
 
-class CongestionUntold(_PairRule):
+class CongestionNotNotified(_PairRule):
     """Switches marked packets, and the receiver did not notify the sender.
 
     Congestion control of RoCE (DCQCN) works by notification packets (CNP). Without them senders go on until buffers overflow or priority

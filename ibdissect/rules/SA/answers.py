@@ -107,12 +107,12 @@ class PathLids(Rule):
                 piece = np.searchsorted(edges[guid], table.chunk.first + found.rows[mine], "right")
                 for part in np.split(mine, np.flatnonzero(np.diff(piece)) + 1):
                     seen = Seen(table, int(found.rows[part[0]]))
-                    told, (held, since) = witness.last_shown(port, seen.frame), port.lids.at(seen.frame)
-                    if not told or held is None or since >= seen.frame or _held(port, lid, seen.frame):
+                    shown, (held, since) = witness.last_shown(port, seen.frame), port.lids.at(seen.frame)
+                    if not shown or held is None or since >= seen.frame or _held(port, lid, seen.frame):
                         continue
                     hit = fault(
                         seen, {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(PathRecord, int(part[0])),
-                        proof=[(told, "the port's LID")], rows=found.rows[part], key=(guid, lid),
+                        proof=[(shown, "the port's LID")], rows=found.rows[part], key=(guid, lid),
                     )  # fmt: skip
                     if witness.is_certain(port, seen.frame):
                         yield hit

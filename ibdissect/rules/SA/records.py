@@ -105,8 +105,8 @@ class ScopeMismatch(Rule):
         odd = (rows[:, 0] == 0xFF) & (scope != 0) & (rows[:, 1] & 15 != scope)
         if not odd.any():
             return
-        told = SA_ANSWER | (chosen(MCMemberRecord, "mgid", "scope") & SA_REQUEST)
-        for _, seen, view in each(table, MCMemberRecord, odd & occurrences_where(told, table, MCMemberRecord)):
+        judged = SA_ANSWER | (chosen(MCMemberRecord, "mgid", "scope") & SA_REQUEST)
+        for _, seen, view in each(table, MCMemberRecord, odd & occurrences_where(judged, table, MCMemberRecord)):
             yield fault(seen, {"scope": view.scope, "of_mgid": view.mgid[1] & 15}, self.at, of=view)
 
 

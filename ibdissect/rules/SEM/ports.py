@@ -171,7 +171,7 @@ class CounterWritten(KnowledgeRule, AttributeRule):
 class LocalPortRange(AttributeRule):
     """A port shows a LocalPortNum that its node does not have.
 
-    LocalPortNum is the port that the request came in by; OpenSM discards such a PortInfo, and the port stays unmanaged.
+    LocalPortNum is the port through which the request came in; OpenSM discards such a PortInfo, and the port stays unmanaged.
 
     Update the firmware of the node.
 

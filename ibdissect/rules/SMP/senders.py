@@ -101,7 +101,7 @@ class SetFromNonMaster(Rule):
             text, taught = judged
             yield fault(
                 seen, {"sender": text}, LRH.slid, None if directed else lid,
-                proof=[(taught, "told which port that is")] if taught else [], rows=rows, key=(lid, directed),
+                proof=[(taught, "showed which port that is")] if taught else [], rows=rows, key=(lid, directed),
             )  # fmt: skip
 
 

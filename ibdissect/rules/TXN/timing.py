@@ -144,7 +144,7 @@ class AnswerLate(Rule):
     code, name, severity = "TXN004", "late-response", INFO
     reference = "IBA 13.4.6.2, 13.4.8.1, 14.2.5.6"
     needs = (Agents, Follower, Transactions)
-    message = "{what} was answered after {took} ms; {limit} ms were announced, the way there and back included"
+    message = "{what} was answered after {took} ms; {limit} ms were announced, including twice the packet lifetime"
     example = "a PerformanceGet answered after 9 s by an agent with RespTimeValue 8 (1 ms)"
 
     @on_chunk

@@ -79,7 +79,7 @@ class Elsewhere(Rule):
             return
         if port.info_at(request.frame)[1] <= 0:
             return  # a NodeRecord has no LMC
-        hit.related = (*hit.related, Related(since, "told the LIDs of the port that was asked"))
+        hit.related = (*hit.related, Related(since, "showed the LIDs of the port that was asked"))
         self.held.keep((port, hit), hit.frame, hit.time_ns)
 
     @on_end

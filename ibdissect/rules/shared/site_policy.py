@@ -33,8 +33,8 @@ from ibdissect.wire.transport import BTH
 
 SITE = "site policy"
 ALL_P_KEYS = 1 << 16
-TAKEN_AWAY = "the M_Key of {port} is taken away, the site's policy wants one"
-FOREIGN_KEY = "{held} {verb} {port} and is none of the site's M_Keys"
+TAKEN_AWAY = "the M_Key of {port} is removed, but the site's policy requires one"
+FOREIGN_KEY = "{held} {verb} {port} and is not one of the site's M_Keys"
 
 
 @on_chunk
@@ -131,7 +131,7 @@ def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Itera
             Seen(event.table, int(asks.rows[i])),
             {"method": METHODS[int(asks.method[i])], "presented": presented, "port": str(port) if port is not None else "an unknown port"},
             SMP.m_key, presented, start=int(asks.mad[i]), key=(SITE, int(asks.slot[i]), int(sender[j]), bool(directed[j]), int(key[j])),
-            message="{method} to {port} carries " + ("no M_Key" if zero else "{presented}, none of the site's M_Keys"),
+            message="{method} to {port} carries " + ("no M_Key" if zero else "{presented}, not one of the site's M_Keys"),
         )  # fmt: skip
 
 
