@@ -17,6 +17,7 @@ from ibdissect.rules.shared.packet_flows import PacketRule
 from ibdissect.rules.shared.silence import SECOND
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.text import counted
 from ibdissect.wire.transport import AETH, BTH, RNR
 
 PATIENCE = 10.0
@@ -37,7 +38,7 @@ def of_stream(
 def of_hole(stream: Stream, hole: Hole, psn: int, *proof: tuple[int, str], severity: Severity | None = None) -> Hit:
     """One finding per stream that misses packets."""
     return fault(
-        hole, {"ends": stream.ends.text, "missing": hole.count, "psn": psn}, BTH.psn, psn, proof=proof, evidence=LEARNT, key=stream.ends,
+        hole, {"ends": stream.ends.text, "missing": counted(hole.count, "packet"), "psn": psn}, BTH.psn, psn, proof=proof, evidence=LEARNT, key=stream.ends,
         severity=severity,
     )  # fmt: skip
 
@@ -68,7 +69,7 @@ class RequestsLost(SilenceRule):
 
     code, name, severity = "RC001", "psn-gap", WARNING
     reference = "IBA 9.7.5.1.2; python-rdma BTH.PSN"
-    message = "{ends}: {missing} requests from PSN {psn} on never came, and were neither asked for nor acknowledged"
+    message = "{ends}: {missing} missing from PSN {psn} on, neither asked for again nor acknowledged"
     example = "SENDs with PSN 1, 2 and 4, acknowledged up to 2, and ten seconds of silence"
     patience = Setting(PATIENCE, "seconds that the capture must go on after the gap", 0.0)
 
@@ -288,7 +289,7 @@ class NakIgnored(SilenceRule):
 
     code, name, severity = "RC011", "sequence-error-retry", WARNING
     reference = "IBA 9.7.5.2.4; Linux rxe_comp.c (COMPST_ERROR_RETRY)"
-    message = "{ends}: {missing} requests from PSN {psn} on were asked for by a NAK and never sent again"
+    message = "{ends}: {missing} missing from PSN {psn} on, asked for by a NAK and never sent again"
     example = "SENDs with PSN 1 and 3, a NAK sequence error for 2, and ten seconds of silence"
     patience = Setting(PATIENCE, "seconds that the capture must go on after the NAK", 0.0)
 
@@ -314,7 +315,7 @@ class MessageLost(Rule):
     code, name, severity = "RC021", "uc-message-gap", WARNING
     reference = "IBA 9.8.2.2; python-rdma BTH.PSN"
     needs = (CaptureLoss, Streams)
-    message = "{ends}: {missing} packets are missing before PSN {psn}"
+    message = "{ends}: {missing} missing before PSN {psn}"
     example = "UC SENDs with PSN 1 and 3"
 
     @on_end
