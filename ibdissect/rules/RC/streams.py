@@ -38,8 +38,8 @@ def of_stream(
 def of_hole(stream: Stream, hole: Hole, psn: int, *proof: tuple[int, str], severity: Severity | None = None) -> Hit:
     """One finding per stream that misses packets."""
     return fault(
-        hole, {"ends": stream.ends.text, "missing": counted(hole.count, "packet"), "psn": psn}, BTH.psn, psn, proof=proof, evidence=LEARNT, key=stream.ends,
-        severity=severity,
+        hole, {"ends": stream.ends.text, "missing": counted(hole.count, "packet"), "psn": psn}, BTH.psn, psn, proof=proof, evidence=LEARNT,
+        key=stream.ends, severity=severity,
     )  # fmt: skip
 
 
