@@ -45,11 +45,12 @@ class KnowledgeRule(Rule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO if a packet is missing between the frames that taught the facts and this one, or their order is uncertain."""
+        if hit.evidence is SEEN:  # it rests on no facts: the site policy or the packet itself
+            return None
         loss, taught = context.get(CaptureLoss), min((one.frame for one in hit.related if one.frame < hit.frame), default=0)
         nodes, sets = self.rests_on(hit, context) if self.written else (), context.get(UnansweredSets)
         missed = loss.between(taught, hit.time_ns) or any(sets.between(one, taught, hit.frame, nodes) for one in self.written)
-        doubtful = missed or loss.unsettled(hit.time_ns)
-        return Severity.INFO if doubtful and hit.evidence is not SEEN else None
+        return Severity.INFO if missed or loss.unsettled(hit.time_ns) else None
 
     def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The nodes whose `written` attributes a finding rests on; None: any node's."""
