@@ -7,6 +7,7 @@ pauses, and the count has gone on meanwhile, it lost requests together with thei
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
@@ -81,11 +82,12 @@ class Program(Record):
 
     def goes_on(self, low: int, time_ns: int, pause_ns: int, known: Int) -> None:
         """The count goes on to `low`, after a pause; `known`: ids that other agents of the program may have used."""
+        if len(self.steps) >= MAX_GAPS:
+            return
         step = Step(self.highest, low, self.time_ns, time_ns, pause_ns)
         for other in np.unique(known[(known > self.highest) & (known < low)]).tolist():
             step.shown(other)
-        if len(self.steps) < MAX_GAPS:
-            self.steps.append(step)
+        self.steps.append(step)
 
     def comes_late(self, low: int) -> None:
         """An id that is not higher than the highest one."""
@@ -132,10 +134,10 @@ class SmpGaps:
         index = index[np.sort(np.unique(mads.transaction[index], return_index=True)[1])]
         highs = mads.transaction[index] >> np.uint64(HALF)
         index = index[np.argsort(highs, kind="stable")]
-        breaks = np.flatnonzero(np.diff(mads.transaction[index]) != 1) + 1
+        breaks = np.flatnonzero((np.diff(mads.transaction[index]) != 1) | (lows[index[1:]] == 0)) + 1
         latest: dict[int, int] = {}
-        for part in np.split(index, breaks) if len(index) else ():
-            self._count(mads, lows, part, pauses, recent, latest)
+        for start, stop in pairwise([0, *breaks.tolist(), len(index)]) if len(index) else ():
+            self._count(mads, lows, index[start:stop], pauses, recent, latest)
         self.recent = recent[-RECENT:]
         for high, program in self.programs.items():
             rest = pauses[latest[high] + 1 :] if high in latest else pauses
@@ -163,10 +165,11 @@ class SmpGaps:
         elif low <= program.highest and program.steps:
             for late in lows[index].tolist():
                 program.comes_late(late)
-        fresh = index[lows[index] > program.highest]
+        fresh = index[max(program.highest + 1 - low, 0) :]
         if len(fresh):
-            paces = np.diff(mads.times[fresh], prepend=program.time_ns)[int(lows[fresh[0]] != program.highest + 1) :]
-            program.paces += paces[: SAMPLES - len(program.paces)].tolist()
+            if len(program.paces) < SAMPLES:
+                paces = np.diff(mads.times[fresh], prepend=program.time_ns)[int(lows[fresh[0]] != program.highest + 1) :]
+                program.paces += paces[: SAMPLES - len(program.paces)].tolist()
             program.highest, program.time_ns = int(lows[fresh[-1]]), int(mads.times[fresh[-1]])
             latest[high] = int(mads.rows[fresh[-1]])
 
