@@ -24,7 +24,7 @@ from .loss_times import SECOND_NS
 
 MAX_PROGRAMS = 256
 MAX_GAPS = 128
-"""A program with more steps does not send its requests in the order of their ids."""
+"""A program with so many steps does not send its requests in the order of their ids."""
 RECENT = 4096
 """Ids remembered, to recognise those of other agents."""
 COUNTED, RUN = 8, 2
@@ -80,10 +80,13 @@ class Program(Record):
     to_itself: bool = False
     """The capture shows requests to its own port."""
 
+    @property
+    def disorderly(self) -> bool:
+        """Whether it does not send its requests in the order of their ids: nothing more is learnt about it."""
+        return len(self.steps) >= MAX_GAPS
+
     def goes_on(self, low: int, time_ns: int, pause_ns: int, known: Int) -> None:
         """The count goes on to `low`, after a pause; `known`: ids that other agents of the program may have used."""
-        if len(self.steps) >= MAX_GAPS:
-            return
         step = Step(self.highest, low, self.time_ns, time_ns, pause_ns)
         for other in np.unique(known[(known > self.highest) & (known < low)]).tolist():
             step.shown(other)
@@ -91,7 +94,7 @@ class Program(Record):
 
     def comes_late(self, low: int) -> None:
         """An id that is not higher than the highest one."""
-        for step in reversed(self.steps) if len(self.steps) < MAX_GAPS else ():
+        for step in () if self.disorderly else reversed(self.steps):
             if step.low < low < step.high:
                 step.shown(low)
             if low >= step.low:
@@ -102,7 +105,7 @@ class Program(Record):
         steps = [step for step in self.steps if step.lacking]
         shown = self.highest - self.first + 1 - sum(step.lacking for step in steps)
         pace = median(self.paces) if self.paces else 0
-        orderly = len(self.steps) < MAX_GAPS and shown >= COUNTED * max(len(steps), RUN)
+        orderly = not self.disorderly and shown >= COUNTED * max(len(steps), RUN)
         for step in steps if orderly else ():
             paused = step.pause_ns >= PATIENCE * (step.lacking + 0.5) * pace
             if paused and (self.to_itself or step.lacking > OWN_PORT):
@@ -158,7 +161,7 @@ class SmpGaps:
         elif not program.first - FARTHEST <= low <= program.highest + FARTHEST:
             program = self.programs[high] = Program(low, low, time_ns, to_itself=program.to_itself)
             latest[high] = row
-        elif low > program.highest + 1:
+        elif low > program.highest + 1 and not program.disorderly:
             before = program.pause_ns if high not in latest else 0
             pause = max(before, int(pauses[latest.get(high, -1) + 1 : row + 1].max()))
             program.goes_on(low, time_ns, pause, recent[start : start + RECENT])  # those before `start`
@@ -167,7 +170,7 @@ class SmpGaps:
                 program.comes_late(late)
         fresh = index[max(program.highest + 1 - low, 0) :]
         if len(fresh):
-            if len(program.paces) < SAMPLES:
+            if len(program.paces) < SAMPLES and not program.disorderly:
                 paces = np.diff(mads.times[fresh], prepend=program.time_ns)[int(lows[fresh[0]] != program.highest + 1) :]
                 program.paces += paces[: SAMPLES - len(program.paces)].tolist()
             program.highest, program.time_ns = int(lows[fresh[-1]]), int(mads.times[fresh[-1]])
