@@ -26,8 +26,6 @@ from ibdissect.wire.sm_port import PortInfo
 
 NO_CHANGE_WIDTHS = (0, 255)
 """LinkWidthEnabled values that name no width: no change, and all supported."""
-RESERVED_SPEEDS = range(16, 30)
-"""Codes of LinkSpeedExtEnabled."""
 TWO_SECONDS = 19
 """4.096 us * 2^19: SubnetTimeOut."""
 LOCAL_CHANGE = 144
@@ -100,17 +98,42 @@ class ExtSpeedsNotOffered(AttributeRule):
     source = PortInfos
     at = PortInfo.link_speed_ext_enabled
     why = "LinkSpeedExtSupported"
+    offered = PortInfo.link_speed_ext_supported
+    reserved, no_speeds = range(16, 30), range(16, 32)
+    """Values that nobody may write, and values that are no set of speeds."""
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        enabled, supported = smps.now(PortInfo.link_speed_ext_enabled), smps.was(PortInfo.link_speed_ext_supported)
-        lacking = (smps.since > 0) & (enabled < RESERVED_SPEEDS[0]) & ((enabled & ~supported) != 0)
-        lacking &= enabled != smps.was(PortInfo.link_speed_ext_enabled)
-        return smps.sets & (np.isin(enabled, RESERVED_SPEEDS) | lacking)
+        enabled, supported = smps.now(self.at), smps.was(self.offered)
+        lacking = (smps.since > 0) & ~np.isin(enabled, self.no_speeds) & ((enabled & ~supported) != 0)
+        lacking &= enabled != smps.was(self.at)
+        return smps.sets & (np.isin(enabled, self.reserved) | lacking)
 
     def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        if int(smps.now(PortInfo.link_speed_ext_enabled)[i]) in RESERVED_SPEEDS:
+        if int(smps.now(self.at)[i]) in self.reserved:
             return {"why": "which is reserved"}, ()
-        return {"why": f"it supports {smps.was(PortInfo.link_speed_ext_supported)[i]}"}, self.earlier(smps, i)
+        return {"why": f"it supports {smps.was(self.offered)[i]}"}, self.earlier(smps, i)
+
+
+class ExtSpeeds2NotOffered(ExtSpeedsNotOffered):
+    """A Set of PortInfo enables an extended link speed above 106 Gb/s (XDR) that the port does not have.
+
+    Bit 0 stands for 212.5 Gb/s, 7 enables all that are supported. What a port does with a speed that it lacks is undefined; the link may
+    train at a lower speed or not at all.
+
+    Correct the subnet manager or the tool that sent the Set.
+
+    The LinkSpeedExtSupported2 that the port itself showed before; silent where it showed none, where the Set repeats what the port had
+    enabled, and for 4 to 7, of which no public source says more than that 7 is all.
+    """
+
+    code, name, severity = "SEM064", "linkspeedext2-enabled", WARNING
+    reference = "IBA 14.2.5.6; libibmad; ib_types.h as trex-core carries it"
+    message = "Set(PortInfo) of {port}: LinkSpeedExtEnabled2 {now}, {why}"
+    example = "GetResp(PortInfo) with LinkSpeedExtSupported2 0, then SubnSet(PortInfo) with LinkSpeedExtEnabled2 1"
+    at = PortInfo.link_speed_ext_enabled2
+    why = "LinkSpeedExtSupported2"
+    offered = PortInfo.link_speed_ext_supported2
+    reserved, no_speeds = range(0), range(4, 8)
 
 
 class SubnetTimeoutHigh(AttributeRule):

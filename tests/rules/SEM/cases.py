@@ -88,6 +88,12 @@ STALE = answer(5, PORT_INFO, port_info(5, link_speed_ext_supported=0, link_speed
 port_written("SEM010", [CA, NO_EXTENDED], PORT_INFO, set_port(link_speed_ext_enabled=4), set_port(link_speed_ext_enabled=0))
 case("SEM010", [CA, NO_EXTENDED, EXT_4], [CA, STALE, EXT_4], frames=[3])  # it repeats what the port itself says
 case("SEM010", written(link_speed_ext_enabled=16), written(link_speed_ext_enabled=4))
+XDR = answer(5, PORT_INFO, port_info(5, link_speed_ext_supported2=1))
+port_written("SEM064", [CA, XDR], PORT_INFO, set_port(link_speed_ext_enabled2=2), set_port(link_speed_ext_enabled2=1))
+port_written("SEM064", [CA, NO_EXTENDED], PORT_INFO, set_port(link_speed_ext_enabled2=1), set_port(link_speed_ext_enabled2=7))
+NO_XDR, XDR_ON = (answer(5, PORT_INFO, port_info(5, link_speed_ext_enabled2=on)) for on in (0, 1))
+SET_XDR = ask(5, PORT_INFO, method=SET, body=set_port(link_speed_ext_enabled2=1))
+case("SEM064", [CA, NO_XDR, SET_XDR], [CA, XDR_ON, SET_XDR], frames=[3])  # it repeats what the port itself says
 case("SEM011", written(port_state=2), written(port_state=4))
 case("SEM011", written(port_state=4, port_physical_state=2), written(port_state=1, port_physical_state=2))
 case("SEM013", written(link_down_default_state=5), written(link_down_default_state=1))
