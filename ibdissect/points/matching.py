@@ -282,10 +282,18 @@ def _clusters(seen: Seen, longest: int) -> Clusters:
 
 
 def _ranks(time: Int, group: Int, echo: Int) -> tuple[npt.NDArray[np.int32], Bool]:
-    """The number of each sighting in its group, and whether it is a new one: sightings within `echo` of the previous one count as one."""
+    """The number of each sighting in its group, and whether it is a new one: sightings within `echo` of a new one count as one with it."""
     order = np.argsort(group, kind="stable")
+    time, echo = time[order], echo[order]
     starts = np.diff(group[order], prepend=-1) != 0
-    fresh = starts | (np.diff(time[order], prepend=0) > echo[order])
+    fresh = starts | (np.diff(time, prepend=0) > echo)
+    for _ in range(MOST_COPIES):  # a new one may come soon after an echo of the one before
+        since = time - time[np.maximum.accumulate(np.where(fresh, np.arange(len(time)), 0))]
+        later = (since > echo) & ~fresh
+        missed = later & ~np.concatenate(([False], later[:-1]))
+        if not missed.any():
+            break
+        fresh |= missed
     total = np.cumsum(fresh, dtype=np.int32)
     rank, new = np.empty(len(group), np.int32), np.empty(len(group), np.bool_)
     rank[order] = total - np.maximum.accumulate(np.where(starts, total, 0))

@@ -39,6 +39,20 @@ def test_duplicates_of_a_mirror_are_one_sighting(tmp_path: Path) -> None:
     assert len(rows) == world.sent and sum(isinstance(row[1], list) for row in rows) == 40
 
 
+def test_a_copy_soon_after_a_duplicate_is_no_duplicate(tmp_path: Path) -> None:
+    """A packet is sent again 5.2 us later; the mirror's duplicate of the first one is seen 2.7 us before it."""
+    world = World(points=("client", "tap"))
+    end = world.conversation(100)
+    for psn in range(5_000, 5_010):
+        for copy in range(2):
+            world.packet(end + 1_000_000 * (psn - 4_999) + 5_200 * copy, psn=psn)
+    at = {number: i for i, (_, _, number) in enumerate(world.seen["tap"])}
+    doubled = [*range(0, 200, 5), *range(world.sent - 20, world.sent, 2)]
+    world.seen["tap"] += [(time + 2_500, frame, number) for time, frame, number in (world.seen["tap"][at[i]] for i in doubled)]
+    comparison = world.compare(tmp_path)
+    assert len(cells(comparison)) == world.sent and not result(comparison)["lost"]
+
+
 def test_copies_too_close_together_stay_apart(tmp_path: Path) -> None:
     """Two equal packets 30 ns apart, one arrives: which of them?"""
     world = World(points=("client", "server"))
