@@ -84,7 +84,9 @@ def _forgotten(comparison: Comparison) -> Iterator[str]:
 
 
 def _duration(nanoseconds: int) -> str:
-    """`2 h 3 min 4.5 s`."""
+    """`2 h 3 min 4.500 s`, `0.250 ms`."""
+    if nanoseconds < 10**9:
+        return f"{nanoseconds / 1e6:.3f} ms"
     minutes, milliseconds = divmod(round(nanoseconds / 1e6), 60_000)
     hours, minutes = divmod(minutes, 60)
     return (f"{hours} h " if hours else "") + (f"{minutes} min " if minutes else "") + f"{milliseconds / 1000:.3f} s"
