@@ -13,14 +13,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk, Comments, Damage, Member, Reader
-from ibdissect.capture.interfaces import OPT_TSRESOL, Interfaces
+from ibdissect.capture.interfaces import NANOSECONDS, OPT_TSRESOL, Interfaces
 from ibdissect.capture.records import LONGEST, MAX_DAMAGE
 from ibdissect.capture.remote import is_url, shown
 from ibdissect.capture.sets import CaptureSet, missing, next_of
 from ibdissect.errors import CaptureError
 
 LAST_INTERFACE = 65535
-NANOSECONDS = 9
 
 
 class ChainedReader:

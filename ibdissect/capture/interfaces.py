@@ -12,6 +12,8 @@ from ibdissect.capture.scattered import Ints
 Ticks = npt.NDArray[np.uint64]
 
 OPT_END, OPT_NAME, OPT_DESCRIPTION, OPT_TSRESOL, OPT_TSOFFSET = 0, 2, 3, 9, 14
+NANOSECONDS = 9
+"""The value of OPT_TSRESOL for times in nanoseconds."""
 KEPT = frozenset({1, OPT_NAME, OPT_DESCRIPTION, 4, 5, 6, 7, 11, 12, 13, 15})
 """Options copied with an interface: comment, name, description, addresses, filter, OS, FCS length, hardware.
 They are the same in either byte order."""

@@ -11,13 +11,12 @@ from typing import IO
 from dpkt import pcap, pcapng
 
 from ibdissect.capture.chunk import LINK_ERF, Chunk
-from ibdissect.capture.interfaces import Interfaces
+from ibdissect.capture.interfaces import NANOSECONDS, Interfaces
 from ibdissect.capture.records import LONGEST
 from ibdissect.errors import CaptureError
 
 ORIGINAL_LENGTH = 24
 """Offset of the original length in an Enhanced Packet Block; dpkt writes the captured length there."""
-NANOSECONDS = 9
 MAX_COMMENT = 65535
 
 
@@ -25,11 +24,11 @@ class CaptureWriter:
     """Writes one capture; use it in a `with` statement.
 
     The name determines the format: pcapng for `*.pcapng`, else pcap. `container` ("pcap", "pcapng") overrides it; a file object
-    is written as pcap by default. A pcap has one link type, that of the first frame (`link` if there is none), and no comments
+    is written as pcap by default. A pcap has one link type, that of the first frame (ERF if there is none), and no comments
     or interfaces. Raises CaptureError if the file cannot be written or the format cannot hold a frame.
     """
 
-    def __init__(self, target: str | os.PathLike[str] | IO[bytes], *, container: str | None = None, link: int = LINK_ERF) -> None:
+    def __init__(self, target: str | os.PathLike[str] | IO[bytes], *, container: str | None = None) -> None:
         if isinstance(target, str | os.PathLike):
             self.path = os.fspath(target)
             container = container or ("pcapng" if self.path.endswith(".pcapng") else "pcap")
@@ -44,7 +43,6 @@ class CaptureWriter:
         self.frames = 0
         """Frames written so far."""
         self._link: int | None = None
-        self._default = link
         self.comments: Sequence[str] = ()
         """Comments on the whole capture (pcapng only); set before the first frame is written."""
         self.interfaces: Interfaces | None = None
@@ -91,7 +89,7 @@ class CaptureWriter:
         if self._file.closed:
             return
         if self.container == "pcap" and self._link is None:
-            self._begin(self._default)
+            self._begin(LINK_ERF)
         if self.container == "pcapng":
             self._section()
             if self.interfaces is not None:

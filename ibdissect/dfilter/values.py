@@ -16,9 +16,8 @@ from ibdissect.wire.spec import Field
 from ibdissect.wire.text import gid_text
 
 from .computed import State, values_of
+from .literals import Value
 from .names import Kind, Source
-
-Value = int | bytes | Network
 
 
 class Operand(Record, frozen=True):

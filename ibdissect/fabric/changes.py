@@ -16,7 +16,7 @@ MAX_WAITING = 4096
 """Limit on traps waiting for their TrapRepress, and on remembered ports per kind of change."""
 
 
-class Change(Record):
+class FabricChange(Record):
     """One change."""
 
     frame: int
@@ -32,10 +32,10 @@ class ChangeLog:
     """Collects changes from the follower's events, in order."""
 
     def __init__(self) -> None:
-        self.happened: list[Change] = []
+        self.happened: list[FabricChange] = []
         self.dropped = 0
         """Number of changes beyond MAX_KEPT."""
-        self._waiting: dict[tuple[int, int, int, int], Change] = {}
+        self._waiting: dict[tuple[int, int, int, int], FabricChange] = {}
         """The oldest trap without TrapRepress, by slot, port, transaction and trap number."""
         self._unlinked: set[tuple[int, int]] = set()
         """Ports that lost a link: their next link is reported."""
@@ -69,11 +69,11 @@ class ChangeLog:
             if found is not None:
                 found.repressed = event.frame
 
-    def _add(self, event: FabricEvent, kind: str, text: str) -> Change | None:
+    def _add(self, event: FabricEvent, kind: str, text: str) -> FabricChange | None:
         if len(self.happened) >= MAX_KEPT:
             self.dropped += 1
             return None
-        made = Change(event.frame, event.time_ns, kind, text)
+        made = FabricChange(event.frame, event.time_ns, kind, text)
         self.happened.append(made)
         return made
 

@@ -19,7 +19,7 @@ from .loss_times import MAX_SECONDS, SECOND_NS, Missed
 from .smp_gaps import SmpGaps
 from .stream_packets import cut_off
 from .streams import Streams
-from .transactions import NEIGHBOURS_NS, Transactions
+from .transactions import SWAPPED_NS, Transactions
 from .unfinished import answered_early, holes, in_order
 
 NEAR = 10
@@ -55,7 +55,7 @@ class CaptureLoss:
         """First and last second of the times with missed packets: they are apart from each other, and ascend."""
         self._swaps: bool | None = None
         self._writes = BoundedDict[int, None](MAX_SECONDS, "times at which something was written")
-        """Times of requests that write, in units of `NEIGHBOURS_NS`."""
+        """Times of requests that write, in units of `SWAPPED_NS`."""
         self.counts = False
         """The ERF records come from a card that counts losses: their lengths are padded, unlike those of ibdump."""
 
@@ -87,7 +87,7 @@ class CaptureLoss:
     def _note_writes(self, mads: Datagrams) -> None:
         """Remember when something was written."""
         writes = np.flatnonzero(((mads.method == SET) | (mads.method == DELETE)) & (mads.mgmt_class != CM_CLASS))
-        moments, first = np.unique(mads.times[writes] // NEIGHBOURS_NS, return_index=True)
+        moments, first = np.unique(mads.times[writes] // SWAPPED_NS, return_index=True)
         for moment, row in zip(moments.tolist(), writes[first].tolist(), strict=True):
             self._writes.put(moment, None, int(mads.frames[row]), int(mads.times[row]))
 
@@ -127,7 +127,7 @@ class CaptureLoss:
 
     def unsettled(self, time_ns: int) -> bool:
         """Whether something was written around that time in a capture that changes the order of packets."""
-        at = time_ns // NEIGHBOURS_NS
+        at = time_ns // SWAPPED_NS
         return any(near in self._writes for near in range(at - 1, at + 2)) and self._disorderly()
 
     def _disorderly(self) -> bool:

@@ -21,7 +21,7 @@ from .loss_times import Missed
 
 MAX_TRANSFERS = 4096
 """Transfers kept in progress, and as many whose last segment was seen, to tell their repeated segments from new transfers."""
-COPY_NS = 500_000
+AGAIN_NS = 500_000
 """Nobody asks for a transfer again as fast as that under the same transaction id."""
 ROOM = 220
 """Payload bytes per segment, including the class header: of subnet administration and of vendor classes of range 2."""
@@ -88,7 +88,7 @@ class Transfer(Record, eq=False):
         if first.number != 1:
             return 0 < self.last < first.number
         # Once the receiver has acknowledged the last segment, the sender repeats none; but a second mirror may.
-        again = first.time_ns - self.last_ns > COPY_NS
+        again = first.time_ns - self.last_ns > AGAIN_NS
         return (again and 0 < self.last <= self.acknowledged) or 0 < self.announced != first.length
 
 

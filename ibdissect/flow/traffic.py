@@ -146,13 +146,13 @@ class Traffic:
             "first_ns": self.first_ns,
             "last_ns": self.last_ns,
             "malformed": self.malformed,
-            "link_types": [counted(n, s, link=LINK_NAMES.get(v, f"link type {v}")) for v, n, s in self.links.top()],
+            "link_types": [traffic_row(n, s, link=LINK_NAMES.get(v, f"link type {v}")) for v, n, s in self.links.top()],
             "hierarchy": self._hierarchy(),
-            "mads": [counted(n, s, **kind(v >> 24, v >> 16 & 0xFF, v & 0xFFFF)) for v, n, s in self.mads.top(top)],
-            "opcodes": [counted(n, s, opcode=v, name=OPCODE_NAMES.get(v, "reserved")) for v, n, s in self.opcodes.top(top)],
-            "p_keys": [counted(n, s, p_key=v) for v, n, s in self.p_keys.top(top)],
-            "lids": {side: [counted(n, s, lid=v) for v, n, s in tally.top(top)] for side, tally in self.lids.items()},
-            "queue_pairs": [counted(n, s, dest_qp=v) for v, n, s in self.queue_pairs.top(top)],
+            "mads": [traffic_row(n, s, **kind(v >> 24, v >> 16 & 0xFF, v & 0xFFFF)) for v, n, s in self.mads.top(top)],
+            "opcodes": [traffic_row(n, s, opcode=v, name=OPCODE_NAMES.get(v, "reserved")) for v, n, s in self.opcodes.top(top)],
+            "p_keys": [traffic_row(n, s, p_key=v) for v, n, s in self.p_keys.top(top)],
+            "lids": {side: [traffic_row(n, s, lid=v) for v, n, s in tally.top(top)] for side, tally in self.lids.items()},
+            "queue_pairs": [traffic_row(n, s, dest_qp=v) for v, n, s in self.queue_pairs.top(top)],
             "conversations": self._conversations(top),
         }  # fmt: skip
 
@@ -170,10 +170,10 @@ class Traffic:
                 entry = total.setdefault(tuple(path[:depth]), [0, 0])
                 entry[0] += frames
                 entry[1] += size
-        return [counted(frames, size, path=list(path)) for path, (frames, size) in sorted(total.items())]
+        return [traffic_row(frames, size, path=list(path)) for path, (frames, size) in sorted(total.items())]
 
     def _conversations(self, top: int | None) -> list[dict[str, Any]]:
-        found = [counted(n, s, source=near, destination=far) for kind in WIDTHS for near, far, n, s in self.pairs(kind, top)]
+        found = [traffic_row(n, s, source=near, destination=far) for kind in WIDTHS for near, far, n, s in self.pairs(kind, top)]
         found.sort(key=lambda entry: (-entry["frames"], entry["source"], entry["destination"]))
         return found[:top]
 
@@ -183,6 +183,6 @@ def _numbers(rows: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
     return rows.view(f">u{rows.shape[1]}").ravel()
 
 
-def counted(frames: int, size: int, **what: Any) -> dict[str, Any]:
+def traffic_row(frames: int, size: int, **what: Any) -> dict[str, Any]:
     """An entry of a list."""
     return {**what, "frames": frames, "bytes": size}

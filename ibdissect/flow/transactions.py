@@ -45,7 +45,7 @@ RETRY_NS = 10_000_000_000
 MAX_OPEN, MAX_TRAPS, MAX_UNASKED = 65536, 4096, 4096
 MAX_TARGETS = 8
 """Open requests remembered of one requester with one transaction id, to different targets."""
-NEIGHBOURS, NEIGHBOURS_NS = 64, 10_000_000
+SWAPPED, SWAPPED_NS = 64, 10_000_000
 """A request may be recorded at most this much after its answer, as captures from several queues change the order."""
 MAX_ANSWERED = 4096
 """Number of latest answers remembered, to recognise second answers."""
@@ -259,12 +259,12 @@ class Transactions:
 
     def _recorded_behind(self, frame: int, time_ns: int) -> list[int]:
         """Hashes of answers whose request may be recorded after them."""
-        return [known[2] for known in self.unasked.values() if _neighbours(known, frame, time_ns)]
+        return [known[2] for known in self.unasked.values() if _may_precede(known, frame, time_ns)]
 
     def _look_behind(self, key: Key, request: Request) -> None:
         """Set `answered_before` if the answer was recorded just before the request."""
         found = self.unasked.get(key)
-        if found is not None and _neighbours(found, request.frame, request.time_ns):
+        if found is not None and _may_precede(found, request.frame, request.time_ns):
             del self.unasked[key]
             if found[3]:
                 self.missed.remove(found[1])
@@ -308,9 +308,9 @@ class Transactions:
             self.unasked.put(key, (frame, time_ns, mads.marks[i], True))
 
 
-def _neighbours(answer: tuple[int, int, int, bool], frame: int, time_ns: int) -> bool:
+def _may_precede(answer: tuple[int, int, int, bool], frame: int, time_ns: int) -> bool:
     """Whether a request at this frame may have been sent before an answer that was recorded earlier."""
-    return frame - answer[0] <= NEIGHBOURS and time_ns - answer[1] <= NEIGHBOURS_NS
+    return frame - answer[0] <= SWAPPED and time_ns - answer[1] <= SWAPPED_NS
 
 
 def _age(request: Request) -> int:

@@ -105,13 +105,9 @@ def part_properties(fields: tuple[Field[Any], ...], taken: set[str]) -> dict[str
     }
 
 
-def _hook(least: int) -> Any:
-    """A dispatch hook that makes bytes too short for the structure Raw instead of raising."""
-
-    def dispatch_hook(cls: type[Packet], _pkt: bytes | None = None, *args: Any, **kargs: Any) -> type[Packet]:
-        return cls if not _pkt or len(_pkt) >= least else conf.raw_layer
-
-    return classmethod(dispatch_hook)
+def _dispatch(cls: type[Layer], _pkt: bytes | None = None, *args: Any, **kargs: Any) -> type[Packet]:
+    """Bytes too short for the structure are Raw instead of an error."""
+    return cls if not _pkt or len(_pkt) >= cls.declared.size else conf.raw_layer
 
 
 def make(
@@ -120,13 +116,11 @@ def make(
     *,
     fields: list[Any] | None = None,
     sources: tuple[Field[Any], ...] | None = None,
-    least: int | None = None,
     **attributes: Any,
 ) -> type[Layer]:
     """Make the packet class of a structure.
 
-    `fields` replace the declared ones; sub-fields in `sources` become properties; data shorter than `least` bytes is Raw;
-    `attributes` are class attributes of the packet class.
+    `fields` replace the declared ones; sub-fields in `sources` become properties; `attributes` are class attributes of the packet class.
     """
     described = scapy_fields(struct.fields, layer) if fields is None else fields
     properties = part_properties(struct.fields if sources is None else sources, {field.name for field in described})
@@ -137,7 +131,7 @@ def make(
         "fields_desc": described,
         "declared": struct,
         "parts": frozenset(properties),
-        "dispatch_hook": _hook(struct.size if least is None else least),
+        "dispatch_hook": classmethod(_dispatch),
         **properties,
         **attributes,
     }

@@ -10,8 +10,8 @@ from scapy.fields import BitEnumField, BitField, EnumField, IP6Field, IPField, M
 from scapy.fields import Field as ScapyField
 from scapy.packet import Packet
 
+from ibdissect.wire.spec import BIT_KINDS, Struct
 from ibdissect.wire.spec import Field as Declared
-from ibdissect.wire.spec import Struct
 from ibdissect.wire.text import hex_text, value_text
 
 
@@ -177,7 +177,7 @@ def scapy_field(declared: Declared[Any], layer: Callable[[type[Struct]], type[Pa
     """The Scapy field of a declared field; `layer` returns the class of a nested structure, `default` applies to numbers."""
     name, size = field_name(declared.name), declared.bits // 8
     entry: Any
-    if declared.kind in ("uint", "flag", "pad"):
+    if declared.kind in BIT_KINDS:
         whole = declared.bit % 8 == 0 and declared.bits in _WIDTHS
         entry = _number_class(declared.bits if whole else 0, declared.little and whole, bool(declared.values))(name, default, declared)
     elif declared.kind == "nested":

@@ -12,7 +12,7 @@ from ibdissect.errors import ConfigError, FilterError, PluginError, nearest
 from ibdissect.table.locate import MALFORMED
 from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.expr import Where
-from ibdissect.wire.spec import Field
+from ibdissect.wire.spec import BIT_KINDS, Field
 from ibdissect.wire.text import value_text
 
 from .finding import Secret, Severity, Span, value_of
@@ -145,7 +145,7 @@ def _try(where: str, key: str, name: str, fields: tuple[Field[Any], ...], spec: 
     """Reject a format that does not suit the field's values now, rather than at the first finding. Raises ConfigError."""
     if re.search("[0-9]{4}", spec):
         raise ConfigError(where, f"{key}, message", f"{name} cannot be written as {spec!r}: too wide")
-    numbers = all(field.kind in ("uint", "flag", "pad") and field.count == 1 for field in fields) and name != "_ws.malformed"
+    numbers = all(field.kind in BIT_KINDS and field.count == 1 for field in fields) and name != "_ws.malformed"
     try:
         format(1 if numbers else "", spec)
     except ValueError as error:

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
-from ibdissect.capture.interfaces import OPT_END, OPT_NAME, OPT_TSRESOL, Interfaces
+from ibdissect.capture.interfaces import NANOSECONDS, OPT_END, OPT_NAME, OPT_TSRESOL, Interfaces
 from ibdissect.capture.records import LONGEST
-from ibdissect.capture.writing import NANOSECONDS, CaptureWriter
+from ibdissect.capture.writing import CaptureWriter
 from ibdissect.lint.sightings import Sightings
 from ibdissect.session.reading import open_reading
 

@@ -23,7 +23,7 @@ from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.places import Mad, MadFormat
-from ibdissect.wire.spec import Field, Struct, decode_text
+from ibdissect.wire.spec import BIT_KINDS, Field, Struct, decode_text
 from ibdissect.wire.text import plain_value
 
 Cell = npt.NDArray[Any]
@@ -74,7 +74,7 @@ def _type(fields: tuple[Field[Any], ...]) -> str:
         return "bool"
     if any(isinstance(field, ComputedField) and field.kind == "uint" for field in fields):
         return "int64"  # differences may be negative
-    if all(field.kind in ("uint", "flag", "pad") and field.bits <= 64 for field in fields):
+    if all(field.kind in BIT_KINDS and field.bits <= 64 for field in fields):
         bits = max(field.bits for field in fields)
         return next(f"uint{width}" for width in (8, 16, 32, 64) if bits <= width)
     return "text"

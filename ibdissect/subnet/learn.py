@@ -82,12 +82,23 @@ class _Learner:
 
     def run(self) -> None:
         """Add all facts, in order of their dependencies."""
-        for line, node in self._of(facts.NodeFact):
-            self._node(line, node)
-        for _, name in self._of(facts.NameFact):
-            if named := self.subnet.nodes.get(name.guid):
-                named.name = name.name.encode("utf-8", "surrogateescape")[:64]
+        self._nodes()
         self._ports()
+        self._states()
+        self._links()
+        self._port_tables()
+        self._routes()
+        self._groups()
+        self._managers()
+        self._partitions()
+        self._network()
+        ends = {end.guid for _, link in self.cached for end in (link.near, link.far)}
+        agreed = bool(ends) and all(guid in self.by_guid and self.by_guid[guid].lid for guid in ends)  # so guid2lid is not truncated
+        lists = {fact.sure or agreed: line for line, fact in self._of(facts.WholeFact)}
+        self.subnet.listed = lists[True] if True in lists else doubtful(lists[False]) if lists else 0
+
+    def _states(self) -> None:
+        """What SwitchInfo and PortInfo say."""
         for line, switch in self._of(facts.SwitchFact):
             port = self.subnet.by_lid(switch.lid)
             if port is not None and port.node.kind in (0, SWITCH):
@@ -96,12 +107,18 @@ class _Learner:
                 port.node.linear_top.learn(switch.linear_top, line)
         for line, info, port in self._ported(facts.InfoFact):
             port.shown.learn(self.subnet.share(info.body), line)
+
+    def _links(self) -> None:
+        """Cables; those of caches only where both ports have none."""
         links = self._of(facts.LinkFact)
         for i, (line, link) in enumerate((*links, *self.cached)):
             near, far = self.port(link.near, line), self.port(link.far, line)
             gap = i < len(links) or (near is not None and near.peer is None and far is not None and far.peer is None)
             if near is not None and far is not None and near is not far and gap:
                 connect(near, far, line)
+
+    def _port_tables(self) -> None:
+        """P_Keys, lanes and M_Keys of ports."""
         for line, table, port in self._ported(facts.TableFact):
             self._table(line, table, port)
         for line, lanes, port in self._ported(facts.LanesFact):
@@ -113,8 +130,9 @@ class _Learner:
             protect, lease = (shown.m_key_protect_bits, shown.m_key_lease_period) if (shown := port.info) is not None else (0, 0)
             port.guard = port.guard or Guard()
             port.guard.learn(MKey(key.key, protect, lease), line)
-        self._routes()
-        self._groups()
+
+    def _managers(self) -> None:
+        """Subnet managers, with the LIDs that their ports have."""
         for line, manager in self._of(facts.ManagerFact):
             owner = self.by_guid.get(manager.guid)
             lid = manager.lid or (owner.lid if owner is not None else 0)
@@ -122,26 +140,29 @@ class _Learner:
                 sm = self.subnet.sm(manager.guid)
                 sm.frame = line
                 sm.shown.learn(SmFacts(manager.state, manager.priority or sm.now.priority, lid), line)
-        self._partitions()
+
+    def _network(self) -> None:
+        """The hosts and settings of a RoCE network."""
         roce = self.subnet.roce
         for line, setting in self._of(facts.RoceFact):
             setattr(roce, setting.name.replace("-", "_"), setting.value)
             roce.lines[setting.name] = line
         for line, host in self._of(facts.RoceHostFact):
             roce.hosts[host.address] = RoceHost(host.name, host.vlans, line)
-        ends = {end.guid for _, link in self.cached for end in (link.near, link.far)}
-        agreed = bool(ends) and all(guid in self.by_guid and self.by_guid[guid].lid for guid in ends)  # so guid2lid is not truncated
-        lists = {fact.sure or agreed: line for line, fact in self._of(facts.WholeFact)}
-        self.subnet.listed = lists[True] if True in lists else doubtful(lists[False]) if lists else 0
 
-    def _node(self, line: int, fact: facts.NodeFact) -> None:
-        node, _ = self.subnet.node(fact.guid, line)
-        node.kind = fact.kind or node.kind
-        node.name = fact.name.encode("utf-8", "surrogateescape")[:64] or node.name
-        node.system_guid = fact.system_guid or node.system_guid
-        node.device_id, node.vendor_id = fact.device_id or node.device_id, fact.vendor_id or node.vendor_id
-        if fact.num_ports or fact.partition_cap:
-            node.facts.learn(NodeFacts(fact.num_ports or node.num_ports, fact.partition_cap or node.partition_cap), line)
+    def _nodes(self) -> None:
+        """Nodes, then their names of a node name map."""
+        for line, fact in self._of(facts.NodeFact):
+            node, _ = self.subnet.node(fact.guid, line)
+            node.kind = fact.kind or node.kind
+            node.name = fact.name.encode("utf-8", "surrogateescape")[:64] or node.name
+            node.system_guid = fact.system_guid or node.system_guid
+            node.device_id, node.vendor_id = fact.device_id or node.device_id, fact.vendor_id or node.vendor_id
+            if fact.num_ports or fact.partition_cap:
+                node.facts.learn(NodeFacts(fact.num_ports or node.num_ports, fact.partition_cap or node.partition_cap), line)
+        for _, name in self._of(facts.NameFact):
+            if named := self.subnet.nodes.get(name.guid):
+                named.name = name.name.encode("utf-8", "surrogateescape")[:64]
 
     def _ports(self) -> None:
         """Ports by GUID, then their LIDs. A file may give several LIDs of a port one by one, which is its LMC."""

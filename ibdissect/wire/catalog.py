@@ -19,7 +19,7 @@ from .encapsulation import ROCE_PORT
 from .mad import COMMON_ATTRIBUTES, MAD
 from .numbers import SMP_CLASSES
 from .places import Inside, Mad, MadFormat, Place, VendorOui
-from .spec import INT_KINDS, Field, Struct, field_named
+from .spec import BIT_KINDS, Field, Struct, field_named
 
 StructType = type[Struct]
 
@@ -171,7 +171,7 @@ def _refuse_mixed_names(names: Mapping[str, tuple[Field[Any], ...]]) -> None:
     """Refuse a filter name that is a number in one file and bytes in another."""
     for name, fields in names.items():
         for field in fields[1:]:
-            numbers = [f.kind in INT_KINDS | {"pad"} for f in (field, fields[0])]
+            numbers = [f.kind in BIT_KINDS for f in (field, fields[0])]
             if numbers[0] != numbers[1] and is_foreign(field) != is_foreign(fields[0]):
                 raise PluginError(
                     defined_in(field.owner),

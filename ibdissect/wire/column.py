@@ -9,7 +9,7 @@ from typing import Any
 from ibdissect.errors import SpecError
 
 from .expr import Arith
-from .spec import Field, Struct
+from .spec import INT_KINDS, Field, Struct
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "&": operator.and_, ">>": operator.rshift, "<<": operator.lshift, "+": operator.add, "-": operator.sub, "*": operator.mul,
@@ -62,7 +62,7 @@ def column(
     if kind not in ("uint", "text"):
         raise SpecError(of.__name__, name, f"a computed column is uint or text, not {kind}")
     if isinstance(formula, Arith):
-        foreign = [field for field in formula.fields() if field.owner is not of or field.count > 1 or field.kind not in ("uint", "flag")]
+        foreign = [field for field in formula.fields() if field.owner is not of or field.count > 1 or field.kind not in INT_KINDS]
         if foreign or kind == "text":
             raise SpecError(of.__name__, name, f"arithmetic needs single numbers of {of.__name__}, which {foreign} is not")
     elif not callable(formula):

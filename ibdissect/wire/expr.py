@@ -56,6 +56,10 @@ class Value:
 
     __hash__ = object.__hash__
 
+    def fields(self) -> Iterator[Field[Any]]:
+        """The fields that it is computed from."""
+        yield from ()
+
     def __and__(self, other: Operand) -> Value:
         if isinstance(other, Expr):
             raise TypeError("a field and a condition: write `(field == 1) & condition`")
@@ -93,8 +97,9 @@ class Arith(Value, Record, frozen=True, eq=False):
     right: object
 
     def fields(self) -> Iterator[Field[Any]]:
-        yield from _fields_of(self.left)
-        yield from _fields_of(self.right)
+        for operand in (self.left, self.right):
+            if isinstance(operand, Value):
+                yield from operand.fields()
 
 
 class Compare(Expr, Record, frozen=True, eq=False):
@@ -176,7 +181,7 @@ def present(what: type[Struct] | Field[Any]) -> Expr:
 
 def first_field(condition: object) -> Field[Any] | None:
     """The first field that a condition names; None if it names none."""
-    found = next(_fields_of(condition), None)
+    found = next(condition.fields(), None) if isinstance(condition, Value) else None
     for name in getattr(condition, "__struct_fields__", ()) if found is None else ():
         part = getattr(condition, name)
         for one in part if isinstance(part, tuple) else (part,):
@@ -189,12 +194,3 @@ def _operand(value: object) -> Any:
     if isinstance(value, (Value, int, bytes, str)):
         return value
     return NotImplemented
-
-
-def _fields_of(value: object) -> Iterator[Field[Any]]:
-    from .spec import Field
-
-    if isinstance(value, Field):
-        yield value
-    elif isinstance(value, Arith):
-        yield from value.fields()

@@ -99,6 +99,9 @@ class Field(Value, Generic[V]):
         if issubclass(owner, Struct):  # a rule's `at = LRH.lver` refers to a field, it does not declare one
             self.name = name
 
+    def fields(self) -> Iterator[Field[Any]]:
+        yield self
+
     def place(self, owner: type[Struct], bit: int) -> None:
         """Set the field's position; raises SpecError if `at`, the offset in the standard, differs from the sum of the fields before."""
         self.owner, self.bit = owner, bit
@@ -165,7 +168,7 @@ class Field(Value, Generic[V]):
     def read(self, obj: Struct, bit: int) -> Any:
         """The value of the entry at `bit` of the structure."""
         o = obj.offset
-        if self.kind in ("uint", "flag", "pad"):
+        if self.kind in BIT_KINDS:
             end = bit + self.bits
             hi = (end + 7) // 8
             if self.little:

@@ -12,6 +12,7 @@ import dpkt
 import pytest
 from hypothesis import given
 
+from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.errors import CaptureError
@@ -74,9 +75,9 @@ def test_dpkt_reads_it(tmp_path: Path) -> None:
 
 def test_an_empty_pcap_is_a_capture() -> None:
     out = io.BytesIO()
-    CaptureWriter(out, link=247).close()
+    CaptureWriter(out).close()
     reader = open_capture(io.BytesIO(out.getvalue()))
-    assert rows_of(reader) == [] and reader.link_types == [247]
+    assert rows_of(reader) == [] and reader.link_types == [LINK_ERF]
 
 
 def test_long_comments_are_cut_at_a_character() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import Follower, changes
-from ibdissect.fabric.changes import Change, ChangeLog
+from ibdissect.fabric.changes import ChangeLog, FabricChange
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
 from tests import craft
@@ -26,7 +26,7 @@ def repress(transaction: int) -> bytes:
     return ask(5, NOTICE, method=REPRESS, body=BODY, header={"transaction_id": transaction})
 
 
-def told(frames: Sequence[bytes]) -> list[Change]:
+def told(frames: Sequence[bytes]) -> list[FabricChange]:
     """What happened in a capture of these frames."""
     follower, kept = Follower(), ChangeLog()
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():

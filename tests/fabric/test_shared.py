@@ -10,7 +10,7 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import Follower
-from ibdissect.fabric.changes import Change, ChangeLog
+from ibdissect.fabric.changes import ChangeLog, FabricChange
 from ibdissect.fabric.events import FabricEvent, RepressSeen, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import refuses
 from ibdissect.fabric.nodes import ACTIVE, CA, SWITCH, Node
@@ -28,7 +28,7 @@ def followed(path: Path) -> Iterator[tuple[Follower, FabricEvent]]:
                 yield follower, event
 
 
-def told(path: Path) -> list[Change]:
+def told(path: Path) -> list[FabricChange]:
     """What happened."""
     story = ChangeLog()
     for _, event in followed(path):

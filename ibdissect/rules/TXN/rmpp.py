@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ibdissect.bounded import KeptDict
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.rmpp import COPY_NS, LengthDisagrees, SegmentAlone, SegmentMissing, SegmentRepeated, TransferEvent, WindowBehind
+from ibdissect.flow.rmpp import AGAIN_NS, LengthDisagrees, SegmentAlone, SegmentMissing, SegmentRepeated, TransferEvent, WindowBehind
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
@@ -96,7 +96,7 @@ class SegmentGap(Rule):
                 self.filled[frame] = {*filled, event.segment}
                 return
         for frame, gap, hit in gaps:
-            if event.segment < gap.expected and event.time_ns - hit.time_ns <= COPY_NS:
+            if event.segment < gap.expected and event.time_ns - hit.time_ns <= AGAIN_NS:
                 del self.held[frame]
                 self.filled.pop(frame, None)
             elif event.segment >= gap.segment and frame in self.filled:
