@@ -28,22 +28,22 @@ def _crc(old: crcs.Sums, new: crcs.Sums, data: Bytes, size: int) -> None:
     right = new.wanted
     wrong = np.where(right == ones, right ^ np.uint32(1), right ^ ones)
     value = np.where(old.stored == old.wanted, right, np.where(old.stored == 0, np.uint32(0), wrong)).astype("<u4")
-    data[new.at[:, None] + np.arange(size)] = value.view(np.uint8).reshape(-1, 4)[:, :size]
+    data[new.at[:, None] + np.arange(size)] = value.view(np.uint8).reshape(len(value), 4)[:, :size]
 
 
 def _ip4(old: ChunkTable, new: ChunkTable) -> None:
     """Update header checksums incrementally (RFC 1624), so that a wrong one keeps its error."""
     at = old.occurrences(IPv4).at
     index = at[:, None] + np.arange(2 * IP_WORDS)
-    words = [table.chunk.data[index].view(">u2").astype(np.int64) for table in (old, new)]
-    sums = [found.sum(axis=1) - found[:, IP_CHECKSUM] for found in words]
+    was, now = (table.chunk.data[index].view(">u2").astype(np.int64) for table in (old, new))
     # Options after the header are zero now.
     options = np.zeros(len(at), np.int64)
     for i in np.flatnonzero(old.chunk.data[at] != WITHOUT_OPTIONS).tolist():
         options[i] = _sum(old.chunk.data, int(at[i]) + 20, int(at[i]) + 4 * (int(old.chunk.data[at[i]]) & 15))
-    rest = (0xFFFF - words[0][:, IP_CHECKSUM] - sums[0] - options + sums[1]) % 0xFFFF
+    # The checksum was copied: both sums have it.
+    rest = (0xFFFF - was[:, IP_CHECKSUM] - was.sum(axis=1) - options + now.sum(axis=1)) % 0xFFFF
     value = np.where(rest == 0, 0, 0xFFFF - rest).astype(">u2")
-    new.chunk.data[at[:, None] + 2 * IP_CHECKSUM + np.arange(2)] = value.view(np.uint8).reshape(-1, 2)
+    new.chunk.data[at[:, None] + 2 * IP_CHECKSUM + np.arange(2)] = value.view(np.uint8).reshape(len(value), 2)
 
 
 def _udp(old: ChunkTable, new: ChunkTable) -> None:

@@ -51,7 +51,7 @@ class ByLid:
 
     def replace(self, table: ChunkTable, data: Bytes, found: list[Spot], places: Places) -> None:
         """Replace LIDs, reorder forwarding tables accordingly, keep ranges in order; `places` gives a structure's offsets."""
-        where = [unicast_lids(spot.values, spot.bits) for spot in found]
+        where = [unicast_lids(spot.values) for spot in found]
         named = [(spot.at[keep], spot.values[keep]) for spot, keep in zip(found, where, strict=True)]
         tables, blocks = _forwarding(table, places(LinearForwardingTable))
         units = np.arange(0, BLOCK, self.numbers.unit)
@@ -60,11 +60,11 @@ class ByLid:
         for spot, keep in zip(found, where, strict=True):
             replace(data, spot, keep, self.numbers)
         if len(tables):
-            ports = gather(table.chunk.data, tables, BLOCK).reshape(-1, len(units), self.numbers.unit)
+            ports = gather(table.chunk.data, tables, BLOCK).reshape(len(tables), len(units), self.numbers.unit)
             targets = np.array([[self._unit(block * BLOCK + first) for first in units.tolist()] for block in blocks.tolist()])
             permuted = np.empty_like(ports)
             permuted[np.arange(len(ports))[:, None], targets] = ports
-            data[tables[:, None] + np.arange(BLOCK)] = permuted.reshape(-1, BLOCK)
+            data[tables[:, None] + np.arange(BLOCK)] = permuted.reshape(len(tables), BLOCK)
         for begin, end in RANGES:
             _ranges(table, data, places(begin.owner), begin, end)
 

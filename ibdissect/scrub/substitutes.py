@@ -158,10 +158,10 @@ def _order(places: int) -> tuple[int, ...]:
     return tuple((37 * i + 11) % places for i in range(places))
 
 
-def unicast_lids(values: U64, bits: int) -> Bool:
-    """Which values of 16-bit or 32-bit LID fields are unicast LIDs."""
-    small: Bool = (values > 0) & (values < LIDS_16)
-    return small if bits == 16 else small | ((values > 0xFFFF) & (values < LIDS_32))
+def unicast_lids(values: U64) -> Bool:
+    """Which values are unicast LIDs, of 16 or 32 bits."""
+    found: Bool = ((values > 0) & (values < LIDS_16)) | ((values > 0xFFFF) & (values < LIDS_32))
+    return found
 
 
 SPECIAL: dict[str, Callable[[U64], Bool]] = {

@@ -62,6 +62,18 @@ def test_a_datagram_that_is_not_whole_gets_a_checksum_that_nobody_can_verify(len
     assert (after == b"\0\1") is (length not in (8, 9))
 
 
+def test_an_odd_last_byte_is_the_upper_half_of_a_word() -> None:
+    frame = bytearray(udp_over_6(b"words of mine"))
+    size = len(frame) - 54 - 5  # the datagram ends before the frame
+    frame[58:60] = struct.pack(">H", size)
+    frame[60:62] = bytes(2)
+    sum_ = ones(bytes(frame[22:54]) + struct.pack(">HH", 17, size) + bytes(frame[54 : 54 + size]))
+    frame[60:62] = struct.pack(">H", 0xFFFF - sum_)
+    after = scrubbed(bytes(frame))
+    assert size % 2 == 1 and after[60:62] != frame[60:62]
+    assert ones(after[22:54] + struct.pack(">HH", 17, size) + after[54 : 54 + size]) == 0xFFFF
+
+
 def test_a_cut_datagram_keeps_its_frame() -> None:
     frame = udp_over_6(b"some words of mine")
     after = scrubbed(frame[:-5])

@@ -15,7 +15,7 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.sa_paths import PathRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
-from tests.craft import build, erf_pcap, gmp, native, smp, ud
+from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, roce2, smp, ud
 
 FILL = bytes(range(1, 200))
 
@@ -120,11 +120,32 @@ def test_text_ends_at_its_first_zero() -> None:
 
 def test_what_is_replaced_is_known() -> None:
     out = io.BytesIO()
+    progress: list[tuple[int, int]] = []
     info = build(NodeInfo, node_guid=0x0002C90300001491, port_guid=0x0002C90300001492)
     frames = [smp(0x81, 0x11, info, path=[1]), smp(0x81, 0x15, build(PortInfo, m_key=0xDEADBEEFCAFEF00D, lid=7), path=[1])]
     with Capture(io.BytesIO(erf_pcap(frames))) as opened:
-        _, scrubber = write_scrubbed(opened, None, out, "pcap")
+        _, scrubber = write_scrubbed(opened, None, out, "pcap", lambda *how_far: progress.append(how_far))
     replaced = {name: set(values) for name, values in scrubber.replaced() if values}
+    assert progress == [(2, progress[0][1])] * 2  # learning, then writing
     assert replaced == {
         "guid": {bytes.fromhex("0002C90300001491"), bytes.fromhex("0002C90300001492")}, "key M_Key": {bytes.fromhex("DEADBEEFCAFEF00D")},
+    }  # fmt: skip
+
+
+def test_addresses_and_names_that_are_replaced_are_known_in_their_size() -> None:
+    frame = bytearray(roce2(0x04, b"", bth={"destqp": 0xABCDE}))
+    frame[:12] = bytes.fromhex("0002c90102030002c9010204")
+    out = io.BytesIO()
+    gid = bytes.fromhex("fe80000000badc0d0002c90300001493")
+    group = bytes.fromhex("ff3e004020010db80000000012345678")
+    text = smp(0x81, 0x10, b"vault-17".ljust(64, b"\0"), path=[1])
+    with Capture(io.BytesIO(ethernet_pcap([bytes(frame)]))) as opened:
+        _, scrubber = write_scrubbed(opened, None, out, "pcap")
+    found = {name: set(values) for name, values in scrubber.replaced() if values}
+    assert found.pop("mac") == {bytes.fromhex("0002c9010203"), bytes.fromhex("0002c9010204")}
+    assert found == {"ip4": {bytes(frame[26:30]), bytes(frame[30:34])}}
+    with Capture(io.BytesIO(erf_pcap([native(0x04, b"", grh={"sgid": gid, "dgid": group}), text]))) as opened:
+        _, scrubber = write_scrubbed(opened, None, io.BytesIO(), "pcap")
+    assert {name: set(values) for name, values in scrubber.replaced() if values} == {
+        "prefix": {gid[:8]}, "guid": {gid[8:]}, "site": {group[:8]}, "group": {group[8:]}, "text": {b"vault-17"},
     }  # fmt: skip
