@@ -96,6 +96,18 @@ def test_tests_that_a_page_names_exist() -> None:
     assert not [name for path, name in named if f"def {name}(" not in (REPO / "tests" / path).read_text()]
 
 
+def test_every_row_of_the_threat_model_names_a_test() -> None:
+    lines = (REPO / "docs/threat-model.md").read_text(encoding="utf-8").splitlines()
+    columns = [line.strip("|").split(" | ") for line in lines if line.startswith("| ")]
+    rows = [row for row in columns if row[-1].strip() != "prevented by"]
+    assert len(rows) > 40
+    for row in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", row[-1])
+        assert named, f"no test: {row[0]}"
+        for path, name in named:
+            assert f"def {name}" in (REPO / path).read_text(encoding="utf-8"), f"{path} has no {name}"
+
+
 def test_numbers_of_readme() -> None:
     from ibdissect.rules import load
 

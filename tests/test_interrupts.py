@@ -52,6 +52,34 @@ def taken(pipe: int) -> None:
         fcntl.ioctl(pipe, termios.FIONREAD, left)
 
 
+SLEEPS = """
+import sys, time
+from ibdissect.lint.rule import Rule, on_chunk
+class Sleeps(Rule):
+    'Never ends.'
+    code, name, message = 'BAD001', 'bad', 'x'
+    @on_chunk
+    def look(self, table, context):
+        print('asleep', file=sys.stderr, flush=True)
+        while True:
+            time.sleep(1)
+        yield
+"""
+
+
+def test_a_second_signal_ends_what_the_first_one_cannot(tmp_path: Path) -> None:
+    (tmp_path / "sleeps.py").write_text(SLEEPS)
+    (tmp_path / "x.pcap").write_bytes(CAPTURE)
+    with lint(str(tmp_path / "x.pcap"), "--plugin", str(tmp_path / "sleeps.py")) as process:
+        assert process.stderr is not None and any(line == b"asleep\n" for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        time.sleep(1)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode in (130, -signal.SIGINT)
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_pipe_that_goes_on(form: str) -> None:
     """The writer stops in the middle of a record without closing the pipe: a single Ctrl+C is enough."""

@@ -187,9 +187,12 @@ def unread_bytes(table: ChunkTable) -> tuple[Int, Int, Int]:
     rows = np.flatnonzero(table.once(unread))
     mad = table.located.at("mad")[rows]
     heads = table.chunk.data[mad].astype(np.int64) << 8 | table.chunk.data[mad + 1]
-    at = mad.copy()
+    at, stop = mad.copy(), table.located.payload_end[rows]
     for head in np.unique(heads).tolist():
-        at[heads == head] += table.catalog.data_at(head & 0xFF, BASE_VERSION_OPA if head >> 8 == BASE_VERSION_OPA else BASE_VERSION_IB)
-    stop = table.located.payload_end[rows]
+        field = table.catalog.data_of(head & 0xFF, BASE_VERSION_OPA if head >> 8 == BASE_VERSION_OPA else BASE_VERSION_IB)
+        here = heads == head
+        at[here] += field.span[0] if field is not None else MAD.size
+        if field is not None and field.kind != "rest":  # the path of a directed route follows
+            stop[here] = np.minimum(stop[here], mad[here] + field.span[1])
     there = at < stop
     return rows[there], at[there], stop[there]

@@ -94,8 +94,13 @@ class Catalog:
 
     def data_at(self, mgmt_class: int, base_version: int) -> int:
         """Offset of the attribute in a MAD of a class: the `data` field of the class format, else the end of the common header."""
+        field = self.data_of(mgmt_class, base_version)
+        return field.bit // 8 if field is not None else MAD.size
+
+    def data_of(self, mgmt_class: int, base_version: int) -> Field[Any] | None:
+        """The field of a class format that holds the attribute; None if none is declared."""
         found = (field_named(struct, "data") for struct in self.formats.get((mgmt_class, base_version), ()))
-        return next((field.bit // 8 for field in found if field is not None), MAD.size)
+        return next((field for field in found if field is not None), None)
 
     def start_of(self, place: Mad) -> int:
         """Offset of an attribute in its MAD."""

@@ -119,7 +119,7 @@ def test_which_requests_nobody_reads() -> None:
     assert rows.tolist() == [row for row, nobody in enumerate(expected) if nobody]
     for row, low, high in zip(rows.tolist(), at.tolist(), stop.tolist(), strict=True):
         mad = int(table.located.at("mad")[row])
-        assert (low - mad, high - mad) == (64 if row < len(smps) else 56, 256)
+        assert (low - mad, high - mad) == ((64, 128) if row < len(smps) else (56, 256))
 
 
 PATH = {"dgid": 0xFE80 << 112 | 1, "sgid": 0xFE80 << 112 | 2, "dlid": 0x5A17, "reversible": 1, "numb_path": 5, "sl": 7, "qos_class": 0x321}
