@@ -33,7 +33,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 RULE_TESTS = ("tests/rules/test_rules.py::test_proof", "tests/rules/test_alone.py::test_alone")
@@ -331,7 +331,9 @@ def prepare(target: Target, scratch: str) -> tuple[list[Path], list[str]]:
     os.chdir(ROOT)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     sys.path.insert(0, str(ROOT))
-    settings.register_profile("mutants", derandomize=True, database=None, deadline=None, max_examples=50)
+    settings.register_profile(
+        "mutants", derandomize=True, database=None, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+    )
     settings.load_profile("mutants")
     files = sorted(path for pattern in target.files.split() for path in ROOT.glob(pattern))
     for name in independent(files):
