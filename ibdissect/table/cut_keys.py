@@ -95,10 +95,11 @@ def checksum_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
 
 
 def _pieces(table: ChunkTable) -> tuple[Int, Int, Int]:
-    """Row, start and end of pieces of records that may hold part of a key."""
+    """Row, start and end of pieces of records that may hold part of a key, unless they are zero."""
     pieces = table.occurrences(SARecordPiece)
-    hidden = table.once(with_keys)[pieces.rows]
-    return pieces.rows[hidden], pieces.at[hidden], pieces.stop[hidden]
+    pieces = pieces.pick(table.once(with_keys)[pieces.rows])
+    pieces = pieces.pick(any_set(table.chunk.data, pieces.at, pieces.stop))
+    return pieces.rows, pieces.at, pieces.stop
 
 
 def _unread(table: ChunkTable) -> tuple[Int, Int, Int]:
