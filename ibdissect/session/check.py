@@ -195,6 +195,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     # Plugin functions must run in a single thread, and so must timing.
     ahead = options.threads > 1 and reader.again and not options.timing and not options.plugins
     once = not reader.again or reader.far  # keys are numbered in the same pass
+    reading.joins = once or options.shown is not None
     try:
         edges = options.shown.edges if options.shown is not None else ()
         prepare = linter.prepare if ahead else None
@@ -227,6 +228,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
         # An interrupted read looks like the end of the file.
         linter.context.damage = [damage for damage in reading.damage if damage.kind != "cut-off"]
     report.findings = linter.finish()
+    reading.joins = True
     if table is not None:
         _describe(fresh, table, packed=not reader.members and reader.packed)  # findings made at the end whose frame is in the last chunk
     _word(report, reading, options, failures, numbered=once)

@@ -69,7 +69,10 @@ class Reading:
         """The service of each connection, as learnt from the frames read so far."""
         self.joined = JoinedRecords()
         """Records that straddle RMPP segments, from the frames read so far."""
+        self.joins = True
+        """Whether such records are put together: who shows, selects or numbers keys needs them, a plain check does not."""
         self._joiner: Joiner | None = None
+        self._joined_to = 0
         self.keys_to = 0
         """Last frame whose keys have been numbered."""
 
@@ -138,9 +141,10 @@ class Reading:
         """Learn from the next frames in order, skipping those already processed."""
         last = table.chunk.first + len(table) - 1
         if last > self.services.fed:
-            new = self._after(table, self.services.fed)
-            self.services.feed(new)
-            self._join(new)
+            self.services.feed(self._after(table, self.services.fed))
+        if self.joins and last > self._joined_to:
+            self._join(self._after(table, self._joined_to))
+            self._joined_to = last
         if keys and last > self.keys_to:
             if not self.show_keys:
                 self.masker.feed(self._after(table, self.keys_to))

@@ -124,7 +124,7 @@ class AdaptiveRoutingInfo(Struct):
     ageing_time_value = uint(32, "AgeingTimeValue", at="16", unit="us")
     is_hbf_supported = flag("IsHBFSupported", at="20")
     is_whbf_supported = flag("IsWHBFSupported", at="20[1]")
-    reserved4 = pad(1, at="20[2]")
+    symmetric_hash_supported = flag("SymmetricHashSupported", at="20[2]")
     dceth_hash_supported = flag("DCETHHashSupported", at="20[3]")
     bth_dqp_hash_supported = flag("BTHDQPHashSupported", at="20[4]")
     is_nvl_hbf_supported = flag("IsNVLHBFSupported", at="20[5]")

@@ -11,6 +11,7 @@ import pytest
 
 from ibdissect.flow.transfers import records
 from ibdissect.session.capture import Capture
+from ibdissect.session.reading import open_reading
 from ibdissect.table import joined
 from ibdissect.table.joined import JoinedRecords, SaRecord, Span
 from ibdissect.wire.sa_records import NodeRecord
@@ -116,3 +117,12 @@ def test_recorded_transfers(shared) -> None:  # type: ignore[no-untyped-def]
                 expected += sum(len(each.spans) > 1 for each in records(transfer, opened.catalog) if each.view is not None)
             seen += len(table.shown.joined)
     assert expected == seen > 1000
+
+
+def test_a_later_pass_joins_what_an_earlier_one_did_not_need() -> None:
+    """A check does not put records together before it numbers keys in a second pass."""
+    opened = open_reading(io.BytesIO(erf_pcap(IN_ORDER)))
+    opened.joins = False
+    assert not [one for table in opened.tables(keys=False) for one in table.shown.joined]
+    opened.joins = True
+    assert [len(table.shown.joined) for table in opened.tables()] == [2]
