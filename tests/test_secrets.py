@@ -230,7 +230,7 @@ def test_no_error_repeats_a_key(folder: Path) -> None:
 
 
 def test_a_key_stays_hidden_when_the_method_was_changed() -> None:
-    """Where a receiver finds it does not depend on the method. Other headers decide that: `benchmarks/secrets.py changed` counts."""
+    """Where a receiver finds it does not depend on the method. Other headers decide that: `benchmarks/leaks.py changed` counts."""
     changed, keys = [], []
     for key in {key.field: key for key in PLANTED if not key.field.startswith(UPPER)}.values():
         with Capture(io.BytesIO(pcapng([(LINK_INFINIBAND, FRAMES[key.frame], len(FRAMES[key.frame]))]))) as opened:

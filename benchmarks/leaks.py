@@ -1,8 +1,8 @@
 """Can keys and identities be got out of what may be shared? Tries it on captures, and on frames whose headers were changed.
 
-    python benchmarks/secrets.py solve PATH...     solves linear equations over the checksums of each shape of frame with a hidden key
-    python benchmarks/secrets.py scrub PATH...     scrubs each capture and searches the copy for every identity and key, at every bit
-    python benchmarks/secrets.py changed           changes single bits of OpCode, QP, class, method, attribute of frames with any key
+    python benchmarks/leaks.py solve PATH...     solves linear equations over the checksums of each shape of frame with a hidden key
+    python benchmarks/leaks.py scrub PATH...     scrubs each capture and searches the copy for every identity and key, at every bit
+    python benchmarks/leaks.py changed           changes single bits of OpCode, QP, class, method, attribute of frames with any key
 
 `solve` takes together what the dump, the JSON lines and the columns of all fields show of a frame. PATH: captures, or folders of them.
 """
