@@ -13,6 +13,8 @@ from .percentiles import Percentiles
 
 KEPT = 1 << 12
 """Latencies of a conversation from which percentiles are computed."""
+LISTED = 10_000
+"""Maximum number of conversations that are listed: those with most losses, then with most packets."""
 
 
 class _Conversation:
@@ -62,8 +64,13 @@ def conversations(comparison: Comparison) -> list[dict[str, Any]]:
 def _found(comparison: Comparison) -> dict[int, _Conversation]:
     """The conversations by number of their flow."""
     flow, count, lost = comparison.of_flows()
+    every, gone = np.bincount(flow, count), np.bincount(flow, lost)
+    listed = np.zeros(len(every), np.bool_)
+    listed[np.lexsort((-every, -gone))[:LISTED]] = True
+    some = np.flatnonzero(listed[flow])
     journey, found = comparison.verdicts.journey, {}
-    for number, rows in by_value(flow):
+    for number, index in by_value(flow[some]):
+        rows = some[index]
         far = np.where(journey.due[rows], journey.place[rows], -1).max(axis=0)
         if np.count_nonzero(far >= 0) >= 2:
             first, last = int(np.where(far >= 0, far, len(far)).argmin()), int(far.argmax())

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ibdissect.wire.text import counted
 
 from .comparison import Comparison
+from .conversations import LISTED
 from .windows import REORDERED_NS
 
 FAR_NS = 60 * 10**9
@@ -79,6 +82,9 @@ def _forgotten(comparison: Comparison) -> Iterator[str]:
         )
     if divided:
         yield f"Equal packets followed each other without a pause: {counted(divided, 'such row')} was divided at its longest one."
+    flows = int(np.count_nonzero(np.bincount(comparison.of_flows()[0])))
+    if flows > LISTED:
+        yield f"Not listed: {counted(flows - LISTED, 'conversation')} with fewest losses and packets."
     if comparison.classes.merged:
         yield "There are too many UDP source ports: those of a flow were taken for one route from some packet on."
 
