@@ -83,7 +83,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     failed, share = 0, -(-given.events // len(given.captures))
-    for path in map(os.path.abspath, given.captures):
+    for path in [os.path.abspath(one) for one in given.captures]:  # the walks change the folder
         rnd, said, start = random.Random(f"{given.seed} {os.path.basename(path)}"), deque[str](maxlen=25), time.monotonic()
         try:
             asyncio.run(walk(path, share, rnd, said))

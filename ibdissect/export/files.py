@@ -34,7 +34,7 @@ def replacing(target: str, source: Source | None = None, option: str = "--to") -
             yield file
             file.flush()
             os.fsync(descriptor)
-            os.fchmod(descriptor, _mode(path))
+            os.fchmod(descriptor, mode_of(path))
         os.replace(private, path)
     except OSError as error:
         raise CaptureError(target, f"cannot be written: {error.strerror or error}") from error
@@ -43,7 +43,7 @@ def replacing(target: str, source: Source | None = None, option: str = "--to") -
             os.unlink(private)
 
 
-def _mode(path: str) -> int:
+def mode_of(path: str) -> int:
     """Permissions of the file to replace, or the default for a new file."""
     if os.path.exists(path):
         return os.stat(path).st_mode & 0o777

@@ -22,6 +22,7 @@ from ibdissect.capture.sets import Unit, files_of
 from ibdissect.errors import CaptureError
 from ibdissect.wire.text import printable
 
+from .files import mode_of
 from .tables import parquet_writer
 
 KEYS = {"capture": 0, "day": 10, "hour": 13}
@@ -132,12 +133,10 @@ class Partitions:
             digest.update(hashlib.file_digest(file, "sha256").digest())
             os.fsync(file.fileno())
         content = digest.hexdigest()[:32]
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(private, 0o666 & ~mask)
-        place = os.path.join(self.folder, partition)
-        os.makedirs(place, exist_ok=True)
-        os.replace(private, os.path.join(place, f"{content}.parquet"))
+        place = os.path.join(self.folder, partition, f"{content}.parquet")
+        os.chmod(private, mode_of(place))
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        os.replace(private, place)
 
 
 def _name(source: str) -> str:

@@ -12,13 +12,12 @@ from contextlib import contextmanager
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.capture.chunk import LINK_NAMES
 from ibdissect.errors import CaptureError
 from ibdissect.fabric.model import Subnet
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.result import CaptureReport
 from ibdissect.report import first_of_each
-from ibdissect.session.check import Options
+from ibdissect.session.check import Options, judge_reading
 from ibdissect.session.reading import Progress
 from ibdissect.study.background import Snapshot, Study
 from ibdissect.study.capture_model import CaptureModel
@@ -53,7 +52,6 @@ class Portrait(Record):
         part = np.searchsorted(edges, frames, "right")
         counts = {level.value: np.bincount(part[ranks == level.rank], minlength=steps).tolist() for level in Severity}
         return [{level: counts[level][i] for level in counts} for i in range(steps)]
-
 
     def describe(self, limit: int | None) -> None:
         """Give the first findings of each rule, so many, their frame's line and the names of ports."""
@@ -103,17 +101,12 @@ def _report(model: CaptureModel, study: Study, broken: str | None) -> CaptureRep
     report = CaptureReport(
         path=model.reader.path, frames=study.done, checked=study.done, infiniband=traffic.infiniband, undecoded=traffic.malformed,
         unnumbered=model.reading.masker.dropped.count, first_ns=traffic.first_ns, last_ns=traffic.last_ns,
-        link_types=[LINK_NAMES.get(link, f"link type {link}") for link in model.reader.link_types],
         by_rule=dict(sorted(model.findings.by_rule.items())), findings=model.findings.first(),
         counts={level.value: count for level, count in model.findings.counts.items()},
     )  # fmt: skip
     for finding in report.findings:
         finding.capture = report.path
-    if model.damage:
-        report.status = "truncated" if all(one.kind == "cut-off" for one in model.damage) else "damaged"
-    errors = [f"{report.path}: {one.reason}" for one in model.damage if one.unread]
-    if model.error:
-        report.status = "unreadable" if broken else "failed"
-        errors.append(f"{report.path}: {model.error}")
-    report.error = "; ".join(errors) or None
+    judge_reading(report, model.reader, model.error or "")
+    if broken:
+        report.status = "unreadable"
     return report

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.fabric.describe import KINDS, name_of
+from ibdissect.fabric.describe import KINDS
 from ibdissect.fabric.levels import Levels, levels
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import Node, Port
+from ibdissect.study.fabric_view import node_name
 
 from .marks import Mark
 
@@ -92,12 +93,8 @@ def drawing(subnet: Subnet, marked: Mapping[Port, Mark]) -> Drawing | None:
     return made
 
 
-def _name(node: Node) -> str:
-    return name_of(node) or (f"0x{node.guid:016x}" if node.guid else "unknown node")
-
-
 def _port(port: Port) -> str:
-    return _name(port.node) + (f" port {port.number}" if port.number else "")
+    return node_name(port.node) + (f" port {port.number}" if port.number else "")
 
 
 def _place(found: Levels, marked: Mapping[Port, Mark], made: Drawing) -> dict[int, Box]:
@@ -190,7 +187,7 @@ class _Block(Record):
 
 
 def _box(node: Node, x: float, y: float, width: float, height: float, marked: Mapping[Port, Mark], *, small: bool = False) -> Box:
-    name, kind = _name(node), KINDS.get(node.kind, "unknown")
+    name, kind = node_name(node), KINDS.get(node.kind, "unknown")
     mark = _worst(marked.get(port) for port in node.ports.values())
     lids = ", ".join(f"LID {port.lid}" for port in node.ports.values() if port.lid)
     title = ", ".join(part for part in (name, kind, lids, mark.text if mark is not None else "") if part)

@@ -12,7 +12,7 @@ from msgspec import Struct as Record
 from msgspec import field
 from msgspec.structs import replace
 
-from ibdissect.capture.chunk import LINK_NAMES
+from ibdissect.capture.chunk import LINK_NAMES, Reader
 from ibdissect.capture.opening import Source
 from ibdissect.capture.remote import shown
 from ibdissect.capture.sets import CaptureSet, Unit
@@ -236,7 +236,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     totals = options.totals(linter)
     report.counts = {level.value: totals[level] for level in Severity}
     report.seconds = {code: tally.seconds for code, tally in linter.tally.items()} if options.timing else {}
-    _judge_reading(report, reading, failures)
+    judge_reading(report, reading.reader, failures.text() if failures else "")
     return report
 
 
@@ -259,19 +259,18 @@ def _word(report: CaptureReport, reading: Reading, options: Options, failures: F
             finding.value, finding.arguments = None, {}
 
 
-def _judge_reading(report: CaptureReport, reading: Reading, failures: Failures) -> None:
+def judge_reading(report: CaptureReport, reader: Reader, failed: str) -> None:
     """Say what was read, whether all of it was, and what failed."""
-    reader = reading.reader
     report.link_types = [LINK_NAMES.get(link, f"link type {link}") for link in reader.link_types]
     report.members = tuple(reader.members)
-    broken = [damage for damage in reading.damage if damage.kind != "missing"]
+    broken = [damage for damage in reader.damage if damage.kind != "missing"]
     if broken and report.status == "ok":
         report.status = "truncated" if all(d.kind == "cut-off" for d in broken) else "damaged"
     errors = [f"{damage.file or report.path}: {damage.reason}" for damage in broken if damage.unread]
-    if failures or any(damage.kind == "unreadable" for damage in broken):
+    if failed or any(damage.kind == "unreadable" for damage in broken):
         report.status = "failed"
-    if failures:
-        errors.append(f"{report.path}: {failures.text()}")
+    if failed:
+        errors.append(f"{report.path}: {failed}")
     report.error = "; ".join(errors) or None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
@@ -264,6 +264,25 @@ class CaptureModel:
             return 0  # the answer to a request, or who a LID belongs to, may be any number of frames away
         return self.studied_to if matcher.codes or matcher.pairs else self.index.frames
 
+    def chunks(
+        self, done: int, known: Callable[[], int], wanted: Callable[[], bool], waiting: Callable[[], object]
+    ) -> Iterator[Chunk]:  # fmt: skip
+        """The frames after `done` up to the one that `known` says, some at a time, until the capture ends or nobody wants them.
+
+        `waiting` is called while there are none.
+        """
+        while wanted() and not self.stopped:
+            chunk = self.index.after(done, max(min(STEP, known() - done), 0))
+            if len(chunk):
+                done = chunk.first + len(chunk) - 1
+                yield chunk
+            elif self.complete and done >= self.index.frames:
+                return
+            else:
+                waiting()
+                if self.wait(0.1):
+                    return
+
     def fill(self, rows: FilteredRows, matcher: Filter, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
         """Put every matching frame into `rows`, in order, until the capture ends or `wanted` says no; runs in a thread."""
         late = self.findings.late
@@ -277,17 +296,8 @@ class CaptureModel:
         grew()
 
     def _fill(self, rows: FilteredRows, matcher: Filter, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
-        while wanted() and not self.stopped:
-            chunk = self.index.after(rows.checked, max(min(STEP, self.known_to(matcher) - rows.checked), 0))
-            if not len(chunk):
-                if self.complete and rows.checked >= self.index.frames:
-                    break
-                grew()
-                if self.wait(0.1):
-                    return
-                continue
-            hits = np.flatnonzero(self.matches(matcher, chunk))
-            rows.extend(hits + chunk.first, chunk.first + len(chunk) - 1)
+        for chunk in self.chunks(rows.checked, lambda: self.known_to(matcher), wanted, grew):
+            rows.extend(np.flatnonzero(self.matches(matcher, chunk)) + chunk.first, chunk.first + len(chunk) - 1)
             grew()
 
 

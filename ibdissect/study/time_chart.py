@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ibdissect.dissect.named_values import seconds_text
 
-from .capture_model import STEP, CaptureModel
+from .capture_model import CaptureModel
 from .number_text import duration
 
 if TYPE_CHECKING:
@@ -58,14 +58,11 @@ class TimeChart:
     def follow(self, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
         """Count frames until the capture ends, is closed, or nobody wants them; goes on where the last call stopped. Runs in a thread."""
         model = self.model
-        while wanted() and not model.stopped and self.frames < MAX_FRAMES:
-            upto = min([model.known_to(series.matcher) for series in self.series if series.matcher is not None], default=model.index.frames)
-            chunk = model.index.after(self.frames, max(min(STEP, upto - self.frames), 0))
-            if not len(chunk):
-                grew()
-                if (model.complete and self.frames >= model.index.frames) or model.wait(0.25):
-                    break
-                continue
+
+        def known() -> int:
+            return min([model.known_to(series.matcher) for series in self.series if series.matcher is not None], default=model.index.frames)
+
+        for chunk in model.chunks(self.frames, known, lambda: wanted() and self.frames < MAX_FRAMES, grew):
             for series in self.series:
                 every = np.ones(len(chunk), np.bool_)
                 series.hits.append(every if series.matcher is None else model.matches(series.matcher, chunk))

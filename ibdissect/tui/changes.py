@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from rich.segment import Segment
-from textual.app import App, ComposeResult
-from textual.binding import Binding
-from textual.widgets import Static
+from textual.app import App
 
 from ibdissect.wire.text import printable
 
 from . import themes
+from .screens.overlay import Overlay
 from .widgets.cells import line_of
 from .widgets.line_list import LineList
 
@@ -25,34 +24,33 @@ class Changes(LineList):
         super().__init__(id="changes")
         self.lines = lines
 
+    def on_mount(self) -> None:
+        self.renew()
+
     def parts(self, index: int, width: int) -> list[Segment]:
         text = self.lines[index]
         return line_of(((f" {text[:1]}", self.ink(INKS[text[:1]])), (printable(text[1:]), None)), width)
+
+
+class ChangesScreen(Overlay[None]):
+    keys = "↑ ↓ PgUp PgDn move · q quit"
 
 
 class ChangesApp(App[None]):
     """What changed between two descriptions of a subnet; `run` it."""
 
     CSS_PATH = "ibdissect.tcss"
-    BINDINGS = [Binding("q,escape,ctrl+c", "quit", "quit")]
 
     def __init__(self, title: str, lines: list[str]) -> None:
         super().__init__()
-        self.heading, self.lines, self.scroll_sensitivity_y = title, lines, 3.0
+        self.shown, self.scroll_sensitivity_y = ChangesScreen(title, Changes(lines)), 3.0
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Names that the style sheet uses, for themes that lack them."""
         return themes.defaults(self.current_theme.dark)
 
-    def compose(self) -> ComposeResult:
-        yield Static(f" {self.heading}", classes="screen-title", markup=False)
-        yield Changes(self.lines)
-        yield Static(" ↑ ↓ PgUp PgDn move · q quit", classes="screen-keys", markup=False)
-
     def on_mount(self) -> None:
         for theme in themes.THEMES:
             self.register_theme(theme)
         self.theme = "ibdissect-dark"
-        changes = self.query_one(Changes)
-        changes.resize_lines(changes.count())
-        changes.focus()
+        self.push_screen(self.shown, lambda _: self.exit())

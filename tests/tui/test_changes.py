@@ -8,7 +8,7 @@ from ibdissect.tui.changes import Changes, ChangesApp
 async def test_every_change_is_a_line() -> None:
     app = ChangesApp("2 changes", ["+ node  n\x1b[31m7", "~ LID  n7 port 1 had 3, has 4"])
     async with app.run_test(size=(80, 10)) as pilot:
-        changes = app.query_one(Changes)
+        changes = app.screen.query_one(Changes)
         shown = ["".join(segment.text for segment in changes.render_line(line)) for line in range(2)]
         assert "had 3, has 4" in shown[1]
         assert shown[0].startswith(" + node  n") and "\x1b" not in shown[0]

@@ -22,7 +22,7 @@ from ibdissect.wire.text import counted
 
 from ..keys.command import Command
 from ..widgets.line_list import LineList
-from ..widgets.plots import Axis, Bars, Plot
+from ..widgets.plots import Bars, Plot, axis
 from ..widgets.table import Cell, Heading, Table
 from .conversations import ConversationTable, response_cells
 from .overlay import Overlay
@@ -83,7 +83,7 @@ class StatisticsScreen(Overlay[str]):
             with Vertical(id="plots"):
                 yield Plot("Packets", line.packets[:used].tolist(), "packets", line.step_ns, marks=line.worst(*self.findings))
                 yield Plot("Bytes", line.octets[:used].tolist(), "bytes", line.step_ns, two=True)
-                yield Axis(self.span)
+                yield axis(self.span)
             with Horizontal(classes="bar-row"):
                 yield Bars("OpCodes", tally.opcodes, empty="no InfiniBand transport")
                 yield Bars("Management classes", tally.classes, two=True, empty="no management datagrams")

@@ -13,6 +13,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.study.number_text import BLOCKS, duration, number, octets, squeeze, together
 
 from .cells import fit
+from .line import Line
 
 AXIS = 10
 """Cells left of a plot for its scale."""
@@ -67,16 +68,9 @@ class Plot(Drawing):
         return Text("\n").join(lines)
 
 
-class Axis(Widget):
+def axis(span: str) -> Line:
     """The time line below the plots."""
-
-    def __init__(self, span: str) -> None:
-        super().__init__(classes="plot-axis")
-        self.span = span
-
-    def render(self) -> Text:
-        room = max(self.size.width - AXIS - 2 - len(self.span) - 3, 1)
-        return Text(f"{'time':>{AXIS - 1}} 0 {'─' * room} {self.span}", no_wrap=True, overflow="crop")
+    return Line(lambda width: f"{'time':>{AXIS - 1}} 0 {'─' * max(width - AXIS - 2 - len(span) - 3, 1)} {span}", classes="plot-axis")
 
 
 class Bars(Drawing):
