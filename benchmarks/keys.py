@@ -18,7 +18,10 @@ import tempfile
 import time
 import traceback
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
+
+from textual.errors import NoWidget
 
 from ibdissect.rules import load
 from ibdissect.session.check import Options
@@ -70,7 +73,8 @@ async def walk(path: str, events: int, rnd: random.Random, said: deque[str]) -> 
         app.failed = lambda text, _: failures.append(text)  # type: ignore[method-assign]
         async with app.run_test(size=(120, 40)):
             for _ in range(events):
-                await asyncio.wait_for(event(app, rnd, said), PATIENCE)
+                with suppress(NoWidget):  # a click on a screen that is not laid out yet hits nothing
+                    await asyncio.wait_for(event(app, rnd, said), PATIENCE)
                 if failures:
                     raise RuntimeError(failures[0])
         os.chdir("/")

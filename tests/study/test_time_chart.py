@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ibdissect.study import time_chart
+from ibdissect.study import capture_model
 from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.time_chart import Series, TimeChart, ticks, time_filter
 from tests import craft
@@ -44,7 +44,7 @@ def test_zoom_and_bytes(tmp_path: Path) -> None:
 
 
 def test_a_chart_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_chart, "STEP", 3)
+    monkeypatch.setattr(capture_model, "STEP", 3)
     chart = chart_of(tmp_path, "")
     assert chart.frames == 8 and sum(chart.counts((0, chart.span), 5)[1][0]) == 8
     chart.follow(lambda: True, lambda: None)
