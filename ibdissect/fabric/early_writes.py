@@ -73,8 +73,13 @@ class EarlyWrites:
         waiting = np.array([write.transaction for write in self.writes], np.uint64)
         index = np.flatnonzero(np.isin(answers.transaction, waiting))
         rows = answers.rows[index] + event.table.chunk.first
-        latest = dict(zip(answers.transaction[index].tolist(), rows.tolist(), strict=True))
-        self.taken.update((write.slot, write.number) for write in self.writes if latest.get(write.transaction, 0) > write.frame)
+        known = np.where(answers.kind[index] > 0, answers.slot[index], -1)
+        columns = (answers.transaction[index], known, rows)
+        latest = {(transaction, slot): frame for transaction, slot, frame in zip(*(one.tolist() for one in columns), strict=True)}
+        """Frames of the last answers by transaction id and node, -1: of a node without NodeInfo."""
+        for write in self.writes:
+            if any(latest.get((write.transaction, slot), 0) > write.frame for slot in (write.slot, -1)):
+                self.taken.add((write.slot, write.number))
 
     def judged(self) -> Iterator[WrongMKey]:
         """Requests with another key than their port held throughout the capture. Call at the capture's end."""
