@@ -12,7 +12,7 @@ import numpy as np
 
 from ibdissect.dropped import Dropped
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import places_in
+from ibdissect.table.rows import mix, places_in
 from ibdissect.wire.numbers import GET
 
 from .earlier_answers import MAX_KEPT, AttributeSmps, PKeyTables, PortInfos
@@ -38,6 +38,7 @@ class FirstAnswers:
         self._gets: Int = np.empty((2, 0), np.int64)
         """Transaction ids and frames of the latest Gets."""
         self._sets: Int = np.empty((2, 0), np.int64)
+        """The same of the latest Sets; their ids are mixed with their ports, as a Set of another port may have the same."""
         self.dropped = Dropped("ports whose first answers matter")
         self._blind = 0
         """Frame of the first Set to an unknown port, which may be any port; 0: none."""
@@ -47,8 +48,9 @@ class FirstAnswers:
         if not len(smps):
             return
         ids = smps.transaction.view(np.int64)
-        requests = np.stack((ids, smps.frames))
-        gets, sets = np.hstack((self._gets, requests[:, smps.method == GET])), np.hstack((self._sets, requests[:, smps.sets]))
+        written = mix([ids, smps.key]).view(np.int64)
+        gets = np.hstack((self._gets, np.stack((ids, smps.frames))[:, smps.method == GET]))
+        sets = np.hstack((self._sets, np.stack((written, smps.frames))[:, smps.sets]))
         self._gets, self._sets = gets[:, -KEPT_TIDS:], sets[:, -KEPT_TIDS:]
         lost = np.flatnonzero(smps.sets & (smps.key == NEVER))
         if len(lost) and not self._blind:
@@ -63,7 +65,7 @@ class FirstAnswers:
             return
         at = fresh[first]
         frames = smps.frames[at]
-        good: Bool = smps.answers[at] & _asked(ids[at], frames, *gets) & ~_asked(ids[at], frames, *sets)
+        good: Bool = smps.answers[at] & _asked(ids[at], frames, *gets) & ~_asked(written[at], frames, *sets)
         if self._blind:
             good &= frames < self._blind
         order = np.argsort(all_keys := np.append(self._keys, keys), kind="stable")

@@ -38,6 +38,7 @@ def followed(frames: Sequence[bytes], window: int = 1 << 20) -> tuple[LateFacts,
 
 
 KNOWN = [*told(NODE_INFO, 1), *told(PORT_INFO, 2)]
+OTHER = [answer(6, NODE_INFO, node(6)), answer(6, PORT_INFO, port_info(6))]
 READ, WRITTEN = told(P_KEY_TABLE, 3), told(P_KEY_TABLE, 4, method=SET)
 
 
@@ -53,6 +54,8 @@ READ, WRITTEN = told(P_KEY_TABLE, 3), told(P_KEY_TABLE, 4, method=SET)
         ([*KNOWN, READ[1]], False),
         ([*KNOWN, ask(5, P_KEY_TABLE, method=SET, body=p_keys(1), header={"transaction_id": 3}), READ[1]], False),
         ([ask(6, P_KEY_TABLE, method=SET, body=p_keys(1)), *KNOWN, *READ], False),
+        ([*KNOWN, READ[0], ask(5, P_KEY_TABLE, method=SET, body=p_keys(1), header={"transaction_id": 3}), READ[1]], False),
+        ([*OTHER, *KNOWN, READ[0], ask(6, P_KEY_TABLE, method=SET, body=p_keys(1), header={"transaction_id": 3}), READ[1]], True),
     ],
     ids=[
         "read",
@@ -63,6 +66,8 @@ READ, WRITTEN = told(P_KEY_TABLE, 3), told(P_KEY_TABLE, 4, method=SET)
         "no-request",
         "answer-to-a-set",
         "set-to-an-unknown-port",
+        "set-with-the-same-id",
+        "set-of-another-port-with-the-same-id",
     ],
 )
 def test_tables(frames: list[bytes], sure: bool, window: int) -> None:
