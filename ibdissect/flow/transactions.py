@@ -269,8 +269,8 @@ class Transactions:
             if found[3]:
                 self.missed.remove(found[1])
                 self.alone.pop(found[0], None)
+                self.swapped += 1
             request.answered_before = True
-            self.swapped += 1
 
     def _answer(self, mads: Listed, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
         key = _key(mads, i, True)
@@ -282,6 +282,7 @@ class Transactions:
                 request.earlier, request = None, earlier
             else:
                 del self.open[key]
+                self.swapped -= request.answered_before and self.swapped > 0  # the earlier one was not its answer
                 if earlier is not None:
                     yield self._unanswered(earlier)
             self._keep(key, request, frame, self.answers)

@@ -95,6 +95,7 @@ WRITTEN = [craft.smp(method, 0x15, path=[1], header={"transaction_id": 9}) for m
     [
         ([answer(1), ask(1), *WRITTEN], True),
         ([ask(1), answer(1), *WRITTEN], False),
+        ([answer(1), ask(1), answer(1), *WRITTEN], False),
         ([heard(5), sent(5), heard(6), sent(6), *WRITTEN], True),
         ([heard(4), sent(5), heard(5), sent(6), *WRITTEN], False),
     ],
