@@ -1,7 +1,7 @@
 """The rules: what is wrong in this capture? A folder for each family, named as its code.
 
-Found: `ibdissect rules PKY005` prints a rule's page and names its file. In a family, `packet.py` holds the rules that need one packet;
-other files are named after what their rules compare it with: `ports`, `groups`, `streams`, `answers`.
+Found: `ibdissect rules PKY005` prints a rule's page and names its file. In most families `packet.py` holds the rules that need one packet;
+the other files are named after what their rules compare it with (`ports`, `groups`, `streams`, `answers`) or what they are about.
 Written: a class whose docstring is the rule's page (docs/first-rule.md). Without state it is a declaration, `when` and `message`.
 With state it handles structures, events or chunks, or fills in a base class of `shared`:
 

@@ -10,7 +10,7 @@ from ibdissect.flow.rmpp import AGAIN_NS, LengthDisagrees, SegmentAlone, Segment
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
-from ibdissect.rules.MAD.header import IN_USE
+from ibdissect.rules.MAD.packet import IN_USE
 from ibdissect.rules.shared.silence import doubtful, warm
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
