@@ -90,7 +90,7 @@ class MessageTable:
         """Messages between the queue pairs of a message of `columns`, both ways, by first frame."""
         every = self.columns()
         stream = int(every.place[index]) >> PLACE_BITS
-        one, qp = self.ends[stream], self.follower.requester(stream)
+        one, qp = self.ends[stream], self.follower.streams.requester(stream)
         ways = {(one.service, one.source, one.destination, one.dest_qp), (one.service, one.destination, one.source, qp)}
         streams = [n for n, ends in self.ends.items() if (ends.service, ends.source, ends.destination, ends.dest_qp) in ways]
         mine = np.flatnonzero(np.isin(every.place >> PLACE_BITS, streams))
