@@ -128,9 +128,9 @@ class CaptureLoss:
     def unsettled(self, time_ns: int) -> bool:
         """Whether something was written around that time in a capture that changes the order of packets."""
         at = time_ns // SWAPPED_NS
-        return any(near in self._writes for near in range(at - 1, at + 2)) and self._disorderly()
+        return any(near in self._writes for near in range(at - 1, at + 2)) and self.disorderly()
 
-    def _disorderly(self) -> bool:
+    def disorderly(self) -> bool:
         """Whether an answer was recorded before its request; computed on demand."""
         if self._swaps is None:
             self._swaps = self.transactions.swapped > 0 or answered_early(self.streams)

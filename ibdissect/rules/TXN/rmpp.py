@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibdissect.bounded import KeptDict
+from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.rmpp import AGAIN_NS, LengthDisagrees, SegmentAlone, SegmentMissing, SegmentRepeated, TransferEvent, WindowBehind
 from ibdissect.flow.transactions import Transactions
@@ -67,7 +67,7 @@ class SegmentGap(Rule):
     The sender goes back: it sends what is missing, then again what followed the gap. Otherwise the capture must show that it misses
     nothing: in ERF by its traffic; elsewhere a packet missing within ten seconds silences the rule, and so does an acknowledgement
     of the skipped segment. A segment that arrives late and alone was recorded out of order; if segments from before the gap come
-    again within half a millisecond, they and it are copies of a second mirror.
+    again within half a millisecond, they and it are copies of a second mirror. An `info` where answers were recorded before requests.
     """
 
     code, name, severity = "TXN012", "rmpp-gap", ERROR
@@ -82,13 +82,15 @@ class SegmentGap(Rule):
         """Gaps that the capture may have caused, by frame, until the sender goes back to them."""
         self.filled: dict[int, set[int]] = {}
         """Segments of those gaps that arrived late: the sender went back, or the capture changed the order."""
+        self.resent = KeptList[Hit](MAX_HELD, "gaps in transfers")
+        """Gaps after which the sender went back."""
 
     @on_event(SegmentMissing)
     def missing(self, event: SegmentMissing, _context: Context) -> None:
         self.held.keep(event.frame, (event, of_transfer(event, expected=event.expected)), event.frame, event.time_ns)
 
     @on_event(SegmentRepeated)
-    def repeated(self, event: SegmentRepeated, _context: Context) -> Iterator[Hit]:
+    def repeated(self, event: SegmentRepeated, _context: Context) -> None:
         gaps = [(frame, gap, hit) for frame, (gap, hit) in self.held.items() if gap.transfer is event.transfer]
         for frame, gap, _ in gaps:
             filled = self.filled.get(frame, set())
@@ -101,11 +103,14 @@ class SegmentGap(Rule):
                 self.filled.pop(frame, None)
             elif event.segment >= gap.segment and frame in self.filled:
                 del self.held[frame], self.filled[frame]
-                yield hit
+                self.resent.keep(hit, frame, hit.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        """Report all gaps if the capture misses nothing."""
+        """Report gaps that the sender went back to, and all if the capture misses nothing."""
+        for hit in self.resent:
+            hit.severity = INFO if context.get(CaptureLoss).disorderly() else None
+            yield hit
         for frame, (_, hit) in self.held.items():
             if frame not in self.filled and context.get(CaptureLoss).proves_silence(hit.time_ns):
                 yield hit

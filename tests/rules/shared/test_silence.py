@@ -8,6 +8,7 @@ from ibdissect.lint.finding import Severity
 from tests.fabric.made import answer, ask
 from tests.rules.findings import lint
 from tests.rules.PKY.cases import TABLE, send
+from tests.rules.TXN.cases import ARRIVED, MISSED, SKIPPED
 
 PAIR = [ask(9, 0x10), answer(9, 0x10, bytes(64))]
 ALONE = answer(9, 0x10, bytes(64), header={"transaction_id": 0x77})
@@ -23,3 +24,10 @@ def test_a_table_may_have_changed_unseen(chunks: tuple[int, ...]) -> None:
     assert severity([*TABLE, *PAIR, ALONE, send(0x9999)]) == [Severity.INFO]
     assert severity([*TABLE, *PAIR, send(0x9999), ALONE]) == [Severity.ERROR], "missed long after"
     assert severity([*TABLE, *PAIR, send(0x9999), ALONE, send(0x9999)]) == [Severity.ERROR]
+
+
+def test_the_sender_may_not_have_gone_back_where_the_order_is_not_that_on_the_wire() -> None:
+    swapped = [answer(9, 0x10, bytes(64), header={"transaction_id": 0x78}), ask(9, 0x10, header={"transaction_id": 0x78})]
+    again = [*SKIPPED, MISSED, SKIPPED[-1], ARRIVED]
+    for before, severity in (([], Severity.ERROR), ([*PAIR, *swapped], Severity.INFO), ([*PAIR, *reversed(swapped)], Severity.ERROR)):
+        assert [one.severity for one in lint([*before, *again], "TXN012")] == [severity]
