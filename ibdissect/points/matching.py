@@ -314,5 +314,6 @@ def _echo(seen: Clusters, counts: npt.NDArray[np.int32], point: int, before: Boo
     came_once = ((counts == 1) & before).any(axis=1)  # packets sent twice arrive twice
     sides = gaps[came_once[cluster[starts]]]
     if len(sides) > MANY * np.count_nonzero(once & came_once):
-        return max(AT_MOST_NS, int(np.quantile(sides, 0.999)))
+        pairs = came_once | ((here == 2) & (others.max(axis=1) == 1))  # no earlier point may capture when a queue is long
+        return max(AT_MOST_NS, int(np.quantile(gaps[pairs[cluster[starts]]], 0.999, method="higher")))
     return AT_MOST_NS if np.count_nonzero(gaps <= AT_MOST_NS) > FEW * np.count_nonzero(once) else -1

@@ -7,7 +7,7 @@ from pathlib import Path
 from ibdissect.points.comparison import Comparison
 from ibdissect.points.result import packets, result
 
-from .world import World
+from .world import CLIENT, World
 
 
 def cells(comparison: Comparison) -> list[list[int | list[int] | None]]:
@@ -51,6 +51,23 @@ def test_a_copy_soon_after_a_duplicate_is_no_duplicate(tmp_path: Path) -> None:
     world.seen["tap"] += [(time + 2_500, frame, number) for time, frame, number in (world.seen["tap"][at[i]] for i in doubled)]
     comparison = world.compare(tmp_path)
     assert len(cells(comparison)) == world.sent and not result(comparison)["lost"]
+
+
+def test_both_sides_of_a_port_while_no_earlier_point_captures(tmp_path: Path) -> None:
+    """The tap sees packets come and go, usually 1.5 us apart, but 8 us during a congestion that is over when the client captures."""
+    world = World()
+    world.conversation(300)
+    middle = 3_000_000
+    world.seen["client"] = [one for one in world.seen["client"] if one[0] > middle]
+
+
+    def queued(time: int, frame: bytes) -> int:
+        return 8_000 if time < middle - 200_000 and frame[26:30] == CLIENT else 0
+
+    world.seen["tap"] += [(time + 1_500 + queued(time, frame), frame, number) for time, frame, number in world.seen["tap"]]
+    world.seen["server"] = [(time + 1_500 + queued(time, frame), frame, number) for time, frame, number in world.seen["server"]]
+    said = result(world.compare(tmp_path))
+    assert not said["lost"] and not said["ambiguous"]["losses"]
 
 
 def test_copies_too_close_together_stay_apart(tmp_path: Path) -> None:
