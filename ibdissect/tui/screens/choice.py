@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.segment import Segment
 from rich.style import Style
@@ -19,6 +20,18 @@ from textual.widgets.selection_list import Selection
 
 from ibdissect.study.packet_columns import NARROWEST, Column
 from ibdissect.wire.text import printable
+
+
+class Paged:
+    """Makes options stay where they are as long as they have no place on the screen, where Textual 8 would fail."""
+
+    def _move_page(self: Any, direction: Any) -> None:  # Any: it is a base beside a widget, whose type it does not know
+        if self.scrollable_content_region:
+            super()._move_page(direction)  # type: ignore[misc]
+
+
+class Options(Paged, OptionList):
+    """Options of a window."""
 
 
 class Choice(ModalScreen[str | None]):
@@ -38,14 +51,14 @@ class Choice(ModalScreen[str | None]):
                 Option(Text.assemble(name.ljust(wide), ("  " + printable(preview), "dim"), no_wrap=True, overflow="ellipsis"), id=f"c{i}")
                 for i, (_, name, preview) in enumerate(self.entries)
             ]
-            yield OptionList(*options, compact=True)
+            yield Options(*options, compact=True)
 
     @on(OptionList.OptionSelected)
     def _chosen(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self.entries[event.option_index][0])
 
 
-class Columns(SelectionList[str]):
+class Columns(Paged, SelectionList[str]):
     """Check marks that differ in more than their colour."""
 
     def render_line(self, y: int) -> Strip:

@@ -20,6 +20,7 @@ from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable, value_text
 
 from ..keys.command import Command, help_groups
+from .choice import Options
 
 MOVE = (
     ("↑ ↓ PgUp PgDn", "one frame, one page"), ("Home End", "first, last frame"),
@@ -57,7 +58,7 @@ class PageScreen(ModalScreen[int | None]):
                 yield Static(self.body)
             if self.frames:
                 wide = max(len(str(frame)) for frame, _ in self.frames)
-                yield OptionList(
+                yield Options(
                     *(Option(Text.assemble(("frame ", "dim"), str(frame).rjust(wide), ("  " + why, "dim"), no_wrap=True))
                       for frame, why in self.frames),
                     id="page-frames", compact=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.widgets import OptionList
 
 from ibdissect.study.filters import as_filter
 from ibdissect.tui.screens.choice import Choice
@@ -44,6 +45,20 @@ async def test_color_asks_for_the_color_at_once(tmp_path: Path) -> None:
                 await pilot.press("enter")
             await until(pilot, lambda: app.screen is app.main)
             assert app.memory.by_kind("color") == colors
+
+
+@pytest.mark.parametrize("key", ["space", "v"])
+async def test_pages_of_a_window_that_is_not_laid_out(tmp_path: Path, key: str) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press(key)
+        options = app.screen.query_one(OptionList)
+        options.display = False
+        await pilot.pause()
+        options._clear_caches()
+        options.highlighted = 1
+        options.action_page_up()
+        options.action_page_down()
+        assert options.highlighted == 1
 
 
 async def test_a_click_with_the_right_button(tmp_path: Path) -> None:
