@@ -167,15 +167,14 @@ class Field(Value, Generic[V]):
 
     def read(self, obj: Struct, bit: int) -> Any:
         """The value of the entry at `bit` of the structure."""
-        o = obj.offset
+        start = obj.offset + bit // 8
         if self.kind in BIT_KINDS:
             end = bit + self.bits
             hi = (end + 7) // 8
             if self.little:
-                return int.from_bytes(obj.buffer[o + bit // 8 : o + hi], "little")
-            raw = (int.from_bytes(obj.buffer[o + bit // 8 : o + hi], "big") >> (hi * 8 - end)) & self._mask
+                return int.from_bytes(obj.buffer[start : obj.offset + hi], "little")
+            raw = (int.from_bytes(obj.buffer[start : obj.offset + hi], "big") >> (hi * 8 - end)) & self._mask
             return bool(raw) if self.kind == "flag" else raw
-        start = o + bit // 8
         if self.kind == "nested":
             assert self.of is not None
             return self.of(obj.buffer, start, start + self.bits // 8)
