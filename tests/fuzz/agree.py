@@ -16,7 +16,7 @@ from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.layout import Layout, layout_of
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Node, Tree
-from ibdissect.dissect.value import Presenter
+from ibdissect.dissect.value import BESIDE, Presenter
 from ibdissect.dissect.walk import LEFT_OVER, Shape, Walk
 from ibdissect.table.find_structures import HEADERS
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
@@ -141,7 +141,7 @@ def trees(table: ChunkTable, views: Views, seen: Seen, *, json_every: int = 1) -
 
 def _collect(values: dict[Field[Any], Values], row: int, nodes: list[Node]) -> None:
     for node in nodes:
-        if node.field is not None:
+        if node.field is not None and node.text != BESIDE:  # filters and columns do not have it
             kept = values[node.field]
             kept.rows.append(row)
             kept.keys.append(node.offset * 8 + node.bit)

@@ -21,6 +21,7 @@ from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether
 from scapy.packet import Packet
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
+from ibdissect.capture.scattered import gather
 from ibdissect.layers import BTH, ERF, GRH, LRH, RWH, Layer, MadLayer
 from ibdissect.layers import MAD as MadOnly
 from ibdissect.layers.erf import INFINIBAND
@@ -190,7 +191,8 @@ class Dissected:
             yield Disagreement(f"{what.__name__}: in Scapy, not in the columns", rows[lost].tolist())
         if len(found):
             values = [fields for (_, _, fields), gone in zip(seen, missing.tolist(), strict=True) if not gone]
-            yield from _values(what, self.table.matrix(what)[index[~missing]], values, rows[~missing])
+            matrix = gather(self.table.chunk.data, at[~missing], what.size)  # all bits, also those of a request that nobody reads
+            yield from _values(what, matrix, values, rows[~missing])
 
 
 def dissected(outermost: type[Packet], data: bytes) -> tuple[Packet | None, Exception | None]:
