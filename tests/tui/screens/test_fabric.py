@@ -50,6 +50,32 @@ async def test_clicks_in_the_fabric_screen(path: Path) -> None:
         await until(pilot, lambda: tree.cursor == 1 and details.items and details.items[0][1] == "manager host")
 
 
+async def test_sizes_of_panes_are_remembered_and_facts_are_sorted(path: Path) -> None:
+    sizes = {}
+    for run in range(2):
+        async with running(path) as (app, pilot):
+            await pilot.press("b")
+            await until(pilot, lambda: isinstance(app.screen, FabricScreen))
+            await pilot.pause()
+            if not run:
+                for pane, offset in (("fabric-side", (-12, 0)), ("details", (0, -6))):
+                    at = app.screen.query_one(f"#split-{pane}").region
+                    await pilot.mouse_down(offset=(at.x, at.y))
+                    await pilot.hover(offset=(at.x + offset[0], at.y + offset[1]))
+                    await pilot.mouse_up(offset=(at.x + offset[0], at.y + offset[1]))
+                    await pilot.pause()
+            sizes[run] = [app.screen.query_one(f"#{pane}").size for pane in ("fabric-side", "details")]
+            details = app.screen.query_one(DetailTable)
+            details.focus()
+            await pilot.press("o")
+            assert [label for label, _, _ in map(details.items.__getitem__, details.order)] == sorted(one[0] for one in details.items)
+            await pilot.press("o", "o")
+            frames = [details.items[at][2] for at in details.order]
+            assert details.sorted_by == 2 and frames == sorted(frames, reverse=True)
+    assert app.memory.by_kind("size").keys() == {"fabric-side", "details"}
+    assert all(abs(a - b) <= 1 for one, other in zip(*sizes.values(), strict=True) for a, b in zip(one, other, strict=True))
+
+
 async def test_without_management_nothing_is_claimed(tmp_path: Path) -> None:
     made = tmp_path / "data.pcap"
     made.write_bytes(craft.erf_pcap([craft.rc(0x04, bytes(8))]))
