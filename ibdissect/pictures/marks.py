@@ -44,12 +44,13 @@ def marks(portrait: Portrait) -> dict[Port, Mark]:
     """Ports that findings name in their sentence; where it names none, the two ends of the frame."""
     found: dict[Port, Mark] = {}
     findings = portrait.report.findings
-    named = [set(_named(finding, portrait.subnet)) for finding in findings]
+    named = [dict.fromkeys(_named(finding, portrait.subnet)) for finding in findings]  # in order, not as memory has them
     ends = portrait.ends(finding.frame for finding, ports in zip(findings, named, strict=True) if finding.frame and not ports)
     for finding, ports in zip(findings, named, strict=True):
         if not ports and finding.frame:
             lids = (end.lid for end in ends[finding.frame])
-            ports = {port for lid in lids if lid is not None and (port := portrait.subnet.owner(lid, finding.frame)[0]) is not None}
+            owners = (portrait.subnet.owner(lid, finding.frame)[0] for lid in lids if lid is not None)
+            ports = dict.fromkeys(port for port in owners if port is not None)
         for port in ports:
             found.setdefault(port, Mark(finding.severity.value, finding.severity.rank)).add(finding)
     return found

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +29,15 @@ def test_the_page_is_written(repo: Path, tmp_path: Path) -> None:
     assert printed.stdout == target.read_text(encoding="utf-8")  # the same bytes every time
     piped = run("report", "-", stdin=(repo / "captures/pkey-lab.pcap").read_bytes(), text=True)
     assert piped.returncode == 0 and "Not healthy: 5 errors found" in safe(piped.stdout).text
+
+
+@pytest.mark.slow
+def test_the_page_is_the_same_wherever_objects_lie_in_memory(repo: Path) -> None:
+    words = [sys.executable, "-m", "ibdissect", "report", "-q", str(repo / "captures/pkey-lab-full.pcap")]
+    one, other = (
+        subprocess.run(words, capture_output=True, check=True, env=os.environ | more).stdout for more in ({}, {"PYTHONMALLOC": "malloc"})
+    )  # fmt: skip
+    assert one == other
 
 
 def test_options_of_lint_count(repo: Path) -> None:
