@@ -6,6 +6,7 @@ import re
 import runpy
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -71,6 +72,12 @@ def test_what_ci_installs_is_pinned_by_hash() -> None:
     extras = project["optional-dependencies"]
     wanted = {re.split(r"[\[<>=; ]", one)[0].lower() for one in (*project["dependencies"], *extras["dev"], *extras["docs"])}
     assert {re.sub("[._]", "-", name) for name in wanted} - {"ibdissect"} <= {name.replace(".", "-") for name in pinned}
+
+
+def test_no_script_stands_in_front_of_a_module_of_python() -> None:
+    """Its folder comes first on the path: a `secrets.py` there broke NumPy in every other script."""
+    scripts = {path.stem for path in (REPO / "benchmarks").glob("*.py")}
+    assert len(scripts) > 10 and not scripts & sys.stdlib_module_names
 
 
 def test_the_targets_of_the_fuzzing_service_are_there() -> None:
