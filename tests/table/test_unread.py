@@ -24,7 +24,7 @@ from ibdissect.table.mask import Judge
 from ibdissect.table.secrets import Masker
 from ibdissect.table.series import Numbers
 from ibdissect.table.table import ChunkTable
-from ibdissect.table.unread import as_read, beside, unread, unread_bytes
+from ibdissect.table.unread import as_read, beside, failed, unread, unread_bytes
 from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.pm import PortCounters
 from ibdissect.wire.pm_samples import PortSamplesResult
@@ -104,6 +104,7 @@ def test_a_failed_answer_shows_the_requests_record_but_nothing_is_learnt() -> No
 def test_an_answer_that_did_not_fail_is_itself() -> None:
     table = native_table([gmp(0x03, 0x81, 0x11, struct.pack(">12xQHHQ", 0, 14, 0, 3) + build(NodeRecord, lid=7), at=24)])
     assert table.shown is table and len(table.occurrences(NodeRecord)) == 1
+    assert not native_table([refused(0x01)]).once(failed).any()  # no answer
 
 
 def test_which_requests_nobody_reads() -> None:
@@ -188,6 +189,13 @@ def test_zeros_beside_the_components_stay_zeros() -> None:
     table = native_table([gmp(0x03, 0x01, 0x35, struct.pack(">24xQ", mask_for(PathRecord, ["dlid"])) + build(PathRecord, dlid=7), at=24)])
     assert table.once(beside) is None and table.once(as_read) is table.chunk
     assert shown(table, 0)["infiniband.pathrecord.slid"][0] == 0
+
+
+def test_one_query_with_left_overs_hides_nothing_of_another() -> None:
+    clean = gmp(0x03, 0x01, 0x35, struct.pack(">24xQ", mask_for(PathRecord, ["dlid"])) + build(PathRecord, dlid=7), at=24)
+    table = native_table([path_query("dgid"), clean])
+    found = table.once(beside)
+    assert found is not None and found.rows.tolist() == [0] and not found.bits[table.chunk.offset[1] :].any()
 
 
 def test_entries_and_nested_fields_are_components() -> None:
