@@ -190,8 +190,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     reader = reading.reader
     report = CaptureReport(path=reading.path, phases=None if reader.again else 1)
     fresh: list[Finding] = []
-    linter = linter_of(options, reading, failures, on_finding=fresh.append)
-    table = None
+    linter, table = linter_of(options, reading, failures, on_finding=fresh.append), None
     # Plugin functions must run in a single thread, and so must timing.
     ahead = options.threads > 1 and reader.again and not options.timing and not options.plugins
     once = not reader.again or reader.far  # keys are numbered in the same pass
@@ -201,14 +200,13 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
         prepare = linter.prepare if ahead else None
         without_copies = partial(ChunkTable.once, derive=linter.copies.leave_out)
         for table in reading.tables(keys=once, progress=progress, prepare=prepare, edges=edges, first=without_copies):
-            chunk = table.chunk
             shown = options.shown.rows(table) if options.shown is not None else None
             linter.context.damage = reading.damage
             linter.feed(table, shown)
             _describe(fresh, table, packed=not reader.members and reader.packed)
             fresh.clear()
             _count(report, table)
-            report.checked += len(chunk) if shown is None else int(np.count_nonzero(shown))
+            report.checked += len(table) if shown is None else int(np.count_nonzero(shown))
             if stop():
                 break
     except IbdissectError:
@@ -236,7 +234,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     totals = options.totals(linter)
     report.counts = {level.value: totals[level] for level in Severity}
     report.seconds = {code: tally.seconds for code, tally in linter.tally.items()} if options.timing else {}
-    judge_reading(report, reading.reader, failures.text() if failures else "")
+    judge_reading(report, reader, failures.text() if failures else "")
     return report
 
 
