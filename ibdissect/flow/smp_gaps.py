@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from statistics import median
 
 import numpy as np
 from msgspec import Struct as Record
@@ -88,7 +87,7 @@ class Program(Record):
     def goes_on(self, low: int, time_ns: int, pause_ns: int, known: Int) -> None:
         """The count goes on to `low`, after a pause; `known`: ids that other agents of the program may have used."""
         step = Step(self.highest, low, self.time_ns, time_ns, pause_ns)
-        for other in np.unique(known[(known > self.highest) & (known < low)]).tolist():
+        for other in set(known[(known > self.highest) & (known < low)].tolist()):
             step.shown(other)
         self.steps.append(step)
 
@@ -104,7 +103,7 @@ class Program(Record):
         """The steps that are certainly losses of the capture; none if it does not send requests in the order of their ids."""
         steps = [step for step in self.steps if step.lacking]
         shown = self.highest - self.first + 1 - sum(step.lacking for step in steps)
-        pace = median(self.paces) if self.paces else 0
+        pace = sorted(self.paces)[len(self.paces) // 2] if self.paces else 0
         orderly = not self.disorderly and shown >= COUNTED * max(len(steps), RUN)
         for step in steps if orderly else ():
             paused = step.pause_ns >= PATIENCE * (step.lacking + 0.5) * pace
