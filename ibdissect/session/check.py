@@ -226,10 +226,10 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
         # An interrupted read looks like the end of the file.
         linter.context.damage = [damage for damage in reading.damage if damage.kind != "cut-off"]
     report.findings = linter.finish()
-    reading.joins = True
     if table is not None:
         _describe(fresh, table, packed=not reader.members and reader.packed)  # findings made at the end whose frame is in the last chunk
     _word(report, reading, options, failures, numbered=once)
+    reading.joins = True
     report.by_rule = {code: tally.count for code, tally in sorted(linter.tally.items()) if tally.count}
     totals = options.totals(linter)
     report.counts = {level.value: totals[level] for level in Severity}
