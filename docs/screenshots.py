@@ -13,6 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ibdissect.cli.common import Common
+from ibdissect.cli.output import early_options
+from ibdissect.cli.points import Merged
 from ibdissect.rules import load
 from ibdissect.session.check import Options
 from ibdissect.study.capture_model import CaptureModel
@@ -68,6 +71,18 @@ async def shoot(captures: Path, name: str, capture: str, keys: tuple[str, ...], 
         await _drawn(app, name, keys, folder)
 
 
+async def shoot_points(folder: Path) -> None:
+    """The captures of docs/where-was-it-lost.md, merged, at a lost packet."""
+    merged = Merged([str(HERE / "examples" / "lost" / f"{point}.pcap") for point in ("client", "tap", "server")], Common())
+    model, options = CaptureModel(merged.file.name), early_options(Common(), points=True)
+    assert options is not None
+    model.path, model.delays, options.policy = merged.names, merged.delays, merged.known
+    with tempfile.TemporaryDirectory() as state:
+        history, memory = FilterHistory(Path(state) / "filters"), Profile(Path(state) / "screen.json")
+        app = TuiApp([model], lambda: options, history=history, memory=memory)
+        await _drawn(app, "points", ("f",), folder)
+
+
 async def _drawn(app: TuiApp, name: str, keys: tuple[str, ...], folder: Path) -> None:
     async with app.run_test(size=SIZE) as pilot:
         if name == "light":
@@ -89,6 +104,7 @@ def main() -> None:
     for name, capture, keys in SHOTS:
         asyncio.run(shoot(captures, name, capture, keys, folder))
         print(f"docs/images/tui-{name}.svg")
+    asyncio.run(shoot_points(folder))
 
 
 if __name__ == "__main__":
