@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.dropped import Dropped
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import GET_RESP, PERMISSIVE, SMP_CLASSES
@@ -78,6 +78,8 @@ class Program(Record):
     """Some times between an id and the next, in ns."""
     to_itself: bool = False
     """The capture shows requests to its own port."""
+    earlier: list[Step] = field(default_factory=list)
+    """The latest of its `pauses` from before it began to count anew."""
 
     @property
     def disorderly(self) -> bool:
@@ -99,15 +101,20 @@ class Program(Record):
             if low >= step.low:
                 break
 
-    def gaps(self) -> Iterator[Step]:
-        """The steps that are certainly losses of the capture; none if it does not send requests in the order of their ids."""
+    def pauses(self) -> Iterator[Step]:
+        """The steps during which the capture paused; none if it does not send requests in the order of their ids."""
         steps = [step for step in self.steps if step.lacking]
         shown = self.highest - self.first + 1 - sum(step.lacking for step in steps)
         pace = sorted(self.paces)[len(self.paces) // 2] if self.paces else 0
         orderly = not self.disorderly and shown >= COUNTED * max(len(steps), RUN)
         for step in steps if orderly else ():
-            paused = step.pause_ns >= PATIENCE * (step.lacking + 0.5) * pace
-            if paused and (self.to_itself or step.lacking > OWN_PORT):
+            if step.pause_ns >= PATIENCE * (step.lacking + 0.5) * pace:
+                yield step
+
+    def gaps(self) -> Iterator[Step]:
+        """The steps that are certainly losses of the capture."""
+        for step in (*self.earlier, *self.pauses()):
+            if self.to_itself or step.lacking > OWN_PORT:
                 yield step
 
 
@@ -115,8 +122,9 @@ class SmpGaps:
     """The transaction ids of subnet managers and of tools like them. One per capture; feed chunks in order, ask at any time."""
 
     def __init__(self) -> None:
-        self.programs = BoundedDict[int, Program](MAX_PROGRAMS, "programs that send subnet management packets")
-        """By the high half of their ids."""
+        self.programs: dict[int, Program] = {}
+        """By the high half of their ids; those with the latest ids are at the end."""
+        self.dropped = Dropped("programs whose transaction ids have gaps")
         self.recent: Int = np.full(RECENT, -1, np.int64)
         """The latest ids: their low halves, as a program may have one count for several agents (libibmad)."""
         self._last_ns = 0
@@ -141,6 +149,7 @@ class SmpGaps:
         for start, stop in pairwise([0, *breaks.tolist(), len(index)]) if len(index) else ():
             self._count(mads, lows, index[start:stop], pauses, recent, latest)
         self.recent = recent[-RECENT:]
+        self._forget(latest, int(table.chunk.first), self._last_ns)
         for high, program in self.programs.items():
             rest = pauses[latest[high] + 1 :] if high in latest else pauses
             program.pause_ns = max(0 if high in latest else program.pause_ns, int(rest.max(initial=0)))
@@ -148,17 +157,26 @@ class SmpGaps:
             if high in self.programs:
                 self.programs[high].to_itself = True
 
+    def _forget(self, latest: dict[int, int], frame: int, time_ns: int) -> None:
+        """Drop the programs that have been silent for longest."""
+        for high in sorted(latest, key=latest.__getitem__):
+            self.programs[high] = self.programs.pop(high)
+        for high in [*self.programs][:-MAX_PROGRAMS]:
+            gone = self.programs.pop(high)
+            if gone.steps or gone.earlier:
+                self.dropped.add(frame, time_ns)
+
     def _count(self, mads: Datagrams, lows: Int, index: Int, pauses: Int, recent: Int, latest: dict[int, int]) -> None:
         """Datagrams of one program whose ids ascend by one. `latest`: rows of the chunk at which programs reached their highest id."""
         start, high = int(index[0]), int(mads.transaction[index[0]]) >> HALF
         low, row, time_ns = int(lows[start]), int(mads.rows[start]), int(mads.times[start])
         program = self.programs.get(high)
         if program is None:
-            program = Program(low, low, time_ns)
-            self.programs.put(high, program, int(mads.frames[start]), time_ns)
+            program = self.programs[high] = Program(low, low, time_ns)
             latest[high] = row
         elif not program.first - FARTHEST <= low <= program.highest + FARTHEST:
-            program = self.programs[high] = Program(low, low, time_ns, to_itself=program.to_itself)
+            earlier = [*program.earlier, *program.pauses()][-MAX_GAPS:]
+            program = self.programs[high] = Program(low, low, time_ns, to_itself=program.to_itself, earlier=earlier)
             latest[high] = row
         elif low > program.highest + 1 and not program.disorderly:
             before = program.pause_ns if high not in latest else 0

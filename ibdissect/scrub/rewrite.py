@@ -15,9 +15,10 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import as_read
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.link import LRH
-from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import ABORT, DATA, SMP_CLASSES
+from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP_CLASSES
+from ibdissect.wire.numbers import ABORT, DATA, SA_CLASS, SMP_CLASSES
 from ibdissect.wire.pm import PerfMgtFormat
+from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Field
 
 from . import checksums
@@ -82,6 +83,7 @@ class Scrubber:
         self._numbers(table, data, spots)
         self._texts(data, texts)
         _management(table, data)
+        _cut_off(table, data)
         for at, width, mask in marks:
             mark(data, at, int(width[0]), mask)
         scrubbed = structs.replace(chunk, data=data, front=None)
@@ -176,6 +178,17 @@ def _containers(chunk: Chunk, data: Bytes) -> None:
     rows = np.flatnonzero((chunk.link == LINK_IPOIB) & (chunk.caplen >= TYPE_AT + 4))
     index = chunk.offset[rows][:, None] + TYPE_AT + np.arange(4)
     data[index] = chunk.data[index]
+
+
+def _cut_off(table: ChunkTable, data: Bytes) -> None:
+    """Copy what tells the records of MADs that end within their format: the RMPP header; of subnet administration also size and choice."""
+    before, mad = table.chunk.data, table.occurrences(MAD)
+    mad = mad.pick(before[mad.at] == BASE_VERSION_IB)
+    rmpp, offset, mask = SAFormat.rmpp.span, SAFormat.attribute_offset.span, SAFormat.component_mask.span
+    for (low, high), classes in ((rmpp, RMPP_CLASSES), (offset, {SA_CLASS}), (mask, {SA_CLASS})):
+        at = mad.at[(mad.at + high <= mad.stop) & np.isin(before[mad.at + 1], list(classes))]
+        index = at[:, None] + np.arange(low, high)
+        data[index] = before[index]
 
 
 def _management(table: ChunkTable, data: Bytes) -> None:

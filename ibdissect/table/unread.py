@@ -107,7 +107,7 @@ def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: S
             read[(mask >> np.uint64(number) & np.uint64(1)) != 0] |= named
     else:
         read = np.repeat(_chosen(struct)[None], len(rows), axis=0)
-    at = (mad + start)[:, None] + np.arange(MAD_END - start)
+    at = (mad + start)[:, None] + np.arange(max(MAD_END - start, struct.size))
     ignored = np.full(at.shape, 0xFF, np.uint8)
     ignored[:, : struct.size] = ~read
     if struct.fields[-1].kind == "rest":

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.flow.smp_gaps import SmpGaps
+from ibdissect.flow.smp_gaps import MAX_PROGRAMS, SmpGaps
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.robustness.manipulations import Pcap, Record
@@ -31,13 +31,17 @@ def exchanges(numbers: Sequence[int], *, itself: bool = True) -> list[bytes]:
     return frames
 
 
-def seconds(frames: Sequence[bytes], missing: Sequence[int] = (), *, window: int = 32 << 20) -> set[tuple[int, int]]:
-    """The gaps in a capture with a packet each millisecond, of which some are missing."""
+def gaps_of(frames: Sequence[bytes], missing: Sequence[int] = (), *, window: int = 32 << 20) -> SmpGaps:
+    """What is found in a capture with a packet each millisecond, of which some are missing."""
     records = (Record(i + 1, FIRST_NS + i * 1_000_000, one, len(one)) for i, one in enumerate(frames) if i not in missing)
     gaps = SmpGaps()
     for chunk in open_capture(io.BytesIO(Pcap(247, tuple(records)).packed()), window=window).chunks():
         gaps.feed(ChunkTable(chunk))
-    return set(gaps.seconds())
+    return gaps
+
+
+def seconds(frames: Sequence[bytes], missing: Sequence[int] = (), *, window: int = 32 << 20) -> set[tuple[int, int]]:
+    return set(gaps_of(frames, missing, window=window).seconds())
 
 
 ALL = exchanges(range(100, 140))
@@ -76,6 +80,17 @@ def test_a_program_must_be_seen_to_count() -> None:
 def test_another_run_of_the_program_is_no_gap() -> None:
     assert seconds([*ALL, *exchanges(range(140, 180))], range(70, 80)) == LOST
     assert not seconds([*ALL[:70], *exchanges(range(9000, 9040))], range(60, 80))
+    assert seconds([*ALL, *exchanges(range(9000, 9040))], range(40, 50)) == LOST
+
+
+def test_many_tools_do_not_push_out_a_manager() -> None:
+    """Each run of a tool counts from the start, under a number of its own."""
+    manager = exchanges(range(100, 140 + MAX_PROGRAMS))
+    frames = [one for i, asked in enumerate(manager) for one in (asked, smp(GET, 7, agent=1000 + i)) if i >= 80]
+    gaps = gaps_of([*manager[:80], *frames], range(40, 50))
+    assert set(gaps.seconds()) == LOST and not gaps.dropped.count
+    gaps = gaps_of([*manager[:80], *(smp(GET, 7, agent=1000 + i) for i in range(MAX_PROGRAMS))], range(40, 50))
+    assert not set(gaps.seconds()) and gaps.dropped.count == 1
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -75,6 +75,19 @@ def test_rmpp_headers_of_performance_management_stay(head: tuple[int, int, int])
     assert mad_of(after)[24:64] == (bytes([1, head[1], 1]) + bytes(37) if RMPP[head] else bytes(39) + b"\1")
 
 
+@pytest.mark.parametrize(("mgmt_class", "spans"), [(0x03, [(24, 36), (44, 46), (48, 56)]), (0x30, [(24, 36)]), (0x07, [])])
+@pytest.mark.parametrize("size", [35, 36, 45, 46, 55, 56, 200])
+def test_a_mad_that_is_cut_off_keeps_what_tells_its_records(mgmt_class: int, spans: list[tuple[int, int]], size: int) -> None:
+    """RMPP header, AttributeOffset and ComponentMask, each if it is whole; no key."""
+    frame = gmp(mgmt_class, 0x92, 0x0011, FILL, at=24)
+    out = io.BytesIO()
+    with CaptureWriter(out, container="pcapng") as writer:
+        writer.write(frame[: 28 + size], link=247, time_ns=5 * 10**9, length=len(frame))
+    (after,) = scrubbed(out.getvalue())
+    kept = [at for low, high in spans if high <= size for at in range(low, high)]
+    assert after[28 + 24 :] == bytes(FILL[at - 24] if at in kept else 0 for at in range(24, size))
+
+
 def test_nothing_stays_of_a_class_that_is_not_known() -> None:
     for mgmt_class in (0x5F, 0x70, 0xFE):
         (after,) = scrubbed(erf_pcap([gmp(mgmt_class, 0x01, 0x7777, b"\1\1\1" + FILL, at=24)]))

@@ -6,6 +6,7 @@ import io
 import json
 import struct
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,9 @@ from ibdissect.table.secrets import Masker
 from ibdissect.table.series import Numbers
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import as_read, beside, failed, unread, unread_bytes
+from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.wire.component_mask import mask_for
+from ibdissect.wire.places import Mad
 from ibdissect.wire.pm import PortCounters
 from ibdissect.wire.pm_samples import PortSamplesResult
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
@@ -34,6 +37,7 @@ from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo
+from ibdissect.wire.spec import Struct, raw, uint
 from tests.craft import build, erf_pcap, gmp, smp
 from tests.table.made import native_table
 
@@ -257,3 +261,18 @@ def test_nothing_beside_a_request_is_learnt_or_survives_scrubbing() -> None:
     ] * 3
     assert after.values(PortCounters.port_select).tolist() == [3] and after.values(MCMemberRecord.mgid).any()
     assert not any(0xCAFEF00D.to_bytes(4, "big") in values for _, values in scrubber.replaced())
+
+
+def test_an_attribute_of_a_plugin_may_be_declared_larger_than_a_mad() -> None:
+    class Large(Struct):
+        prefix, key, section, size = "acme", "large", "ACME PRM", 200
+        carried_by = (Mad(0x04, 0x0060),)
+        port_select = uint(8, "PortSelect")
+        counters = raw(199, "Counters")
+
+    plugin = ModuleType("acme_of_a_test")
+    Large.__module__ = plugin.__name__
+    plugin.Large = Large  # type: ignore[attr-defined]
+    frames = native_table([gmp(0x04, 0x01, 0x0060, b"\x01\x02", at=64)])
+    table = ChunkTable(frames.chunk, Catalog([*builtin_modules(), plugin]))
+    assert not len(table.occurrences(Large)) and table.once(beside) is not None
