@@ -54,8 +54,8 @@ class CaptureLoss:
         self._known: tuple[list[int], list[int]] | None = None
         """First and last second of the times with missed packets: they are apart from each other, and ascend."""
         self._swaps: bool | None = None
-        self._writes = BoundedDict[int, None](MAX_SECONDS, "times at which something was written")
-        """Times of requests that write, in units of `SWAPPED_NS`."""
+        self._writes = BoundedDict[int, int](MAX_SECONDS, "times at which something was written")
+        """Frame of the request that writes, 0 for several, by time in units of `SWAPPED_NS`."""
         self.counts = False
         """The ERF records come from a card that counts losses: their lengths are padded, unlike those of ibdump."""
 
@@ -87,9 +87,10 @@ class CaptureLoss:
     def _note_writes(self, mads: Datagrams) -> None:
         """Remember when something was written."""
         writes = np.flatnonzero(((mads.method == SET) | (mads.method == DELETE)) & (mads.mgmt_class != CM_CLASS))
-        moments, first = np.unique(mads.times[writes] // SWAPPED_NS, return_index=True)
-        for moment, row in zip(moments.tolist(), writes[first].tolist(), strict=True):
-            self._writes.put(moment, None, int(mads.frames[row]), int(mads.times[row]))
+        moments, first, count = np.unique(mads.times[writes] // SWAPPED_NS, return_index=True, return_counts=True)
+        for moment, row, several in zip(moments.tolist(), writes[first].tolist(), (count > 1).tolist(), strict=True):
+            frame = int(mads.frames[row])
+            self._writes.put(moment, 0 if several or moment in self._writes else frame, frame, int(mads.times[row]))
 
     def _times(self) -> tuple[list[int], list[int]]:
         """First and last seconds of the times with missed packets; computed on demand."""
@@ -125,10 +126,10 @@ class CaptureLoss:
         """Whether a packet is missing between a frame and about a time, so that what the frame taught may have changed unseen."""
         return self._any(0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR)
 
-    def unsettled(self, time_ns: int) -> bool:
-        """Whether something was written around that time in a capture that changes the order of packets."""
+    def unsettled(self, frame: int, time_ns: int) -> bool:
+        """Whether other frames wrote something around that time in a capture that changes the order of packets."""
         at = time_ns // SWAPPED_NS
-        return any(near in self._writes for near in range(at - 1, at + 2)) and self.disorderly()
+        return any(self._writes.get(near, frame) != frame for near in range(at - 1, at + 2)) and self.disorderly()
 
     def disorderly(self) -> bool:
         """Whether an answer was recorded before its request; computed on demand."""

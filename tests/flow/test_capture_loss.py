@@ -26,9 +26,9 @@ def answer(transaction: int) -> bytes:
     return craft.gmp(4, 0x81, 0x12, slid=2, dlid=1, header={"transaction_id": transaction})
 
 
-def of(capture: bytes) -> CaptureLoss:
+def of(capture: bytes, window: int = 32 << 20) -> CaptureLoss:
     loss = CaptureLoss()
-    for chunk in open_capture(io.BytesIO(capture)).chunks():
+    for chunk in open_capture(io.BytesIO(capture), window=window).chunks():
         table = ChunkTable(chunk)
         for follower in (loss.streams, loss.transactions):
             for _ in follower.feed(table):
@@ -105,8 +105,16 @@ def test_what_was_written_is_unsettled_if_the_order_is_not_that_on_the_wire(fram
     first = [ask(3), answer(3)]
     records = [Record(i, FIRST + i * 1_000_000, one, len(one)) for i, one in enumerate([*first, *frames])]
     loss = of(Pcap(247, tuple(records)).packed())
-    assert loss.unsettled(FIRST + 5_000_000) is unsettled
-    assert not loss.unsettled(FIRST + 100_000_000)
+    assert loss.unsettled(1, FIRST + 5_000_000) is unsettled
+    assert not loss.unsettled(1, FIRST + 100_000_000)
+
+
+@pytest.mark.parametrize("window", [1, 32 << 20])
+def test_a_write_does_not_unsettle_itself(window: int) -> None:
+    disorder = [answer(1), ask(1)]
+    for frames, unsettled in ([WRITTEN[0], *disorder], False), ([*WRITTEN, *disorder, *WRITTEN], True):
+        records = [Record(i, FIRST + i * 1_000_000, one, len(one)) for i, one in enumerate([ask(3), answer(3), *frames])]
+        assert of(Pcap(247, tuple(records)).packed(), window).unsettled(3, FIRST + 2_000_000) is unsettled
 
 
 def test_erf_proves_silence_by_traffic_alone() -> None:

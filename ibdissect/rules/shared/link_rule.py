@@ -69,8 +69,8 @@ class LinkRule(KnowledgeRule):
 
     evidence = (
         "The packet, and what the ports of its LIDs and their switches answered before it. Silent for LIDs whose port is not known. An "
-        "`info` where the capture misses packets in between, or a SubnSet was not answered: they may have changed it. So where the "
-        "capture changes the order of packets, and something was written within 10 ms."
+        "`info` where the capture misses packets in between, or a SubnSet was not answered: they may have changed it. Also an "
+        "`info` where it changes the order of packets and something else was written within 10 ms."
     )
     written = (PORT_INFO, SWITCH_INFO)
 

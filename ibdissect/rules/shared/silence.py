@@ -50,7 +50,7 @@ class KnowledgeRule(Rule):
         loss, taught = context.get(CaptureLoss), min((one.frame for one in hit.related if one.frame < hit.frame), default=0)
         nodes, sets = self.rests_on(hit, context) if self.written else (), context.get(UnansweredSets)
         missed = loss.between(taught, hit.time_ns) or any(sets.between(one, taught, hit.frame, nodes) for one in self.written)
-        return Severity.INFO if missed or loss.unsettled(hit.time_ns) else None
+        return Severity.INFO if missed or loss.unsettled(hit.frame, hit.time_ns) else None
 
     def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The nodes whose `written` attributes a finding rests on; None: any node's."""
