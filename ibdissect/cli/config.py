@@ -133,7 +133,7 @@ def _trusted(config: Config) -> Config:
     if os.environ.get("CI", "").lower() not in ("", "0", "false"):
         why = "this is CI"
     else:
-        from ibdissect.cli.trust import is_trusted  # few configurations name plugins
+        from ibdissect.cli.trusted_folders import is_trusted  # few configurations name plugins
 
         if is_trusted(config.folder):
             return config

@@ -40,8 +40,8 @@ def command(prefix: str, format_: str, common: Common) -> None:
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
     width = max(len(row["name"]) for row in found)
-    for row in found:
-        click.echo(f"{row['name']:<{width}}  {row['type']:<8}  {row['bits']:<12}  {row['label']}  ({row['carried_by']})")
+    lines = (f"{row['name']:<{width}}  {row['type']:<8}  {row['bits']:<12}  {row['label']}  ({row['carried_by']})" for row in found)
+    click.echo("\n".join(dict.fromkeys(lines)))  # several structures in the same place may have a field alike
 
 
 def matches(name: str, prefix: str) -> bool:

@@ -11,6 +11,7 @@ from ibdissect.wire.text import counted
 
 from .comparison import Comparison
 from .conversations import LISTED
+from .verdicts import ON_PATH
 from .windows import REORDERED_NS
 
 FAR_NS = 60 * 10**9
@@ -55,6 +56,11 @@ def _clock_notes(comparison: Comparison, pairs: list[dict[str, Any]]) -> Iterato
 def _capture_notes(comparison: Comparison) -> Iterator[str]:
     points, verdicts, coverage = comparison.points, comparison.verdicts, comparison.coverage
     for i, point in enumerate(points):
+        if verdicts.partly[i]:
+            yield (
+                f"{point.name} has less than {ON_PATH * 100:.0f} % of the packets between some addresses: it misses many, or they take "
+                "several ways. Those that it lacks are not counted."
+            )
         if verdicts.missed[i]:
             yield (
                 f"{point.name} lacks {verdicts.missed[i]} of {verdicts.tested[i]} packets that certainly passed it: that it lacks a packet "

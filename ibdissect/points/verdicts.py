@@ -155,6 +155,8 @@ class Verdicts(Record):
     """Packets that provably passed, int64[points]."""
     complete: Bool
     """Points that miss nothing, bool[points]."""
+    partly: Bool
+    """Points that saw only part of a route's packets, bool[points]."""
     unclear: int
     """Absent packets whose equal copies may have arrived."""
 
@@ -213,7 +215,7 @@ def judge(classes: Classes, directions: Directions, flows: Flows) -> Verdicts:
         due, alike.covered, place, routes.passed, alike.answered, lost, lacking & lost[:, None], why, likely, last, before, latest,
         alike.ambiguous,
     )
-    return Verdicts(journey, missed, tested, complete, unclear)
+    return Verdicts(journey, missed, tested, complete, routes.partly, unclear)
 
 
 def _by_chance(absent: Bool, count: Int, due: Int, tested: Int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

@@ -41,9 +41,9 @@ def decodings(model: CaptureModel, frame: int) -> list[Decoding]:
         if isinstance(place, CmPayload):
             for side, toward in ((PASSIVE, "passive"), (ACTIVE, "active")):
                 if place.toward in ("", toward):
-                    found.setdefault((place.service_id, side), []).append(struct.__name__)
+                    found.setdefault((place.service_id, side), []).append(struct.title)
     sides = {PASSIVE: "to the listening side", ACTIVE: "to the requesting side"}
-    return [
-        Decoding(f"messages to QP 0x{qp:06x}", f"{', '.join(names)} ({sides[side]})", 0, address, qp, service, side)
-        for (service, side), names in found.items()
-    ]
+    said: dict[str, tuple[int, int]] = {}
+    for (service, side), titles in found.items():  # several services may carry the same
+        said.setdefault(f"{', '.join(dict.fromkeys(titles))} ({sides[side]})", (service, side))
+    return [Decoding(f"messages to QP 0x{qp:06x}", what, 0, address, qp, *served) for what, served in said.items()]

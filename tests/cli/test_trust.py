@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from ibdissect.cli import run
 from ibdissect.cli.config import read_config
-from ibdissect.cli.trust import is_trusted, trusted_folders
-from ibdissect.errors import ConfigError
+from ibdissect.cli.trusted_folders import is_trusted, trusted_folders
 
 
 @pytest.fixture(autouse=True)
@@ -66,18 +64,3 @@ def test_ci_loads_only_what_config_names(value: str, loads: bool, project: Path,
 def test_a_folder_without_a_configuration_cannot_be_trusted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["trust", str(tmp_path)]) == 2
     assert "holds no configuration" in capsys.readouterr().err and trusted_folders() == set()
-
-
-@pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '"/"'])
-def test_a_damaged_list_trusts_nothing(text: str, tmp_path: Path) -> None:
-    (tmp_path / "home" / "ibdissect").mkdir(parents=True)
-    (tmp_path / "home" / "ibdissect" / "trusted.json").write_text(text)
-    with pytest.raises(ConfigError, match="is damaged"):
-        trusted_folders()
-
-
-def test_the_list_lies_in_no_relative_folder(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
-    monkeypatch.setattr("platformdirs.user_config_dir", lambda name, appauthor: os.path.join("config", name))
-    with pytest.raises(ConfigError, match="absolute"):
-        trusted_folders()
-    assert run(["trust", str(project)]) == 2 and not (Path.cwd() / "config").exists()

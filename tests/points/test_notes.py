@@ -40,3 +40,12 @@ def test_a_point_that_misses_packets(tmp_path: Path) -> None:
     world = World()
     world.conversation(100, missing={psn: ["tap"] for psn in range(10, 100, 20)})
     assert "tap lacks 5 of " in notes(world, tmp_path)
+
+
+def test_a_point_that_misses_every_third_packet(tmp_path: Path) -> None:
+    world = World()
+    world.conversation(120, missing={psn: ["tap"] for psn in range(0, 120, 3)})
+    assert "tap has less than 80 % of the packets between some addresses" in notes(world, tmp_path)
+    whole = World()
+    whole.conversation(120, missing={psn: ["tap"] for psn in range(0, 120, 30)})
+    assert "has less than" not in notes(whole, tmp_path)

@@ -35,8 +35,10 @@ def names(model: CaptureModel, frame: int) -> set[str]:
 def test_messages_to_a_queue_pair(model: CaptureModel) -> None:
     found = decodings(model, 1)
     assert {one.side for one in found} == {ACTIVE, PASSIVE} and all(one.qp == 0x12 and not one.port for one in found)
+    said = [one.what for one in found]
+    assert len(set(said)) == len(said), "each is offered once, though several services carry it"
     before = {frame: names(model, frame) for frame in (1, 2, 3)}
-    model.decode(next(one for one in found if "NVMeCommand" in one.what))
+    model.decode(next(one for one in found if one.what.startswith("NVMe command")))
     after = {frame: names(model, frame) for frame in (1, 2, 3)}
     assert after[1] == after[3] != before[1] and after[2] == before[2], "another queue pair is still not guessed"
 

@@ -1,0 +1,35 @@
+"""Does a damaged or misplaced list of trusted folders trust nothing?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ibdissect.cli import run
+from ibdissect.cli.trusted_folders import trusted_folders
+from ibdissect.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("platformdirs.user_config_dir", lambda name, appauthor: str(tmp_path / "home" / name))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ibdissect.toml").write_text("")
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '"/"'])
+def test_a_damaged_list_trusts_nothing(text: str, tmp_path: Path) -> None:
+    (tmp_path / "home" / "ibdissect").mkdir(parents=True)
+    (tmp_path / "home" / "ibdissect" / "trusted.json").write_text(text)
+    with pytest.raises(ConfigError, match="is damaged"):
+        trusted_folders()
+
+
+def test_the_list_lies_in_no_relative_folder(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setattr("platformdirs.user_config_dir", lambda name, appauthor: os.path.join("config", name))
+    with pytest.raises(ConfigError, match="absolute"):
+        trusted_folders()
+    assert run(["trust", str(home)]) == 2 and not (Path.cwd() / "config").exists()
