@@ -1,7 +1,8 @@
 """Which records of subnet administration came in several RMPP segments, and in which frame was each complete?
 
 A segment ends in the middle of a record as a rule. No frame has all bytes of that record, so its fields belong to the frame that completed
-it, as reassembled data does in Wireshark. `flow.joined` puts such records together; `ChunkTable.shown` has them, nothing is learnt of them.
+it, as reassembled data does in Wireshark. `flow.transfers.Joiner` puts such records together; `ChunkTable.shown` has them, nothing is
+learnt of them.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ async def test_a_capture_that_is_read_anew_keeps_its_notes_and_what_was_said(tmp
     path.write_bytes(craft.ethernet_pcap(FRAMES))
     async with running(path) as (app, pilot):
         app.model.note(3, "look here")
-        for frame, what in ((1, "NVMeCommand"), (5, "RoCE v2")):
+        for frame, what in ((1, "NVMe command"), (5, "RoCE v2")):
             app.jump(frame)
             await shows(pilot, frame)
             await pilot.press("D")
@@ -68,7 +68,7 @@ async def test_messages_to_a_queue_pair_are_read_as_said(tmp_path: Path) -> None
     async with running(path) as (app, pilot):
         await pilot.press("D")
         assert isinstance(app.screen, Choice)
-        place = next(i for i, entry in enumerate(app.screen.entries) if "NVMeCommand" in entry[2])
+        place = next(i for i, entry in enumerate(app.screen.entries) if "NVMe command" in entry[2])
         before = app.capture
         await pilot.press(*["down"] * place, "enter")
         await until(pilot, lambda: app.capture is not before and app.study.finished and app.main.tree_pane.frame_tree)
