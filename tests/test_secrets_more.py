@@ -122,7 +122,7 @@ async def test_screens(capture: Path) -> None:
             said += "".join(entry.text + entry.label for entry in app.main.filter_bar._found) + str(app.main.filter_bar.reason.render())
         await pilot.pause()
         said += drawn.text(app)
-        assert "M_Key" in said and seen(said) == []
+        assert "_Key#" in said and seen(said) == []
     state = "".join(path.read_text() for path in (capture.parent / "history", capture.parent / "screen.json") if path.exists())
     assert seen(state) == []
 
