@@ -255,7 +255,7 @@ class JsonLines:
     def _value(self, item: Item, rows: _Rows) -> tuple[str, list[Column]]:
         """`VALUE, "text": TEXT` of every row."""
         template, columns = self._carried(item, rows)
-        beside = rows.beside(item) if item.length else None
+        beside = rows.beside(item) if item.length and item.kind != "nested" else None
         if beside is None:
             return template, columns
         filled = _filled(template, columns, len(beside))

@@ -51,6 +51,9 @@ MADS = {
     "base version 0": patched(smp(1, 0x10), 28, b"\0"),
     "failed response without its record": gmp(0x03, 0x81, 0x11, DATA, at=56, header={"status": 0x8100}),
     "failed response of another class with RMPP": gmp(0x10, 0x81, 0x01, DATA, at=64, header={"status": 0x8000}),
+    "query for a LID that carries a forwarding table": gmp(
+        0x03, 1, 0x15, struct.pack(">BBBBIIQHHQ", 1, 0, 0, 0, 0, 0, 0, 0, 0, 1) + DATA, at=24
+    ),
     "redirected response with ClassPortInfo": gmp(0x03, 0x81, 0x01, DATA, at=56, header={"status": 2}),
     "table answer with AttributeOffset 0": gmp(0x03, 0x92, 0x35, struct.pack(">BBBBII", 1, 1, 7, 0, 1, 220) + DATA, at=24),
     "last segment shorter than a record": gmp(
