@@ -102,7 +102,7 @@ class _Rows(Record):
 
     def beside(self, item: Item) -> npt.NDArray[np.bool_] | None:
         """In which rows nobody reads a field; None for no row."""
-        if self.ignored is None or item.kind == "rest" or item.field is None:
+        if self.ignored is None or item.kind in ("rest", "nested") or item.field is None or not item.length:
             return None
         first = item.view + item.bit // 8
         bits = gather(self.ignored.bits, self.at[item.piece] + first, item.length) & field_mask(item.bit % 8, item.bits)
@@ -255,7 +255,7 @@ class JsonLines:
     def _value(self, item: Item, rows: _Rows) -> tuple[str, list[Column]]:
         """`VALUE, "text": TEXT` of every row."""
         template, columns = self._carried(item, rows)
-        beside = rows.beside(item) if item.length and item.kind != "nested" else None
+        beside = rows.beside(item)
         if beside is None:
             return template, columns
         filled = _filled(template, columns, len(beside))
