@@ -15,8 +15,8 @@ import pytest
 from ibdissect.capture import records
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.stream import zstd_library
+from ibdissect.lint.point_faults import PointFaults
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.sightings import Sightings
 from ibdissect.report import Run
 from ibdissect.report.json import json_text
 from ibdissect.rules import load
@@ -35,7 +35,7 @@ HEADER = 24
 PCAP = b"\xd4\xc3\xb2\xa1"
 
 
-def mixes() -> Iterator[tuple[str, bytes, SitePolicy | Sightings | None]]:
+def mixes() -> Iterator[tuple[str, bytes, SitePolicy | PointFaults | None]]:
     """Proofs in sequence: facts of the same ports change to those of the twin within one window, and back."""
     for case in (case for cases in CASES.values() for case in cases):
         bad, twin = case.bad, case.twin
@@ -65,7 +65,7 @@ class Pipe(io.RawIOBase):
         return len(piece)
 
 
-def findings(source: Any, policy: SitePolicy | Sightings | None, window: int = 32 << 20) -> str:
+def findings(source: Any, policy: SitePolicy | PointFaults | None, window: int = 32 << 20) -> str:
     """The report as JSON, without the source's name and the mark of a pipe."""
     reader = open_capture(source, window=window)
     report = check_reading(Reading(reader), Options(rules=RULES, max_findings=None, policy=policy))
@@ -82,7 +82,7 @@ def zstd(data: bytes) -> bytes:
     return packed
 
 
-def readings(data: bytes, policy: SitePolicy | Sightings | None, rows: Sequence[int]) -> Iterator[tuple[str, str]]:
+def readings(data: bytes, policy: SitePolicy | PointFaults | None, rows: Sequence[int]) -> Iterator[tuple[str, str]]:
     """The report of each way to read a capture, the usual one first; `rows`: frames per window."""
     yield "file", findings(io.BytesIO(data), policy)
     yield "pipe", findings(Pipe(data), policy)
@@ -93,7 +93,7 @@ def readings(data: bytes, policy: SitePolicy | Sightings | None, rows: Sequence[
         records.ROWS = ROWS
 
 
-def check(name: str, data: bytes, policy: SitePolicy | Sightings | None) -> None:
+def check(name: str, data: bytes, policy: SitePolicy | PointFaults | None) -> None:
     data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
     few = (1, 7) if len(data) < 40_000 else (max(7, len(data) // 30_000),)
     (_, usual), *others = readings(data, policy, few)
@@ -119,7 +119,7 @@ def test_samples(name: str, repo: Path, tmp_path: Path) -> None:
         assert findings(str(path), None) == usual, f"{name} read as {ending}"
 
 
-def check_mix(name: str, data: bytes, policy: SitePolicy | Sightings | None) -> None:
+def check_mix(name: str, data: bytes, policy: SitePolicy | PointFaults | None) -> None:
     def steady(rows: int) -> Any:
         records.ROWS = rows
         return json.loads(findings(io.BytesIO(data), policy))["findings"]

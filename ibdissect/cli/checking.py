@@ -75,7 +75,7 @@ def check_options(
 def _chosen(
     rules: list[type[Rule]], config: Config, chosen: list[str], ignored: list[str], *, crc: bool, points: bool
 ) -> list[type[Rule]]:  # fmt: skip
-    from ibdissect.lint.sightings import PointRule
+    from ibdissect.lint.point_faults import PointRule
 
     mine = [rule for rule in rules if issubclass(rule, PointRule) == points]
     of_file = [code for code in config.select if any(matches(rule, code) for rule in mine)]

@@ -105,14 +105,14 @@ class Merged:
     """The merged capture of several points, in a temporary file, for the screen."""
 
     def __init__(self, captures: Sequence[str], common: Common) -> None:
-        from ibdissect.points.merged import delays, merged_sightings, write_merged
+        from ibdissect.points.merged import delays, merged_faults, write_merged
 
         comparison = compared(captures, common)
         self.names = " + ".join(printable(point.name) for point in comparison.points)
         self.file = NamedTemporaryFile(prefix="ibdissect-points-", suffix=".pcapng")  # noqa: SIM115 - deleted when the screen ends
         numbers = write_merged(comparison, self.file)
         self.file.flush()
-        self.known, self.delays = merged_sightings(comparison, numbers), delays(comparison, numbers)
+        self.known, self.delays = merged_faults(comparison, numbers), delays(comparison, numbers)
 
 
 def _json(result: dict[str, Any], packets: Iterable[Any] | None) -> Iterator[str]:
@@ -129,10 +129,10 @@ def _json(result: dict[str, Any], packets: Iterable[Any] | None) -> Iterator[str
 
 def _judged(comparison: Comparison, options: Options) -> list[CaptureReport]:
     """What the rules say of each point's capture; one of which nothing is known is not read again."""
-    from ibdissect.points.findings import sightings
+    from ibdissect.points.findings import point_faults
 
     reports = []
-    for point, known in zip(comparison.points, sightings(comparison), strict=True):
+    for point, known in zip(comparison.points, point_faults(comparison), strict=True):
         options.policy = known
         if known.by_rule:
             reports.append(check(point.path, options))

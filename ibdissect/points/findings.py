@@ -1,4 +1,4 @@
-"""What do rules about several points learn about the packets of each?"""
+"""Which packets of each point were lost, duplicated or changed on their way? For the rules of the family PTS."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.flow.congestion import ANSWERED, CE, PATIENCE_NS
 from ibdissect.lint.finding import Related
-from ibdissect.lint.sightings import Sighting, Sightings
+from ibdissect.lint.point_faults import PointFault, PointFaults
 from ibdissect.table.rows import by_value
 from ibdissect.wire.encapsulation import IPv4
 from ibdissect.wire.link import LRH
@@ -31,9 +31,9 @@ NAMES: dict[str, tuple[str, Field[Any] | None]] = {
 }  # fmt: skip
 
 
-def sightings(comparison: Comparison) -> list[Sightings]:
+def point_faults(comparison: Comparison) -> list[PointFaults]:
     """For each point what its packets prove, in frame order."""
-    found = [Sightings() for _ in comparison.points]
+    found = [PointFaults() for _ in comparison.points]
     marks = _Marks(comparison)
     for block in comparison.blocks():
         _lost(comparison, block, found)
@@ -47,7 +47,7 @@ def sightings(comparison: Comparison) -> list[Sightings]:
     return found
 
 
-def _lost(comparison: Comparison, block: Block, found: list[Sightings]) -> None:
+def _lost(comparison: Comparison, block: Block, found: list[PointFaults]) -> None:
     points, journey = comparison.points, block.journey
     for i in np.flatnonzero(journey.lost).tolist():
         (after, before, latest), sure = block.ends(i), not journey.likely[i]
@@ -58,10 +58,10 @@ def _lost(comparison: Comparison, block: Block, found: list[Sightings]) -> None:
             proof += f" (most likely before {points[before].name}, which misses packets itself)"
         arguments = {"after": points[after].name, "before": points[latest].name if latest >= 0 else "its receiver", "proof": proof}
         code = "PTS005" if block.packets.opcode[i] == CNP_OPCODE else "PTS001"
-        found[after].by_rule.setdefault(code, []).append(Sighting(int(block.packets.frame[i, after]), arguments, sure=sure))
+        found[after].by_rule.setdefault(code, []).append(PointFault(int(block.packets.frame[i, after]), arguments, sure=sure))
 
 
-def _changed(comparison: Comparison, block: Block, found: list[Sightings]) -> None:
+def _changed(comparison: Comparison, block: Block, found: list[PointFaults]) -> None:
     """Fields that differ from the previous point although the network must not change them."""
     points, journey, seen, packets = comparison.points, block.journey, block.seen, block.packets
     for j, point in enumerate(points):
@@ -77,11 +77,11 @@ def _changed(comparison: Comparison, block: Block, found: list[Sightings]) -> No
             elsewhere = (Related(0, "the packet before", points[other].path, int(packets.frame[i, other])),)
             arguments = {"what": what, "before": points[other].name, "point": point.name}
             for code in ("PTS003", "PTS004") if name == "payload" else ("PTS003",):
-                entry = Sighting(int(packets.frame[i, j]), arguments, elsewhere, at, sure=code == "PTS004" or name != "payload")
+                entry = PointFault(int(packets.frame[i, j]), arguments, elsewhere, at, sure=code == "PTS004" or name != "payload")
                 found[j].by_rule.setdefault(code, []).append(entry)
 
 
-def _doubled(comparison: Comparison, found: list[Sightings]) -> None:
+def _doubled(comparison: Comparison, found: list[PointFaults]) -> None:
     """Packets that pass a point once and later points twice."""
     points = comparison.points
     for one in comparison.matcher.doubled:
@@ -90,7 +90,7 @@ def _doubled(comparison: Comparison, found: list[Sightings]) -> None:
             other = points[before[-1]]
             arguments = {"before": other.name, "point": points[j].name}
             elsewhere = (Related(0, "the packet before", other.path, one.once[before[-1]]),)
-            found[j].by_rule.setdefault("PTS002", []).append(Sighting(frame, arguments, elsewhere, sure=len(one.twice) > 1))
+            found[j].by_rule.setdefault("PTS002", []).append(PointFault(frame, arguments, elsewhere, sure=len(one.twice) > 1))
 
 
 class _Marks:
@@ -121,7 +121,7 @@ class _Marks:
                 first = [0, int(packets.frame[row, j]), other, int(packets.frame[row, other])]
                 self._marked[j].setdefault(flow, first)[0] += len(index)
 
-    def tell(self, found: list[Sightings]) -> None:
+    def tell(self, found: list[PointFaults]) -> None:
         points, ends = self._comparison.points, self._ends
         notified = {ends[flow] for flow in self._notified}
         for j, marked in enumerate(self._marked):
@@ -131,4 +131,4 @@ class _Marks:
                 if way in seen and way not in notified:
                     arguments = {"packets": counted(count, "packet"), "before": points[before].name, "point": points[j].name}
                     elsewhere = (Related(0, "the packet without the mark", points[before].path, there),)
-                    found[j].by_rule.setdefault("PTS006", []).append(Sighting(frame, arguments, elsewhere, IPv4.ecn))
+                    found[j].by_rule.setdefault("PTS006", []).append(PointFault(frame, arguments, elsewhere, IPv4.ecn))

@@ -14,12 +14,12 @@ from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.interfaces import NANOSECONDS, OPT_END, OPT_NAME, OPT_TSRESOL, Interfaces
 from ibdissect.capture.records import LONGEST
 from ibdissect.capture.writing import CaptureWriter
-from ibdissect.lint.sightings import Sightings
+from ibdissect.lint.point_faults import PointFaults
 from ibdissect.session.reading import open_reading
 
 from .columns import FIELDS, HOP
 from .comparison import Block, Comparison
-from .findings import sightings
+from .findings import point_faults
 from .verdicts import WHY
 
 Frame = tuple[int, int, int, Chunk, int]
@@ -50,10 +50,10 @@ def write_merged(comparison: Comparison, file: IO[bytes]) -> list[npt.NDArray[np
     return numbers
 
 
-def merged_sightings(comparison: Comparison, numbers: list[npt.NDArray[np.int64]]) -> Sightings:
+def merged_faults(comparison: Comparison, numbers: list[npt.NDArray[np.int64]]) -> PointFaults:
     """What rules hear of the merged capture."""
-    found = Sightings()
-    for known, of in zip(sightings(comparison), numbers, strict=True):
+    found = PointFaults()
+    for known, of in zip(point_faults(comparison), numbers, strict=True):
         for code, entries in known.by_rule.items():
             found.by_rule.setdefault(code, []).extend(replace(one, frame=int(of[one.frame - 1])) for one in entries)
     for entries in found.by_rule.values():

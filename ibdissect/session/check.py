@@ -35,8 +35,8 @@ from .reading import Progress, Reading, Shown, open_reading
 
 if TYPE_CHECKING:
     from ibdissect.lint.paths import PathIgnores
+    from ibdissect.lint.point_faults import PointFaults
     from ibdissect.lint.policy import SitePolicy
-    from ibdissect.lint.sightings import Sightings
     from ibdissect.subnet import SubnetFiles
     from ibdissect.subnet.names import Names
 
@@ -68,7 +68,7 @@ class Options(Record, kw_only=True):
     shown: Shown | None = None
     severities: dict[str, Severity] = field(default_factory=dict)
     """By rule code, where they differ from the rule's own."""
-    policy: SitePolicy | Sightings | None = None
+    policy: SitePolicy | PointFaults | None = None
     """What the site allows, or what captures of other points say of this one's packets; None: neither."""
     division: Division = Division()
     """Which addresses belong to which subnet, if captures may hold packets of several."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ibdissect.points.findings import sightings
+from ibdissect.points.findings import point_faults
 
 from .world import ACKNOWLEDGE, World
 
@@ -22,7 +22,7 @@ def told(tmp_path: Path, points: tuple[str, ...] = ("client", "tap", "server"), 
         arrived = world.packet(start + 100_000 * (psn - 499), psn=psn, payload=bytes(8), **(what if psn == 501 else {}))
         world.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=0x1F)
     comparison = world.compare(tmp_path)
-    known = sightings(comparison)
+    known = point_faults(comparison)
     return {
         (point, code, one.sure): len(entries)
         for point, of_point in zip(points, known, strict=True) for code, entries in of_point.by_rule.items() for one in entries
@@ -49,10 +49,10 @@ def test_losses_and_lost_notifications(tmp_path: Path) -> None:
     for number in range(40):
         world.packet(time + 300_000 * number, back=True, opcode=CNP, payload=bytes(16), before="tap" if number % 4 == 0 else None)
     comparison = world.compare(tmp_path)
-    known = sightings(comparison)
+    known = point_faults(comparison)
     assert [{code: len(entries) for code, entries in one.by_rule.items()} for one in known] == [{}, {"PTS001": 1}, {"PTS005": 10}]
     comparison.verdicts.journey.likely[:] = True
-    doubted = sightings(comparison)
+    doubted = point_faults(comparison)
     assert [
         (one.sure, one.arguments["proof"].partition(", as ")[0]) for one in doubted[1].by_rule["PTS001"]
     ] == [(False, "most likely")]
@@ -78,6 +78,6 @@ def test_marks_without_notification(tmp_path: Path, marked: dict[str, dict[str, 
         world.packet(start + 400_000, back=True, opcode=CNP, payload=bytes(16))
     world.conversation(10, time=start + (500_000_000 if twin == "short" else 1_500_000_000))
     comparison = world.compare(tmp_path)
-    known = sightings(comparison)
+    known = point_faults(comparison)
     told = [[int(entry.arguments["packets"].split()[0]) for entry in one.by_rule.get("PTS006", [])] for one in known]
     assert [sum(counts) for counts in told] == expected

@@ -9,7 +9,7 @@ import pytest
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.points.comparison import Comparison
-from ibdissect.points.findings import sightings
+from ibdissect.points.findings import point_faults
 from ibdissect.points.result import result
 from tests.craft import smp
 
@@ -119,7 +119,7 @@ def test_how_far_a_directed_route_was_followed(tmp_path: Path, lids: bool) -> No
     forth = next(pair for pair in said["pairs"] if (pair["from"], pair["to"]) == ("sm", "leaf"))
     assert (forth["matched"], forth["lost"], forth["changed"]) == (57, 3, {"hop_pointer": 57})
     assert {(pair["from"], pair["to"]) for pair in said["pairs"]} == {(a, b) for a in links for b in links if a != b}
-    (told,) = {entry.arguments["proof"] for entry in sightings(comparison)[1].by_rule["PTS001"]}
+    (told,) = {entry.arguments["proof"] for entry in point_faults(comparison)[1].by_rule["PTS001"]}
     assert told.endswith("(last seen on link 2 of 4 of its directed route)")
 
 

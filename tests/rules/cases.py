@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ibdissect.capture.chunk import Damage
+from ibdissect.lint.point_faults import PointFaults
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.sightings import Sightings
 from ibdissect.subnet import SubnetFile
 from tests import craft
 
@@ -28,7 +28,7 @@ class Case:
     """Other rules that `bad` rightly triggers; any further finding fails the test."""
     twin_also: frozenset[str] = field(default_factory=frozenset)
     """Rules that the twin rightly triggers (never `code`)."""
-    policy: SitePolicy | Sightings | None = None
+    policy: SitePolicy | PointFaults | None = None
     """What the site allows, or what captures of other points say, for both."""
     known: tuple[SubnetFile, ...] = ()
     """What files say of the subnet, for both."""
@@ -46,7 +46,7 @@ def case(
     frames: Sequence[int] = (),
     also: Sequence[str] = (),
     twin_also: Sequence[str] = (),
-    policy: SitePolicy | Sightings | None = None,
+    policy: SitePolicy | PointFaults | None = None,
     known: Sequence[SubnetFile] = (),
     severity: str = "",
     damage: Sequence[Damage] = (),

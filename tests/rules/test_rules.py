@@ -16,9 +16,9 @@ from ibdissect.fabric import Follower
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.page import EVIDENCE, TO_DO, WHY, page, sections, summary
+from ibdissect.lint.point_faults import PointFaults
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Rule
-from ibdissect.lint.sightings import Sightings
 from ibdissect.rules import load
 from ibdissect.subnet import SubnetFile, learn
 from ibdissect.table.table import ChunkTable
@@ -32,7 +32,7 @@ for path in sorted(Path(__file__).parent.glob("*/cases.py")):
     importlib.import_module(f"tests.rules.{path.parent.name}.cases")
 
 
-def inform(linter: Linter, policy: SitePolicy | Sightings | None, known: Sequence[SubnetFile]) -> None:
+def inform(linter: Linter, policy: SitePolicy | PointFaults | None, known: Sequence[SubnetFile]) -> None:
     """Tell a linter what the site allows and what files say."""
     if policy is not None:
         linter.context.sources[type(policy)] = policy
@@ -43,7 +43,7 @@ def inform(linter: Linter, policy: SitePolicy | Sightings | None, known: Sequenc
 
 def lint(
     capture: bytes,
-    policy: SitePolicy | Sightings | None = None,
+    policy: SitePolicy | PointFaults | None = None,
     known: Sequence[SubnetFile] = (),
     damage: Sequence[Damage] = (),
     rules: Sequence[type[Rule]] = RULES,

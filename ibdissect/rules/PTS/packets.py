@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ibdissect.lint.point_faults import PointFault, PointRule
 from ibdissect.lint.rule import ERROR, INFO, WARNING
-from ibdissect.lint.sightings import PointRule, Sighting
 from ibdissect.table import crcs
 from ibdissect.table.table import ChunkTable
 
@@ -77,7 +77,7 @@ class DamagedBetweenPoints(PointRule):
     message = "the payload is not what it was at {before}, and the ICRC is wrong: it was damaged between {before} and {point}"
     example = "captures of two points, the second of which has a payload bit flipped"
 
-    def holds(self, one: Sighting, table: ChunkTable) -> bool:
+    def holds(self, one: PointFault, table: ChunkTable) -> bool:
         return bool(table.once(crcs.icrc).bad[one.frame - table.chunk.first])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.lint.sightings import Sighting, Sightings
+from ibdissect.lint.point_faults import PointFault, PointFaults
 from ibdissect.wire.transport import BTH
 from tests.craft import rc
 from tests.rules.cases import case
@@ -11,9 +11,9 @@ PACKETS = [rc(0x04, bytes(8), bth={"psn": psn}) for psn in (1, 2)]
 BOTH = {"before": "A", "point": "B"}
 
 
-def told(code: str, **arguments: str) -> Sightings:
+def told(code: str, **arguments: str) -> PointFaults:
     """Something is known of the second packet."""
-    return Sightings({code: [Sighting(2, arguments, at=BTH.p_key)]})
+    return PointFaults({code: [PointFault(2, arguments, at=BTH.p_key)]})
 
 
 for code, arguments in (

@@ -1,4 +1,4 @@
-"""What do captures of other points show about packets in this one? Read by rules about several points; empty if one capture is checked."""
+"""Which packets were lost, duplicated or changed between this capture and those of other points? Empty if one capture is checked."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .finding import Related
 from .rule import INFERRED, INFO, Context, Hit, Rule, Seen, fault, on_chunk
 
 
-class Sighting(Record, frozen=True):
-    """One packet of this capture that was lost, duplicated or changed on its way."""
+class PointFault(Record, frozen=True):
+    """A packet of this capture that was lost, duplicated or changed on its way."""
 
     frame: int
     arguments: dict[str, Any]
@@ -28,28 +28,28 @@ class Sighting(Record, frozen=True):
     sure: bool = True
 
 
-class Sightings(Record):
-    """All sightings of one capture."""
+class PointFaults(Record):
+    """All such packets of one capture."""
 
-    by_rule: dict[str, list[Sighting]] = default(default_factory=dict)
+    by_rule: dict[str, list[PointFault]] = default(default_factory=dict)
     """By code, in order of frames."""
 
-    def within(self, code: str, table: ChunkTable) -> Iterator[Sighting]:
-        """The sightings of a rule in a chunk."""
+    def within(self, code: str, table: ChunkTable) -> Iterator[PointFault]:
+        """Those that a rule reports, in a chunk."""
         stop = table.chunk.first + len(table)
         return (one for one in self.by_rule.get(code, ()) if table.chunk.first <= one.frame < stop)
 
 
 class PointRule(Rule):
-    """Base of rules about several points: each finding is a sighting, an info if it is not certain."""
+    """Base of rules about several points: each finding is such a packet, an info if it is not certain."""
 
-    def holds(self, one: Sighting, table: ChunkTable) -> bool:
+    def holds(self, one: PointFault, table: ChunkTable) -> bool:
         """Whether the frame itself also shows the fault."""
         return True
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        for one in context.get(Sightings).within(self.code, table):
+        for one in context.get(PointFaults).within(self.code, table):
             if self.holds(one, table):
                 seen = Seen(table, one.frame - table.chunk.first)
                 at = one.at if one.at is not None and seen.first(one.at.owner) is not None else None
