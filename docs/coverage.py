@@ -15,6 +15,7 @@ from ibdissect.wire.catalog import Catalog, StructType, builtin
 from ibdissect.wire.mad import METHODS, class_text
 from ibdissect.wire.places import VendorOui
 from ibdissect.wire.spec import Field
+from ibdissect.wire.undecoded import UNDECODED
 from ibdissect.wire.vendor import oui_text
 
 DOCS = Path(__file__).resolve().parent
@@ -35,8 +36,10 @@ lengths with a second source. `+` marks an attribute that goes on as far as the 
 named fields and the bytes under them, measured with one made packet per attribute, entries of a table counted one by one (ours
 count once); a dash: not measured.
 
-The open header ([open-header.md](open-header.md)) has no layout of SHARP's aggregation management (class 0x0B) or of NVIDIA's diagnostic
-counters (class 0x0A, attribute 0x78): their datagrams have a header, a masked key, and bytes.
+NVIDIA's attributes are decoded as far as the open header ([open-header.md](open-header.md)) says. What it leaves out stays bytes: the whole
+of TempSensing; of MlnxExtPortInfo, the bytes called Undocumented; the groups of ARGroupTable (which subgroup has which ports); and the
+attributes at the end of this page, of which only the name is known. SHARP's aggregation management (class 0x0B) and the diagnostic
+counters (class 0x0A, attribute 0x78) are among these.
 """
 
 
@@ -113,6 +116,8 @@ def page(catalog: Catalog) -> str:
             out.append("| id | attribute | fields | bytes | named | opaque | inside | reserved | tshark fields | tshark bytes |")
             out.append("|---|---|---|---|---|---|---|---|---|---|")
         out.append(_line(row, catalog))
+    out += ["\n## Known by name only\n", "| class | id | attribute |", "|---|---|---|"]
+    out += (f"| 0x{mgmt_class:02x} | 0x{attr_id:04x} | {name} |" for (mgmt_class, attr_id), name in sorted(UNDECODED.items()))
     return "\n".join(out) + "\n"
 
 

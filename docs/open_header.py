@@ -51,7 +51,7 @@ NAMED = {
 NO_DATA = {"PREPARE_TO_TEST", "TEST_DEVICE_ONCE", "TEST_DEVICE_LOOP"}
 OTHERS = """\
 Structures of the header that have none here: parts of unions (unicast, multicast, generic, vend, raw_data, ascii, encap_algo_info,
-log_sw, log_ca) and of other structures (ib_rmpp_mad_t, ib_plft_bank_entry_t, ib_ppcc_algo_info_t), traps without contents (ntc_1148,
+log_sw, log_ca) and of other structures (ib_rmpp_mad_t, ib_ppcc_algo_info_t), traps without contents (ntc_1148,
 ntc_1322), the details of a key violation without a trap number (ntc_vskey), a record of software (ib_ioc_info_t), and the SL to VL table
 with masks of ports behind it (ib_sl2vl_mapping_table_t), of which the header does not say when it is used.
 """
@@ -139,11 +139,13 @@ def _compound(tokens: list[str], at: int, known: dict[str, int], macros: dict[st
         offset, at = offset if union else offset + width, end + 1
     size = max((start + length for _, start, length in members), default=0) if good else 0
     at += 1
-    if tokens[at] == "PACK_SUFFIX" and size:
-        known[tokens[at + 1]] = size
+    packed = tokens[at] == "PACK_SUFFIX"
+    at += packed
+    if size and (packed or tokens[at].endswith("_t")):
+        known[tokens[at]] = size
         if not union:
-            found[tokens[at + 1]] = members
-    return size, at + (tokens[at] == "PACK_SUFFIX")
+            found[tokens[at]] = members
+    return size, at
 
 
 def _number(text: str, macros: dict[str, str], depth: int = 9) -> int:

@@ -17,9 +17,10 @@ from ibdissect.errors import ConfigError, PluginError, defined_in
 from .column import ComputedField
 from .encapsulation import ROCE_PORT
 from .mad import COMMON_ATTRIBUTES, MAD
-from .numbers import SMP_CLASSES
+from .numbers import LID_ROUTED, SMP_CLASSES
 from .places import Inside, Mad, MadFormat, Place, VendorOui
 from .spec import BIT_KINDS, Field, Struct, field_named
+from .undecoded import UNDECODED
 
 StructType = type[Struct]
 
@@ -112,12 +113,13 @@ class Catalog:
         return next((struct for place, struct in found if place.takes(method, base_version)), None)
 
     def attribute_name(self, mgmt_class: int, attr_id: int, method: int, base_version: int = 1) -> str:
-        """The name of an attribute, or its number if unknown."""
+        """The name of an attribute, also of one that is not decoded; its number if unknown."""
         struct = self.attribute(mgmt_class, attr_id, method, base_version)
         if struct is not None:
             return struct.title
-        common = {} if mgmt_class in SMP_CLASSES else COMMON_ATTRIBUTES
-        return common.get(attr_id, f"Attribute 0x{attr_id:04x}")
+        subnet = mgmt_class in SMP_CLASSES
+        known = UNDECODED.get((LID_ROUTED if subnet else mgmt_class, attr_id)) if base_version == 1 else None
+        return known or ({} if subnet else COMMON_ATTRIBUTES).get(attr_id, f"Attribute 0x{attr_id:04x}")
 
     def of_vendor(self, mgmt_class: int, attr_id: int, oui: int | None) -> StructType | None:
         """The structure in the data of a vendor-class MAD; None if none is declared."""

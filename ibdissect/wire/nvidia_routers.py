@@ -10,13 +10,9 @@ _SOURCE = "trex-core ib_types.h"
 
 
 class RouterInfo(Struct):
-    """Table sizes and LID ranges of an InfiniBand router.
+    """Table sizes and LID ranges of an InfiniBand router."""
 
-    Bytes 16 to 39 are newer than the layout of ibutils2 (2018), which had MaxMulticastTTL in byte 19; the bits of TableChanges
-    kept their places.
-    """
-
-    key, section, size = "mlnxrouterinfo", f"{_SOURCE} ib_router_info_t", 40
+    key, section, size = "mlnxrouterinfo", f"{_SOURCE} ib_router_info_t, IB_ROUTER_ATC", 40
     carried_by = smp(0xFFD0)
     capability_mask = uint(32, "CapabilityMask", at="0", base="hex")
     is_pfrn_supported = bit(capability_mask, 0, "IsPFRNSupported", ws="+capabilitymask.pfrnsupported")

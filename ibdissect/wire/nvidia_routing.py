@@ -1,13 +1,12 @@
 """What do NVIDIA's adaptive routing, routing notification and private forwarding table attributes contain?
 
-Layouts as in the packet layouts of ibutils2 (2018-10), newer ones as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025).
+Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
 """
 
 from .places import smp
 from .spec import Struct, array, bit, enum, flag, nested, pad, raw, uint
 
-_SOURCE = "ibutils2 packets_layouts (2018-10), attribute id ibis_types"
-_HEADER = "trex-core ib_types.h"
+_SOURCE = "trex-core ib_types.h"
 LID_STATE = {0: "Bounded", 1: "Free", 2: "Static"}
 RN_DECISION = {0: "Discard", 1: "Consume ARN", 2: "Consume ARN and FRN", 3: "Pass on"}
 
@@ -15,43 +14,37 @@ RN_DECISION = {0: "Discard", 1: "Consume ARN", 2: "Consume ARN and FRN", 3: "Pas
 class PLFTMode(Struct):
     """How many private forwarding tables of which size a mode offers."""
 
-    key, section, size = "mlnxplftinfo", _SOURCE, 2
-    reserved1 = pad(2, at="0")
-    lf_table_size = uint(6, "LFTableSize", at="0[2]")
-    reserved2 = pad(4, at="1")
-    num_of_lf_tables = uint(4, "NumOfLFTables", at="1[4]")
+    key, section, size = "mlnxplftinfo", f"{_SOURCE} ib_plft_bank_entry_t", 2
+    bank_size = uint(8, "BankSize", at="0", unit="blocks of 1024 LIDs")
+    num_banks = uint(8, "NumBanks", at="1")
 
 
 class PrivateLFTInfo(Struct):
     """Private forwarding tables of a switch."""
 
-    key, section, size = "mlnxplftinfo", f"{_SOURCE}; seven modes: {_HEADER} ib_plft_info_t", 18
+    key, section, size = "mlnxplftinfo", f"{_SOURCE} ib_plft_info_t", 18
     carried_by = smp(0xFF10)
-    reserved1 = pad(7, at="0")
-    no_fallback = flag("NoFallback", at="0[7]")
+    reserved1 = pad(8, at="0")
     num_plfts = uint(8, "NumPLFTs", at="1")
-    reserved2 = pad(5, at="2")
-    mode_cap = uint(3, "ModeCap", at="2[5]")
-    reserved3 = pad(5, at="3")
-    active_mode = uint(3, "ActiveMode", at="3[5]")
+    mode_cap = uint(8, "ModeCap", at="2")
+    active_mode = uint(8, "ActiveMode", at="3")
     description_mode = array(7, nested(PLFTMode, "DescriptionMode", at="4"))
 
 
 class PLFTDefEntry(Struct):
     """Part of the physical table that a private one takes."""
 
-    key, section, size = "mlnxplftdef", _SOURCE, 4
-    reserved1 = pad(4, at="0")
-    fdb_table_ix = uint(4, "FDBTableIX", at="0[4]")
-    fdb_lid_space = uint(8, "FDBLIDSpace", at="1")
-    reserved2 = pad(9, at="2")
-    fdb_lid_offset = uint(7, "FDBLIDOffset", at="3[1]")
+    key, section, size = "mlnxplftdef", f"{_SOURCE} ib_plft_def_element_t", 4
+    force_sub_group0_and_bank = uint(8, "ForceSubGroup0AndBank", at="0", base="hex")
+    lid_space = uint(8, "LIDSpace", at="1", unit="blocks of 512 LIDs")
+    reserved1 = pad(8, at="2")
+    lid_offset = uint(8, "LIDOffset", at="3", unit="blocks of 512 LIDs")
 
 
 class PrivateLFTDef(Struct):
     """16 private forwarding tables."""
 
-    key, section, size = "mlnxplftdef", _SOURCE, 64
+    key, section, size = "mlnxplftdef", f"{_SOURCE} ib_plft_def_t", 64
     carried_by = smp(0xFF11)
     lft = array(16, nested(PLFTDefEntry, "LFT", at="0"))
 
@@ -59,7 +52,7 @@ class PrivateLFTDef(Struct):
 class PrivateLFTMap(Struct):
     """Ports that use a private forwarding table."""
 
-    key, section, size = "mlnxplftmap", _SOURCE, 40
+    key, section, size = "mlnxplftmap", f"{_SOURCE} ib_plft_map_t", 40
     carried_by = smp(0xFF12)
     reserved1 = pad(30, at="0")
     lft_top_en = flag("LFTTopEn", at="3[6]")
@@ -72,14 +65,14 @@ class PrivateLFTMap(Struct):
 class PortSLToPLFTEntry(Struct):
     """Private forwarding table of each SL of a port."""
 
-    key, section, size = "mlnxportsltoplft", _SOURCE, 16
+    key, section, size = "mlnxportsltoplft", f"{_SOURCE} ib_port_sl_to_plft_map_entry_t", 16
     plft = array(16, uint(8, "PLFT", at="0"))
 
 
 class PortSLToPrivateLFTMap(Struct):
     """Private forwarding tables of four ports."""
 
-    key, section, size = "mlnxportsltoplft", _SOURCE, 64
+    key, section, size = "mlnxportsltoplft", f"{_SOURCE} ib_port_sl_to_plft_map_t", 64
     carried_by = smp(0xFF14)
     port_sl_to_plft = array(4, nested(PortSLToPLFTEntry, "PortSLToPLFT", at="0"))
 
@@ -87,7 +80,7 @@ class PortSLToPrivateLFTMap(Struct):
 class AdaptiveRoutingInfo(Struct):
     """Adaptive routing of a switch: capabilities and settings."""
 
-    key, section, size = "mlnxarinfo", f"{_SOURCE}; from byte 20: {_HEADER} ib_ar_info_t", 64
+    key, section, size = "mlnxarinfo", f"{_SOURCE} ib_ar_info_t", 64
     carried_by = smp(0xFF20)
     reserved1 = pad(1, at="0")
     dyn_cap_calc_sup = flag("DynCapCalcSup", at="0[1]")
@@ -141,75 +134,54 @@ class AdaptiveRoutingInfo(Struct):
     reserved9 = pad(36 * 8, at="28")
 
 
-class ARGroup(Struct):
-    """Ports of the four subgroups of an adaptive routing group."""
-
-    key, section, size = "mlnxargrouptable", _SOURCE, 32
-    sub_group_3 = uint(64, "SubGroup3", at="0", base="hex")
-    sub_group_2 = uint(64, "SubGroup2", at="8", base="hex")
-    sub_group_1 = uint(64, "SubGroup1", at="16", base="hex")
-    sub_group_0 = uint(64, "SubGroup0", at="24", base="hex")
-
-
 class ARGroupTable(Struct):
-    """Two adaptive routing groups."""
+    """Two adaptive routing groups of 32 bytes, of which the header does not say how subgroups share them."""
 
-    key, section, size = "mlnxargrouptable", _SOURCE, 64
+    key, section, size = "mlnxargrouptable", f"{_SOURCE} ib_ar_group_table_t", 64
     carried_by = smp(0xFF21)
-    group = array(2, nested(ARGroup, "Group", at="0"))
+    group = array(2, raw(32, "Group", at="0"))
 
 
 class ARLFTEntry(Struct):
     """How packets to a LID are routed."""
 
-    key, section, size = "mlnxarlineartable", _SOURCE, 4
+    key, section, size = "mlnxarlineartable", f"{_SOURCE} ib_ar_lft_entry_t", 4
     lid_state = enum(2, LID_STATE, "LIDState", at="0")
     reserved1 = pad(2, at="0[2]")
     table_number = uint(4, "TableNumber", at="0[4]")
     default_port = uint(8, "DefaultPort", at="1")
-    reserved2 = pad(4, at="2")
-    group_number = uint(12, "GroupNumber", at="2[4]")
+    group_number = uint(16, "GroupNumber", at="2")
 
 
 class ARLinearForwardingTable(Struct):
     """Adaptive routing of 16 consecutive LIDs (the SX form)."""
 
-    key, section, size = "mlnxarlineartable", _SOURCE, 64
+    key, section, size = "mlnxarlineartable", f"{_SOURCE} ib_ar_lft_t", 64
     carried_by = smp(0xFF23)
     lid_entry = array(16, nested(ARLFTEntry, "LIDEntry", at="0"))
-
-
-class RNGenStringEntry(Struct):
-    """String that a generated routing notification carries."""
-
-    key, section, size = "mlnxrngenstring", _SOURCE, 2
-    reserved1 = pad(1, at="0")
-    rn_gen_string = uint(15, "RNGenString", at="0[1]")
 
 
 class RNGenStringTable(Struct):
     """Strings of 32 directions."""
 
-    key, section, size = "mlnxrngenstring", _SOURCE, 64
+    key, section, size = "mlnxrngenstring", f"{_SOURCE} ib_rn_gen_string_table_t", 64
     carried_by = smp(0xFFB8)
-    element = array(32, nested(RNGenStringEntry, "Element", at="0"))
+    rn_gen_string = array(32, uint(16, "RNGenString", at="0"))
 
 
 class RNRcvStringEntry(Struct):
     """What a switch does with a routing notification."""
 
-    key, section, size = "mlnxrnrcvstring", _SOURCE, 4
-    reserved1 = pad(1, at="0")
-    string2string = uint(15, "String2String", at="0[1]")
+    key, section, size = "mlnxrnrcvstring", f"{_SOURCE} ib_rn_rcv_string_entry_t", 4
+    string2string = uint(16, "String2String", at="0")
     plft_id = uint(8, "PLFTID", at="2")
-    reserved2 = pad(6, at="3")
-    decision = enum(2, RN_DECISION, "Decision", at="3[6]")
+    decision = enum(8, RN_DECISION, "Decision", at="3")
 
 
 class RNRcvString(Struct):
     """What a switch does with the notifications of 16 strings."""
 
-    key, section, size = "mlnxrnrcvstring", _SOURCE, 64
+    key, section, size = "mlnxrnrcvstring", f"{_SOURCE} ib_rn_rcv_string_table_t", 64
     carried_by = smp(0xFFB9)
     element = array(16, nested(RNRcvStringEntry, "Element", at="0"))
 
@@ -217,7 +189,7 @@ class RNRcvString(Struct):
 class RNSubGroupDirectionTable(Struct):
     """Directions of 64 subgroups."""
 
-    key, section, size = "mlnxrnsubgroupdirection", _SOURCE, 64
+    key, section, size = "mlnxrnsubgroupdirection", f"{_SOURCE} ib_rn_sub_group_direction_table_t", 64
     carried_by = smp(0xFFBA)
     direction = array(64, uint(8, "Direction", at="0"))
 
@@ -225,7 +197,7 @@ class RNSubGroupDirectionTable(Struct):
 class RNXmitPortMask(Struct):
     """For 128 ports: bit 0 generate ARN, bit 1 generate FRN, bit 2 pass notifications on."""
 
-    key, section, size = "mlnxrnxmitportmask", f"{_SOURCE}; bits: OpenSM adaptive routing manager", 64
+    key, section, size = "mlnxrnxmitportmask", f"{_SOURCE} ib_rn_xmit_port_mask_t", 64
     carried_by = smp(0xFFBC)
     element = array(128, uint(4, "Element", at="0", base="hex"))
 
@@ -233,7 +205,7 @@ class RNXmitPortMask(Struct):
 class ARGroupCopyEntry(Struct):
     """A range of groups that copies take."""
 
-    key, section, size = "mlnxargrouptablecopy", _SOURCE, 4
+    key, section, size = "mlnxargrouptablecopy", f"{_SOURCE} ib_ar_group_copy_entry_t", 4
     reserved1 = pad(4, at="0")
     copy_to_index = uint(12, "CopyToIndex", at="0[4]")
     reserved2 = pad(4, at="2")
@@ -243,7 +215,7 @@ class ARGroupCopyEntry(Struct):
 class ARGroupTableCopy(Struct):
     """16 ranges of groups that are copied."""
 
-    key, section, size = "mlnxargrouptablecopy", _SOURCE, 64
+    key, section, size = "mlnxargrouptablecopy", f"{_SOURCE} ib_ar_group_copy_t", 64
     carried_by = smp(0xFFBD)
     element = array(16, nested(ARGroupCopyEntry, "Element", at="0"))
 
@@ -251,7 +223,7 @@ class ARGroupTableCopy(Struct):
 class RNSubGroupPriorityEntry(Struct):
     """Which notifications a subgroup priority makes."""
 
-    key, section, size = "mlnxrnbypriority", _SOURCE, 4
+    key, section, size = "mlnxrnbypriority", f"{_SOURCE} IB_RN_GEN_BY_SUB_GROUP_PRIORITY_GEN_ARN_MASK, GEN_FRN_MASK", 4
     reserved1 = pad(30, at="0")
     gen_frn = flag("GenFRN", at="3[6]")
     gen_arn = flag("GenARN", at="3[7]")
@@ -260,7 +232,7 @@ class RNSubGroupPriorityEntry(Struct):
 class RNGenBySubGroupPriority(Struct):
     """Which notifications 16 subgroup priorities make."""
 
-    key, section, size = "mlnxrnbypriority", _SOURCE, 64
+    key, section, size = "mlnxrnbypriority", f"{_SOURCE} ib_rn_gen_by_sub_group_priority_t", 64
     carried_by = smp(0xFFBE)
     element = array(16, nested(RNSubGroupPriorityEntry, "Element", at="0"))
 
@@ -268,7 +240,7 @@ class RNGenBySubGroupPriority(Struct):
 class HBFConfig(Struct):
     """How a switch hashes packets onto equal paths."""
 
-    key, section, size = "mlnxhbfconfig", f"{_HEADER} ib_hbf_config_t", 20
+    key, section, size = "mlnxhbfconfig", f"{_SOURCE} ib_hbf_config_t", 20
     carried_by = smp(0xFF24)
     hash_type = uint(4, "HashType", at="0")
     reserved1 = pad(2, at="0[4]")
@@ -281,7 +253,7 @@ class HBFConfig(Struct):
 class HBFGroupWeight(Struct):
     """Weights of the three subgroups of an adaptive routing group."""
 
-    key, section, size = "mlnxwhbfconfig", f"{_HEADER} ib_ar_group_weight", 4
+    key, section, size = "mlnxwhbfconfig", f"{_SOURCE} ib_ar_group_weight", 4
     reserved1 = pad(8, at="0")
     subgroup_weight = array(3, uint(8, "SubgroupWeight", at="1"))
 
@@ -289,7 +261,7 @@ class HBFGroupWeight(Struct):
 class WeightedHBFConfig(Struct):
     """Weights of 16 adaptive routing groups."""
 
-    key, section, size = "mlnxwhbfconfig", f"{_HEADER} ib_whbf_config_t", 64
+    key, section, size = "mlnxwhbfconfig", f"{_SOURCE} ib_whbf_config_t", 64
     carried_by = smp(0xFF25)
     group_weight = array(16, nested(HBFGroupWeight, "GroupWeight", at="0"))
 
@@ -297,7 +269,7 @@ class WeightedHBFConfig(Struct):
 class LFTSplit(Struct):
     """How a switch divides its forwarding table among global, anycast and local-plane LIDs."""
 
-    key, section, size = "mlnxlftsplit", f"{_HEADER} ib_linear_forwarding_table_split_t", 36
+    key, section, size = "mlnxlftsplit", f"{_SOURCE} ib_linear_forwarding_table_split_t", 36
     carried_by = smp(0xFF26)
     global_lid_range_start = uint(32, "GlobalLIDRangeStart", at="0")
     global_lid_range_cap = uint(32, "GlobalLIDRangeCap", at="4")
@@ -313,7 +285,7 @@ class LFTSplit(Struct):
 class NVLHBFConfig(Struct):
     """How an NVLink switch hashes packets onto equal paths."""
 
-    key, section, size = "mlnxnvlhbfconfig", f"{_HEADER} ib_nvl_hbf_config_t", 28
+    key, section, size = "mlnxnvlhbfconfig", f"{_SOURCE} ib_nvl_hbf_config_t", 28
     carried_by = smp(0xFF27)
     hash_type = uint(4, "HashType", at="0")
     reserved1 = pad(4, at="0[4]")
@@ -327,7 +299,7 @@ class NVLHBFConfig(Struct):
 class PFRNConfig(Struct):
     """How a switch treats port failure routing notifications."""
 
-    key, section, size = "mlnxpfrnconfig", f"{_HEADER} ib_pfrn_config_t", 16
+    key, section, size = "mlnxpfrnconfig", f"{_SOURCE} ib_pfrn_config_t", 16
     carried_by = smp(0xFF61)
     capability_mask = uint(32, "CapabilityMask", at="0", base="hex")
     is_policy_supported = bit(capability_mask, 0, "IsPolicySupported", ws="+capabilitymask.policysupported")

@@ -120,7 +120,7 @@ class EnhancedSLArbiterRecord(ArbiterRecord):
 class QosConfigSLEntry(Struct):
     """Bandwidth of one SL."""
 
-    key, section, size = "mlnxqosconfigsl", "ibutils2 packets_layouts (2018-10); trex-core ib_types.h ib_bw_layout_t", 4
+    key, section, size = "mlnxqosconfigsl", f"{_SOURCE} ib_bw_layout_t", 4
     bandwidth_share = uint(12, "BandwidthShare", at="0")
     rate_limit = uint(20, "RateLimit", at="1[4]")
 
@@ -128,7 +128,7 @@ class QosConfigSLEntry(Struct):
 class QosConfigSL(Struct):
     """Bandwidth of each of the 16 SLs."""
 
-    key, section, size = "mlnxqosconfigsl", "ibutils2 packets_layouts (2018-10); trex-core ib_types.h qos_config_sl", 64
+    key, section, size = "mlnxqosconfigsl", f"{_SOURCE} qos_config_sl", 64
     carried_by = smp(0xFF82)
     bandwidth_per_sl = array(16, nested(QosConfigSLEntry, "BandwidthPerSL", at="0"))
 

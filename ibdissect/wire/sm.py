@@ -134,7 +134,7 @@ class LedInfo(Struct):
 class VendorSpecificMadsTable(Struct):
     """Which vendor MADs a node answers; no public source has its layout."""
 
-    key, section, size = "vendorspecificmadstable", "attribute id: libibmad, ibutils2 ibis_types", 64
+    key, section, size = "vendorspecificmadstable", "attribute id: libibmad", 64
     carried_by = smp(0x001D)
     data = raw(64, "Data", at="0")
 

@@ -79,6 +79,16 @@ def test_the_request_for_the_connection_tells_admin_from_io_queues(tmp_path: Pat
         assert data in ([], [bytes(4)])
 
 
+def test_get_features_selects_and_set_features_saves(tmp_path: Path) -> None:
+    """Bits 10:8 of dword 10 are Select of Get Features and reserved in Set Features, bit 31 is Save of Set Features only."""
+    dword10 = (0x8000_0307).to_bytes(4, "little")
+    frames = [*connection(nvme_rdma.SERVICE, bytes(68)), *(message(bytes([op]) + bytes(39) + dword10 + bytes(20)) for op in (9, 10))]
+    with opened(tmp_path, frames) as capture:
+        names = {number: {node.name: node.value for node in capture.dissect(number).walk()} for number in (3, 4)}
+    assert names[3]["nvme.cmd.set_features.dword10.sv"] == 1 and names[4]["nvme.cmd.get_features.dword10.sel"] == 3
+    assert "nvme.cmd.set_features.dword10.sel" not in names[3] and "nvme.cmd.get_features.dword10.sv" not in names[4]
+
+
 def test_the_private_data_of_an_answer_is_known_by_its_request(tmp_path: Path) -> None:
     with opened(tmp_path, nvme_frames()) as capture:
         (reply,) = [node for node in capture.dissect(2).walk() if node.name == "nvme-rdma.cm.rsp.crqsize"]

@@ -25,7 +25,7 @@ from ibdissect.wire.cc import (
 from ibdissect.wire.cc_log import CongestionLog, CongestionLogCA, CongestionLogSwitch
 from ibdissect.wire.dm import IOUnitInfo
 from ibdissect.wire.notice import Notice
-from ibdissect.wire.nvidia import GeneralInfoCapability
+from ibdissect.wire.nvidia import GeneralInfoCapability, MlnxExtPortInfo
 from ibdissect.wire.pm_details import PortVLXmitFlowCtlUpdateErrors
 from ibdissect.wire.pm_samples import PortSamplesControl
 from ibdissect.wire.sa_paths import MultiPathRecord
@@ -160,6 +160,22 @@ def test_the_key_before_the_data_of_every_vendor_attribute_is_hidden(mgmt_class:
     frame = gmp(mgmt_class, 0x01, 0x4321, bytes.fromhex("1122334455667788"), at=24)
     assert "V_Key#1" in shown(frame, tmp_path) and "1122334455667788" not in shown(frame, tmp_path).replace(" ", "")
     assert "0x1122334455667788" in shown(frame, tmp_path, "--show-keys")
+
+
+def test_an_attribute_without_open_layout_has_its_name(tmp_path: Path) -> None:
+    """The names of SHARP's and NVIDIA's attributes (ibis_types.h); other vendors' classes keep numbers."""
+    for mgmt_class, attribute, name in ((0x0B, 0x23, "TreeConfig"), (0x0A, 0x78, "DiagnosticCounters"), (0x09, 0x23, "0x0023")):
+        assert f"AttributeID: {name}" in shown(gmp(mgmt_class, 0x01, attribute, b"", at=24), tmp_path)
+    assert "AttributeID: TempSensing (0xff40)" in shown(smp(0x81, 0xFF40, bytes(range(64))), tmp_path)
+
+
+def test_what_the_open_header_says_of_extended_port_info() -> None:
+    data = bytearray(64)
+    data[0], data[17], data[18], data[44], data[47] = 0xF0, 0b0110, 0x02, 0xD0, 0x81
+    info = MlnxExtPortInfo(bytes(data))
+    assert (info.ame, info.sharp_an_enable, info.router_lid_enable, info.port_recovered) == (True,) * 4
+    assert (info.nmx_admin_state, info.is_dual_m_key_supported, info.special_port_type) == (3, True, 1)
+    assert (info.fnm_port, info.mission_as_fnm_port, info.qos_config_vl_enable, info.access_trunk) == (True, True, False, True)
 
 
 def test_a_notice_of_a_vendor_has_no_generic_trap_number(tmp_path: Path) -> None:

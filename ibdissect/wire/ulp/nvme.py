@@ -43,6 +43,8 @@ FEATURES: Mapping[int, str] = {
     0x0A: "Write Atomicity", 0x0B: "Asynchronous Event Configuration", 0x0C: "Autonomous Power State Transition",
     0x0D: "Host Memory Buffer", 0x0E: "Timestamp", 0x0F: "Keep Alive Timer",
 }  # fmt: skip
+SELECTED: Mapping[int, str] = {0: "current", 1: "default", 2: "saved", 3: "supported capabilities"}
+"""Which value of a feature is read (NVMe 1.4 figure 190; kernel linux/nvme.h NVME_FEAT_SEL)."""
 LOG_PAGES: Mapping[int, str] = {
     0x01: "Error Information", 0x02: "SMART / Health Information", 0x03: "Firmware Slot Information", 0x04: "Changed Namespace List",
     0x05: "Commands Supported and Effects", 0x06: "Device Self-test", 0x07: "Telemetry Host-Initiated",
@@ -193,22 +195,26 @@ class NVMeSetFeatures(NVMeCommandStart):
     title = "Set Features"
     carried_by = (_admin(frozenset({SET_FEATURES})),)
     feature = enum(8, FEATURES, "Feature Identifier", at="36", base="hex", ws="dword10.fid")
-    reserved1 = pad(5, at="37", ws="dword10.rsvd")
-    select = uint(3, "Select", at="37[5]", ws="dword10.sel")
-    reserved2 = pad(8, at="38", ws="dword10.rsvd")
+    reserved1 = pad(16, at="37", ws="dword10.rsvd")
     save = flag("Save", at="39", ws="dword10.sv")
-    reserved3 = pad(7, at="39[1]", ws="dword10.rsvd")
+    reserved2 = pad(7, at="39[1]", ws="dword10.rsvd")
     value = uint(32, "Value", at="40", base="hex", little=True, ws="dword11")
     dwords = raw(16, "DWORD12 to DWORD15", at="44", ws="dwords")
     data = rest("Data", at="60", ws="data")
 
 
-class NVMeGetFeatures(NVMeSetFeatures):
+class NVMeGetFeatures(NVMeCommandStart):
     """Get Features: which value of which feature a host asks for."""
 
     prefix, key, section, size = "nvme", "cmd.get_features", "NVMe 1.4 figure 190; kernel linux/nvme.h struct nvme_features", 60
     title = "Get Features"
     carried_by = (_admin(frozenset({GET_FEATURES})),)
+    feature = enum(8, FEATURES, "Feature Identifier", at="36", base="hex", ws="dword10.fid")
+    reserved1 = pad(5, at="37", ws="dword10.rsvd")
+    select = enum(3, SELECTED, "Select", at="37[5]", ws="dword10.sel")
+    reserved2 = pad(16, at="38", ws="dword10.rsvd")
+    value = uint(32, "DWORD11", at="40", base="hex", little=True, ws="dword11")
+    dwords = raw(16, "DWORD12 to DWORD15", at="44", ws="dwords")
 
 
 class NVMeGetLogPage(NVMeCommandStart):
