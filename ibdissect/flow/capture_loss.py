@@ -8,19 +8,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict, dropped_of
+from ibdissect.bounded import dropped_of
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ERF
-from ibdissect.wire.numbers import CM_CLASS, DELETE, SET
 
 from .datagrams import Datagrams
 from .loss_times import MAX_SECONDS, SECOND_NS, Missed
 from .smp_gaps import SmpGaps
 from .stream_packets import cut_off
 from .streams import Streams
-from .transactions import SWAPPED_NS, Transactions
+from .transactions import Transactions
 from .unfinished import answered_early, holes, in_order
+from .write_times import WriteTimes
 
 NEAR = 10
 """A packet lost within this many seconds makes silence doubtful: capture losses under load come in bursts."""
@@ -54,8 +54,7 @@ class CaptureLoss:
         self._known: tuple[list[int], list[int]] | None = None
         """First and last second of the times with missed packets: they are apart from each other, and ascend."""
         self._swaps: bool | None = None
-        self._writes = BoundedDict[int, int](MAX_SECONDS, "times at which something was written")
-        """Frame of the request that writes, 0 for several, by time in units of `SWAPPED_NS`."""
+        self._writes = WriteTimes()
         self.counts = False
         """The ERF records come from a card that counts losses: their lengths are padded, unlike those of ibdump."""
 
@@ -63,7 +62,7 @@ class CaptureLoss:
         """Process a chunk; emits no events."""
         self._known = self._swaps = None
         self.gaps.feed(table)
-        self._note_writes(table.once(Datagrams))
+        self._writes.feed(table.once(Datagrams))
         times = table.chunk.time_ns[table.chunk.time_ns > 0]
         if len(times):
             self.set_back |= bool((np.diff(times, prepend=self._last_ns) <= -SECOND_NS).any())
@@ -83,14 +82,6 @@ class CaptureLoss:
             padded = table.values(ERF.record_length).astype(np.int64) > table.values(ERF.wire_length).astype(np.int64) + ERF.size
             self.counts = bool(padded.any())
         return ()
-
-    def _note_writes(self, mads: Datagrams) -> None:
-        """Remember when something was written."""
-        writes = np.flatnonzero(((mads.method == SET) | (mads.method == DELETE)) & (mads.mgmt_class != CM_CLASS))
-        moments, first, count = np.unique(mads.times[writes] // SWAPPED_NS, return_index=True, return_counts=True)
-        for moment, row, several in zip(moments.tolist(), writes[first].tolist(), (count > 1).tolist(), strict=True):
-            frame = int(mads.frames[row])
-            self._writes.put(moment, 0 if several or moment in self._writes else frame, frame, int(mads.times[row]))
 
     def _times(self) -> tuple[list[int], list[int]]:
         """First and last seconds of the times with missed packets; computed on demand."""
@@ -127,9 +118,8 @@ class CaptureLoss:
         return self._any(0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR)
 
     def unsettled(self, frame: int, time_ns: int) -> bool:
-        """Whether other frames wrote something around that time in a capture that changes the order of packets."""
-        at = time_ns // SWAPPED_NS
-        return any(self._writes.get(near, frame) != frame for near in range(at - 1, at + 2)) and self.disorderly()
+        """Whether another request than that of a frame wrote something around that time, in a capture that changes the order of packets."""
+        return self._writes.others(frame, time_ns) and self.disorderly()
 
     def disorderly(self) -> bool:
         """Whether an answer was recorded before its request; computed on demand."""

@@ -111,8 +111,9 @@ def test_what_was_written_is_unsettled_if_the_order_is_not_that_on_the_wire(fram
 
 @pytest.mark.parametrize("window", [1, 32 << 20])
 def test_a_write_does_not_unsettle_itself(window: int) -> None:
-    disorder = [answer(1), ask(1)]
-    for frames, unsettled in ([WRITTEN[0], *disorder], False), ([*WRITTEN, *disorder, *WRITTEN], True):
+    disorder, other = [answer(1), ask(1)], craft.smp(2, 0x15, path=[1], header={"transaction_id": 10})
+    cases = ([WRITTEN[0], *disorder], False), ([*WRITTEN, *disorder, *WRITTEN], False), ([*WRITTEN, *disorder, other], True)
+    for frames, unsettled in cases:
         records = [Record(i, FIRST + i * 1_000_000, one, len(one)) for i, one in enumerate([ask(3), answer(3), *frames])]
         assert of(Pcap(247, tuple(records)).packed(), window).unsettled(3, FIRST + 2_000_000) is unsettled
 
