@@ -40,6 +40,8 @@ class Request(Record):
     """No other request of its transaction was waiting when it was sent."""
     answered_before: bool = False
     """Its answer was recorded just before it: the capture changed the order."""
+    lone_answer: tuple[int, int] | None = None
+    """Frame and time of that answer, if no other request is known for it."""
     earlier: Request | None = None
     """An earlier request of the same transaction that may still be answered."""
 

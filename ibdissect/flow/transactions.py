@@ -270,6 +270,7 @@ class Transactions:
                 self.missed.remove(found[1])
                 self.alone.pop(found[0], None)
                 self.swapped += 1
+                request.lone_answer = found[:2]
             request.answered_before = True
 
     def _answer(self, mads: Listed, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
@@ -282,7 +283,9 @@ class Transactions:
                 request.earlier, request = None, earlier
             else:
                 del self.open[key]
-                self.swapped -= request.answered_before and self.swapped > 0  # the earlier one was not its answer
+                if request.lone_answer is not None and request.tries == 1:  # it was the answer to a request that the capture missed
+                    self.swapped -= 1
+                    self.missed.add(*request.lone_answer)
                 if earlier is not None:
                     yield self._unanswered(earlier)
             self._keep(key, request, frame, self.answers)

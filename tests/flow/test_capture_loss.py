@@ -56,6 +56,11 @@ def test_an_answer_in_front_of_its_request_is_no_loss() -> None:
     assert of(plain([ask(1), answer(1), answer(2), ask(2)])).proves_silence(FIRST)
 
 
+def test_an_answer_in_front_of_an_answered_request_belongs_to_another_one() -> None:
+    """The capture missed that request."""
+    assert not of(plain([ask(1), answer(1), answer(2), ask(2), answer(2)])).proves_silence(FIRST)
+
+
 def send(psn: int) -> bytes:
     return craft.roce2(4, b"data", bth={"psn": psn, "destqp": 5})
 
@@ -96,6 +101,8 @@ WRITTEN = [craft.smp(method, 0x15, path=[1], header={"transaction_id": 9}) for m
         ([answer(1), ask(1), *WRITTEN], True),
         ([ask(1), answer(1), *WRITTEN], False),
         ([answer(1), ask(1), answer(1), *WRITTEN], False),
+        ([answer(1), ask(1), ask(2), answer(2), answer(2), ask(2), answer(2), *WRITTEN], True),
+        ([answer(1), ask(1), ask(1), answer(1), *WRITTEN], True),
         ([heard(5), sent(5), heard(6), sent(6), *WRITTEN], True),
         ([heard(4), sent(5), heard(5), sent(6), *WRITTEN], False),
     ],
