@@ -18,7 +18,7 @@ from .loss_times import MAX_SECONDS, SECOND_NS, Missed
 from .smp_gaps import SmpGaps
 from .stream_packets import cut_off
 from .streams import Streams
-from .transactions import Transactions
+from .transactions import SWAPPED_NS, Transactions
 from .unfinished import answered_early, holes, in_order
 from .write_times import WriteTimes
 
@@ -124,7 +124,7 @@ class CaptureLoss:
     def disorderly(self) -> bool:
         """Whether an answer was recorded before its request; computed on demand."""
         if self._swaps is None:
-            self._swaps = self.transactions.swapped > 0 or answered_early(self.streams)
+            self._swaps = self.transactions.swapped > 0 or answered_early(self.streams, SWAPPED_NS)
         return self._swaps
 
     def _tick(self, table: ChunkTable) -> None:

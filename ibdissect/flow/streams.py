@@ -33,7 +33,7 @@ _STATE: dict[str, tuple[Any, int]] = {
     "cursor": (np.int64, -1), "read_psn": (np.int64, -1), "read_length": (np.int64, 0), "read_frame": (np.int64, 0),
     "read_ns": (np.int64, 0),
     "sealed": (np.bool_, False),
-    "packets": (np.int64, 0), "bytes": (np.int64, 0), "first_frame": (np.int64, 0),
+    "packets": (np.int64, 0), "bytes": (np.int64, 0), "first_frame": (np.int64, 0), "first_ns": (np.int64, 0),
     "first_psn": (np.int64, -1), "first_opcode": (np.uint8, UNKNOWN), "holes": (np.int64, 0),
     "largest": (np.int64, -1), "largest_frame": (np.int64, 0),
 }  # fmt: skip
@@ -101,7 +101,7 @@ class Streams:
                 slots[i] = self.slots[keys[i]] = self._new(ends, table.chunk.first + row)
             index = [slots[i] for i in fresh]
             self.state["first_frame"][index], self.state["first_psn"][index] = table.chunk.first + rows, found.psn[at]
-            self.state["first_opcode"][index] = found.opcode[at]
+            self.state["first_opcode"][index], self.state["first_ns"][index] = found.opcode[at], table.chunk.time_ns[rows]
             self.state["sealed"][index] = ~wrong_icrcs(table, rows)
         return np.array(slots, np.int64)
 

@@ -31,13 +31,19 @@ def in_order(streams: Streams) -> int:
     return int(packets[kept].sum() - packets[troubled].sum())
 
 
-def answered_early(streams: Streams) -> bool:
-    """Whether the first response of some stream was recorded before the request that it answers."""
-    frames, psns, highs = (streams.state[name] for name in ("first_frame", "first_psn", "high"))
+def answered_early(streams: Streams, within_ns: int) -> bool:
+    """Whether the first response of some stream was recorded before the request that it answers, but not earlier than `within_ns`.
+
+    A requester that waits for long, or is refused, sends again what the other side received before the capture began.
+    """
+    frames, times, psns, highs = (streams.state[name] for name in ("first_frame", "first_ns", "first_psn", "high"))
     for slot, ends in enumerate(streams.ends):
         peer = streams.other(slot) if ends.response and highs[slot] >= 0 else None
         if peer is not None and frames[slot] < frames[peer] and distance(int(psns[slot]), int(psns[peer])) >= 0:
-            return True
+            known = streams.troubled.get(slot)
+            refused = known is not None and (known.counts.rnr or known.counts.naks)
+            if not refused and times[peer] - times[slot] <= within_ns:
+                return True
     return False
 
 

@@ -88,8 +88,8 @@ def sent(psn: int) -> bytes:
     return craft.rc(4, b"12345678", slid=1, dlid=3, bth={"psn": psn, "destqp": 5})
 
 
-def heard(psn: int) -> bytes:
-    return craft.rc(0x11, ext={"AETH": {"syndrome": 0, "msn": psn}}, slid=3, dlid=1, bth={"psn": psn, "destqp": 6})
+def heard(psn: int, syndrome: int = 0) -> bytes:
+    return craft.rc(0x11, ext={"AETH": {"syndrome": syndrome, "msn": psn}}, slid=3, dlid=1, bth={"psn": psn, "destqp": 6})
 
 
 WRITTEN = [craft.smp(method, 0x15, path=[1], header={"transaction_id": 9}) for method in (2, 0x81)]
@@ -105,6 +105,8 @@ WRITTEN = [craft.smp(method, 0x15, path=[1], header={"transaction_id": 9}) for m
         ([answer(1), ask(1), ask(1), answer(1), *WRITTEN], True),
         ([heard(5), sent(5), heard(6), sent(6), *WRITTEN], True),
         ([heard(4), sent(5), heard(5), sent(6), *WRITTEN], False),
+        ([heard(5, 0x60), sent(5), heard(5), sent(6), heard(6), *WRITTEN], False),
+        ([heard(5, 0x20), sent(5), heard(5), sent(6), heard(6), *WRITTEN], False),
     ],
 )
 def test_what_was_written_is_unsettled_if_the_order_is_not_that_on_the_wire(frames: list[bytes], unsettled: bool) -> None:
@@ -114,6 +116,13 @@ def test_what_was_written_is_unsettled_if_the_order_is_not_that_on_the_wire(fram
     loss = of(Pcap(247, tuple(records)).packed())
     assert loss.unsettled(1, FIRST + 5_000_000) is unsettled
     assert not loss.unsettled(1, FIRST + 100_000_000)
+
+
+@pytest.mark.parametrize(("step_ns", "disorderly"), [(5_000_000, True), (100_000_000, False)])
+def test_a_request_that_is_sent_again_was_answered_before(step_ns: int, disorderly: bool) -> None:
+    """The capture began after the request was first sent."""
+    frames = [heard(5), sent(5), heard(5), sent(6), heard(6)]
+    assert of(craft.ethernet_pcap(frames, link=247, step_ns=step_ns)).disorderly() is disorderly
 
 
 @pytest.mark.parametrize("window", [1, 32 << 20])
