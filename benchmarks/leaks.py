@@ -110,8 +110,8 @@ def scrub(path: Path) -> str:
     """What is left of the capture in its scrubbed copy; empty for nothing."""
     with Capture(path) as opened, io.BytesIO() as copy:
         try:
-            _, scrubber = write_scrubbed(opened, None, copy, "pcapng")
-            verify(opened, None, scrubber, copy, "the copy")
+            _, scrubber = write_scrubbed(opened, copy, "pcapng")
+            verify(opened, scrubber, copy, "the copy")
         except CaptureError as error:
             return str(error)
     return ""

@@ -35,7 +35,8 @@ those of filters: `ibdissect fields` lists them. Errors are `ibdissect.errors.Ib
 CLASSES: tuple[type[Any], ...] = (Capture, Frame, Columns, Column, FindingsTable, Finding, Tree, Node)
 HIDDEN = {
     "chunks", "table_of", "table_at", "tables", "learn", "number_keys", "presenter", "finish", "report", "answers", "codes", "state",
-    "hosts", "masker", "services", "keys_to", "reader", "read", "secrets", "template", "stable", "arguments", "struct", "raw", "masked",
+    "selected", "hosts", "masker", "services", "keys_to", "reader", "read", "secrets", "template", "stable", "arguments", "struct", "raw",
+    "masked",
 }  # fmt: skip
 """What the package itself uses."""
 EXAMPLES: dict[str, str] = {

@@ -123,8 +123,8 @@ def test_more_comments_than_there_is_room_for(tmp_path: Path, monkeypatch: pytes
         comments = capture.reader.comments
         assert sum(len(text) for texts in comments.values() for text in texts) == 9000 and comments.lost == 41
         with pytest.raises(CaptureError, match="more comments"):
-            write_frames(capture, None, io.BytesIO(), "pcapng")
-        assert write_frames(capture, None, io.BytesIO(), "pcap") == 50
+            write_frames(capture, io.BytesIO(), "pcapng")
+        assert write_frames(capture, io.BytesIO(), "pcap") == 50
 
 
 def test_empty_options_of_interfaces_cost_room_as_well() -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ibdissect.capture.chunk import Chunk, Comments, Damage, Member, Reader
 from ibdissect.capture.interfaces import NANOSECONDS, OPT_TSRESOL, Interfaces
 from ibdissect.capture.records import LONGEST, MAX_DAMAGE
-from ibdissect.capture.remote import is_url, shown
+from ibdissect.capture.remote import is_url, public_name
 from ibdissect.capture.sets import CaptureSet, missing, next_of
 from ibdissect.errors import CaptureError
 
@@ -131,7 +131,7 @@ class _Reading:
         while at < len(self.paths) and len(self.damage) < MAX_DAMAGE:
             path = self.paths[at]
             if at and (gap := missing(self.paths[at - 1], path)):
-                self._damaged(Damage(kind="missing", offset=0, frame=self.frames, reason=gap, file=shown(path)))
+                self._damaged(Damage(kind="missing", offset=0, frame=self.frames, reason=gap, file=public_name(path)))
             begun = Member(path, self.frames + 1, self.base)
             self.of.members[at : at + 1] = [begun]
             last = at == len(self.paths) - 1
@@ -139,7 +139,7 @@ class _Reading:
                 yield from self._member(at, last)
             except CaptureError as error:
                 if not (last and _empty(path)):  # a file just begun, to which nothing was written yet
-                    self._damaged(Damage(kind="unreadable", offset=0, frame=self.frames, reason=error.reason, file=shown(path)))
+                    self._damaged(Damage(kind="unreadable", offset=0, frame=self.frames, reason=error.reason, file=public_name(path)))
             at += 1
             if last and self.stop is not None and not self.stop.is_set() and (later := next_of(path, self.paths)) is not None:
                 self.paths.append(later)
@@ -192,7 +192,7 @@ class _Reading:
     def _take_notes(self, reader: Reader, path: str) -> None:
         """Take over what the member's reader has noted so far: damage, comments, link types."""
         for damage in reader.damage[self.noted :]:
-            self._damaged(changed(damage, frame=damage.frame + self.frames, file=shown(path)))
+            self._damaged(changed(damage, frame=damage.frame + self.frames, file=public_name(path)))
         self.noted = len(reader.damage)
         for frame, texts in reader.comments.items():
             for text in texts:

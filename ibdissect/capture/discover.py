@@ -14,7 +14,7 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.capture.opening import open_capture, seekable
-from ibdissect.capture.remote import filesystem, in_archive, is_url, shown, tried
+from ibdissect.capture.remote import filesystem, in_archive, is_url, public_name, tried
 from ibdissect.capture.sets import ENDINGS, NUMBERED_ENDING, SUFFIXES, CaptureSet, Part, part_of
 from ibdissect.errors import CaptureError
 
@@ -88,7 +88,7 @@ def _remote(url: str, found: Found) -> list[str]:
     found.left_out += len(files) - len(kept)
     if not kept:
         reason = "matches no file" if many else "is a folder without captures"
-        raise CaptureError(shown(url), reason, hint=f"captures are named *{' *'.join(SUFFIXES)}" if not many else "")
+        raise CaptureError(public_name(url), reason, hint=f"captures are named *{' *'.join(SUFFIXES)}" if not many else "")
     return kept
 
 
@@ -111,7 +111,7 @@ def _members(url: str, pattern: str, many: bool, folder: bool) -> list[str]:
     kind, _, archive = archives.split(url)
     outer, close = seekable(archive)
     try:
-        listed = archives.members(kind, outer, shown(url))
+        listed = archives.members(kind, outer, public_name(url))
     finally:
         close()
     matches = [name for name in listed.files if (fnmatch.fnmatchcase(name, pattern) if many else name.startswith(pattern))]
@@ -168,11 +168,11 @@ def rings(files: Iterable[str]) -> dict[str, dict[str, Part]]:
 def sets_of(files: Iterable[str]) -> list[CaptureSet]:
     """All files as sets: one for each recording that the names tell, and one of the files whose names tell nothing, as they are given."""
     files = list(files)
-    found = [CaptureSet(shown(name), _ordered(parts)) for name, parts in rings(files).items()]
+    found = [CaptureSet(public_name(name), _ordered(parts)) for name, parts in rings(files).items()]
     taken = {member for one in found for member in one.members}
     alone = [file for file in files if file not in taken and (part := part_of(file)) is not None and part.sure]
     rest = tuple(file for file in files if file not in taken and file not in alone)
-    found += [CaptureSet(shown(file), (file,)) for file in alone]
+    found += [CaptureSet(public_name(file), (file,)) for file in alone]
     return [*found, CaptureSet(_name(rest), rest)] if rest else found
 
 
@@ -211,7 +211,7 @@ def _begun(path: str) -> str:
 
 def _name(paths: tuple[str, ...]) -> str:
     """A common name of files: what is the same at the beginning and at the end, with `*` between."""
-    files = [*map(shown, paths)]  # first, as the common beginning may end in a secret
+    files = [*map(public_name, paths)]  # first, as the common beginning may end in a secret
     if len(files) == 1:
         return files[0]
     begin = os.path.commonprefix(files)  # noqa: RUF071 - of characters

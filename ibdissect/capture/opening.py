@@ -100,8 +100,8 @@ def _url(url: str) -> Origin:
         return _archived(url)
     found = remote.Remote(url)
     if found.size is None:
-        return _once(Origin(path=remote.shown(url), start=io.RawIOBase, again=False, close=found.close), found.once())
-    return Origin(path=remote.shown(url), start=lambda: remote.RemoteBytes(found), again=True, close=found.close, far=True)
+        return _once(Origin(path=remote.public_name(url), start=io.RawIOBase, again=False, close=found.close), found.once())
+    return Origin(path=remote.public_name(url), start=lambda: remote.RemoteBytes(found), again=True, close=found.close, far=True)
 
 
 def _archived(url: str) -> Origin:
@@ -111,7 +111,7 @@ def _archived(url: str) -> Origin:
     kind, member, archive = archives.split(url)
     outer, close = seekable(archive)
     return Origin(
-        path=remote.shown(url), start=lambda: archives.opened(kind, outer, member, remote.shown(url)), again=True, close=close,
+        path=remote.public_name(url), start=lambda: archives.opened(kind, outer, member, remote.public_name(url)), again=True, close=close,
         far=remote.is_url(archive),
     )  # fmt: skip
 
@@ -125,7 +125,7 @@ def seekable(path: str) -> tuple[Callable[[], io.RawIOBase], Callable[[], None]]
         return lambda: open(path, "rb", buffering=0), descriptor.close
     found = remote.Remote(path)
     if found.size is None:
-        raise CaptureError(remote.shown(path), "an archive cannot be read from a server that sends no ranges", hint="copy it first")
+        raise CaptureError(remote.public_name(path), "an archive cannot be read from a server that sends no ranges", hint="copy it first")
     return lambda: remote.RemoteBytes(found), found.close
 
 

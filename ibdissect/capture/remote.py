@@ -1,6 +1,6 @@
 """How is a capture read that a URL names? In ranges of bytes through fsspec, never as a local copy.
 
-Passwords and signatures in URLs are for the server alone: everything shown or raised here uses `shown(url)`.
+Passwords and signatures in URLs are for the server alone: everything shown or raised here uses `public_name(url)`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def in_archive(path: str) -> bool:
     return path.startswith(ARCHIVES)
 
 
-def shown(path: str) -> str:
+def public_name(path: str) -> str:
     """A path or URL without user names of web servers, passwords and query strings."""
     return "::".join(map(_shown, path.split("::"))) if is_url(path) else path
 
@@ -66,7 +66,7 @@ def _shown(link: str) -> str:
 def _words(error: BaseException, url: str) -> str:
     """What a library said, without secrets of the URL."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    text = re.sub(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\")\]]+", lambda found: shown(found[0]), text)
+    text = re.sub(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\")\]]+", lambda found: public_name(found[0]), text)
     for link in url.split("::"):
         rest, _, asked = link.partition("://")[2].partition("?")
         given = re.match(r"[^/@:]*:(?!\d+/)(.*)@", rest)
@@ -82,7 +82,7 @@ def filesystem(url: str) -> tuple[Any, str]:
         import fsspec
     except ModuleNotFoundError:
         hint = "install what reads URLs: python -m pip install 'ibdissect[remote]'"
-        raise CaptureError(shown(url), "fsspec is not installed", hint=hint) from None
+        raise CaptureError(public_name(url), "fsspec is not installed", hint=hint) from None
     found: tuple[Any, str] = tried(lambda: fsspec.core.url_to_fs(url), url)
     return found
 
@@ -116,12 +116,13 @@ def _lasting(error: Exception) -> bool:
 
 def _failure(error: Exception, url: str) -> CaptureError:
     if isinstance(error, FileNotFoundError):
-        return CaptureError(shown(url), "no such file")
+        return CaptureError(public_name(url), "no such file")
     if isinstance(error, PermissionError):
-        return CaptureError(shown(url), "permission denied", hint="credentials come from where the library of that store looks for them")
+        hint = "credentials come from where the library of that store looks for them"
+        return CaptureError(public_name(url), "permission denied", hint=hint)
     if isinstance(error, ImportError):
-        return CaptureError(shown(url), f"a library is missing: {_words(error, url).partition(': ')[2]}")
-    return CaptureError(shown(url), f"cannot be read: {_words(error, url)}")
+        return CaptureError(public_name(url), f"a library is missing: {_words(error, url).partition(': ')[2]}")
+    return CaptureError(public_name(url), f"cannot be read: {_words(error, url)}")
 
 
 class Remote:
@@ -187,7 +188,7 @@ class Remote:
                 self._file.seek(position)
                 data: bytes = self._file.read(min(step, left))
                 if len(data) > min(step, left):
-                    raise CaptureError(shown(self.url), f"the server sent {len(data)} bytes where {min(step, left)} were asked for")
+                    raise CaptureError(public_name(self.url), f"the server sent {len(data)} bytes where {min(step, left)} were asked for")
                 if not data:
                     raise EOFError(f"the server sent nothing at byte {position} of {self.size}")
             except CaptureError:

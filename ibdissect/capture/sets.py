@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct as Record
 
-from ibdissect.capture.remote import shown
+from ibdissect.capture.remote import public_name
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
 PACKED = ("", ".gz", ".zst", ".xz", ".bz2", ".lz4")
@@ -87,7 +87,7 @@ def missing(before: str, after: str) -> str:
     if not gone:  # also where a ring buffer, or its numbers, began again
         return ""
     told = f"file {gone[0]} is" if len(gone) == 1 else f"files {gone[0]} to {gone[-1]} are"
-    return f"{told} missing between {os.path.basename(shown(before))} and {os.path.basename(shown(after))}"
+    return f"{told} missing between {os.path.basename(public_name(before))} and {os.path.basename(public_name(after))}"
 
 
 def next_of(path: str, known: Iterable[str]) -> str | None:

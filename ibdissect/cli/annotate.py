@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ibdissect.cli.common import Common, common_options, say
-from ibdissect.cli.output import ending_of, findings_of, max_findings_option, opened_capture, shown_of, to_option
+from ibdissect.cli.output import ending_of, findings_of, max_findings_option, opened_capture, to_option
 from ibdissect.wire.text import counted
 
 
@@ -25,11 +25,10 @@ def command(capture: str, target: str, max_findings: int, common: Common) -> int
     from ibdissect.export.frames import write_frames
 
     with opened_capture(capture, common) as opened:
-        shown = shown_of(opened, common)
-        findings = findings_of(opened, common, shown, max_findings).findings
+        findings = findings_of(opened, common, max_findings).findings
         added = comments_by_frame(findings)
         with replacing(target, capture) as file:
-            count = write_frames(opened, shown, file, "pcapng", added)
+            count = write_frames(opened, file, "pcapng", added)
         say("note: frames are written as they are, with the keys in them")
         common.tell(f"{counted(count, 'frame')} written to {target}, {counted(sum(map(len, added.values())), 'comment')}")
     return 0

@@ -20,7 +20,7 @@ class Known:
 
     def __init__(self, read: str | None, written: str | None, options: Options) -> None:
         """Increases `options.max_findings`, as only kept findings can be compared. ConfigError if `read` is not a baseline."""
-        if written is not None and options.shown is not None:
+        if written is not None and options.selection is not None:
             raise ConfigError("--write-baseline", written, "would know a part of the captures only", hint="leave out -Y and --frames")
         self.options, self.shown = options, options.max_findings
         options.max_findings = MOST
@@ -28,7 +28,7 @@ class Known:
         self.entries: list[Entry] = []
         self.comparison: Comparison | None = None
         if read is not None:
-            self.comparison = Comparison(read_baseline(read), whole=options.shown is None)
+            self.comparison = Comparison(read_baseline(read), whole=options.selection is None)
         self.compared: Compared | None = None
 
     def apply(self, report: CaptureReport) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ibdissect.subnet.names import Names
     from ibdissect.wire.catalog import Catalog
 
-    from .frame_selection import Limits
+    from .frame_selection import FrameSelection
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -150,18 +150,18 @@ class Common(Record, dict=True):
             raise ConfigError("--names", "--subnet", "is missing, as names come from its files")
         return self.known_names if self.name_ports else None
 
-    def limits(self, catalog: Catalog | None = None) -> Limits | None:
-        """The limits on frames, None without any. Raises FilterError or ConfigError if they are not valid."""
+    def selection(self, catalog: Catalog | None = None) -> FrameSelection | None:
+        """The frames that -Y and --frames select; None without both. Raises FilterError or ConfigError if they are not valid."""
         if self.filter is None and self.frames is None:
             return None
-        from .frame_selection import Limits
+        from .frame_selection import FrameSelection
 
         names = self.known_names if self.filter is not None and ".node" in self.filter else None
         hosts = names.hosts if names is not None else None
-        limits = Limits.parse(self.filter, self.frames, catalog, show_keys=self.show_keys, hosts=hosts)
+        selection = FrameSelection.parse(self.filter, self.frames, catalog, show_keys=self.show_keys, hosts=hosts)
         if (context := click.get_current_context(silent=True)) is not None:
-            context.call_on_close(lambda: self.tell_hidden(limits.hidden_checksums))
-        return limits
+            context.call_on_close(lambda: self.tell_hidden(selection.hidden_checksums))
+        return selection
 
     def tell_hidden(self, count: int) -> None:
         """Say how many checksums a filter did not compare, as they tell a hidden key."""

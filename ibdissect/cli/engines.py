@@ -12,7 +12,7 @@ from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Damage
-from ibdissect.capture.remote import shown
+from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.errors import ConfigError, IbdissectError, missing_extra
 from ibdissect.session.check import Stop
@@ -116,7 +116,7 @@ class EachCapture(Generic[T]):
         """Afterwards the exit status: 2 if a capture could not be read, 130 after Ctrl+C."""
 
     def __iter__(self) -> Iterator[Outcome[T]]:
-        self.common.limits(self.common.loaded()[0])  # what is wrong with a filter is said once, not for each capture
+        self.common.selection(self.common.loaded()[0])  # what is wrong with a filter is said once, not for each capture
         with each_capture(self.units, self.work, _died, self.jobs, self.engine, self.common) as (outcomes, stopped):
             hidden = 0
             for outcome in outcomes:
@@ -136,11 +136,11 @@ def _attempt(work: Work[Outcome[T]], unit: Unit, *, stop: Stop | None = None, pr
     try:
         return work(unit, stop=stop, progress=progress)
     except IbdissectError as error:
-        return Outcome(shown(str(unit)), error=str(error))
+        return Outcome(public_name(str(unit)), error=str(error))
     except Stopped:
-        return Outcome(shown(str(unit)))
+        return Outcome(public_name(str(unit)))
 
 
 def _died(unit: Unit) -> Outcome[Any]:
-    name = shown(str(unit))
+    name = public_name(str(unit))
     return Outcome(name, error=f"{name}: the process that worked on it died")

@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, TypeVar
 import click
 from msgspec import Struct as Record
 
-from ibdissect.capture.sets import Unit, files_of
-from ibdissect.cli.common import Common, common_options, grouped, progress_bar, refuse, say
+from ibdissect.capture.sets import Unit
+from ibdissect.cli.common import Common, common_options, grouped, refuse, say
 from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import (
     FRAME_ENDINGS,
@@ -24,8 +24,8 @@ from ibdissect.cli.output import (
     open_for,
     opened_capture,
     require_extra,
+    selection_of,
     set_option,
-    shown_of,
     source_of,
     to_option,
     units_of,
@@ -37,7 +37,6 @@ from ibdissect.session.spread import Stopped
 from ibdissect.wire.text import counted
 
 if TYPE_CHECKING:
-    from ibdissect.cli.frame_selection import Limits
     from ibdissect.session.capture import Capture
     from ibdissect.session.rows import Rows
 
@@ -149,17 +148,15 @@ def command(captures: tuple[str, ...], wanted: Wanted, common: Common) -> int:
         rows, count = "sightings", _sightings(captures, wanted.target, ending, common)
     else:
         capture = source_of(captures, wanted.as_set)
-        with opened_capture(capture, common) as opened, progress_bar(files_of(capture), quiet=common.quiet) as progress:
-            shown = shown_of(opened, common)
-            with _written(wanted.target, capture) as file:
-                if ending in FRAME_ENDINGS:
-                    from ibdissect.export.frames import write_frames
+        with opened_capture(capture, common, passes=1) as opened, _written(wanted.target, capture) as file:
+            if ending in FRAME_ENDINGS:
+                from ibdissect.export.frames import write_frames
 
-                    count = write_frames(opened, shown, file, FRAME_ENDINGS[ending], progress=progress)
-                elif rows == "frames":
-                    count = _columns(opened, shown, wanted, ending, file, progress)
-                else:
-                    count = _others(opened, shown, wanted, ending, common, file, progress)
+                count = write_frames(opened, file, FRAME_ENDINGS[ending])
+            elif rows == "frames":
+                count = _columns(opened, wanted, ending, file)
+            else:
+                count = _others(opened, wanted, ending, common, file)
     if ending in FRAME_ENDINGS:
         say("note: frames are written as they are, with the keys in them")
     common.tell(f"{counted(count, rows.removesuffix('s'))} written to {'standard output' if wanted.target == '-' else wanted.target}")
@@ -178,11 +175,8 @@ def _columns_of(kind: type[C], opened: Capture, wanted: Wanted) -> C:
     return kind(named, opened.state(column.name for column in named))
 
 
-def _columns(
-    opened: Capture, shown: Limits | None, wanted: Wanted, ending: str, file: IO[bytes], progress: Progress | None
-) -> int:  # fmt: skip
+def _columns(opened: Capture, wanted: Wanted, ending: str, file: IO[bytes]) -> int:
     """Write the columns of frames and return the number of rows."""
-    from ibdissect.export.frames import selected
     from ibdissect.session.rows import Rows
 
     columns: Rows
@@ -190,33 +184,31 @@ def _columns(
         from ibdissect.export.csv import write_rows
 
         columns = _columns_of(Rows, opened, wanted)
-        count = write_rows(columns, selected(opened, shown, number_keys=columns.numbers_keys, progress=progress), file)
+        count = write_rows(columns, opened.selected(keys=columns.numbers_keys), file)
     else:
         from ibdissect.export import tables
         from ibdissect.session.arrow import ArrowColumns
 
         columns = made = _columns_of(ArrowColumns, opened, wanted)
-        chosen = selected(opened, shown, number_keys=columns.numbers_keys, progress=progress)
+        chosen = opened.selected(keys=columns.numbers_keys)
         count = tables.write((made.batch(table, rows) for table, rows in chosen), made.schema, file, ending)
     _tell_masked(columns.masked)
     return count
 
 
-def _others(
-    opened: Capture, shown: Limits | None, wanted: Wanted, ending: str, common: Common, file: IO[bytes], progress: Progress | None
-) -> int:  # fmt: skip
+def _others(opened: Capture, wanted: Wanted, ending: str, common: Common, file: IO[bytes]) -> int:
     """Write findings, messages or records and return the number of rows."""
     from ibdissect.export import messages, records, tables
     from ibdissect.session import findings
 
     masked = Counter[str]()
     if wanted.findings:
-        report = findings_of(opened, common, shown, wanted.max_findings)
+        report = findings_of(opened, common, wanted.max_findings)
         schema, batches = findings.SCHEMA, findings.batches(report.findings)
     elif wanted.messages:
-        schema, batches = messages.SCHEMA, messages.batches(opened, shown)
+        schema, batches = messages.SCHEMA, messages.batches(opened)
     else:
-        schema, batches = records.SCHEMA, records.batches(opened, shown, progress, masked)
+        schema, batches = records.SCHEMA, records.batches(opened, masked)
     count = tables.write(batches, schema, file, ending)
     _tell_masked(masked.total())
     return count
@@ -261,20 +253,18 @@ def _added(
     progress: Progress | None = None,
 ) -> Outcome[int]:  # fmt: skip
     """Add the frames of a capture to the dataset; the result is the number of keys left out."""
-    from ibdissect.export.frames import selected
     from ibdissect.export.partitions import Partitions
     from ibdissect.session.arrow import ArrowColumns
 
     with open_for(unit, common) as opened:
         columns = _columns_of(ArrowColumns, opened, wanted)
-        shown = shown_of(opened, common)
-        chosen = selected(opened, shown, number_keys=columns.numbers_keys, progress=progress)
+        opened.selection, opened.progress = (selection := selection_of(opened, common)), progress
         with Partitions(wanted.target, keys, columns.schema, unit, private) as dataset:
-            for table, indices in chosen:
+            for table, indices in opened.selected(keys=columns.numbers_keys):
                 dataset.add(columns.batch(table, indices), table.chunk.time_ns[indices])
                 if stop is not None and stop():
                     raise Stopped
-    hidden = shown.hidden_checksums if shown is not None else 0
+    hidden = selection.hidden_checksums if selection is not None else 0
     return Outcome(str(unit), columns.masked, dataset.rows, opened.damage, hidden=hidden)
 
 

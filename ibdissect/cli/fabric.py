@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibdissect.capture.chunk import Member
-from ibdissect.capture.remote import shown
-from ibdissect.capture.sets import CaptureSet, files_of
-from ibdissect.cli.common import Common, common_options, progress_bar, refuse, say, write_json
+from ibdissect.capture.remote import public_name
+from ibdissect.capture.sets import CaptureSet
+from ibdissect.cli.common import Common, common_options, refuse, say, write_json
 from ibdissect.cli.output import opened_capture, set_option, source_of
 from ibdissect.errors import ConfigError
 from ibdissect.lint.set_members import members_object, named
@@ -76,8 +76,8 @@ def _learnt(path: str | CaptureSet | None, at: int | None, common: Common) -> tu
 
         learn(follower.subnet, files.files)
     if path is not None:
-        with opened_capture(path, common) as opened, progress_bar(files_of(path), quiet=common.quiet) as progress:
-            for table in opened.tables(until=at, progress=progress):
+        with opened_capture(path, common, passes=1) as opened:
+            for table in opened.tables(until=at, progress=opened.progress):
                 for event in follower.feed(table):
                     story.take(event)
                 frames += len(table)
@@ -91,7 +91,7 @@ def _learnt(path: str | CaptureSet | None, at: int | None, common: Common) -> tu
         return None if common.show_keys or not is_secret(kind, value) else masker.name(kind, value)
 
     described = describe(follower.subnet, key_text, files.known if files is not None else ())
-    name = None if path is None else shown(str(path))
+    name = None if path is None else public_name(str(path))
     events = [
         {"frame": one.frame, "time_ns": one.time_ns, "kind": one.kind, "text": one.text,
          **({"repressed": one.repressed} if one.kind == "trap" else {})}

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ibdissect.cli.common import Common, common_options
+from ibdissect.cli.common import Common, common_options, refuse
 from ibdissect.cli.output import opened_capture
 from ibdissect.errors import ConfigError
 from ibdissect.wire.text import counted
@@ -24,6 +24,7 @@ def command(capture: str, frame: int, form: str, only: bool, common: Common) -> 
     Each PSN is printed once, however often it was sent; keys are masked. `>` goes the way of FRAME's request, `<` comes back.
     """
     from ibdissect.dissect.named_values import MESSAGE_NAMES
+    refuse("filter", "frames", reason="does nothing here: FRAME says which connection", hint="--only prints one message")
     from ibdissect.study.payload import MAX_FOLLOWED, MAX_MESSAGES, as_text, followed
 
     with opened_capture(capture, common) as opened:

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 ENDLESS = (1 << 63) - 1
 
 
-class Limits(Record):
+class FrameSelection(Record):
     """Frames by number and display filter."""
 
     ranges: tuple[tuple[int, int], ...]
     """(first, last) of each range of frames; empty: all."""
     filter: Filter | None = None
     findings: Mapping[int, Iterable[str]] = field(default_factory=dict)
-    """Rule codes by frame, for filters that use findings (`needs_findings`)."""
+    """Rule codes by frame, for a filter that uses findings."""
     answers: Answers | None = None
-    """Answers in the whole capture, for filters that use later answers (`needs_answers`)."""
+    """Answers in the whole capture, for a filter that uses later answers."""
 
     @classmethod
     def parse(cls, text: str | None, frames: str | None, catalog: Catalog | None, *, show_keys: bool = False,
-              hosts: Mapping[int | bytes, str] | None = None) -> Limits:  # fmt: skip
+              hosts: Mapping[int | bytes, str] | None = None) -> FrameSelection:  # fmt: skip
         """Make them from the options -Y and --frames; `hosts` are names of nodes by LID. Raises FilterError or ConfigError."""
         ranges = parse_frames(frames) if frames is not None else ()
         if text is None:
@@ -47,15 +47,6 @@ class Limits(Record):
             name = next(name for name in found.names if name.endswith(".node"))
             raise ConfigError("-Y", name, "needs files that say who is who", hint="name them with --subnet")
         return cls(ranges, found)
-
-    @property
-    def needs_findings(self) -> bool:
-        return self.filter is not None and self.filter.codes
-
-    @property
-    def needs_answers(self) -> bool:
-        """Whether the filter uses the later frame that answers a request."""
-        return self.filter is not None and self.filter.ahead
 
     @property
     def hidden_checksums(self) -> int:

@@ -15,7 +15,7 @@ from msgspec import Struct as Record
 
 from ibdissect import report as formats
 from ibdissect.capture.discover import rings
-from ibdissect.capture.remote import is_url, shown
+from ibdissect.capture.remote import is_url, public_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
 from ibdissect.cli.common import Common, common_options, grouped, say
@@ -114,7 +114,7 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
     options, units = _options(wanted, common), units_of(paths, wanted.as_set)
     files = [file for unit in units for file in files_of(unit)]
     for name, parts in rings(files).items() if not wanted.as_set else ():
-        common.tell(f"note: these {len(parts)} files look like one ring buffer: --set checks {shown(name)} as one capture")
+        common.tell(f"note: these {len(parts)} files look like one ring buffer: --set checks {public_name(name)} as one capture")
     refuse_captures(files, output=wanted.output, write_baseline=wanted.write_baseline)
     work: Callable[..., CaptureReport] = check
     if wanted.cache is not None:
@@ -175,11 +175,12 @@ def _options(wanted: Wanted, common: Common) -> Options:
     finally:
         gc.enable()
     options.threads = min(2, os.cpu_count() or 1) if wanted.jobs is None and wanted.engine is None else 1
-    options.shown = limits = common.limits(options.catalog)
-    if limits is not None and limits.needs_findings:
+    options.selection = selection = common.selection(options.catalog)
+    only = selection.filter if selection is not None else None
+    if only is not None and only.codes:
         raise ConfigError("-Y", "ibdissect.code", "needs the findings of this very check", hint="choose rules with --select")
-    if limits is not None and limits.filter is not None and limits.needs_answers:
-        raise ConfigError("-Y", limits.filter.text, "needs answers that come later", hint="use ibdissect.request_frame")
+    if only is not None and only.ahead:
+        raise ConfigError("-Y", only.text, "needs answers that come later", hint="use ibdissect.request_frame")
     return options
 
 
@@ -202,7 +203,7 @@ def _checked(
             else:
                 reports.append(report)
         if interrupted():
-            reports += [CaptureReport(path=shown(str(unit)), status="interrupted") for unit in units[done:]]
+            reports += [CaptureReport(path=public_name(str(unit)), status="interrupted") for unit in units[done:]]
     return [printed] * bool(printed.captures) + reports, interrupted()
 
 

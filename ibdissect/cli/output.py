@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibdissect.capture.discover import discover, one_set, sets_of
-from ibdissect.capture.sets import Unit
-from ibdissect.cli.common import Common, incomplete, say
+from ibdissect.capture.sets import Unit, files_of
+from ibdissect.cli.common import Common, incomplete, progress_bar, say
 from ibdissect.errors import CaptureError, ConfigError, missing_extra
 from ibdissect.wire.text import counted
 
 if TYPE_CHECKING:
-    from ibdissect.cli.frame_selection import Limits
+    from ibdissect.cli.frame_selection import FrameSelection
     from ibdissect.lint.result import CaptureReport
     from ibdissect.session.capture import Capture
     from ibdissect.session.check import Options
@@ -50,26 +50,25 @@ def require_extra(*modules: str, extra: str = "export") -> None:
         raise missing_extra(extra, ", ".join(missing))
 
 
-def findings_of(opened: Capture, common: Common, shown: Limits | None = None, max_findings: int | None = None) -> CaptureReport:
-    """The report on a capture, which is read twice. Raises CaptureError for a pipe or an unreadable capture."""
+def findings_of(opened: Capture, common: Common, max_findings: int | None = None) -> CaptureReport:
+    """The report on the selected frames of a capture, which is read twice. Raises CaptureError for a pipe or an unreadable capture."""
     from .checking import check_options
 
     opened.read_twice("for its findings")
-    report = opened.report(check_options(common, max_findings=max_findings, shown=shown))
+    report = opened.report(check_options(common, max_findings=max_findings, selection=opened.selection))
     left = Counter(report.by_rule) - Counter(finding.code for finding in report.findings)
     if left and max_findings is not None:
         say("not all findings: " + ", ".join(f"{count} more of {code}" for code, count in left.items()))
     return report
 
 
-def shown_of(opened: Capture, common: Common) -> Limits | None:
-    """The limits on frames, with findings or later answers if the filter uses them."""
-    wanted = common.limits(opened.catalog)
-    if wanted is not None and wanted.needs_findings:
-        wanted.findings = opened.codes()
-    if wanted is not None and wanted.filter is not None and wanted.needs_answers:
-        wanted.answers = opened.answers(wanted.filter.names)
-    return wanted
+def selection_of(opened: Capture, common: Common) -> FrameSelection | None:
+    """The frames that -Y and --frames select, with findings or later answers if the filter uses them."""
+    selection = common.selection(opened.catalog)
+    if selection is not None and (only := selection.filter) is not None:
+        selection.findings = opened.codes() if only.codes else {}
+        selection.answers = opened.answers(only.names) if only.ahead else None
+    return selection
 
 
 def _options(common: Common) -> Options:
@@ -126,11 +125,16 @@ def open_for(path: Unit, common: Common) -> Capture:
 
 
 @contextmanager
-def opened_capture(path: Unit, common: Common) -> Iterator[Capture]:
-    """Open a command's capture; at the end, print where it was damaged. Status 2 if something of it was not read or not checked."""
+def opened_capture(path: Unit, common: Common, *, passes: int = 0) -> Iterator[Capture]:
+    """Open a command's capture and select its frames; at the end, print where it was damaged.
+
+    Status 2 if something of it was not read or not checked. `passes`: how often it is read, for a progress bar; 0: none.
+    """
     with open_for(path, common) as opened:
         opened.on_incomplete = incomplete
-        yield opened
+        with progress_bar([*files_of(path)] * passes, quiet=common.quiet or not passes) as opened.progress:
+            opened.selection = selection_of(opened, common)
+            yield opened
         common.tell_damage(opened.path, opened.damage)
         if opened.masker.dropped.count:
             common.tell(f"warning: {opened.path}: {opened.masker.dropped.count} keys are not told apart (shown as #?)")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibdissect import report as formats
-from ibdissect.capture.remote import shown
+from ibdissect.capture.remote import public_name
 from ibdissect.cli.checking import check_options, ignore_option
 from ibdissect.cli.common import Common, common_options, refuse
 from ibdissect.cli.lint import RANKS, exit_status, write_reports
@@ -92,9 +92,9 @@ def compared(captures: Sequence[str], common: Common) -> Comparison:
     if len(captures) < 2:
         raise ConfigError("CAPTURE", captures[0], "there is nothing to compare it with", hint="name two captures or more")
     for path in captures:
-        if shown(path) != path:
+        if public_name(path) != path:
             reason = "has a password or a query, which would be shown with the results"
-            raise ConfigError("CAPTURE", shown(path), reason, hint="let the library of that store find its credentials")
+            raise ConfigError("CAPTURE", public_name(path), reason, hint="let the library of that store find its credentials")
     comparison = Comparison(captures)
     for point in comparison.points:
         common.tell_damage(point.path, point.damage)

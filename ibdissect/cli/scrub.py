@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ibdissect.cli.common import Common, common_options, progress_bar
-from ibdissect.cli.output import FRAME_ENDINGS, ending_of, opened_capture, shown_of, to_option
+from ibdissect.cli.common import Common, common_options
+from ibdissect.cli.output import FRAME_ENDINGS, ending_of, opened_capture, to_option
 from ibdissect.wire.text import counted
 
 
@@ -25,15 +25,13 @@ def command(capture: str, target: str, verify: bool, common: Common) -> int:
     from ibdissect.export.files import replacing
     from ibdissect.scrub.copy import write_scrubbed
 
-    with opened_capture(capture, common) as opened:
-        shown = shown_of(opened, common)
+    with opened_capture(capture, common, passes=3 if verify else 2) as opened:
         with replacing(target, capture) as file:
-            with progress_bar([capture, capture], quiet=common.quiet) as progress:  # which reads it twice
-                count, scrubber = write_scrubbed(opened, shown, file, FRAME_ENDINGS[ending], progress)
+            count, scrubber = write_scrubbed(opened, file, FRAME_ENDINGS[ending])
             if verify:
                 from ibdissect.scrub.verify import verify as look_for_leftovers
 
-                look_for_leftovers(opened, shown, scrubber, file, target)
+                look_for_leftovers(opened, scrubber, file, target)
                 common.tell("verified: no key, GUID, GID, address or name of the capture is in the copy (LIDs and QPNs are not looked for)")
         common.tell("note: times, sizes, P_Keys, port numbers and service IDs are as they were; look before you share")
         common.tell(f"{counted(count, 'frame')} written to {target}")

@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from ibdissect.capture.remote import is_url, shown
+from ibdissect.capture.remote import is_url, public_name
 from ibdissect.cli.common import Common, common_options, refuse, say
 from ibdissect.cli.output import early_options
 from ibdissect.cli.sandbox import sandbox_option
@@ -47,8 +47,8 @@ def command(capture: str, port: int, follow: bool, sandbox: bool, common: Common
     chosen = free_port(port)
     given = capture if is_url(capture) else os.path.abspath(capture)
     words = ["tui", given, *["--follow"] * follow, *["--sandbox"] * sandbox, *passed_on(common)]
-    server = LocalServer(command_line(words), HOST, chosen, printable(f"ibdissect {os.path.basename(shown(capture))}"))
-    say(server.address if common.quiet else f"{printable(shown(capture))} is at {server.address}  (Ctrl+C ends it)")
+    server = LocalServer(command_line(words), HOST, chosen, printable(f"ibdissect {os.path.basename(public_name(capture))}"))
+    say(server.address if common.quiet else f"{printable(public_name(capture))} is at {server.address}  (Ctrl+C ends it)")
     server.serve()
 
 

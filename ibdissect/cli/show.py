@@ -8,7 +8,7 @@ import click
 
 from ibdissect.cli.common import Common, common_options, refuse
 from ibdissect.cli.frames import CLOCKS, PRINTERS, SummaryLines
-from ibdissect.cli.output import captures_argument, opened_capture, set_option, shown_of, source_of
+from ibdissect.cli.output import captures_argument, opened_capture, set_option, source_of
 from ibdissect.errors import ConfigError
 
 
@@ -30,8 +30,6 @@ def command(
 
     Exit status 0, also for a damaged capture, which is printed up to the damage; 2 if it cannot be read, or not all of it (--max-unpacked).
     """
-    from ibdissect.export.frames import selected
-
     chosen = format_ or ("fields" if names else "summary")
     if names and chosen not in ("fields", "summary"):
         raise ConfigError("-e", names[0], f"fields are printed by --format fields and summary, not {chosen}")
@@ -42,15 +40,14 @@ def command(
     if chosen == "fields" and not names:
         raise ConfigError("--format", "fields", "needs at least one field", hint="name fields with -e; `ibdissect fields` lists them")
     with opened_capture(source_of(captures, as_set), common) as opened:
-        wanted = shown_of(opened, common)
         if count:
-            click.echo(sum(len(rows) for _, rows in selected(opened, wanted)))
+            click.echo(sum(len(rows) for _, rows in opened.selected()))
             return 0
         printer, known, write = PRINTERS[chosen](opened, names, common.paint(sys.stdout)), common.port_names, sys.stdout.write
         if isinstance(printer, SummaryLines):
             printer.clock, printer.address = clock or "r", known.address if known is not None else None
         write(printer.head())
-        for table, rows in selected(opened, wanted, number_keys=True):
+        for table, rows in opened.selected(keys=True):
             for text in printer.frames(table, rows):
                 write(text)
         write(printer.tail())

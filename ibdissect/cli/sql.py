@@ -6,9 +6,8 @@ import sys
 
 import click
 
-from ibdissect.capture.sets import files_of
-from ibdissect.cli.common import Common, common_options, progress_bar
-from ibdissect.cli.output import captures_argument, findings_of, opened_capture, require_extra, set_option, shown_of, source_of
+from ibdissect.cli.common import Common, common_options
+from ibdissect.cli.output import captures_argument, findings_of, opened_capture, require_extra, set_option, source_of
 
 
 @click.command()
@@ -35,17 +34,14 @@ def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[st
         from ibdissect.cli.points import compared
 
         comparison, captures = compared(captures, common), captures[:1]
-    capture = source_of(captures, as_set)
-    with opened_capture(capture, common) as opened:
-        shown = shown_of(opened, common)
-        with (
-            progress_bar(files_of(capture), quiet=common.quiet) as progress,
-            Database(opened, shown, names, lambda: findings_of(opened, common, shown).findings, progress, comparison) as database,
-        ):
-            if format_ == "text":
-                for line in database.text(query):
-                    click.echo(line)
-            else:
-                database.write(query, sys.stdout.buffer, f".{format_}")
-                sys.stdout.flush()
+    with (
+        opened_capture(source_of(captures, as_set), common, passes=1) as opened,
+        Database(opened, names, lambda: findings_of(opened, common).findings, comparison) as database,
+    ):
+        if format_ == "text":
+            for line in database.text(query):
+                click.echo(line)
+        else:
+            database.write(query, sys.stdout.buffer, f".{format_}")
+            sys.stdout.flush()
     return 0

@@ -12,11 +12,11 @@ import click
 from msgspec import Struct as Record
 
 from ibdissect.capture.chunk import Member
-from ibdissect.capture.remote import shown as shown_name
+from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.common import Common, common_options, progress_bar, write_json
 from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
-from ibdissect.cli.output import captures_argument, open_for, set_option, shown_of, source_of, units_of
+from ibdissect.cli.output import captures_argument, open_for, selection_of, set_option, source_of, units_of
 from ibdissect.lint.set_members import members_object, place_text
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
@@ -72,19 +72,19 @@ def _counted(capture: Unit, *, common: Common, top: int, progress: Progress | No
     from ibdissect.flow.statistics import Statistics
 
     with open_for(capture, common) as opened:
-        shown = shown_of(opened, common)
+        selection = selection_of(opened, common)
         statistics = Statistics(opened.catalog)
         for table in opened.tables(keys=False, progress=progress):
-            statistics.feed(table, shown.rows(table) if shown is not None else None)
+            statistics.feed(table, selection.rows(table) if selection is not None else None)
             if stop is not None and stop():
                 raise Stopped
     result = statistics.result(top)
     if (names := common.port_names) is not None:
         for entry in result["conversations"]:
             entry |= {end: names.address(entry[end]) for end in ("source", "destination")}
-    name = shown_name(str(capture))
+    name = public_name(str(capture))
     found = Counted(name, result, opened.reader.members)
-    return Outcome(name, found, result["frames"], opened.damage, hidden=shown.hidden_checksums if shown is not None else 0)
+    return Outcome(name, found, result["frames"], opened.damage, hidden=selection.hidden_checksums if selection is not None else 0)
 
 
 def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engine: str | None, common: Common) -> int:

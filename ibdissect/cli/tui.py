@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.capture.remote import is_url, shown
+from ibdissect.capture.remote import is_url, public_name
 from ibdissect.cli.common import Common, common_options, refuse
 from ibdissect.cli.output import early_options, set_option, source_of
 from ibdissect.cli.sandbox import confine, sandbox_option
@@ -51,8 +51,8 @@ def command(
     in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")  # started by `ibdissect serve`
     if not sys.stdout.isatty() and not in_browser:
         instead = "compare them with: ibdissect points" if points else f"print the frames with: ibdissect show{' --set' * as_set}"
-        hint = f"{instead} {' '.join(map(shown, captures)) or '-'}"
-        raise CaptureError(shown(str(capture)), "the terminal UI needs a terminal on standard output", hint=hint)
+        hint = f"{instead} {' '.join(map(public_name, captures)) or '-'}"
+        raise CaptureError(public_name(str(capture)), "the terminal UI needs a terminal on standard output", hint=hint)
     refuse("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
     made = early_options(common, points=points)
     from ibdissect.study.capture_model import CaptureModel
@@ -68,9 +68,9 @@ def command(
         every = (several.file.name,) if several is not None else (source, *(() if as_set else captures[1:]))
         models = [CaptureModel(one, catalog=common.loaded()[0], show_keys=common.show_keys, follow=follow) for one in every]
     except CaptureError as error:
-        raise (error if process is None else CaptureError(shown(live or ""), f"it wrote no capture{ended(process)}")) from error
+        raise (error if process is None else CaptureError(public_name(live or ""), f"it wrote no capture{ended(process)}")) from error
     if live is not None:
-        models[0].path = shown(live)
+        models[0].path = public_name(live)
     if several is not None and made is not None:
         models[0].path, models[0].delays, made.policy = several.names, several.delays, several.known
     try:
@@ -126,7 +126,7 @@ def started(command: str) -> subprocess.Popen[bytes]:
         words = shlex.split(command)
         return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0)
     except (OSError, ValueError, IndexError) as error:
-        raise CaptureError(shown(command), f"it cannot be started: {error}") from error
+        raise CaptureError(public_name(command), f"it cannot be started: {error}") from error
 
 
 def ended(process: subprocess.Popen[bytes]) -> str:

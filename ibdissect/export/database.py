@@ -19,14 +19,12 @@ from ibdissect.lint.finding import Finding
 from ibdissect.session import findings
 from ibdissect.session.arrow import ArrowColumns, schema_of
 from ibdissect.session.capture import Capture
-from ibdissect.session.reading import Progress, Shown
 from ibdissect.session.rows import Named, named_columns
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.text import printable
 
 from . import messages, records, tables
-from .frames import selected
 
 if TYPE_CHECKING:
     from ibdissect.points.comparison import Comparison
@@ -68,11 +66,10 @@ class Database:
     """A DuckDB of one capture, on disk in a private folder. Tables hold only those columns of the capture that the query reads."""
 
     def __init__(
-        self, opened: Capture, shown: Shown | None, names: Iterable[str], found: Callable[[], list[Finding]],
-        progress: Progress | None = None, comparison: Comparison | None = None,
-    ) -> None:  # fmt: skip
+        self, opened: Capture, names: Iterable[str], found: Callable[[], list[Finding]], comparison: Comparison | None = None
+    ) -> None:
         """`comparison`: of this capture with others of the same traffic."""
-        self.opened, self.shown, self.findings, self.progress, self.comparison = opened, shown, found, progress, comparison
+        self.opened, self.findings, self.comparison = opened, found, comparison
         known = opened.catalog.names
         self.columns: dict[str, dict[str, Named]] = {}
         """By table, then by name in SQL."""
@@ -208,7 +205,7 @@ class Database:
                 made[name] = ArrowColumns(named, opened.state(column.name for column in named))
         if made:
             number = any(columns.numbers_keys for columns in made.values())
-            for table, rows in selected(opened, self.shown, number_keys=number, progress=self.progress):
+            for table, rows in opened.selected(keys=number):
                 for name, columns in made.items():
                     some = rows if name == "packets" else rows[_holds(name, table)[rows]]
                     batch = columns.batch(table, some)
@@ -223,8 +220,8 @@ class Database:
     def _others(self) -> dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]]:
         """Tables whose columns are no filter names: what they have, and what makes their rows."""
         tables: dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]] = {
-            "messages": (messages.SCHEMA, lambda: messages.batches(self.opened, self.shown)),
-            "records": (records.SCHEMA, lambda: records.batches(self.opened, self.shown)),
+            "messages": (messages.SCHEMA, lambda: messages.batches(self.opened)),
+            "records": (records.SCHEMA, lambda: records.batches(self.opened)),
             "findings": (findings.SCHEMA, lambda: findings.batches(self.findings())),
         }
         if (comparison := self.comparison) is not None:

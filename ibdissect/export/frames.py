@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO
-
-import numpy as np
 
 from ibdissect.errors import CaptureError
 from ibdissect.session.capture import Capture
-from ibdissect.session.reading import Progress, Shown
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
 
 
-def selected(
-    opened: Capture, shown: Shown | None, *, number_keys: bool = False, progress: Progress | None = None
-) -> Iterator[tuple[ChunkTable, Int]]:
-    """Tables with their selected rows, up to the last frame that may be selected. `number_keys`: number masked keys."""
-    for table in opened.tables(keys=number_keys, until=None if shown is None else shown.last, progress=progress):
-        yield table, np.arange(len(table)) if shown is None else np.flatnonzero(shown.rows(table))
-
-
-def write_frames(
-    opened: Capture, shown: Shown | None, file: IO[bytes], container: str, added: Mapping[int, Sequence[str]] | None = None,
-    progress: Progress | None = None,
-) -> int:  # fmt: skip
+def write_frames(opened: Capture, file: IO[bytes], container: str, added: Mapping[int, Sequence[str]] | None = None) -> int:
     """Write the selected frames unchanged and return their number; `added` are more comments by frame number.
 
     Raises CaptureError if the container cannot store a frame (a pcap has one link type) or comments were lost.
@@ -34,7 +18,7 @@ def write_frames(
 
     added = added or {}
     with CaptureWriter(file, container=container) as writer:
-        for table, rows in selected(opened, shown, progress=progress):
+        for table, rows in opened.selected():
             comments = opened.reader.comments
             writer.interfaces, writer.comments = opened.reader.interfaces, comments.get(0, ())
             for row in rows.tolist():

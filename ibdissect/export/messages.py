@@ -10,9 +10,6 @@ import pyarrow as pa
 from ibdissect.dissect.named_values import MESSAGE_KINDS, MESSAGE_NAMES
 from ibdissect.session.arrow import SECONDS, TIME, decimal
 from ibdissect.session.capture import Capture
-from ibdissect.session.reading import Shown
-
-from .frames import selected
 
 SCHEMA = pa.schema([
     ("kind", pa.string()), ("service", pa.string()), ("source", pa.string()), ("destination", pa.string()), ("dest_qp", pa.int64()),
@@ -24,14 +21,14 @@ SCHEMA = pa.schema([
 BATCH = 4096
 
 
-def batches(opened: Capture, shown: Shown | None = None) -> Iterator[pa.RecordBatch]:
-    """The messages of a capture as record batches of SCHEMA; with `shown`, those whose first frame is selected."""
+def batches(opened: Capture) -> Iterator[pa.RecordBatch]:
+    """The messages whose first frame is selected, as record batches of SCHEMA."""
     table = opened.answers(MESSAGE_NAMES).messages
     assert table is not None
     every = table.columns()
     order = np.argsort(every.first_frame, kind="stable")
-    if shown is not None:
-        chosen = np.concatenate([np.empty(0, np.int64), *(found.chunk.first + rows for found, rows in selected(opened, shown))])
+    if opened.selection is not None:
+        chosen = np.concatenate([np.empty(0, np.int64), *(found.chunk.first + rows for found, rows in opened.selected())])
         order = order[np.isin(every.first_frame[order], chosen)]
     for at in range(0, len(order), BATCH):
         some = every.take(order[at : at + BATCH])

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ibdissect.capture.remote import is_url, shown
+from ibdissect.capture.remote import is_url, public_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.errors import CaptureError
 from ibdissect.wire.text import printable
@@ -142,5 +142,5 @@ class Partitions:
 def _name(source: str) -> str:
     """The name of a file, of what a URL names without its query, or of a member of an archive."""
     if is_url(source):
-        source = shown(source).partition("::")[0].replace("?...", "")
+        source = public_name(source).partition("::")[0].replace("?...", "")
     return os.path.basename(source)

@@ -15,7 +15,6 @@ from ibdissect.flow.reassembly import Reassembled
 from ibdissect.flow.transfers import Transfers, nodes
 from ibdissect.session.arrow import TIME
 from ibdissect.session.capture import Capture
-from ibdissect.session.reading import Progress, Shown
 from ibdissect.wire.mad import method_name
 
 SCHEMA = pa.schema([
@@ -29,22 +28,20 @@ of the transfer's first segment, `complete` whether all segments were seen; `fie
 BATCH = 4096
 
 
-def batches(
-    opened: Capture, shown: Shown | None = None, progress: Progress | None = None, masked: Counter[str] | None = None
-) -> Iterator[pa.RecordBatch]:
-    """The records of a capture as record batches of SCHEMA; with `shown`, those of which a frame is selected.
+def batches(opened: Capture, masked: Counter[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The records of which a frame is selected, as record batches of SCHEMA.
 
     `masked` counts the keys that are null, by filter name.
     """
-    every = _rows(opened, shown, progress, masked if masked is not None else Counter())
+    every = _rows(opened, masked if masked is not None else Counter())
     while rows := list(islice(every, BATCH)):
         yield pa.RecordBatch.from_arrays(
             [pa.array(column, kind.type) for column, kind in zip(zip(*rows, strict=True), SCHEMA, strict=True)], schema=SCHEMA
         )
 
 
-def _rows(opened: Capture, shown: Shown | None, progress: Progress | None, masked: Counter[str]) -> Iterator[tuple[Any, ...]]:
-    transfers, chosen = Transfers(), bytearray()
+def _rows(opened: Capture, masked: Counter[str]) -> Iterator[tuple[Any, ...]]:
+    transfers, only, chosen = Transfers(), opened.selection, bytearray()
     presenter = opened.presenter()
 
     def of(ended: Iterable[Reassembled]) -> Iterator[tuple[Any, ...]]:
@@ -57,14 +54,14 @@ def _rows(opened: Capture, shown: Shown | None, progress: Progress | None, maske
             )  # fmt: skip
             for record, node in nodes(transfer, catalog, presenter):
                 places = [(span.frame, span.offset, span.length) for span in record.spans]
-                if shown is None or any(chosen[frame - 1] for frame, _, _ in places):
+                if only is None or any(chosen[frame - 1] for frame, _, _ in places):
                     masked.update(leaf.name for leaf in _leaves(node.children) if leaf.masked and leaf.value is None)
                     layer = type(record.view).title if record.view is not None else None
                     yield layer, record.number, *map(list, zip(*places, strict=True)), *about, json.dumps(_values(node.children))
 
-    for table in opened.tables(keys=True, progress=progress):
-        if shown is not None:
-            chosen += shown.rows(table).tobytes()
+    for table in opened.tables(keys=True, progress=opened.progress):
+        if only is not None:
+            chosen += only.rows(table).tobytes()
         yield from of(transfers.feed(table).values())
     yield from of(transfers.unfinished())
 

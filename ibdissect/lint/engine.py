@@ -97,15 +97,15 @@ class Linter:
         refuted: Any = self.context.get(Refuted)
         self.sources.append(refuted)
 
-    def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:
-        """Check a chunk; `shown` bool[n] limits the rows that are reported, but state is learnt from all rows."""
+    def feed(self, table: ChunkTable, selected: Bool | None = None) -> None:
+        """Check a chunk; `selected` bool[n] limits the rows that are reported, but state is learnt from all rows."""
         table.once(self.copies.leave_out)
         self.mads = table.chunk.first, table.located.at("mad")
-        if shown is not None:
-            self.findings.shown.choose(table, shown)
+        if selected is not None:
+            self.findings.selected.choose(table, selected)
         if self.failures is not None and len(table):
             self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
-        self._judge(table, shown)
+        self._judge(table, selected)
         for source in tuple(self.sources):
             try:
                 for event in source.feed(table):
@@ -121,7 +121,7 @@ class Linter:
         if self.parts:
             numbers = self.context.get(Division).of(table)
             for number, part in self.parts.items():
-                part.feed(table.limited(numbers == number), shown)
+                part.feed(table.limited(numbers == number), selected)
 
     def prepare(self, table: ChunkTable) -> None:
         """Compute what needs no state ahead of `feed`; another thread may call it while earlier chunks are checked."""
@@ -163,7 +163,7 @@ class Linter:
             for rule, _ in takers
         }
 
-    def _judge(self, table: ChunkTable, shown: Bool | None) -> None:
+    def _judge(self, table: ChunkTable, selected: Bool | None) -> None:
         """Report where the conditions of stateless rules hold."""
         found, left = table.once(self.conditions.holding)
         for rule in left:
@@ -172,7 +172,7 @@ class Linter:
             except Exception as error:
                 self._failed(f"rule {rule.code}", error)
         for rule, hits in sorted(found, key=lambda one: one[0].code in self.findings.consequences.causes):
-            self._timed(rule, self.findings.take_rows, table, hits, shown)
+            self._timed(rule, self.findings.take_rows, table, hits, selected)
 
     def _spent(self, rule: Rule, seconds: float) -> None:
         self.tally[rule.code].seconds += seconds

@@ -20,7 +20,7 @@ from .consequences import Consequences
 from .file_evidence import doubt, outdated, with_lines
 from .finding import Finding, Severity
 from .rule import Again, Context, Hit, Rule, Seen
-from .shown_frames import ShownFrames
+from .selected_frames import SelectedFrames
 from .tally import Tally
 
 MAX_HELD = 65536
@@ -51,12 +51,12 @@ class Grouping:
         """Hits of rules that wait for the end, in order of discovery; None at the end."""
         self.tally: dict[str, Tally] = defaultdict(lambda: Tally(max_findings, on_finding, self.dropped))
         """By code, for rules with findings; with `timing` for all rules."""
-        self.shown = ShownFrames()
+        self.selected = SelectedFrames()
 
-    def take_rows(self, rule: Rule, table: ChunkTable, hits: Bool, shown: Bool | None) -> None:
+    def take_rows(self, rule: Rule, table: ChunkTable, hits: Bool, selected: Bool | None) -> None:
         """Make findings of the occurrences of `rule.on` (of the frames, without it) where the rule's condition holds, bool[n]."""
         rows = np.arange(len(hits)) if rule.on is None else table.occurrences(rule.on).rows
-        hits = hits if shown is None else hits & shown[rows]
+        hits = hits if selected is None else hits & selected[rows]
         if self.consequences.causes.get(rule.code):
             explained = [row for row in rows[hits].tolist() if self.consequences.explained(rule, table.chunk.first + row)]
             hits = hits & ~held(rows, np.array(explained, np.int64))
@@ -130,7 +130,7 @@ class Grouping:
                 self._take(rule, waiting)
 
     def _take(self, rule: Rule, hit: Hit | Again) -> None:
-        if hit.frame not in self.shown or self.consequences.explained(rule, hit.frame):
+        if hit.frame not in self.selected or self.consequences.explained(rule, hit.frame):
             return
         for frame in (hit.frame, *(hit.mads if isinstance(hit, Hit) else ())):
             self.consequences.note(rule, frame)

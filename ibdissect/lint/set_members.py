@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ibdissect.capture.chunk import Member, member_of
-from ibdissect.capture.remote import shown
+from ibdissect.capture.remote import public_name
 from ibdissect.wire.text import printable
 
 from .finding import Finding, Related
@@ -20,7 +20,7 @@ _FRAME = re.compile(r"\bframe (\d{1,18})\b|(?<=\blast seen )(\d{1,18})\b")
 def place(members: Sequence[Member], frame: int) -> tuple[str, int]:
     """The file of a set that holds a frame, and the number of the frame in it."""
     member = member_of(members, frame)
-    return shown(member.path), frame - member.first + 1
+    return public_name(member.path), frame - member.first + 1
 
 
 def name_frames(finding: Finding, members: Sequence[Member]) -> None:
@@ -48,7 +48,7 @@ def place_text(members: Sequence[Member], frame: int) -> str:
 
 def members_object(members: Sequence[Member]) -> dict[str, Any]:
     """What JSON says of a set; nothing for a single file."""
-    return {"members": [{"path": shown(member.path), "first": member.first} for member in members]} if members else {}
+    return {"members": [{"path": public_name(member.path), "first": member.first} for member in members]} if members else {}
 
 
 def _related(one: Related, members: Sequence[Member]) -> Related:

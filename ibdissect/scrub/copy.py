@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import IO
 
 from ibdissect.capture.writing import CaptureWriter
-from ibdissect.export.frames import selected
 from ibdissect.session.capture import Capture
-from ibdissect.session.reading import Progress, Shown
 
 from .rewrite import Scrubber
 
 
-def write_scrubbed(
-    opened: Capture, shown: Shown | None, file: IO[bytes], container: str, progress: Progress | None = None
-) -> tuple[int, Scrubber]:
+def write_scrubbed(opened: Capture, file: IO[bytes], container: str) -> tuple[int, Scrubber]:
     """Write the selected frames scrubbed; returns their number and the scrubber, for `verify`.
 
     Substitutes are assigned over all frames up to the last selected one, so that they do not depend on the selection. Raises
@@ -22,10 +18,10 @@ def write_scrubbed(
     """
     opened.read_twice("to learn first how its LIDs are used")
     scrubber = Scrubber(opened.catalog)
-    for table in opened.tables(keys=False, progress=progress):
+    for table in opened.tables(keys=False, progress=opened.progress):
         scrubber.survey(table)
     with CaptureWriter(file, container=container) as writer:
-        for table, rows in selected(opened, shown, progress=progress):
+        for table, rows in opened.selected():
             known = opened.reader.interfaces
             if known is not None:
                 writer.interfaces = known.without_options()

@@ -14,9 +14,7 @@ import numpy as np
 
 from ibdissect.capture.scattered import Bytes
 from ibdissect.errors import CaptureError
-from ibdissect.export.frames import selected
 from ibdissect.session.capture import Capture
-from ibdissect.session.reading import Shown
 from ibdissect.wire.text import gid_text
 
 from .rewrite import Scrubber
@@ -29,7 +27,7 @@ Forms = dict[bytes, str]
 """Byte sequences to search, and the kind of value each stands for."""
 
 
-def verify(opened: Capture, shown: Shown | None, scrubber: Scrubber, file: IO[bytes], target: str) -> None:
+def verify(opened: Capture, scrubber: Scrubber, file: IO[bytes], target: str) -> None:
     """Search the finished copy for what `scrubber` replaced. Raises CaptureError if anything is left; it does not repeat the value."""
     anywhere, in_place, texts = _forms(scrubber)
     file.seek(0)
@@ -38,7 +36,7 @@ def verify(opened: Capture, shown: Shown | None, scrubber: Scrubber, file: IO[by
             raise CaptureError(target, f"not written: it would still hold a {kind} of the capture, at byte {at + where}")
     file.seek(0)
     with Capture(file) as copy:
-        for frame, before, after in _pairs(_frames(opened, shown), _frames(copy, None)):
+        for frame, before, after in _pairs(_frames(opened), _frames(copy)):
             for where, kind in _found(after, in_place, range(8), before):
                 raise CaptureError(target, f"not written: it would still hold a {kind} of the capture, {where} bytes after frame {frame}")
 
@@ -101,8 +99,8 @@ def _blocks(file: IO[bytes], overlap: int) -> Iterator[tuple[int, bytes]]:
         at, kept = at + len(more), (kept + more)[-overlap:]
 
 
-def _frames(opened: Capture, shown: Shown | None) -> Iterator[bytes]:
-    for table, rows in selected(opened, shown):
+def _frames(opened: Capture) -> Iterator[bytes]:
+    for table, rows in opened.selected():
         yield from (table.chunk.frame_bytes(row) for row in rows.tolist())
 
 

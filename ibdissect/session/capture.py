@@ -20,11 +20,12 @@ from ibdissect.dissect.tree import Tree
 from ibdissect.errors import CaptureError, ConfigError, FilterError, missing_extra
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.rule import Rule
+from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.text import printable
 
 from .columns import Columns
-from .reading import Reading, plain_files
+from .reading import Progress, Reading, Selection, plain_files
 
 if TYPE_CHECKING:
     from ibdissect.dfilter.answers import Answers
@@ -99,6 +100,10 @@ class Capture(Reading):
         """How findings are made where a filter or a column needs them."""
         self.on_incomplete: Callable[[str], None] = self._refuse_incomplete
         """Called with the reason if a check missed something."""
+        self.selection: Selection | None = None
+        """The frames that `selected` gives; None: all."""
+        self.progress: Progress | None = None
+        """Called with each window that `selected` reads."""
 
     def close(self) -> None:
         """Close the file."""
@@ -130,6 +135,12 @@ class Capture(Reading):
             for _ in self.tables(until=number):
                 pass
         return dissect_row(table, 0, self.presenter())
+
+    def selected(self, *, keys: bool = False) -> Iterator[tuple[ChunkTable, Int]]:
+        """Tables with the rows of their selected frames, up to the last frame that may be selected. `keys`: number masked keys."""
+        only = self.selection
+        for table in self.tables(keys=keys, until=None if only is None else only.last, progress=self.progress):
+            yield table, np.arange(len(table)) if only is None else np.flatnonzero(only.rows(table))
 
     def transfer(self, number: int) -> Reassembled | None:
         """The RMPP transfer that a frame carries a segment of, complete or not; None for other frames. Reads the capture again."""
@@ -232,10 +243,9 @@ class Capture(Reading):
         if filter:
             from ibdissect.dfilter.compile import compile_filter
 
-            shown = compile_filter(filter, self.catalog, hide_keys=not self.show_keys, hosts=self.hosts)
-            if shown.codes or shown.ahead:
+            options.selection = only = compile_filter(filter, self.catalog, hide_keys=not self.show_keys, hosts=self.hosts)
+            if only.codes or only.ahead:
                 raise FilterError(filter, "the filter needs the results of this very check", hint="choose rules with select")
-            options.shown = shown
         return self.report(options).findings
 
     def findings(self, **options: Any) -> FindingsTable:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ibdissect.capture.chunk import LINK_NAMES, Reader
 from ibdissect.capture.opening import Source
-from ibdissect.capture.remote import shown
+from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import CaptureSet, Unit
 from ibdissect.capture.stream import Unpacking, allow_reads
 from ibdissect.errors import CaptureError, IbdissectError
@@ -31,7 +31,7 @@ from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin
 
-from .reading import Progress, Reading, Shown, open_reading
+from .reading import Progress, Reading, Selection, open_reading
 
 if TYPE_CHECKING:
     from ibdissect.lint.paths import PathIgnores
@@ -65,7 +65,8 @@ class Options(Record, kw_only=True):
     """Most bytes that a compressed capture may unpack to; None: the process's own limit."""
     threads: int = 1
     """If more than one, a second thread reads ahead."""
-    shown: Shown | None = None
+    selection: Selection | None = None
+    """Which frames are reported; None: all."""
     severities: dict[str, Severity] = field(default_factory=dict)
     """By rule code, where they differ from the rule's own."""
     policy: SitePolicy | PointFaults | None = None
@@ -194,19 +195,19 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     # Plugin functions must run in a single thread, and so must timing.
     ahead = options.threads > 1 and reader.again and not options.timing and not options.plugins
     once = not reader.again or reader.far  # keys are numbered in the same pass
-    reading.joins = once or options.shown is not None
+    reading.joins = once or options.selection is not None
     try:
-        edges = options.shown.edges if options.shown is not None else ()
+        edges = options.selection.edges if options.selection is not None else ()
         prepare = linter.prepare if ahead else None
         without_copies = partial(ChunkTable.once, derive=linter.copies.leave_out)
         for table in reading.tables(keys=once, progress=progress, prepare=prepare, edges=edges, first=without_copies):
-            shown = options.shown.rows(table) if options.shown is not None else None
+            selected = options.selection.rows(table) if options.selection is not None else None
             linter.context.damage = reading.damage
-            linter.feed(table, shown)
+            linter.feed(table, selected)
             _describe(fresh, table, packed=not reader.members and reader.packed)
             fresh.clear()
             _count(report, table)
-            report.checked += len(table) if shown is None else int(np.count_nonzero(shown))
+            report.checked += len(table) if selected is None else int(np.count_nonzero(selected))
             if stop():
                 break
     except IbdissectError:
@@ -303,5 +304,5 @@ def _describe(findings: list[Finding], table: ChunkTable, *, packed: bool) -> No
 
 def killed(path: Unit) -> CaptureReport:
     """The report of a capture whose check ran out of memory, or was killed."""
-    name = shown(str(path))
+    name = public_name(str(path))
     return CaptureReport(path=name, status="unreadable", error=f"{name}: the process that checked it died")

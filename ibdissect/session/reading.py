@@ -39,7 +39,7 @@ Prepare = Callable[[ChunkTable], object]
 _COLUMNS = ("offset", "caplen", "length", "time_ns", "link", "interface", "pseudo")
 
 
-class Shown(Protocol):
+class Selection(Protocol):
     """Which frames are wanted: a display filter, frame numbers, or both."""
 
     def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]: ...

@@ -17,7 +17,7 @@ from msgspec.structs import replace as changed
 from ibdissect.capture import pcap, pcapng
 from ibdissect.capture.discover import below
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.remote import is_url, shown
+from ibdissect.capture.remote import is_url, public_name
 from ibdissect.capture.sets import ENDINGS
 from ibdissect.errors import CaptureError, SubnetFileError
 from ibdissect.fabric import Follower
@@ -161,7 +161,7 @@ def _read(arguments: list[str], reader: _Reader) -> SubnetFiles:
 def _split(argument: str) -> tuple[str, str]:
     """Split `kind:FILE`; a file may have a name that looks like it."""
     if is_url(argument):
-        raise SubnetFileError(shown(argument), 0, "is not a file of this machine; nothing else is read here", hint="copy it first")
+        raise SubnetFileError(public_name(argument), 0, "is not a file of this machine; nothing else is read here", hint="copy it first")
     kind, _, path = argument.partition(":")
     if not path or os.path.lexists(argument):
         return "", argument

@@ -16,7 +16,7 @@ import pytest
 from ibdissect.capture import remote
 from ibdissect.capture.discover import discover
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.remote import shown
+from ibdissect.capture.remote import public_name
 from ibdissect.capture.stream import allow_reads, interrupt_reads
 from ibdissect.errors import CaptureError
 from tests.commands import run
@@ -38,7 +38,7 @@ LAB = REPO / "captures/pkey-lab.pcap"
     ],
 )
 def test_secrets_of_urls_are_not_shown(url: str, text: str) -> None:
-    assert shown(url) == text
+    assert public_name(url) == text
 
 
 def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

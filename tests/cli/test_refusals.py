@@ -20,6 +20,7 @@ BROWSER = "textual.drivers.web_driver:WebDriver"
     [
         (("fabric", LAB, "--dot", "--format", "json"), "a graph is not JSON"),
         (("fabric", LAB, "-Y", "lrh"), "--at FRAME shows what was known then"),
+        (("follow", LAB, "1", "-Y", "lrh"), "-Y: lrh: does nothing here: FRAME says which connection"),
         (("fabric", LAB, "--frames", "1"), "the subnet is learnt from all frames"),
         (("export", LAB, "--to", "x.pcap", "-e", "frame.len"), "-e: frame.len: does nothing here: a capture holds frames only"),
         (("export", LAB, "--to", "x.pcap", "--findings"), "name a .csv or .parquet"),

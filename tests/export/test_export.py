@@ -123,7 +123,6 @@ def test_every_name_can_be_written(native: Path, first: bool) -> None:
 
     from ibdissect.dfilter.names import names_of
     from ibdissect.export import tables
-    from ibdissect.export.frames import selected
     from ibdissect.session.arrow import ArrowColumns
     from ibdissect.session.capture import Capture
     from ibdissect.session.rows import named_columns
@@ -131,7 +130,7 @@ def test_every_name_can_be_written(native: Path, first: bool) -> None:
     with Capture(str(native)) as opened:
         names = [name for name in names_of(opened.catalog).every() if ".node" not in name]  # which needs files about the subnet
         made = ArrowColumns(named_columns(opened.catalog, names, first=first), opened.state(names))
-        batches = [made.batch(table, rows) for table, rows in selected(opened, None)]
+        batches = [made.batch(table, rows) for table, rows in opened.selected()]
     assert len(made.schema) > 1000
     for ending in (".csv", ".jsonl", ".parquet", ".arrow"):
         assert tables.write(batches, made.schema, io.BytesIO(), ending) == len(all_frames())
@@ -221,7 +220,7 @@ def test_sql_reads_only_the_columns_of_the_query(native: Path) -> None:
     from ibdissect.export.database import Database
     from ibdissect.session.capture import Capture
 
-    with Capture(str(native)) as opened, Database(opened, None, (), opened.lint) as database:
+    with Capture(str(native)) as opened, Database(opened, (), opened.lint) as database:
         assert database._read_by("select count(*) from packets") == {"packets": []}
         assert database._read_by("select m.mad_method from mads m where frame_number > 3") == {"mads": ["frame_number", "mad_method"]}
         assert database._read_by("from ports")["ports"] == list(database.columns["ports"])

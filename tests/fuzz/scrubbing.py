@@ -20,7 +20,7 @@ def scrubbed(blob: bytes, container: str = "pcapng") -> bytes:
     """The capture without secrets and identities."""
     out = io.BytesIO()
     with Capture(io.BytesIO(blob)) as opened:
-        write_scrubbed(opened, None, out, container)
+        write_scrubbed(opened, out, container)
     return out.getvalue()
 
 

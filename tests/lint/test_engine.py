@@ -77,10 +77,10 @@ for _rule in RULES:  # they are this test's own
     REGISTRY.pop(_rule.code)
 
 
-def run(frames: list[bytes], rules: list[type[Rule]], shown: Any = None, **options: Any) -> tuple[Linter, list[Finding]]:
+def run(frames: list[bytes], rules: list[type[Rule]], selected: Any = None, **options: Any) -> tuple[Linter, list[Finding]]:
     linter = Linter(rules, **options)
     for chunk in open_capture(io.BytesIO(erf_pcap(frames))).chunks():
-        linter.feed(ChunkTable(chunk), None if shown is None else np.array(shown))
+        linter.feed(ChunkTable(chunk), None if selected is None else np.array(selected))
     return linter, linter.finish()
 
 
@@ -120,13 +120,13 @@ def test_a_row_with_several_faulty_entries_is_one_finding_with_all_spans() -> No
 
 
 def test_what_is_not_shown_is_not_reported_and_not_counted() -> None:
-    linter, found = run(packets(8), [EveryPsn, ByFlow], shown=[False] * 6 + [True, False])
+    linter, found = run(packets(8), [EveryPsn, ByFlow], selected=[False] * 6 + [True, False])
     assert [(f.code, f.frame) for f in found] == [("ZZA001", 7), ("ZZA002", 7)]
     assert linter.tally["ZZA001"].count == 1
 
 
 def test_what_is_found_at_the_end_is_limited_too() -> None:
-    _, found = run(packets(8), [AtEnd], shown=[False] * 6 + [True, False])
+    _, found = run(packets(8), [AtEnd], selected=[False] * 6 + [True, False])
     assert [finding.frame for finding in found] == [0, 7, 99], "frames that no chunk held belong to the capture as a whole"
     _, found = run(packets(8), [AtEnd])
     assert len(found) == 5

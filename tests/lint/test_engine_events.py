@@ -234,14 +234,14 @@ def lint(
     frames: Sequence[bytes],
     *rules: type[Rule],
     window: int = 1 << 20,
-    shown: Sequence[Sequence[bool]] = (),
+    selected: Sequence[Sequence[bool]] = (),
     file: Any = erf_pcap,
     **options: Any,
 ) -> tuple[Linter, list[Finding]]:
-    """The linter and its findings; `shown` by chunk."""
+    """The linter and its findings; `selected` by chunk."""
     linter = Linter(rules, **options)
     for i, chunk in enumerate(open_capture(io.BytesIO(file(frames)), window=window).chunks()):
-        linter.feed(ChunkTable(chunk), np.array(shown[i]) if shown else None)
+        linter.feed(ChunkTable(chunk), np.array(selected[i]) if selected else None)
     return linter, linter.finish()
 
 
@@ -325,10 +325,10 @@ def test_a_message_that_names_nothing_is_a_mistake_of_its_rule() -> None:
 
 
 def test_frames_that_are_not_shown_are_not_reported() -> None:
-    """Frames that are not shown are not reported, at the end neither; hits outside all chunks belong to the whole capture."""
+    """Frames that are not selected are not reported, at the end neither; hits outside all chunks belong to the whole capture."""
     frames = [native(slid=2)] * 12
-    shown = [[row % 3 == 0 for row in range(12)]]
-    linter, found = lint(frames, Frames, shown=shown)
+    selected = [[row % 3 == 0 for row in range(12)]]
+    linter, found = lint(frames, Frames, selected=selected)
     assert [f.frame for f in found] == [1, 4, 7, 10] and linter.tally["ZZB010"].count == 4
 
     class AtEnd(Many):
@@ -341,11 +341,11 @@ def test_frames_that_are_not_shown_are_not_reported() -> None:
             yield from (Hit(frame=frame, time_ns=0, arguments={}) for frame in range(15))
 
     REGISTRY.pop(AtEnd.code)
-    assert [f.frame for f in lint(frames, AtEnd, shown=shown)[1]] == [0, 1, 4, 7, 10, 13, 14]
+    assert [f.frame for f in lint(frames, AtEnd, selected=selected)[1]] == [0, 1, 4, 7, 10, 13, 14]
     sizes = [len(chunk) for chunk in open_capture(io.BytesIO(erf_pcap(frames)), window=200).chunks()]
-    rows = iter(shown[0])
+    rows = iter(selected[0])
     parts = [[next(rows) for _ in range(size)] for size in sizes]
-    assert len(parts) > 2 and [f.frame for f in lint(frames, AtEnd, shown=parts, window=200)[1]] == [0, 1, 4, 7, 10, 13, 14]
+    assert len(parts) > 2 and [f.frame for f in lint(frames, AtEnd, selected=parts, window=200)[1]] == [0, 1, 4, 7, 10, 13, 14]
 
 
 def test_time_is_taken_by_rule_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

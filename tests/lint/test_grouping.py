@@ -38,5 +38,5 @@ def test_further_hits_of_a_flow_are_only_counted() -> None:
     assert [(f.frame, f.count) for f in found] == [(1, 8), (2, 6)] and linter.tally["ZZC001"].count == 2
     (rule,) = linter.rules
     assert isinstance(rule, Repeats) and rule.made == [1, 2]
-    linter, found = lint([native()] * 7, Repeats, shown=[[False] * 4 + [True, False, True]])
+    linter, found = lint([native()] * 7, Repeats, selected=[[False] * 4 + [True, False, True]])
     assert [(f.frame, f.count) for f in found] == [(5, 4)] and linter.tally["ZZC001"].count == 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ibdissect.capture import records
-from ibdissect.cli.frame_selection import Limits
+from ibdissect.cli.frame_selection import FrameSelection
 from ibdissect.lint.finding import Finding
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check
@@ -27,8 +27,8 @@ RULES = load()
 def lint(frames: list[bytes], rows: int | None = None, chosen: str | None = None) -> list[Finding]:
     before, records.ROWS = records.ROWS, rows or records.ROWS
     try:
-        shown = Limits.parse(None, chosen, None) if chosen else None
-        return check(io.BytesIO(erf_pcap(frames)), Options(rules=RULES, shown=shown)).findings
+        selection = FrameSelection.parse(None, chosen, None) if chosen else None
+        return check(io.BytesIO(erf_pcap(frames)), Options(rules=RULES, selection=selection)).findings
     finally:
         records.ROWS = before
 

@@ -18,7 +18,7 @@ IP6 = {"src": bytes.fromhex("20010db800000000000000000000a001"), "dst": bytes.fr
 def scrubbed(frame: bytes) -> bytes:
     out = io.BytesIO()
     with Capture(io.BytesIO(ethernet_pcap([bytes(60), frame]))) as opened:
-        write_scrubbed(opened, None, out, "pcap")
+        write_scrubbed(opened, out, "pcap")
     with Capture(io.BytesIO(out.getvalue())) as opened:
         return next(iter(opened.chunks())).frame_bytes(1)
 

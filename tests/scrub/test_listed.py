@@ -24,7 +24,7 @@ SLID = builtin().fields("lrh.slid")[0]
 def scrubbed(frames: list[bytes]) -> ChunkTable:
     out = io.BytesIO()
     with Capture(io.BytesIO(erf_pcap(frames))) as opened:
-        write_scrubbed(opened, None, out, "pcap")
+        write_scrubbed(opened, out, "pcap")
     with Capture(io.BytesIO(out.getvalue())) as opened:
         return next(iter(opened.tables()))
 

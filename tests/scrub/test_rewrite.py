@@ -24,7 +24,7 @@ def scrubbed(blob: bytes, container: str = "pcapng") -> list[bytes]:
     """The frames of a capture, with what stands before them in their record, after scrubbing."""
     out = io.BytesIO()
     with Capture(io.BytesIO(blob)) as opened:
-        write_scrubbed(opened, None, out, container)
+        write_scrubbed(opened, out, container)
     with Capture(io.BytesIO(out.getvalue())) as opened:
         found = []
         for chunk in opened.chunks():
@@ -137,7 +137,8 @@ def test_what_is_replaced_is_known() -> None:
     info = build(NodeInfo, node_guid=0x0002C90300001491, port_guid=0x0002C90300001492)
     frames = [smp(0x81, 0x11, info, path=[1]), smp(0x81, 0x15, build(PortInfo, m_key=0xDEADBEEFCAFEF00D, lid=7), path=[1])]
     with Capture(io.BytesIO(erf_pcap(frames))) as opened:
-        _, scrubber = write_scrubbed(opened, None, out, "pcap", lambda *how_far: progress.append(how_far))
+        opened.progress = lambda *how_far: progress.append(how_far)
+        _, scrubber = write_scrubbed(opened, out, "pcap")
     replaced = {name: set(values) for name, values in scrubber.replaced() if values}
     assert progress == [(2, progress[0][1])] * 2  # learning, then writing
     assert replaced == {
@@ -153,12 +154,12 @@ def test_addresses_and_names_that_are_replaced_are_known_in_their_size() -> None
     group = bytes.fromhex("ff3e004020010db80000000012345678")
     text = smp(0x81, 0x10, b"vault-17".ljust(64, b"\0"), path=[1])
     with Capture(io.BytesIO(ethernet_pcap([bytes(frame)]))) as opened:
-        _, scrubber = write_scrubbed(opened, None, out, "pcap")
+        _, scrubber = write_scrubbed(opened, out, "pcap")
     found = {name: set(values) for name, values in scrubber.replaced() if values}
     assert found.pop("mac") == {bytes.fromhex("0002c9010203"), bytes.fromhex("0002c9010204")}
     assert found == {"ip4": {bytes(frame[26:30]), bytes(frame[30:34])}}
     with Capture(io.BytesIO(erf_pcap([native(0x04, b"", grh={"sgid": gid, "dgid": group}), text]))) as opened:
-        _, scrubber = write_scrubbed(opened, None, io.BytesIO(), "pcap")
+        _, scrubber = write_scrubbed(opened, io.BytesIO(), "pcap")
     assert {name: set(values) for name, values in scrubber.replaced() if values} == {
         "prefix": {gid[:8]}, "guid": {gid[8:]}, "site": {group[:8]}, "group": {group[8:]}, "text": {b"vault-17"},
     }  # fmt: skip

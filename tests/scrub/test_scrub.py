@@ -43,7 +43,7 @@ NAME, GUID, PREFIX, M_KEY, PRIVATE = b"vault-17 HCA-2", 0x0002C9A1B2C3D4E5, 0xFE
 def scrubbed(blob: bytes, container: str = "pcap") -> bytes:
     out = io.BytesIO()
     with Capture(io.BytesIO(blob)) as opened:
-        write_scrubbed(opened, None, out, container)
+        write_scrubbed(opened, out, container)
     return out.getvalue()
 
 
@@ -333,7 +333,7 @@ def test_what_a_plugin_does_not_say_about_a_field_is_dropped(tmp_path: Path) -> 
     blob = erf_pcap([gmp(0x0A, 0x81, 0x0077, given, at=24, slid=77), native(0x04, b"", bth={"destqp": 0xABCDE})])
     out = io.BytesIO()
     with Capture(io.BytesIO(blob), plugins=[str(path)]) as opened:
-        write_scrubbed(opened, None, out, "pcap")
+        write_scrubbed(opened, out, "pcap")
     with Capture(io.BytesIO(out.getvalue()), plugins=[str(path)]) as opened:
         table = next(iter(opened.tables()))
         after = {field.name: table.values(field)[0] for field in route.fields}

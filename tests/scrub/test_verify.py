@@ -28,10 +28,10 @@ def checked(blob: bytes, spoil: bytes = b"", at: int = 0) -> None:
     """Scrub, write `spoil` into the copy, verify."""
     out = io.BytesIO()
     with Capture(io.BytesIO(blob)) as opened:
-        _, scrubber = write_scrubbed(opened, None, out, "pcap")
+        _, scrubber = write_scrubbed(opened, out, "pcap")
         out.seek(at or len(out.getvalue()) - 200)
         out.write(spoil)
-        verify(opened, None, scrubber, out, "copy.pcap")
+        verify(opened, scrubber, out, "copy.pcap")
 
 
 def test_nothing_is_left() -> None:
@@ -80,12 +80,12 @@ def places(spoil: bytes, kind: str) -> Iterator[tuple[int, int]]:
     blob = erf_pcap(FRAMES)
     out = io.BytesIO()
     with Capture(io.BytesIO(blob)) as opened:
-        _, scrubber = write_scrubbed(opened, None, out, "pcap")
+        _, scrubber = write_scrubbed(opened, out, "pcap")
         clean = out.getvalue()
         for at in range(len(clean) - 200, len(clean) - len(spoil)):
             copy = io.BytesIO(clean[:at] + spoil + clean[at + len(spoil) :])
             with pytest.raises(CaptureError, match=f"still hold a {kind} of the capture, at byte ") as raised:
-                verify(opened, None, scrubber, copy, "copy.pcap")
+                verify(opened, scrubber, copy, "copy.pcap")
             yield at, int(str(raised.value).rpartition(" ")[2])
 
 

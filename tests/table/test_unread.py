@@ -72,7 +72,7 @@ def test_what_is_read_stays() -> None:
 def test_scrubbing_leaves_nothing_of_it() -> None:
     out = io.BytesIO()
     with Capture(io.BytesIO(erf_pcap([smp(0x01, 0x11, STALE), asked(0x01, 0x11, 0)]))) as opened:
-        write_scrubbed(opened, None, out, "pcap")
+        write_scrubbed(opened, out, "pcap")
     assert KEY.to_bytes(8, "big") not in out.getvalue()
 
 
@@ -252,7 +252,7 @@ def test_nothing_beside_a_request_is_learnt_or_survives_scrubbing() -> None:
     assert masker.name("Q_Key", 0x1111) == "Q_Key#1"
     out = io.BytesIO()
     with Capture(io.BytesIO(erf_pcap(frames))) as opened:
-        _, scrubber = write_scrubbed(opened, None, out, "pcap")
+        _, scrubber = write_scrubbed(opened, out, "pcap")
     with Capture(io.BytesIO(out.getvalue())) as opened:
         after = next(iter(opened.tables()))
     assert after.once(beside) is None and b"secret" not in out.getvalue()

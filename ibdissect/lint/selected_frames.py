@@ -10,16 +10,16 @@ import numpy.typing as npt
 from ibdissect.table.table import ChunkTable
 
 
-class ShownFrames:
+class SelectedFrames:
     """The selected frames of all chunks so far, one bit each; without a selection all frames are reported."""
 
     def __init__(self) -> None:
         self.chunks: list[tuple[int, int, npt.NDArray[np.uint8]]] = []
         """First frame, length and bits of each chunk with only some frames selected."""
 
-    def choose(self, table: ChunkTable, shown: npt.NDArray[np.bool_]) -> None:
+    def choose(self, table: ChunkTable, selected: npt.NDArray[np.bool_]) -> None:
         """Report only these frames of a chunk, bool[n]; chunks come in order."""
-        self.chunks.append((table.chunk.first, len(shown), np.packbits(shown)))
+        self.chunks.append((table.chunk.first, len(selected), np.packbits(selected)))
 
     def __contains__(self, frame: int) -> bool:
         """Whether to report a frame, also one of an earlier chunk; frames of other chunks are reported."""
