@@ -76,7 +76,8 @@ async def shoot_points(folder: Path) -> None:
     merged = Merged([str(HERE / "examples" / "lost" / f"{point}.pcap") for point in ("client", "tap", "server")], Common())
     model, options = CaptureModel(merged.file.name), early_options(Common(), points=True)
     assert options is not None
-    model.path, model.delays, options.policy = merged.names, merged.delays, merged.known
+    merged.tell(model)
+    options.policy = merged.known
     with tempfile.TemporaryDirectory() as state:
         history, memory = FilterHistory(Path(state) / "filters"), Profile(Path(state) / "screen.json")
         app = TuiApp([model], lambda: options, history=history, memory=memory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -94,8 +95,8 @@ class Wanted(Record):
         refuse(*OTHERS, reason="does nothing with --partition-by, which is for the columns of frames")
         if self.format_ not in (None, "parquet"):
             refuse("format_", reason="is no format of --partition-by, which writes Parquet")
-        if self.target == "-":
-            raise ConfigError("--to", self.target, "a dataset is a folder", hint="name one")
+        if self.target == "-" or os.path.isfile(self.target):
+            raise ConfigError("--to", self.target, "is a file, and a dataset is a folder", hint="name a folder")
         require_extra("pyarrow")
         from ibdissect.export.partitions import KEYS, keys_of
 
@@ -104,8 +105,12 @@ class Wanted(Record):
             hint = f"name some of {', '.join(KEYS)}, each once"
             raise ConfigError("--partition-by", self.partition_by or "''", "is no list of partitions", hint=hint)
         if (there := keys_of(self.target)) not in ((), keys):
+            mixed = next((key for key in there if "|" in key), "")
             reason = f"{self.target} is partitioned by {','.join(there)}: frames that are there already would count twice"
-            raise ConfigError("--partition-by", self.partition_by, reason, hint="use the same keys, or another folder")
+            if mixed:
+                reason = f"{self.target} holds folders of {' and of '.join(mixed.split('|'))} side by side, which are no one dataset"
+            hint = "use another folder" if mixed else "use the same keys, or another folder"
+            raise ConfigError("--partition-by", self.partition_by, reason, hint=hint)
         return keys
 
 

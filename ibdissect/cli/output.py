@@ -144,7 +144,7 @@ def captures_of(paths: tuple[str, ...]) -> list[str]:
     """The captures that path arguments name; `-` alone for standard input. ConfigError, CaptureError."""
     if "-" in paths:
         if len(paths) > 1:
-            raise ConfigError("PATH", "-", "standard input cannot be checked together with files")
+            raise ConfigError("PATH", "-", "standard input cannot be read together with files")
         return ["-"]
     found = discover(paths)
     if found.left_out:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,6 +28,7 @@ from ibdissect.wire.text import Paint, counted, printable, visible_json
 
 if TYPE_CHECKING:
     from ibdissect.points.comparison import Comparison
+    from ibdissect.study.capture_model import CaptureModel
 
 SHOWN = 10
 """Most conversations that the text lists."""
@@ -91,10 +93,13 @@ def compared(captures: Sequence[str], common: Common) -> Comparison:
     refuse("filter", "frames", reason="packets are matched in whole captures", hint="cut the captures first")
     if len(captures) < 2:
         raise ConfigError("CAPTURE", captures[0], "there is nothing to compare it with", hint="name two captures or more")
-    for path in captures:
+    for i, path in enumerate(captures):
         if public_name(path) != path:
             reason = "has a password or a query, which would be shown with the results"
             raise ConfigError("CAPTURE", public_name(path), reason, hint="let the library of that store find its credentials")
+        if os.path.realpath(path) in map(os.path.realpath, captures[:i]):
+            reason = "is named twice: nothing is lost between a file and itself"
+            raise ConfigError("CAPTURE", path, reason, hint="name the file of another point")
     comparison = Comparison(captures)
     for point in comparison.points:
         common.tell_damage(point.path, point.damage)
@@ -108,11 +113,16 @@ class Merged:
         from ibdissect.points.merged import delays, merged_faults, write_merged
 
         comparison = compared(captures, common)
-        self.names = " + ".join(printable(point.name) for point in comparison.points)
+        self._names = " + ".join(printable(point.name) for point in comparison.points)
         self.file = NamedTemporaryFile(prefix="ibdissect-points-", suffix=".pcapng")  # noqa: SIM115 - deleted when the screen ends
         numbers = write_merged(comparison, self.file)
         self.file.flush()
-        self.known, self.delays = merged_faults(comparison, numbers), delays(comparison, numbers)
+        self.known, self._delays = merged_faults(comparison, numbers), delays(comparison, numbers)
+        self._numbers = {printable(point.name): of for point, of in zip(comparison.points, numbers, strict=True)}
+
+    def tell(self, model: CaptureModel) -> None:
+        """Let the model of the merged capture know of the points."""
+        model.path, model.delays, model.numbers = self._names, self._delays, self._numbers
 
 
 def _json(result: dict[str, Any], packets: Iterable[Any] | None) -> Iterator[str]:

@@ -72,7 +72,8 @@ def command(
     if live is not None:
         models[0].path = public_name(live)
     if several is not None and made is not None:
-        models[0].path, models[0].delays, made.policy = several.names, several.delays, several.known
+        several.tell(models[0])
+        made.policy = several.known
     try:
         _show(models, made, common, in_browser)
     finally:

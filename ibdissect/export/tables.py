@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from json.encoder import encode_basestring_ascii as quoted
 from typing import IO, Any
 
@@ -45,7 +46,15 @@ def _csv(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) 
 
 
 def as_texts(column: pa.Array) -> list[str]:
-    return ["" if value is None else value for value in readable(column).cast(pa.string()).to_pylist()]
+    return ["" if value is None else value for value in _texts(readable(column)).to_pylist()]
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    """A column of simple values as text; decimals without the exponent that Arrow gives to small ones."""
+    texts = column.cast(pa.string())
+    if not pa.types.is_decimal(column.type):
+        return texts
+    return pa.array([f"{Decimal(text):f}" if text is not None and "E" in text else text for text in texts.to_pylist()], pa.string())
 
 
 def readable(column: pa.Array) -> pa.Array:
@@ -86,7 +95,7 @@ def _joined(column: pa.Array) -> pa.Array:
         return readable(column)
     import pyarrow.compute as pc  # not needed by most exports
 
-    texts_of = pc.fill_null(column.flatten().cast(pa.string()), "")
+    texts_of = pc.fill_null(_texts(column.flatten()), "")
     offsets = np.concatenate([[0], np.cumsum(pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False))])
     lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), texts_of, mask=column.is_null())
     return pc.binary_join(lists, ",")
@@ -117,7 +126,7 @@ def _json(column: pa.Array) -> list[str]:
         times = np.datetime_as_string(column.to_numpy(zero_copy_only=False)).tolist()
         return [f'"{time}Z"' if there else "null" for time, there in zip(times, column.is_valid().to_pylist(), strict=True)]
     if pa.types.is_decimal(kind):
-        return ["null" if value is None else f"{value:f}" for value in column.to_pylist()]  # pyarrow 15 would cast a zero to "0.E-9"
+        return [text or "null" for text in as_texts(column)]
     values = column.to_pylist()
     if pa.types.is_string(kind):
         return ["null" if value is None else quoted(value) for value in values]

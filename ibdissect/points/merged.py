@@ -14,6 +14,7 @@ from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.interfaces import NANOSECONDS, OPT_END, OPT_NAME, OPT_TSRESOL, Interfaces
 from ibdissect.capture.records import LONGEST
 from ibdissect.capture.writing import CaptureWriter
+from ibdissect.lint.finding import Related
 from ibdissect.lint.point_faults import PointFaults
 from ibdissect.session.reading import open_reading
 
@@ -53,9 +54,14 @@ def write_merged(comparison: Comparison, file: IO[bytes]) -> list[npt.NDArray[np
 def merged_faults(comparison: Comparison, numbers: list[npt.NDArray[np.int64]]) -> PointFaults:
     """What rules hear of the merged capture."""
     found = PointFaults()
+    by_path = {point.path: of for point, of in zip(comparison.points, numbers, strict=True)}
     for known, of in zip(point_faults(comparison), numbers, strict=True):
         for code, entries in known.by_rule.items():
-            found.by_rule.setdefault(code, []).extend(replace(one, frame=int(of[one.frame - 1])) for one in entries)
+            found.by_rule.setdefault(code, []).extend(
+                replace(one, frame=int(of[one.frame - 1]), elsewhere=tuple(
+                    Related(int(by_path[other.file][other.line - 1]), other.why) for other in one.elsewhere
+                )) for one in entries
+            )  # fmt: skip
     for entries in found.by_rule.values():
         entries.sort(key=lambda one: one.frame)
     return found

@@ -9,6 +9,7 @@ import numpy as np
 
 from ibdissect.wire.text import counted
 
+from .clocks import QUICK
 from .comparison import Comparison
 from .conversations import LISTED
 from .verdicts import ON_PATH
@@ -38,7 +39,7 @@ def _clock_notes(comparison: Comparison, pairs: list[dict[str, Any]]) -> Iterato
         if not all(segment.two_way for segment in segments):
             yield (
                 f"The packets that {point.name} shares bound its clock on one side only, as those of one direction do: latencies are "
-                "counted from the quickest packet."
+                f"counted from the quickest packets, of which {QUICK * 100:.0f} % may be below zero."
             )
     unsure = {
         point.name: max(segment.uncertainty_ns for segment in segments) for point, segments in zip(points, clocks.segments, strict=True)
@@ -87,7 +88,8 @@ def _forgotten(comparison: Comparison) -> Iterator[str]:
             "with what was still in memory."
         )
     if divided:
-        yield f"Equal packets followed each other without a pause: {counted(divided, 'such row')} was divided at its longest one."
+        what = "row was divided at its longest one" if divided == 1 else "rows were divided at their longest ones"
+        yield f"Equal packets followed each other without a pause: {divided} such {what}."
     flows = int(np.count_nonzero(np.bincount(comparison.of_flows()[0])))
     if flows > LISTED:
         yield f"Not listed: {counted(flows - LISTED, 'conversation')} with fewest losses and packets."

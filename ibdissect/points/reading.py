@@ -132,7 +132,7 @@ def clarified(seen: Seen, flows: Flows) -> Seen:
 def _shortest(point: Point) -> int:
     """Bytes from the network header on in the shortest truncated packet of a capture; a large number without a snap length."""
     shortest = 1 << 30
-    once = CaptureError(point.path, "must be read twice; a pipe can be read only once")
+    once = CaptureError(point.path, "must be read twice, and a pipe can be read only once", hint="save it as a file first")
     if point.path == "-":
         raise once
     with open_reading(point.path) as reading:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
@@ -88,6 +89,8 @@ class CaptureModel:
         self.rows = AllRows()
         self.delays: npt.NDArray[np.int64] | None = None
         """Of the merged capture of several points: nanoseconds since the point before by frame, -1 for none."""
+        self.numbers: dict[str, npt.NDArray[np.int64]] = {}
+        """Of that capture: by point the number here of each frame of the point's own file, from its first frame on."""
         self.marked: set[int] = set()
         self.notes: dict[int, list[str]] = {}
         """Comments that the user added, by frame; they are among those of the reader."""
@@ -143,7 +146,7 @@ class CaptureModel:
     def again(self, catalog: Catalog | None, said: Sequence[Decoding]) -> CaptureModel:
         """The same capture, to be read anew with another catalog and what was said of queue pairs; marks and notes stay. CaptureError."""
         made = CaptureModel(self.source, catalog=catalog or self.catalog, show_keys=self.show_keys)
-        made.path, made.delays, made.marked, made.notes = self.path, self.delays, self.marked, self.notes
+        made.path, made.delays, made.numbers, made.marked, made.notes = self.path, self.delays, self.numbers, self.marked, self.notes
         made.decode(*self.decodings, *said)
         return made
 
@@ -202,9 +205,8 @@ class CaptureModel:
         table = self.table([frame])
         found = dissect_row(table, 0, self.presenter(frame))
         comments = [_comment("Comment", text) for text in table.chunk.comments.get(frame, ())]
-        if self.delays is not None and comments and table.chunk.interfaces is not None:
-            interfaces = table.chunk.interfaces
-            found.layers.insert(0, _journey(comments.pop(0).text, {interfaces.name(i) for i in range(len(interfaces))}))
+        if self.numbers and comments:
+            found.layers.insert(0, _journey(comments.pop(0).text, self.numbers))
         found.layers += comments
         return found
 
@@ -305,13 +307,20 @@ def _comment(label: str, text: str) -> Node:
     return Node("", label, 0, 0, 0, 0, None, printable(text))
 
 
-def _journey(comment: str, points: Collection[str]) -> Node:
-    """What became of a packet (the comment that `points --write` gives it), with a line for each other point and for the verdict."""
+def _journey(comment: str, numbers: Mapping[str, npt.NDArray[np.int64]]) -> Node:
+    """What became of a packet (the comment that `points --write` gives it), with a line for each other point and for the verdict.
+
+    Where another point has it, the line is a field with the number of that frame in this capture.
+    """
     packet, *steps = comment.split("; ")
     found = _comment("Journey", packet)
     for step in steps:
-        point, _, rest = step.partition(" ")
-        found.children.append(_comment(point, rest) if point in points else _comment("verdict", step))
+        point = max((point for point in numbers if step.startswith(f"{point} ")), key=len, default="")
+        line = _comment(point or "verdict", step[len(point) :].lstrip())
+        if seen := re.match(r"frame (\d+)", line.text) if point else None:
+            line.name, line.value = "frame.number", int(numbers[point][int(seen[1]) - 1])
+            line.text = f"{seen[0]} · No. {line.value} {line.text[seen.end() :]}"
+        found.children.append(line)
     return found
 
 

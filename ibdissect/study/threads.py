@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .capture_model import CaptureModel
 
 
-def start(work: Callable[[], None], name: str) -> threading.Thread:
-    thread = threading.Thread(target=work, name=name, daemon=True)
-    thread.start()
-    return thread
+class Work(threading.Thread):
+    """Work on a capture, which is blamed if it fails."""
+
+    def __init__(self, work: Callable[[], None], name: str, model: CaptureModel) -> None:
+        super().__init__(target=work, name=name, daemon=True)
+        self.model = model
 
 
 class Latest:
@@ -23,8 +29,10 @@ class Latest:
         self._number += 1
         self.busy = False
 
-    def run(self, work: Callable[[Callable[[], bool]], None], name: str, done: Callable[[], None] = lambda: None) -> None:
-        """Start `work(wanted)`; then `done`, if it is still wanted."""
+    def run(
+        self, work: Callable[[Callable[[], bool]], None], name: str, model: CaptureModel, done: Callable[[], None] = lambda: None
+    ) -> None:  # fmt: skip
+        """Start `work(wanted)` on a capture; then `done`, if it is still wanted."""
         self._number += 1
         number = self._number
         self.busy = True
@@ -38,4 +46,4 @@ class Latest:
                 self.busy = False
                 done()
 
-        start(whole, name)
+        Work(whole, name, model).start()

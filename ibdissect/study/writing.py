@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -66,7 +67,7 @@ def unwritable(path: str, source: str, *, frames: bool = True) -> str | None:
         return "type a file name ending in .pcap, .pcapng, .csv or .txt" if frames else "type a file name"
     if frames and not path.endswith((".pcap", ".pcapng", *TABLES)):
         return "the name must end in .pcap, .pcapng, .csv or .txt"
-    target = Path(path).expanduser()
+    target = Path(os.path.expanduser(path))
     if not target.parent.is_dir():
         return f"there is no folder {target.parent}"
     if source != "-" and target.exists() and Path(source).exists() and target.samefile(source):
@@ -76,4 +77,4 @@ def unwritable(path: str, source: str, *, frames: bool = True) -> str | None:
 
 def overwrites(path: str) -> str | None:
     """What to ask before a file is overwritten; None for a new one."""
-    return "the file exists: Enter again overwrites it" if Path(path).expanduser().exists() else None
+    return "the file exists: Enter again overwrites it" if Path(os.path.expanduser(path)).exists() else None

@@ -25,6 +25,7 @@ from ibdissect.study.background import Snapshot, Study
 from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.decoding import Decoding
 from ibdissect.study.saved_state import FilterHistory, Profile
+from ibdissect.study.threads import Work
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable
 
@@ -209,12 +210,13 @@ class TuiApp(App[None]):
         asked.want(ready)
 
     def _thread_failed(self, failure: threading.ExceptHookArgs) -> None:
-        """A traceback must not be written over the screen. Threads of a capture's own are blamed on it, others on the one shown."""
-        capture = next((one for one in self.captures if failure.thread in one.threads), self.capture)
-        if not capture.model.stopped:
-            name = failure.thread.name if failure.thread is not None else "a thread"
-            where = f" of {capture.name}" if len(self.captures) > 1 else ""
-            self.call_later(self.failed, f"{name}{where} ended: {failure.exc_type.__name__}: {failure.exc_value}", capture.model)
+        """A traceback must not be written over the screen. What works on a capture is blamed on it, anything else on the one shown."""
+        thread = failure.thread
+        model = thread.model if isinstance(thread, Work) else self.model
+        if not model.stopped:
+            name = thread.name if thread is not None else "a thread"
+            where = "".join(f" of {one.name}" for one in self.captures if one.model is model) if len(self.captures) > 1 else ""
+            self.call_later(self.failed, f"{name}{where} ended: {failure.exc_type.__name__}: {failure.exc_value}", model)
 
     def failed(self, text: str, model: CaptureModel) -> None:
         """Report a failure that should not happen."""

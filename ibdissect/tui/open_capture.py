@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from ibdissect.session.check import Options
-from ibdissect.study import threads
 from ibdissect.study.background import Study
 from ibdissect.study.capture_model import CaptureModel
+from ibdissect.study.threads import Work
 
 from .keys.filtering import Filtering
 from .keys.following import Following
@@ -33,8 +32,6 @@ class OpenCapture:
         self.filtering, self.searching = Filtering(app), Searching(app)
         self.following, self.jumping = Following(app), Jumping(app)
         self.mode, self.started = mode, False
-        self.threads: list[Thread] = []
-        """What reads the capture, and what studies it."""
 
     @property
     def name(self) -> str:
@@ -43,9 +40,9 @@ class OpenCapture:
     def start(self, app: TuiApp, display_filter: str, frame: int = 0) -> None:
         """Read the capture in threads, with a filter applied, and select a frame as soon as it is there."""
         self.started = True
-        self.threads.append(threads.start(lambda: self.model.scan(app.news), "scan"))
+        Work(lambda: self.model.scan(app.news), "scan", self.model).start()
         # The first rows come first.
-        app.set_timer(0.25, lambda: self.threads.append(threads.start(lambda: self.study.run(app.news), "study")))
+        app.set_timer(0.25, Work(lambda: self.study.run(app.news), "study", self.model).start)
         app.set_timer(0.02, self.main.look)
         if display_filter:
             self.main.filter_bar.put(display_filter)

@@ -64,7 +64,8 @@ def test_json_has_the_documented_keys(tmp_path: Path, capsys: pytest.CaptureFixt
     [
         (["{client}"], "nothing to compare it with"),
         (["{client}", "{client}x"], "no such file"),
-        (["{client}", "-"], "a pipe can be read only once"),
+        (["{client}", "{tap}", "{client}"], "{client}: is named twice: nothing is lost between a file and itself"),
+        (["{client}", "-"], "a pipe can be read only once; save it as a file first"),
         (["{client}", "{tap}", "--packets"], "use --format json"),
         (["{client}", "{tap}", "--select", "RC001"], "leaves no rule of the family PTS"),
         (["{client}", "{tap}", "-Y", "bth"], "whole captures"),

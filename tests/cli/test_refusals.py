@@ -35,7 +35,7 @@ BROWSER = "textual.drivers.web_driver:WebDriver"
         (("points", LAB, LAB, "--packets"), "points: --packets: is a list for programs; use --format json"),
         (("export", LAB, "--to", "/dev/null.csv/x.csv"), "cannot be written"),
         (("annotate", LAB, "--to", "{folder}.pcapng"), "is no regular file"),
-        (("lint", "-", LAB), "standard input cannot be checked together with files"),
+        (("lint", "-", LAB), "standard input cannot be read together with files"),
         (("lint", LAB, "-Y", 'ibdissect.code == "PKY001"', "--format", "jsonl"), "choose rules with --select"),
         (("lint", LAB, "--baseline", "{folder}"), "is a directory"),
         (("lint", LAB, "--select", "PTS001"), "needs several captures; run `ibdissect points`"),

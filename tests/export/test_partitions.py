@@ -166,11 +166,15 @@ def test_other_keys_are_refused(captures: Path, tmp_path: Path) -> None:
         assert done.returncode == 2 and "is partitioned by capture,hour: frames that are there already would count twice" in done.stderr
     export(tmp_path / "ds", captures, by="capture,hour")
     assert files(tmp_path / "ds") == before
+    (tmp_path / "ds/day=2026-09-21").mkdir()
+    done = run("export", str(captures), "--to", str(tmp_path / "ds"), "--partition-by", "day", text=True)
+    assert done.returncode == 2 and "ds holds folders of capture and of day side by side" in done.stderr
 
 
 @pytest.mark.parametrize(("words", "said"), [
     (("week",), "no list of partitions"), (("hour,hour",), "capture, day, hour, each once"),
     (("hour", "--findings"), "for the columns of frames"), (("hour", "--to", "-"), "a dataset is a folder"),
+    (("hour", "--to", __file__), "is a file, and a dataset is a folder"),
     (("hour", "-e", "no.name"), 'there is no field "no.name"'), (("hour", "-Y", "no.name"), '"no.name" is neither a field nor a protocol'),
 ])  # fmt: skip
 def test_refusals(words: tuple[str, ...], said: str, captures: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import ibdissect
-from ibdissect.points.merged import delays, merged_sightings, write_merged
+from ibdissect.points.merged import delays, merged_faults, write_merged
 
 from .world import World, behind
 
@@ -42,6 +42,6 @@ def test_written_and_read_again(tmp_path: Path) -> None:
     assert sum("tap did not capture it" in text for text in texts) == 2
     since = delays(comparison, numbers)
     assert np.count_nonzero(since < 0) == comparison.transmissions and since[since >= 0].min() > 600
-    assert [(one.frame, by_name[one.frame - 1]) for one in merged_sightings(comparison, numbers).by_rule["PTS001"]] == [
+    assert [(one.frame, by_name[one.frame - 1]) for one in merged_faults(comparison, numbers).by_rule["PTS001"]] == [
         (number, "tap") for number, said in sorted(comments.items()) if "lost after tap" in said[0] and by_name[number - 1] == "tap"
     ]  # fmt: skip

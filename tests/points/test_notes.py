@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ibdissect.points.comparison import Comparison
+from ibdissect.points.notes import notes as every_note
+
 from .world import World, behind
+
+
+def test_one_and_several(tmp_path: Path) -> None:
+    world = World()
+    world.conversation(60)
+    comparison = Comparison(world.write(tmp_path))
+    for divided, said in (1, "1 such row was divided at its longest one."), (2, "2 such rows were divided at their longest ones."):
+        comparison.matcher.divided = divided
+        assert any(note.endswith(said) for note in every_note(comparison, []))
 
 
 def notes(world: World, folder: Path) -> str:
@@ -23,6 +35,7 @@ def test_one_direction_only(tmp_path: Path) -> None:
         world.packet(psn * 20_000, psn=psn)
     said = notes(world, tmp_path)
     assert "The packets that server shares bound its clock on one side only" in said
+    assert "latencies are counted from the quickest packets, of which 2 % may be below zero" in said
     assert "Nothing shows whether packets pass client or server first" in said
     assert "Nothing shows that server captures all that passes it" in said
 

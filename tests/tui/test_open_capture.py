@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from ibdissect.rules import load
@@ -39,6 +40,13 @@ async def test_what_happens_behind_is_of_its_tab(tmp_path: Path) -> None:
         first.study.want(lambda _: 1 / 0)
         await until(pilot, lambda: first.model.error)
         assert first.model.error == "study of made.pcap ended: ZeroDivisionError: division by zero" and second.model.error is None
+        go_on = threading.Event()
+        second.filtering._work.run(lambda _: 1 // int(not go_on.wait(10)), "filter", second.model)
+        await app.show(first)
+        go_on.set()
+        await until(pilot, lambda: second.model.error)
+        assert second.model.error.startswith("filter of other.pcap ended: ZeroDivisionError") and first.model.error.startswith("study")
+        await app.show(second)
         await pilot.press("left_square_bracket")
         await until(pilot, lambda: app.screen is first.main and not first.main.findings_pane.outdated)
         assert "✖ study of made.pcap" in drawn.text(app)

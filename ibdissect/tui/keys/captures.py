@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibdissect.errors import CaptureError
@@ -22,14 +22,17 @@ def ask_path(app: TuiApp) -> None:
 
     def done(answer: tuple[str, str]) -> None:
         try:
-            model = CaptureModel(str(Path(answer[1]).expanduser()), catalog=app.model.catalog, show_keys=app.model.show_keys)
+            model = CaptureModel(os.path.expanduser(answer[1]), catalog=app.model.catalog, show_keys=app.model.show_keys)
         except CaptureError as error:
             app.warn(str(error))
         else:
             app.run_worker(app.open(model))
 
     def check(_: str, path: str) -> str | None:
-        return None if Path(path).expanduser().is_file() else "the path of a capture file"
+        there = os.path.expanduser(path)
+        if not path or os.path.isdir(there):
+            return "type the path of a capture file"
+        return None if os.path.exists(there) else "there is no such file"
 
     app.over(Prompt("Open a capture", check, placeholder="other.pcapng"), done)
 

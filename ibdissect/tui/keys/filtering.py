@@ -64,7 +64,7 @@ class Filtering:
             packets.show_rows(model.rows, frame)
         else:
             rows = FilteredRows()
-            self._work.run(lambda wanted: model.fill(rows, matcher, wanted, app.news), "filter", app.news)
+            self._work.run(lambda wanted: model.fill(rows, matcher, wanted, app.news), "filter", model, app.news)
             packets.show_rows(rows, frame)
             self._anchor = (frame, 0)
         app.news()

@@ -58,7 +58,7 @@ class Following:
                 app.call_later(self._counterpart_found, frame, other)
 
         if frame:
-            app.searching.work.run(work, "counterpart")
+            app.searching.work.run(work, "counterpart", app.model)
 
     def _counterpart_found(self, frame: int, other: int | None) -> None:
         if other is not None:
@@ -81,7 +81,7 @@ class Following:
                 app.call_later(self._transfer_found, frame, found, said)
 
         if frame:
-            app.searching.work.run(work, "transfer")
+            app.searching.work.run(work, "transfer", app.model)
 
     def _transfer_found(self, frame: int, transfer: Reassembled | None, said: list[Said] | None) -> None:
         if said:

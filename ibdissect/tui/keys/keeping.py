@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 
-from ibdissect.study import threads, writing
+from ibdissect.study import writing
 from ibdissect.study.filters import as_filter
 from ibdissect.study.number_text import number
+from ibdissect.study.threads import Work
 from ibdissect.wire.text import counted, printable
 
 from ..screens.prompt import Prompt
@@ -76,7 +77,7 @@ def write(app: TuiApp) -> None:
         return writing.unwritable(path, str(model.source) if isinstance(model.source, str) else "-")
 
     def done(answer: tuple[str, str]) -> None:
-        path = str(Path(answer[1]).expanduser())
+        path = os.path.expanduser(answer[1])
         if answer[0].startswith("marked"):
             take, total = (lambda low, high: marked[low:high]), len(marked)
         else:
@@ -85,7 +86,7 @@ def write(app: TuiApp) -> None:
         def work() -> None:
             app.call_later(written, app, path, *writing.write(model, take, total, path))
 
-        threads.start(work, "write")
+        Work(work, "write", model).start()
 
     app.over(Prompt("Write frames to", check, kinds=kinds, placeholder="out.pcapng", ask=writing.overwrites), done)
 

@@ -71,7 +71,7 @@ class Searching:
                 app.call_later(self._ended, query, found)
 
         app.main.key_bar.say("searching…")
-        self.work.run(work, "find")
+        self.work.run(work, "find", self.app.model)
 
     def _ended(self, query: Query, found: tuple[int, bool] | None) -> None:
         keys, packets = self.app.main.key_bar, self.app.main.packets

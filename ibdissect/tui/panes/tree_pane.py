@@ -17,7 +17,7 @@ from ibdissect.lint.set_members import place_text
 from ibdissect.study.field_notes import layer_note
 from ibdissect.wire.text import printable
 
-from ..messages import NodeSelected
+from ..messages import JumpTo, NodeSelected
 from ..widgets.cells import cut, fit, line_of, width_of
 from ..widgets.tree_list import TreeList
 
@@ -191,6 +191,13 @@ class TreePane(TreeList[TreeLine]):
         return segments + [Segment(cut(text, width), style) for text, style in marks]
 
     # -- keys
+
+    def choose(self) -> None:
+        """The same packet at another point: go there."""
+        if self.node is not None and self.node.name == "frame.number":
+            self.post_message(JumpTo(self.node.value))
+        else:
+            super().choose()
 
     def moved(self) -> None:
         self.post_message(NodeSelected(self.node))

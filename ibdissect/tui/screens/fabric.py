@@ -118,7 +118,7 @@ class FabricScreen(Overlay[int]):
         Binding("b", "dismiss(None)", "back"), Binding("m", "map", "map"), Binding("r", "route", "route from here"),
         Binding("t", "history", "history"),
     ]  # fmt: skip
-    keys = "→ ← open · / search · Tab half · r route · m map · t history · Enter"
+    keys = "/ search · o sort · Tab half · r route · m map · t history · Enter"
 
     def __init__(
         self, view: FabricView, seconds: Callable[[int], float], span: float, sizes: Mapping[str, str] = MappingProxyType({})

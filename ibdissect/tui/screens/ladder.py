@@ -115,7 +115,7 @@ def _find(app: TuiApp, shot: Snapshot) -> None:
     def show(ladder: Ladder) -> None:
         app.push_screen(LadderScreen(ladder, frame, text or "all frames", model.first_ns), app.jump)
 
-    app.searching.work.run(work, "ladder")
+    app.searching.work.run(work, "ladder", app.model)
 
 
 COMMAND = Command("L", "Ladder of the conversation", _open, "Follow", "ladder (flow graph) of this frame's conversation", "ladder", 16)

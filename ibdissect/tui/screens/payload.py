@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,7 @@ class PayloadScreen(Overlay[int]):
 
         def done(answer: tuple[str, str]) -> None:
             try:
-                Path(answer[1]).expanduser().write_bytes(self._bytes(form))
+                Path(os.path.expanduser(answer[1])).write_bytes(self._bytes(form))
                 self.owner.note(f"Saved as {answer[1]}")
             except OSError as error:
                 self.owner.warn(str(error))

@@ -166,7 +166,7 @@ class TimeChartScreen(Overlay[tuple[str, int | None]]):
         def grew() -> None:
             self.owner.call_later(self._grew, chart)
 
-        self.work.run(lambda wanted: chart.follow(wanted, grew), "chart")
+        self.work.run(lambda wanted: chart.follow(wanted, grew), "chart", model)
 
     def _grew(self, chart: TimeChart) -> None:
         if chart is self.chart and self.is_mounted:

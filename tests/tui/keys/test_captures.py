@@ -8,7 +8,7 @@ from ibdissect.tui.screens.choice import Choice
 from ibdissect.tui.screens.prompt import Prompt
 from tests import craft
 from tests.study.test_decoding import FRAMES
-from tests.tui import made
+from tests.tui import drawn, made
 from tests.tui.made import running, shows, text, type_text, until
 
 
@@ -19,6 +19,10 @@ async def test_a_file_is_opened_and_a_wrong_one_refused(tmp_path: Path) -> None:
         for name, opened in (("none", 1), ("two", 2)):
             await pilot.press("ctrl+o")
             await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.early is None)
+            for path, said in (str(tmp_path), "type the path"), (str(tmp_path / "no"), "no such file"), ("~nobody-here/x", "no such file"):
+                app.screen.query_one("#prompt-input").value = path  # type: ignore[attr-defined]
+                await pilot.press("enter")
+                await until(pilot, lambda said=said: said in drawn.text(app))
             app.screen.query_one("#prompt-input").value = str(tmp_path / name)  # type: ignore[attr-defined]
             await pilot.press("enter")
             await until(pilot, lambda: app.screen is app.main)

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from ibdissect.points.comparison import Comparison
-from ibdissect.points.merged import delays, merged_sightings, write_merged
+from ibdissect.points.merged import delays, merged_faults, write_merged
 from ibdissect.rules.PTS.packets import LostBetweenPoints
 from ibdissect.session.check import Options
 from ibdissect.study.packet_columns import POINT
@@ -56,8 +56,9 @@ async def test_several_points(repo: Path, tmp_path: Path) -> None:
     with (tmp_path / "x.pcapng").open("wb") as file:
         numbers = write_merged(comparison, file)
     app = app_on(tmp_path / "x.pcapng")
-    app.study.load = lambda: Options(rules=[LostBetweenPoints], policy=merged_sightings(comparison, numbers))
+    app.study.load = lambda: Options(rules=[LostBetweenPoints], policy=merged_faults(comparison, numbers))
     app.model.delays = found = delays(comparison, numbers)
+    app.model.numbers = dict(zip(("client", "tap", "server"), numbers, strict=True))
     app.main.packets.columns.insert(1, POINT)
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
@@ -68,6 +69,15 @@ async def test_several_points(repo: Path, tmp_path: Path) -> None:
         assert app.main.tree_pane.frame_tree is not None
         journey = app.main.tree_pane.frame_tree.layers[0]
         assert [(line.label, line.text.split()[0]) for line in journey.children] == [("client", "frame"), ("verdict", "lost")]
+        there = int(numbers[0][24])
+        assert journey.children[0].text.startswith(f"frame 25 · No. {there}  -") and there != 25
+        app.main.tree_pane.reveal_node(journey.children[0])
+        app.main.tree_pane.focus()
+        await pilot.press("enter")
+        await shows(pilot, there)
+        assert app.main.tree_pane.frame_tree.layers[0].children[0].text.startswith("frame 25 · No. 74  +")
+        app.jumping.step(back=True)
+        await shows(pilot, 74)
         await until(pilot, lambda: "Journey  packet 25" in drawn.text(app) and "lost after tap, before server" in drawn.text(app))
         await pilot.press("T")
         await until(pilot, lambda: isinstance(app.screen, TimeChartScreen) and app.screen.chart.frames == 621)
