@@ -15,7 +15,7 @@ from ibdissect.wire.cm import REJ
 from ibdissect.wire.cm_names import MESSAGES
 from ibdissect.wire.cm_path import SIDRRep
 from ibdissect.wire.component_mask import component_fields, components_set
-from ibdissect.wire.mad import CLASS_VERSION, CLASSES, RMPP, RMPP_TYPES, is_response, is_vendor, method_name, status_text
+from ibdissect.wire.mad import CLASS_VERSION, CLASSES, RMPP, RMPP_TYPES, is_response, is_vendor, status_text
 from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.sa import SAFormat
@@ -96,7 +96,7 @@ def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:
     if mgmt_class == numbers.CM_CLASS and attr_id in MESSAGES:
         info = MESSAGES[attr_id]
     else:
-        info = f"{method_name(mgmt_class, method)}({catalog.attribute_name(mgmt_class, attr_id, method, base_version)})"
+        info = catalog.request_text(mgmt_class, method, attr_id, base_version)
     if mgmt_class in numbers.SMP_CLASSES and base_version == 1:
         shown = MODIFIERS.get(attr_id)
         if shown is not None:

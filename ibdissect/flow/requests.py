@@ -11,7 +11,7 @@ from msgspec import Struct as Record
 
 from ibdissect.table.addresses import LID_SIZE, End
 from ibdissect.table.locate import Bool, Int
-from ibdissect.wire.mad import request_text
+from ibdissect.wire.catalog import Catalog
 
 from .datagrams import Datagrams, Listed
 from .pairs import Pairs
@@ -52,10 +52,9 @@ class Request(Record):
         if not self.answered_before:
             yield self
 
-    @property
-    def what(self) -> str:
-        """`PerfGet(attribute 0x0012)`."""
-        return request_text(self.mgmt_class, self.method, self.attribute)
+    def what(self, catalog: Catalog) -> str:
+        """`PerfGet(PortCounters)`."""
+        return catalog.request_text(self.mgmt_class, self.method, self.attribute)
 
     @property
     def to(self) -> str:

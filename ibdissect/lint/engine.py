@@ -100,6 +100,7 @@ class Linter:
     def feed(self, table: ChunkTable, selected: Bool | None = None) -> None:
         """Check a chunk; `selected` bool[n] limits the rows that are reported, but state is learnt from all rows."""
         table.once(self.copies.leave_out)
+        self.context.catalog = table.catalog
         self.mads = table.chunk.first, table.located.at("mad")
         if selected is not None:
             self.findings.selected.choose(table, selected)

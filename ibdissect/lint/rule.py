@@ -23,6 +23,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.errors import PluginError, defined_in
 from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.expr import Expr, first_field
 from ibdissect.wire.spec import Field, Struct
 
@@ -171,6 +172,8 @@ class Context(Record, eq=False):
     """Subnet files whose facts were known before the first frame."""
     states: Sequence[object] = ()
     """Other objects that may evict entries: the linter and its rules."""
+    catalog: Catalog = default(default_factory=builtin)
+    """All declared structures, those of plugins too."""
 
     def get(self, kind: type[S]) -> S:
         """The single instance of a state class, made on first use from the instances of the classes in its `after`."""

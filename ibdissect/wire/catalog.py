@@ -16,7 +16,7 @@ from ibdissect.errors import ConfigError, PluginError, defined_in
 
 from .column import ComputedField
 from .encapsulation import ROCE_PORT
-from .mad import COMMON_ATTRIBUTES, MAD
+from .mad import COMMON_ATTRIBUTES, MAD, method_name
 from .numbers import LID_ROUTED, SMP_CLASSES
 from .places import Inside, Mad, MadFormat, Place, VendorOui
 from .spec import BIT_KINDS, Field, Struct, field_named
@@ -120,6 +120,10 @@ class Catalog:
         subnet = mgmt_class in SMP_CLASSES
         known = UNDECODED.get((LID_ROUTED if subnet else mgmt_class, attr_id)) if base_version == 1 else None
         return known or ({} if subnet else COMMON_ATTRIBUTES).get(attr_id, f"Attribute 0x{attr_id:04x}")
+
+    def request_text(self, mgmt_class: int, method: int, attr_id: int, base_version: int = 1) -> str:
+        """`PerfGet(PortCounters)`."""
+        return f"{method_name(mgmt_class, method)}({self.attribute_name(mgmt_class, attr_id, method, base_version)})"
 
     def of_vendor(self, mgmt_class: int, attr_id: int, oui: int | None) -> StructType | None:
         """The structure in the data of a vendor-class MAD; None if none is declared."""

@@ -158,11 +158,6 @@ def _status_show(status: int) -> str:
     return f"0x{status:04x} ({status_text(status)})"
 
 
-def request_text(mgmt_class: int, method: int, attribute: int) -> str:
-    """`PerfGet(attribute 0x0012)`."""
-    return f"{method_name(mgmt_class, method)}(attribute 0x{attribute:04x})"
-
-
 TransferKey = tuple[int, int, bytes, bytes, int]
 """Identifies an RMPP transfer: class, transaction id, sender, receiver, response bit of the data."""
 

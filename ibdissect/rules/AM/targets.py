@@ -11,9 +11,9 @@ from msgspec import Struct as Record
 from ibdissect.fabric.earlier_answers import AttributeSmps
 from ibdissect.fabric.nodes import CA, NOBODY, ROUTER, SWITCH, Node, Port, SwitchFacts
 from ibdissect.lint.rule import Context, Hit, Judged, fault
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters, attribute_name, manager_name, seen_of
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters, manager_name, seen_of
 from ibdissect.wire.mad import MAD, METHODS
-from ibdissect.wire.numbers import GET, SET
+from ibdissect.wire.numbers import GET, LID_ROUTED, SET
 
 ADAPTERS = frozenset({CA, ROUTER})
 KINDS = {CA: "channel adapter", SWITCH: "switch", ROUTER: "router"}
@@ -73,9 +73,9 @@ class TargetRule(AttributeRule):
         return (int(smps.slot[i]), int(smps.attribute[i]), int(smps.modifier[i])) if known else None
 
     def made(self, smps: AttributeSmps, i: int, arguments: dict[str, Any], proof: Any) -> Hit:
-        modifier = int(smps.modifier[i])
-        about: dict[str, Any] = {"method": METHODS[int(smps.method[i])], "attribute": attribute_name(int(smps.attribute[i]))}
-        about |= {"modifier": modifier, "node": manager_name(smps, i), **arguments}
+        modifier, method = int(smps.modifier[i]), int(smps.method[i])
+        name = smps.event.table.catalog.attribute_name(LID_ROUTED, int(smps.attribute[i]), method)
+        about = {"method": METHODS[method], "attribute": name, "modifier": modifier, "node": manager_name(smps, i), **arguments}
         return fault(seen_of(smps, i), about, self.at, modifier, start=int(smps.mad[i]), proof=proof, key=self.flow_of(smps, i))
 
 

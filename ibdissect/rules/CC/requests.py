@@ -18,7 +18,7 @@ from ibdissect.rules.shared.silence import UnansweredRule
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cc import CACongestionSetting, CongestionControlFormat, CongestionControlTable, CongestionInfo, CongestionKeyInfo
-from ibdissect.wire.mad import CLASS_VERSION, MAD, request_text
+from ibdissect.wire.mad import CLASS_VERSION, MAD
 from ibdissect.wire.numbers import CC_CLASS, GET_RESP, SET
 
 CLASS_STATUS = 8
@@ -80,7 +80,7 @@ class CCKeyWrong(UnansweredRule):
             head = seen.first(CongestionControlFormat)
             if held is not None and head is not None and head.cc_key != held[0]:
                 way, at = (int(asked.destination[i]), head.cc_key), CongestionControlFormat.cc_key
-                what = request_text(CC_CLASS, int(asked.method[i]), int(asked.attribute[i]))
+                what = table.catalog.request_text(CC_CLASS, int(asked.method[i]), int(asked.attribute[i]))
                 arguments = {"what": what, "key": value_of(at, head.cc_key), "held": value_of(at, held[0])}
                 hit = fault(seen, arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0])
                 self.suspects.keep(seen.frame, (hit, way), seen.frame, seen.time_ns)

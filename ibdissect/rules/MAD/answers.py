@@ -98,6 +98,6 @@ class AnswerAlone(Rule):
             lid = answer.target.lid
             if lid is not None and self.asking[lid] and warm(answer.time_ns, context):
                 yield fault(
-                    answer, {"what": answer.what, "receiver": answer.to}, MAD.transaction_id, evidence=LEARNT,
+                    answer, {"what": answer.what(context.catalog), "receiver": answer.to}, MAD.transaction_id, evidence=LEARNT,
                     key=(answer.source, answer.target, answer.mgmt_class),
                 )  # fmt: skip

@@ -19,15 +19,14 @@ from ibdissect.fabric.nodes import Port
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Evidence, value_of
 from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.attribute_rule import DATA_AT, attribute_name, name_of
+from ibdissect.rules.shared.attribute_rule import DATA_AT, name_of
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import foreign_keys, foreign_keys_held
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.mad import METHODS
 from ibdissect.wire.notice import Notice, TrapMKey
-from ibdissect.wire.numbers import GET, SMP_CLASSES
+from ibdissect.wire.numbers import GET, LID_ROUTED, SMP_CLASSES
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
@@ -101,11 +100,11 @@ class _WrongKey(KnowledgeRule):
     @on_end
     def rest(self, context: Context) -> Iterator[Hit]:
         for one in self.waiting.values():
-            yield self.found(one, LEARNT)
+            yield self.found(one, LEARNT, context)
 
-    def found(self, event: WrongMKey, evidence: Evidence) -> Hit:
+    def found(self, event: WrongMKey, evidence: Evidence, context: Context) -> Hit:
         """The finding about a request."""
-        presented, request = value_of(SMP.m_key, event.presented), f"Subn{METHODS[event.method]}({attribute_name(event.attribute)})"
+        presented, request = value_of(SMP.m_key, event.presented), context.catalog.request_text(LID_ROUTED, event.method, event.attribute)
         held, trap = value_of(SMP.m_key, event.held.key), [(event.trap, "trap 256 of the port")] if event.trap else []
         return fault(
             event, {"request": request, "port": str(event.port), "presented": presented, "held": held, "protect": event.held.protect},
@@ -125,7 +124,7 @@ class _WrongWrite(_WrongKey):
     def end(self, context: Context) -> Iterator[Hit]:
         for event in context.get(EarlyWrites).judged():
             if self.judged(event):
-                yield self.found(event, INFERRED)
+                yield self.found(event, INFERRED, context)
 
 
 class SetWithoutMKey(_WrongWrite):

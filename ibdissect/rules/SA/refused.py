@@ -100,7 +100,7 @@ class SmKeyWrong(UnansweredRule):
                 continue
             value, key = (value_of(SAFormat.sm_key, one.key) for one in (keyed, right))
             yield fault(
-                keyed, {"what": request.what, "to": request.to, "key": value, "taken": key}, SAFormat.sm_key, value,
+                keyed, {"what": request.what(context.catalog), "to": request.to, "key": value, "taken": key}, SAFormat.sm_key, value,
                 proof=[(right.frame, "was answered")], spans=(Span(keyed.frame, keyed.at, 8),),
                 key=(request.source, request.target, keyed.key),
             )  # fmt: skip
@@ -149,8 +149,8 @@ class AskedStandby(UnansweredRule):
             if not before or any(state != STANDBY for _, state in [before[-1], *after]):
                 continue
             yield fault(
-                request, {"what": request.what, "to": str(request.target)}, MAD.transaction_id, proof=[(before[-1][0], "SMInfo")],
-                key=(request.source, request.target),
+                request, {"what": request.what(context.catalog), "to": str(request.target)}, MAD.transaction_id,
+                proof=[(before[-1][0], "SMInfo")], key=(request.source, request.target),
             )  # fmt: skip
 
 

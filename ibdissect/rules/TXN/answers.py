@@ -58,8 +58,9 @@ class RequestUnanswered(UnansweredRule):
     def end(self, context: Context) -> Iterator[Hit]:
         loss = context.get(CaptureLoss)
         for request in self.unanswered(context, self.patience * SECOND):
+            about = {"what": request.what(context.catalog), "to": request.to, "tries": counted(request.tries, "request")}
             yield fault(
-                request, {"what": request.what, "to": request.to, "tries": counted(request.tries, "request")}, MAD.transaction_id,
+                request, about, MAD.transaction_id,
                 proof=[(request.last_frame, "last try")] if request.tries > 1 else (), evidence=LEARNT,
                 severity=None if not loss.erf and loss.proves_silence(request.last_ns) else INFO,
             )  # fmt: skip
@@ -81,11 +82,11 @@ class AnswerTwice(Rule):
     example = "a PerformanceGet and two answers to it"
 
     @on_event(AnsweredAgain)
-    def again(self, event: AnsweredAgain, _context: Context) -> Iterator[Hit]:
+    def again(self, event: AnsweredAgain, context: Context) -> Iterator[Hit]:
         request = event.request
         yield fault(
-            event, {"what": request.what}, MAD.transaction_id, proof=[(request.frame, "request"), (event.before, "first answer")],
-            key=(request.mgmt_class, request.source, request.target),
+            event, {"what": request.what(context.catalog)}, MAD.transaction_id,
+            proof=[(request.frame, "request"), (event.before, "first answer")], key=(request.mgmt_class, request.source, request.target),
         )  # fmt: skip
 
 
@@ -120,13 +121,13 @@ class AnswerOfOtherMethod(Rule):
     example = "a PerformanceGet answered with ReportResp"
 
     @on_event(AnsweredMany)
-    def answered(self, event: AnsweredMany, _context: Context) -> Iterator[Hit]:
+    def answered(self, event: AnsweredMany, context: Context) -> Iterator[Hit]:
         # A table may be refused with a plain GetResp.
         wrong = ~FITS[event.request_method, event.method] & ((event.method != 0x81) | (event.status == 0))
         for one in event.some(wrong):
             request = one.request
             yield fault(
-                one, {"what": request.what, "answer": method_name(request.mgmt_class, one.method)}, MAD.method, one.method,
+                one, {"what": request.what(context.catalog), "answer": method_name(request.mgmt_class, one.method)}, MAD.method, one.method,
                 proof=[(request.frame, "request")],
             )  # fmt: skip
 

@@ -23,7 +23,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import digest, digest_at, mix, order_of
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
-from ibdissect.wire.mad import MAD, request_text
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SMP_CLASSES
 
 SHORTEST_TIMEOUT_NS = 50_000_000
@@ -45,10 +45,6 @@ MAX_KEPT, MAX_ASKED = 65536, 1 << 18
 Column = npt.NDArray[Any]
 LONGEST_NS = 4096 << 18
 """A subnet's packet lifetime if unknown: 1.07 s, the default of managers."""
-
-
-def _what(request: dict[str, int]) -> str:
-    return request_text(request["mgmt_class"], request["method"], request["attribute"])
 
 
 class TransactionReused(Rule):
@@ -103,8 +99,9 @@ class TransactionReused(Rule):
         wrong = alike & rows["asks"][:-1] & rows["asks"][1:] & other & (np.abs(rows["time"][1:] - rows["time"][:-1]) < SHORTEST_TIMEOUT_NS)
         for i in np.flatnonzero(wrong & self._proven(rows, alike, fresh)).tolist():
             one, two = ({name: int(column[k]) for name, column in rows.items()} for k in (i, i + 1))
+            what, before = (table.catalog.request_text(each["mgmt_class"], each["method"], each["attribute"]) for each in (two, one))
             yield fault(
-                Moment(two["frame"], two["time"]), {"what": _what(two), "other": _what(one), "frame": one["frame"]}, MAD.transaction_id,
+                Moment(two["frame"], two["time"]), {"what": what, "other": before, "frame": one["frame"]}, MAD.transaction_id,
                 proof=[(one["frame"], "the other request")], key=(two["mgmt_class"], two["near"], two["far"]),
             )  # fmt: skip
 
@@ -161,8 +158,9 @@ class AnswerLate(Rule):
         told[slow] = np.stack([limit, since], axis=1)
         for one, (allowed, frame) in zip(event.some(late), told[late].tolist(), strict=True):
             request = one.request
+            took, limit = one.latency_ns // MILLISECOND, allowed // MILLISECOND
             yield fault(
-                one, {"what": request.what, "took": one.latency_ns // 1_000_000, "limit": allowed // 1_000_000}, MAD.transaction_id,
+                one, {"what": request.what(context.catalog), "took": took, "limit": limit}, MAD.transaction_id,
                 proof=[(frame, "announced"), (request.last_frame, "request")], key=(request.mgmt_class, request.target),
             )  # fmt: skip
 
@@ -227,7 +225,7 @@ class Flood(Rule):
                 continue
             i = int(index[late[0] - before])
             row = int(asked.rows[i])
-            what = _what({name: int(getattr(asked, name)[i]) for name in ("mgmt_class", "method", "attribute")})
+            what = table.catalog.request_text(int(asked.mgmt_class[i]), int(asked.method[i]), int(asked.attribute[i]))
             yield fault(
                 Moment(table.chunk.first + row, int(table.chunk.time_ns[row])), {"what": what, "count": FLOOD + 1}, MAD.method,
                 int(asked.method[i]), frames=asked.rows[index[late - before]] + table.chunk.first, key=int(value),

@@ -13,9 +13,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import CA, NOBODY, ROUTER, SWITCH
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import Again, Context, Hit, Judged, Rule, Seen, fault, on_event
-from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import METHODS
-from ibdissect.wire.numbers import LID_ROUTED
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.spec import INT_KINDS, Field
 
@@ -99,12 +97,6 @@ class ViolationCounted(Changed):
     source = PortInfos
     why = "showed a lower count"
     differs = np.greater
-
-
-def attribute_name(number: int) -> str:
-    """The standard's name of a subnet management attribute."""
-    found = [struct for place, struct in builtin().attributes.get((LID_ROUTED, number), ()) if place.base_version == 1]
-    return found[0].__name__ if found else f"attribute 0x{number:04x}"
 
 
 def seen_of(smps: AttributeSmps, i: int) -> Seen:

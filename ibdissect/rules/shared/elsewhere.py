@@ -62,7 +62,7 @@ class Elsewhere(Rule):
     def _judged(self, event: AnsweredFromElsewhere, context: Context) -> Iterator[Hit]:
         request, asked, sender = event.request, event.request.target.lid, event.sender.lid
         hit = fault(
-            event, {"what": request.what, "to": request.to, "sender": str(event.sender)}, MAD.transaction_id,
+            event, {"what": request.what(context.catalog), "to": request.to, "sender": str(event.sender)}, MAD.transaction_id,
             proof=[(request.frame, "request")], key=(request.source, request.target, sender),
         )  # fmt: skip
         if asked is None or sender is None or self.subnet is None:

@@ -17,7 +17,6 @@ from ibdissect.study.findings_store import Int
 from ibdissect.study.node_names import PERMISSIVE
 from ibdissect.study.number_text import duration, octets
 from ibdissect.wire.catalog import Catalog
-from ibdissect.wire.mad import method_name
 from ibdissect.wire.text import counted
 
 from ..keys.command import Command
@@ -51,7 +50,7 @@ class KindTable(Table[tuple[Kind, Exchange]]):
 
     def cells(self, item: tuple[Kind, Exchange]) -> dict[str, Cell]:
         (mgmt_class, method, attribute), exchange = item
-        name = f"{method_name(mgmt_class, method)}({self.catalog.attribute_name(mgmt_class, attribute, method)})"
+        name = self.catalog.request_text(mgmt_class, method, attribute)
         return {"name": (name, "")} | response_cells(exchange)
 
     def answer(self, item: tuple[Kind, Exchange]) -> str:

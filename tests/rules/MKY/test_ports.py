@@ -44,7 +44,7 @@ HIDDEN = port_info(5, m_key=KEY, m_key_protect_bits=1)
 
 def test_a_write_with_another_key_and_the_trap_that_it_led_to() -> None:
     complaint = trap(256, bad_key(attributeid=P_KEY_TABLE, mkey=OTHER))
-    message = f"SubnSet(PKeyTable) with {WRONG} to {PORT}, which holds {HELD}: the port drops it"
+    message = f"SubnSet(P_KeyTable) with {WRONG} to {PORT}, which holds {HELD}: the port drops it"
     wanted = Facts(3, message, "0000000000000bad", OTHER, (SHOWN, (4, "trap 256 of the port")), "learnt")
     assert facts_of([*KEYED, write(), complaint], "MKY002") == [wanted]
     assert facts_of([*KEYED, write()], "MKY002") == [wanted._replace(proof=(SHOWN,))]
@@ -85,7 +85,7 @@ def test_requests_are_counted_by_sender_and_port() -> None:
 
 
 def test_a_write_without_key() -> None:
-    message = f"SubnSet(PKeyTable) without M_Key to {PORT}, which holds {HELD}: the port drops it"
+    message = f"SubnSet(P_KeyTable) without M_Key to {PORT}, which holds {HELD}: the port drops it"
     assert facts_of([*KEYED, write(0)], "MKY001") == [Facts(3, message, "00" * 8, 0, (SHOWN,), "learnt")]
     assert facts_of([*KEYED, write(0)], "MKY002") == facts_of([*KEYED, write()], "MKY001") == []
     assert facts_of([*KEYED, write(0, attribute=NOTICE, method=REPRESS)], "MKY001")[0].message.startswith("SubnTrapRepress(Notice) without")
@@ -93,8 +93,8 @@ def test_a_write_without_key() -> None:
 
 
 def test_an_attribute_without_name() -> None:
-    assert facts_of([*KEYED, write(attribute=0xFF77)], "MKY002")[0].message.startswith("SubnSet(attribute 0xff77) with")
-    assert facts_of([*KEYED, write(attribute=0x80)], "MKY002")[0].message.startswith("SubnSet(attribute 0x0080) with"), "Omni-Path has one"
+    assert facts_of([*KEYED, write(attribute=0xFF77)], "MKY002")[0].message.startswith("SubnSet(Attribute 0xff77) with")
+    assert facts_of([*KEYED, write(attribute=0x80)], "MKY002")[0].message.startswith("SubnSet(Attribute 0x0080) with"), "Omni-Path has one"
     assert facts_of([*KEYED, write(attribute=PORT_INFO)], "MKY002")[0].message.startswith("SubnSet(PortInfo) with")
 
 
