@@ -42,7 +42,7 @@ def test_a_write_in_front_of_the_key(chunks: tuple[int, ...]) -> None:
     assert facts_of(frames, "MKY002", chunks=chunks) == [wanted]
     assert [(one.code, one.count) for one in lint(frames, "MKY001", "MKY002", chunks=chunks)] == [("MKY002", 1)], "whoever else asks"
     found = facts_of([*nodes(5), write(5, method=REPRESS), *keyed(5)], "MKY002", chunks=chunks)
-    assert [one.message[:24] for one in found] == ["SubnTrapRepress(PKeyTabl"]
+    assert [one.message[:24] for one in found] == ["SubnTrapRepress(P_KeyTab"]
     assert facts_of([*nodes(5), write(5, key=KEY), *keyed(5)], "MKY002", chunks=chunks) == []
     assert facts_of([*nodes(5), write(5, method=GET), *keyed(5)], "MKY002", chunks=chunks) == []
     assert facts_of([write(5), *nodes(5), *keyed(5)], "MKY002", chunks=chunks) == [], "whom it reached is not known"
