@@ -43,7 +43,8 @@ def _batch(comparison: Comparison, block: Block) -> pa.RecordBatch:
     second = np.concatenate(([False], (np.diff(packet) == 0) & (np.diff(point) != 0)))
     before = np.roll(fields, 1, axis=0)
     differs = (fields != before) & (fields >= 0) & (before >= 0) & second[:, None]
-    flows, lost = [known[flow] for flow in packets.flow[packet].tolist()], journey.lost[packet]
+    number, lost = packets.flow[packet].tolist(), journey.lost[packet]
+    text = {flow: known[flow].text for flow in set(number)}
     return pa.RecordBatch.from_arrays([
         pa.array(block.first + packet + 1), pa.array(names[point]), pa.array(frame.astype(np.int64)),
         pa.array(time).cast(TIME), decimal(time - np.roll(time, 1), ~second),
@@ -51,7 +52,7 @@ def _batch(comparison: Comparison, block: Block) -> pa.RecordBatch:
         pa.array(np.array(OUTCOMES, object)[outcomes(block.seen, journey)[packet]]),
         pa.array(np.array(WHY, object)[journey.why[packet]], mask=~lost), pa.array(~journey.likely[packet], mask=~lost),
         pa.array(names[journey.before[packet]], mask=~lost | (journey.before[packet] < 0)),
-        pa.array([flow.text[0] for flow in flows]), pa.array([flow.text[1] for flow in flows]),
-        pa.array([flow.dest_qp for flow in flows]), pa.array(packets.psn[packet].astype(np.int64)),
+        pa.array([text[flow][0] for flow in number]), pa.array([text[flow][1] for flow in number]),
+        pa.array([known[flow].dest_qp for flow in number]), pa.array(packets.psn[packet].astype(np.int64)),
         pa.array(packets.opcode[packet].astype(np.int64)), pa.array(fields[:, HOP].astype(np.int64) + 1, mask=fields[:, HOP] < 0),
     ], schema=SCHEMA)  # fmt: skip

@@ -132,14 +132,16 @@ class Connections:
         if not len(open_) or not request.any():
             return
         asked = np.unique(flow[request] * PSNS + psn[request])
-        by_ends: dict[tuple[bytes, bytes], list[int]] = {}
-        for number in np.unique(flow[request]).tolist():
-            by_ends.setdefault(self._ends[number], []).append(number)
+        by_ends: dict[tuple[int, int], list[int]] = {}
+        asking = np.unique(flow[request])
+        for number, (near, far) in zip(asking.tolist(), self._ends[asking].tolist(), strict=True):
+            by_ends.setdefault((far, near), []).append(number)
         for number, index in by_value(flow[open_]):
             rows = open_[index]
             some = psn[rows[:: max(1, len(rows) // SAMPLE)]]
             best = 0
-            for other in by_ends.get(self._ends[number][::-1], ()):
+            near, far = self._ends[number].tolist()
+            for other in by_ends.get((near, far), ()):
                 known = int(np.count_nonzero(places_in(asked, other * PSNS + some) >= 0))
                 if known > best and 4 * known >= len(some):
                     best, self._partner[number] = known, other

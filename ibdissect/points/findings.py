@@ -123,11 +123,11 @@ class _Marks:
 
     def tell(self, found: list[PointFaults]) -> None:
         points, ends = self._comparison.points, self._ends
-        notified = {ends[flow] for flow in self._notified}
+        notified = {tuple(ends[flow].tolist()) for flow in self._notified}
         for j, marked in enumerate(self._marked):
-            seen = {ends[flow] for flow in self._seen[j]}
+            seen = {tuple(ends[flow].tolist()) for flow in self._seen[j]}
             for flow, (count, frame, before, there) in marked.items():
-                way = ends[flow][::-1]
+                way = tuple(ends[flow][::-1].tolist())
                 if way in seen and way not in notified:
                     arguments = {"packets": counted(count, "packet"), "before": points[before].name, "point": points[j].name}
                     elsewhere = (Related(0, "the packet without the mark", points[before].path, there),)

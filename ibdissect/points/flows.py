@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
@@ -24,12 +26,20 @@ class Flow(Record, frozen=True):
     """Identifies the sender: its address, or the near or far end of a directed route."""
     destination: bytes
     dest_qp: int
-    text: tuple[str, str]
-    """Sender and receiver as text."""
+    route: int = 0
+    """The hash of a directed route; 0 for none."""
     vague: bool = False
     """A directed route of which only the length was captured."""
     hops: int = 0
     """Links of a directed route."""
+
+    @property
+    def text(self) -> tuple[str, str]:
+        """Sender and receiver as text."""
+        if not self.route:
+            return address_text(self.source), address_text(self.destination)
+        near, far = "SM", f"route {self.route >> 48:04x}"
+        return (far, near) if self.route & BACK else (near, far)
 
 
 class Flows:
@@ -38,6 +48,7 @@ class Flows:
     def __init__(self) -> None:
         self.known: list[Flow] = []
         self._numbers: dict[int, int] = {}
+        self._addresses: dict[bytes, bytes] = {}  # each once: many queue pairs share them
 
     def of(self, table: ChunkTable, rows: Int, dest_qp: Int, route: U64) -> npt.NDArray[np.int32]:
         """The number of each row's flow. `route`: the hash of a directed route, else 0."""
@@ -46,7 +57,7 @@ class Flows:
         for i in first.tolist():
             if int(name[i]) not in self._numbers:
                 self._numbers[int(name[i])] = len(self.known)
-                self.known.append(_flow(ends_at(table, int(rows[i])), int(dest_qp[i]), int(route[i])))
+                self.known.append(self._flow(ends_at(table, int(rows[i])), int(dest_qp[i]), int(route[i])))
         return np.array([self._numbers[value] for value in name[first].tolist()], np.int32)[index]
 
     def merged(self) -> Int:
@@ -54,16 +65,26 @@ class Flows:
 
         A port has 2**LMC LIDs, and sends from the lowest. A LID that sends nothing belongs to the port with the next LID below that does.
         """
-        first: dict[tuple[bytes, bytes, int], int] = {}
-        return np.array([first.setdefault((*ends, self.known[i].dest_qp), i) for i, ends in enumerate(self.ends())], np.int64)
+        first, index = groups([*self.ends().T, np.array([flow.dest_qp for flow in self.known], np.int64)])
+        return first[index]
 
-    def ends(self) -> list[tuple[bytes, bytes]]:
-        """The ports of each flow: sender, receiver."""
-        sources = {flow.source for flow in self.known}
-        return [(flow.source, _base(flow.destination, sources)) for flow in self.known]
+    def ends(self) -> Int:
+        """Numbers of the ports of each flow: sender, receiver; int64[n, 2]."""
+        sources = dict.fromkeys(flow.source for flow in self.known)
+        numbers = {end: i for i, end in enumerate(sources)}
+        both = (end for flow in self.known for end in (flow.source, _base(flow.destination, sources)))
+        return np.fromiter((numbers.setdefault(end, len(numbers)) for end in both), np.int64).reshape(-1, 2)
+
+    def _flow(self, ends: tuple[End, End], dest_qp: int, route: int) -> Flow:
+        near, far = map(bytes, ends)
+        if route:
+            near, far = (f"{end} end of route {route >> HOPS_AT}".encode() for end in ("near", "far"))
+            near, far = (far, near) if route & BACK else (near, far)
+        near, far = (self._addresses.setdefault(end, end) for end in (near, far))
+        return Flow(near, far, dest_qp, route, vague=route > 0 and not route & WHOLE, hops=route >> HOPS_AT & MOST_HOPS)
 
 
-def _base(end: bytes, sources: set[bytes]) -> bytes:
+def _base(end: bytes, sources: Collection[bytes]) -> bytes:
     """The lowest LID of a port, as far as the capture shows it."""
     if len(end) == LID_SIZE and end not in sources:
         lid = int.from_bytes(end, "big")
@@ -72,14 +93,3 @@ def _base(end: bytes, sources: set[bytes]) -> bytes:
             if base in sources:
                 return base
     return end
-
-
-def _flow(ends: tuple[End, End], dest_qp: int, route: int) -> Flow:
-    if not route:
-        return Flow(bytes(ends[0]), bytes(ends[1]), dest_qp, (address_text(ends[0]), address_text(ends[1])))
-    name = f"{route >> 48:04x}"
-    near, far = (f"{end} of route {route >> HOPS_AT}".encode() for end in ("near", "far"))
-    texts = "SM", f"route {name}"
-    if route & BACK:
-        near, far, texts = far, near, texts[::-1]
-    return Flow(near, far, dest_qp, texts, vague=not route & WHOLE, hops=route >> HOPS_AT & MOST_HOPS)

@@ -13,7 +13,7 @@ def test_paths_to_one_port_are_one_flow() -> None:
     """LMC 1: the port with LID 4 also answers to 5; LID 7 belongs to nobody that sends."""
     flows = Flows()
     ends = [(8, 4, 5), (8, 5, 5), (4, 8, 5), (8, 7, 5), (8, 5, 6)]
-    flows.known = [Flow(lid(source), lid(to), queue_pair, ("", "")) for source, to, queue_pair in ends]
+    flows.known = [Flow(lid(source), lid(to), queue_pair) for source, to, queue_pair in ends]
     assert flows.merged().tolist() == [0, 0, 2, 0, 4]
-    flows.known.append(Flow(lid(6), lid(8), 5, ("", "")))
+    flows.known.append(Flow(lid(6), lid(8), 5))
     assert flows.merged().tolist()[:5] == [0, 0, 2, 3, 4]
