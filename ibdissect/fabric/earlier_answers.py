@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property, reduce
 from operator import or_
 from types import new_class
@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.capture.scattered import Bytes
@@ -20,8 +21,8 @@ from ibdissect.wire import numbers
 from ibdissect.wire.spec import Field
 
 from .events import ChunkFollowed
-from .nodes import NOBODY, SWITCH, Node, SwitchFacts
-from .smps import PlacedSmps
+from .nodes import NOBODY, SWITCH, Node, Port, SwitchFacts
+from .smps import DATA_AT, PlacedSmps
 
 MAX_KEPT = 131072
 """Ports, switches or managers whose latest answer is remembered, per attribute (10 MB); the oldest are evicted first."""
@@ -81,12 +82,82 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
         mask: npt.NDArray[np.bool_] = self.method == numbers.SET
         return mask
 
-    def node(self, i: int) -> Node:
-        return self.event.subnet.by_slot(int(self.slot[i])) or NOBODY
+    def each(self, mask: Any) -> Iterator[AttributeSmp]:
+        """Those where `mask` holds, bool[n], one by one."""
+        return (AttributeSmp(self, i) for i in np.flatnonzero(mask).tolist())
 
-    def switch(self, i: int) -> tuple[SwitchFacts | None, int]:
-        """Capabilities of the switch concerned by SMP `i` as of its frame, and the frame that first showed them."""
-        return self.node(i).switch.at(int(self.frames[i]))
+
+class AttributeSmp(Record, frozen=True, eq=False):
+    """One of them. Every column of numbers is an attribute of it, too: `smp.modifier` is `smps.modifier[i]` as an int."""
+
+    smps: AttributeSmps
+    i: int
+
+    def __getattr__(self, column: str) -> int:
+        return int(getattr(self.smps, column)[self.i])
+
+    @property
+    def row(self) -> int:
+        return self.rows
+
+    @property
+    def frame(self) -> int:
+        return self.frames
+
+    @property
+    def time_ns(self) -> int:
+        return int(self.smps.event.table.chunk.time_ns[self.rows])
+
+    @property
+    def body_at(self) -> int:
+        """Offset of the attribute in the frame."""
+        return self.mad + DATA_AT
+
+    @property
+    def body(self) -> Any:
+        """The attribute, uint8[64]."""
+        return self.smps.bodies[self.i]
+
+    @property
+    def before(self) -> Any:
+        """The attribute in the previous answer, uint8[64]."""
+        return self.smps.before[self.i]
+
+    def now(self, of: Field[Any]) -> int:
+        return int(self.smps.now(of)[self.i])
+
+    def was(self, of: Field[Any]) -> int:
+        """The field in the previous answer."""
+        return int(self.smps.was(of)[self.i])
+
+    @property
+    def node(self) -> Node:
+        """The node addressed or answering; NOBODY if unknown."""
+        return self.smps.event.subnet.by_slot(self.slot) or NOBODY
+
+    @property
+    def port(self) -> Port | None:
+        """The port through which it arrived: port 0 of a switch."""
+        return self.node.manager(self.entered)
+
+    @property
+    def switch(self) -> tuple[SwitchFacts | None, int]:
+        """Capabilities of the node as a switch at that frame, and the frame that first showed them."""
+        return self.node.switch.at(self.frame)
+
+    @property
+    def name(self) -> str:
+        """The port concerned: the one that a PortInfo selects, otherwise that through which it arrived."""
+        return self._named(self.node.ports.get(self.number) if self.smps.about_ports else self.port)
+
+    @property
+    def node_name(self) -> str:
+        """The port through which it arrived, by name."""
+        return self._named(self.port)
+
+    def _named(self, port: Port | None) -> str:
+        unknown = f"0x{self.node.guid:016x}" if self.node is not NOBODY else "an unknown node"
+        return port.name_at(self.frame) if port is not None else unknown
 
 
 class AttributeHistory:

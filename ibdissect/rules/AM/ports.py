@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import AttributeSmps, PKeyTables, PortInfos, others
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos, others
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Judged, Rule
-from ibdissect.rules.AM.targets import ADAPTERS, Asked, TargetRule, kind_of, of_node
+from ibdissect.rules.AM.targets import ADAPTERS, TargetRule, kind_of, of_node
 from ibdissect.rules.shared.attribute_rule import Mask, adapters
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GUID_INFO, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
@@ -36,11 +36,11 @@ class GuidBlockRange(TargetRule):
     example = "SubnGet(GUIDInfo) with AttributeModifier 40"
     source = others(GUID_INFO)
 
-    def wrong(self, asked: Asked) -> Judged | None:
-        info, since = asked.port.info_at(asked.frame) if asked.port is not None else (None, 0)
-        if info is not None and info.guid_cap and asked.modifier * GUID_BLOCK >= info.guid_cap:
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        info, since = smp.port.info_at(smp.frame) if smp.port is not None else (None, 0)
+        if info is not None and info.guid_cap and smp.modifier * GUID_BLOCK >= info.guid_cap:
             return {"last": (info.guid_cap - 1) // GUID_BLOCK}, ((since, f"GUIDCap {info.guid_cap}"),)
-        return ({"last": 31}, ()) if asked.modifier > 31 else None
+        return ({"last": 31}, ()) if smp.modifier > 31 else None
 
 
 class PortInfoRange(TargetRule):
@@ -60,9 +60,9 @@ class PortInfoRange(TargetRule):
     def candidates(self, smps: AttributeSmps) -> Mask:
         return (smps.modifier & 0xFF > smps.ports) & (smps.ports > 0)
 
-    def wrong(self, asked: Asked) -> Judged | None:
-        facts, since = asked.node.facts_at(asked.frame)
-        return {"port": asked.modifier & 0xFF, "ports": facts.num_ports}, ((since, f"NodeInfo: {facts.num_ports} ports"),)
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        facts, since = smp.node.facts_at(smp.frame)
+        return {"port": smp.modifier & 0xFF, "ports": facts.num_ports}, ((since, f"NodeInfo: {facts.num_ports} ports"),)
 
 
 class PortInfoOtherPort(TargetRule):
@@ -83,8 +83,8 @@ class PortInfoOtherPort(TargetRule):
         number = smps.modifier & 0xFF
         return smps.sets & adapters(smps) & (number != 0) & (number != smps.entered)
 
-    def wrong(self, asked: Asked) -> Judged | None:
-        return ({"port": asked.modifier & 0xFF}, kind_of(asked.node)) if asked.entered else None
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        return ({"port": smp.modifier & 0xFF}, kind_of(smp.node)) if smp.entered else None
 
 
 class PKeyTablePort(TargetRule):
@@ -102,8 +102,8 @@ class PKeyTablePort(TargetRule):
     example = "SubnGet(P_KeyTable) with AttributeModifier 0x10000 to a channel adapter"
     source, bits, wrong_at = PKeyTables, 0xFFFF0000, ADAPTERS
 
-    def wrong(self, asked: Asked) -> Judged | None:
-        return {"port": asked.modifier >> 16}, kind_of(asked.node)
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        return {"port": smp.modifier >> 16}, kind_of(smp.node)
 
 
 class SlToVlReserved(TargetRule):
@@ -121,13 +121,13 @@ class SlToVlReserved(TargetRule):
     example = "SubnSet(SLtoVLMappingTable) with AttributeModifier 0x10000 to a switch whose SwitchInfo does not offer it"
     source, bits = others(SL_TO_VL), 0xFFFF0000
 
-    def wrong(self, asked: Asked) -> Judged | None:
-        if asked.node.kind in ADAPTERS:
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        if smp.node.kind in ADAPTERS:
             return None  # ignored there: AM013
-        if asked.modifier >> 18:
+        if smp.modifier >> 18:
             return {"bits": "31-18"}, ()
-        switch, since = asked.switch
-        if asked.node.kind != SWITCH or switch is None or switch.optimized_sl_to_vl_mapping_programming:
+        switch, since = smp.switch
+        if smp.node.kind != SWITCH or switch is None or switch.optimized_sl_to_vl_mapping_programming:
             return None
         return {"bits": "17-16"}, ((since, "SwitchInfo: OptimizedSLtoVLMappingProgramming 0"),)
 
@@ -167,14 +167,14 @@ class VlArbHalf(TargetRule):
     def candidates(self, smps: AttributeSmps) -> Mask:
         return np.isin(smps.modifier >> 16, (2, 4)) | (of_node(smps, lambda node: node.unarbitrated) != 0)
 
-    def wrong(self, asked: Asked) -> Judged | None:
-        node, selector = asked.node, asked.modifier >> 16
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        node, selector = smp.node, smp.modifier >> 16
         if not 1 <= selector <= 4:
             return None
-        if node.kind == SWITCH and asked.modifier & 0xFF00:
+        if node.kind == SWITCH and smp.modifier & 0xFF00:
             return None  # the port is uncertain: AM016
-        port = node.ports.get(asked.modifier & 0xFF) if node.kind == SWITCH else asked.port
-        info, since = port.info_at(asked.frame) if port is not None else (None, 0)
+        port = node.ports.get(smp.modifier & 0xFF) if node.kind == SWITCH else smp.port
+        info, since = port.info_at(smp.frame) if port is not None else (None, 0)
         if port is None or info is None:
             return None
         cap = info.vl_arbitration_low_cap if selector <= 2 else info.vl_arbitration_high_cap
@@ -214,13 +214,13 @@ class VendorDiagPage(TargetRule):
     example = "SubnGet(VendorDiag) with AttributeModifier 0x10000"
     source = others(VENDOR_DIAG)
 
-    def wrong(self, asked: Asked) -> Judged | None:
-        if asked.modifier > PAGE_MAX:
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        if smp.modifier > PAGE_MAX:
             return {"reason": f"there are no pages above {PAGE_MAX}"}, ()
-        port = asked.port
-        info, since = port.info_at(asked.frame) if port is not None else (None, 0)
-        known = [page for page, frame in (port.pages or {}).items() if frame <= asked.frame] if port is not None else []
-        if info is None or not known or asked.modifier in known:
+        port = smp.port
+        info, since = port.info_at(smp.frame) if port is not None else (None, 0)
+        known = [page for page, frame in (port.pages or {}).items() if frame <= smp.frame] if port is not None else []
+        if info is None or not known or smp.modifier in known:
             return None  # without any page, the rest of the chain is unknown
         return {"reason": "neither DiagCode nor NextIndex leads there"}, ((since, f"DiagCode 0x{info.diag_code:04x}"),)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ibdissect.fabric.earlier_answers import AttributeSmps, SwitchInfos, others
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, SwitchInfos, others
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, WARNING, Judged
-from ibdissect.rules.AM.targets import ADAPTERS, Asked, TargetRule, of_node
+from ibdissect.rules.AM.targets import ADAPTERS, TargetRule, of_node
 from ibdissect.rules.shared.attribute_rule import Mask
 from ibdissect.wire.numbers import LINEAR, MULTICAST, RANDOM
 
@@ -27,10 +27,10 @@ class LftBlockRange(TargetRule):
     example = "SwitchInfo.LinearFDBCap 1024, then SubnSet(LinearForwardingTable) with AttributeModifier 767"
     source = others(LINEAR)
 
-    def wrong(self, asked: Asked) -> Judged | None:
-        switch, since = asked.switch
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        switch, since = smp.switch
         cap = switch.linear_fdb_cap if switch is not None else 0
-        if not cap or asked.modifier * LFT_BLOCK < cap:
+        if not cap or smp.modifier * LFT_BLOCK < cap:
             return None
         return {"cap": cap}, ((since, f"SwitchInfo: LinearFDBCap {cap}"),)
 
@@ -49,8 +49,8 @@ class MftBlockRange(TargetRule):
     example = "SwitchInfo.MulticastFDBCap 1024, then SubnGet(MulticastForwardingTable) with AttributeModifier 511"
     source, bits = others(MULTICAST), 0x1FF
 
-    def wrong(self, asked: Asked) -> Judged | None:
-        (switch, since), block = asked.switch, asked.modifier & 0x1FF
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        (switch, since), block = smp.switch, smp.modifier & 0x1FF
         cap = switch.multicast_fdb_cap if switch is not None else 0
         if not cap or block * MFT_BLOCK < cap:
             return None
@@ -71,11 +71,11 @@ class MftPositionRange(TargetRule):
     example = "NodeInfo.NumPorts 8, then SubnGet(MulticastForwardingTable) with AttributeModifier 0x50000000"
     source, bits = others(MULTICAST), 0xF0000000
 
-    def wrong(self, asked: Asked) -> Judged | None:
-        node, position = asked.node, asked.modifier >> 28
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        node, position = smp.node, smp.modifier >> 28
         if node.kind != SWITCH:
             return None
-        facts, since = node.facts_at(asked.frame)
+        facts, since = node.facts_at(smp.frame)
         last = -(-(facts.num_ports + 1) // MFT_PORTS) - 1
         if position <= last:
             return None
@@ -130,11 +130,11 @@ class WrongForwardingTable(TargetRule):
         random = of_node(smps, lambda node: node.switch.now.random_fdb_cap if node.switch.now is not None else 0)
         return (smps.attribute == RANDOM) | (random > 0) | smps.changed
 
-    def wrong(self, asked: Asked) -> Judged | None:
-        switch, since = asked.switch
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        switch, since = smp.switch
         if switch is None:
             return None
         linear, random = switch.linear_fdb_cap, switch.random_fdb_cap
-        if not (linear and not random if asked.attribute == RANDOM else random and not linear):
+        if not (linear and not random if smp.attribute == RANDOM else random and not linear):
             return None  # a switch that offers both, or neither, contradicts SwitchInfo's own rule, not this one
         return {"linear": linear, "random": random}, ((since, "SwitchInfo"),)

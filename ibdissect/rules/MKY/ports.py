@@ -16,10 +16,10 @@ from ibdissect.fabric.early_writes import EarlyWrites
 from ibdissect.fabric.events import ChunkFollowed, MKeyShown, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import refuses
 from ibdissect.fabric.nodes import Port
+from ibdissect.fabric.smps import DATA_AT
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Evidence, value_of
-from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.attribute_rule import DATA_AT, name_of
+from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import foreign_keys, foreign_keys_held
@@ -266,20 +266,16 @@ class TwoWriters(Rule):
         if not len(smps):
             return
         keyed = smps.bodies[:, :8].any(axis=1) & smps.sets & (smps.key != -1)
-        index = np.flatnonzero(keyed)
-        senders, hidden = senders_of(event.table, smps.rows[index], smps.mad[index])
-        for i, number, directed in zip(index.tolist(), senders.tolist(), hidden.tolist(), strict=True):
-            row, port = int(smps.rows[i]), int(smps.key[i])
-            key = int(smps.now(PortInfo.m_key)[i])
-            frame = event.table.chunk.first + row
+        senders, hidden = senders_of(event.table, smps.rows[keyed], smps.mad[keyed])
+        for smp, number, directed in zip(smps.each(keyed), senders.tolist(), hidden.tolist(), strict=True):
+            frame, port, key = smp.frame, smp.key, smp.now(PortInfo.m_key)
             sender = Sender(0 if directed else number, port_of_sender(event, context, number, directed, frame)[0])
             known = self.written.get(port)
             if known is None or known[0] == key or not known[1].differs(sender):
-                self.written.keep(port, (key, sender, frame), frame, int(event.table.chunk.time_ns[row]))
+                self.written.keep(port, (key, sender, frame), frame, smp.time_ns)
                 continue
             yield fault(
-                Seen(event.table, row),
-                {"port": name_of(smps, i), "key": value_of(PortInfo.m_key, key), "before": value_of(PortInfo.m_key, known[0])},
-                PortInfo.m_key, value_of(PortInfo.m_key, key), start=int(smps.mad[i]) + DATA_AT,
+                smp, {"port": smp.name, "key": value_of(PortInfo.m_key, key), "before": value_of(PortInfo.m_key, known[0])},
+                PortInfo.m_key, value_of(PortInfo.m_key, key), start=smp.body_at,
                 proof=[(known[2], "the other sender's Set")], key=port,
             )  # fmt: skip

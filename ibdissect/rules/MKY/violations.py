@@ -10,11 +10,12 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.capture.scattered import gather
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen, WrongMKey
+from ibdissect.fabric.smps import DATA_AT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Judged, Rule, fault, on_event
 from ibdissect.lint.setting import Setting
-from ibdissect.rules.shared.attribute_rule import DATA_AT, ViolationCounted
+from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.senders import senders_of
 from ibdissect.rules.shared.silence import SECOND, doubtful, warm
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibdissect.fabric.earlier_answers import AttributeSmps, PKeyTables, PortInfos
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.fabric.partitions import BASE, FULL
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Judged
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Judged
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, switches
 from ibdissect.rules.shared.trap_rule import DETAILS_AT, ReportedPackets
 from ibdissect.table.locate import Int
@@ -37,19 +37,19 @@ class BlockPastTable(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return ~smps.answers & (smps.slot >= 0) & (smps.modifier & 0xFFFF > 0)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        node, block = smps.node(i), int(smps.modifier[i] & 0xFFFF)
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        node, block = smp.node, smp.modifier & 0xFFFF
         if not node.kind:
             return None
-        (switch, switch_since), (facts, since) = smps.switch(i), node.facts_at(int(smps.frames[i]))
+        (switch, switch_since), (facts, since) = smp.switch, node.facts_at(smp.frame)
         cap = facts.partition_cap
-        if node.kind == SWITCH and int(smps.modifier[i]) >> 16:  # an external port
+        if node.kind == SWITCH and smp.modifier >> 16:  # an external port
             cap = switch.partition_enforcement_cap if switch is not None else 0
         proof = [(max(since, switch_since), "capacity of the table")]
         return ({"block": block, "cap": cap}, proof) if cap and block >= -(-cap // 32) else None
 
-    def flow_of(self, smps: AttributeSmps, i: int) -> Any:
-        return int(smps.slot[i]), int(smps.modifier[i])
+    def flow_of(self, smp: AttributeSmp) -> Any:
+        return smp.slot, smp.modifier
 
 
 class MembershipChanged(AttributeRule):
@@ -71,11 +71,11 @@ class MembershipChanged(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & (smps.since > 0) & (smps.bodies != smps.before).any(axis=1)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        now, before = ({*body[i].view(">u2").tolist()} for body in (smps.bodies, smps.before))
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        now, before = ({*body.view(">u2").tolist()} for body in (smp.body, smp.before))
         for key in sorted(now - before):
             if key & BASE and key ^ FULL in before and key ^ FULL not in now:
-                return {"kind": "full" if key & FULL else "limited", "base": key & BASE}, self.earlier(smps, i)
+                return {"kind": "full" if key & FULL else "limited", "base": key & BASE}, self.earlier(smp)
         return None
 
 
@@ -101,13 +101,13 @@ class EnforcementWithoutCap(AttributeRule):
         asked = smps.now(PortInfo.partition_enforcement_inbound) | smps.now(PortInfo.partition_enforcement_outbound)
         return smps.sets & switches(smps) & (smps.number > 0) & (asked != 0)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        switch, since = smps.switch(i)
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        switch, since = smp.switch
         if switch is None:
             return None
         asked = {
-            "inbound": bool(smps.now(PortInfo.partition_enforcement_inbound)[i]),
-            "outbound": bool(smps.now(PortInfo.partition_enforcement_outbound)[i]),
+            "inbound": bool(smp.now(PortInfo.partition_enforcement_inbound)),
+            "outbound": bool(smp.now(PortInfo.partition_enforcement_outbound)),
         }
         offered = {"inbound": bool(switch.inbound_enforcement_cap), "outbound": bool(switch.outbound_enforcement_cap)}
         if switch.partition_enforcement_cap and len(set(offered.values())) == 1:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import AttributeSmps, others
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, others
 from ibdissect.fabric.nodes import SWITCH, Port
-from ibdissect.lint.rule import ERROR, WARNING, Context, Judged, Rule
+from ibdissect.lint.rule import ERROR, WARNING, Judged, Rule
 from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.wire.sm_port import PortInfo
@@ -23,26 +23,26 @@ class _QosRule(AttributeRule):
     shift = 0
     """Where the modifier holds the number of the output port."""
 
-    def output(self, smps: AttributeSmps, i: int) -> tuple[Port, PortInfo, int] | None:
-        """The output port of table `i`, its PortInfo at that time, and the frame that showed it; None if unknown."""
-        port = smps.node(i).ports.get(self.flow_of(smps, i)[1])
-        info, since = port.info_at(int(smps.frames[i])) if port is not None else (None, 0)
+    def output(self, smp: AttributeSmp) -> tuple[Port, PortInfo, int] | None:
+        """The output port of a table, its PortInfo at that time, and the frame that showed it; None if unknown."""
+        port = smp.node.ports.get(self.flow_of(smp)[1])
+        info, since = port.info_at(smp.frame) if port is not None else (None, 0)
         return (port, info, since) if port is not None and info is not None else None
 
-    def flow_of(self, smps: AttributeSmps, i: int) -> tuple[int, int]:
-        switch = smps.node(i).kind == SWITCH
-        return int(smps.slot[i]), int(smps.modifier[i]) >> self.shift & 0xFF if switch else int(smps.entered[i])
+    def flow_of(self, smp: AttributeSmp) -> tuple[int, int]:
+        switch = smp.node.kind == SWITCH
+        return smp.slot, smp.modifier >> self.shift & 0xFF if switch else smp.entered
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        output = self.output(smps, i)
-        arguments = self.arguments(smps, i, output[1]) if output is not None else None
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        output = self.output(smp)
+        arguments = self.arguments(smp, output[1]) if output is not None else None
         if output is None or arguments is None:
             return None
         port, _, since = output
-        return {"output": port.name_at(int(smps.frames[i])), **arguments}, [(since, "PortInfo of the port")]
+        return {"output": port.name_at(smp.frame), **arguments}, [(since, "PortInfo of the port")]
 
-    def arguments(self, smps: AttributeSmps, i: int, info: PortInfo) -> dict[str, Any] | None:
-        """Arguments of the message about table `i`, whose output port showed `info`; None if the table is in order."""
+    def arguments(self, smp: AttributeSmp, info: PortInfo) -> dict[str, Any] | None:
+        """Arguments of the message about a table, whose output port showed `info`; None if the table is in order."""
         raise NotImplementedError
 
 
@@ -67,7 +67,7 @@ class VlOutOfRange(_QosRule):
         index = np.flatnonzero(wrong)
         outputs = (smps.slot[index] << 16) | (smps.entered[index] << 8) | (smps.modifier[index] >> self.shift & 0xFF)
         _, first, which = np.unique(outputs, return_index=True, return_inverse=True)
-        vls = np.array([self._vls(smps, i) for i in index[first].tolist()], np.int64)
+        vls = np.array([self._vls(AttributeSmp(smps, i)) for i in index[first].tolist()], np.int64)
         if len(index):
             wrong[index] = self._highest(smps)[index] >= vls[which.ravel()]
         return wrong
@@ -85,13 +85,13 @@ class VlOutOfRange(_QosRule):
 
         return smps.kept("highest VL", highest)
 
-    def _vls(self, smps: AttributeSmps, i: int) -> int:
-        """Data VLs in use at the output port of SMP `i`; if unknown, more than a table can name."""
-        output = self.output(smps, i)
+    def _vls(self, smp: AttributeSmp) -> int:
+        """Data VLs in use at the output port of an SMP; if unknown, more than a table can name."""
+        output = self.output(smp)
         return (output is not None and int(VLS[output[1].operational_vls])) or DROP
 
-    def arguments(self, smps: AttributeSmps, i: int, info: PortInfo) -> dict[str, Any] | None:
-        return {"vl": int(self._highest(smps)[i]), "vls": int(VLS[info.operational_vls]) or DROP}
+    def arguments(self, smp: AttributeSmp, info: PortInfo) -> dict[str, Any] | None:
+        return {"vl": int(self._highest(smp.smps)[smp.i]), "vls": int(VLS[info.operational_vls]) or DROP}
 
 
 class ArbitrationBeyond(_QosRule):
@@ -112,12 +112,12 @@ class ArbitrationBeyond(_QosRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & (smps.bodies[:, 1::2].any(axis=1))
 
-    def arguments(self, smps: AttributeSmps, i: int, info: PortInfo) -> dict[str, Any] | None:
-        half = int(smps.modifier[i]) >> 16
+    def arguments(self, smp: AttributeSmp, info: PortInfo) -> dict[str, Any] | None:
+        half = smp.modifier >> 16
         if not 1 <= half <= 4:
             return None
         cap = info.vl_arbitration_low_cap if half <= 2 else info.vl_arbitration_high_cap
-        weights = smps.bodies[i][1::2]
+        weights = smp.body[1::2]
         first = 32 if half in (2, 4) else 0
         entry = int(np.flatnonzero(weights)[-1])
         if not cap or first + entry < cap or first >= cap:  # a missing half is AM015
@@ -143,7 +143,7 @@ class ArbitrationEmpty(_QosRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & (smps.modifier >> 16 == 1) & ~smps.bodies[:, 1::2].any(axis=1)
 
-    def arguments(self, smps: AttributeSmps, i: int, info: PortInfo) -> dict[str, Any] | None:
+    def arguments(self, smp: AttributeSmp, info: PortInfo) -> dict[str, Any] | None:
         vls = int(VLS[info.operational_vls])
         return {"vls": vls} if vls > 1 and 0 < info.vl_arbitration_low_cap <= 32 else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ibdissect.fabric.earlier_answers import AttributeSmps, Descriptions, NodeInfos, PortGuids
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, Descriptions, NodeInfos, PortGuids
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Rule, each, fault, on_chunk
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
@@ -150,17 +150,17 @@ class NodeInconsistent(AttributeRule):
         different = (smps.bodies[:, :12] != smps.before[:, :12]).any(axis=1) | (smps.bodies[:, 28:36] != smps.before[:, 28:36]).any(axis=1)
         return smps.answers & (smps.since > 0) & (different | (smps.bodies[:, 37:40] != smps.before[:, 37:40]).any(axis=1))
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        now, before = NodeInfo(smps.bodies[i].tobytes()), NodeInfo(smps.before[i].tobytes())
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())
         for one in SAME:
             if getattr(now, one.name) != getattr(before, one.name):
                 values = {"now": getattr(now, one.name), "before": getattr(before, one.name)}
-                return {"guid": now.node_guid, "what": one.label, **values}, self.earlier(smps, i)
+                return {"guid": now.node_guid, "what": one.label, **values}, self.earlier(smp)
         return None
 
-    def made(self, smps: AttributeSmps, i: int, arguments: dict[str, Any], proof: Any) -> Hit:
-        hit = super().made(smps, i, arguments, proof)
-        now, before = NodeInfo(smps.bodies[i].tobytes()), NodeInfo(smps.before[i].tobytes())
+    def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
+        hit = super().made(smp, arguments, proof)
+        now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())
         others = (one.name for one in SAME if one is not NodeInfo.num_ports)
         if now.node_type == SWITCH and all(getattr(now, name) == getattr(before, name) for name in others):
             hit.severity = INFO
@@ -192,10 +192,10 @@ class PortGuidTwice(AttributeRule):
         other_node = smps.now(NodeInfo.node_guid) != smps.was(NodeInfo.node_guid)
         return smps.answers & (smps.since > 0) & (other_node | other_port)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        now, before = NodeInfo(smps.bodies[i].tobytes()), NodeInfo(smps.before[i].tobytes())
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())
         ports = {"number": now.local_port_num, "other_number": before.local_port_num}
-        return {"guid": now.port_guid, "node": now.node_guid, "other": before.node_guid, **ports}, self.earlier(smps, i)
+        return {"guid": now.port_guid, "node": now.node_guid, "other": before.node_guid, **ports}, self.earlier(smp)
 
 
 class DescriptionChanged(AttributeRule):
@@ -219,6 +219,6 @@ class DescriptionChanged(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & (smps.since > 0) & (smps.bodies != smps.before).any(axis=1)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        before, now = (NodeDescription(body[i].tobytes()).node_string for body in (smps.before, smps.bodies))
-        return ({"before": repr(before), "now": repr(now)}, self.earlier(smps, i)) if before != now else None
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        before, now = (NodeDescription(body.tobytes()).node_string for body in (smp.before, smp.body))
+        return ({"before": repr(before), "now": repr(now)}, self.earlier(smp)) if before != now else None

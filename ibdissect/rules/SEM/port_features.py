@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos, others
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PortInfos, others
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Judged, Rule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Judged, Rule
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters, node_info
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, METHODS_WITH_CONTENT
 from ibdissect.wire.link import LRH
@@ -35,12 +35,12 @@ class FirstGuidWritten(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & adapters(smps) & (smps.modifier == 0)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        port = smps.node(i).ports.get(int(smps.entered[i]))
-        guid = int.from_bytes(smps.bodies[i][:8].tobytes(), "big")
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        port = smp.node.ports.get(smp.entered)
+        guid = int.from_bytes(smp.body[:8].tobytes(), "big")
         if port is None or not port.guid or guid == port.guid:
             return None
-        return {"guid": guid, "own": port.guid}, node_info(smps, i)
+        return {"guid": guid, "own": port.guid}, node_info(smp)
 
 
 class NoGuids(AttributeRule):
@@ -61,8 +61,8 @@ class NoGuids(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & adapters(smps) & (smps.now(PortInfo.guid_cap) == 0)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        return {}, node_info(smps, i)
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        return {}, node_info(smp)
 
 
 LED_SUPPORTED = 1 << 9
@@ -90,14 +90,14 @@ class LedUnsupported(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & (smps.slot >= 0)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        node = smps.node(i)
-        number = int(smps.modifier[i] & 0xFF) if node.kind == SWITCH else int(smps.entered[i])
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        node = smp.node
+        number = smp.modifier & 0xFF if node.kind == SWITCH else smp.entered
         port = node.ports.get(number)
-        info = port.info_at(int(smps.frames[i]))[0] if port is not None else None
+        info = port.info_at(smp.frame)[0] if port is not None else None
         if info is None or info.capability_mask & LED_SUPPORTED:
             return None
-        return {"mask": info.capability_mask}, self.earlier(smps, i)
+        return {"mask": info.capability_mask}, self.earlier(smp)
 
 
 class LedInfoReserved(Rule):
@@ -145,18 +145,18 @@ class DiagChainLoop(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & (smps.slot >= 0) & (smps.now(VendorDiag.next_index) != 0)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        slot, number, page = int(smps.slot[i]), int(smps.entered[i]), int(smps.modifier[i])
-        following = int(smps.now(VendorDiag.next_index)[i])
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        slot, number, page = smp.slot, smp.entered, smp.modifier
+        following = smp.now(VendorDiag.next_index)
         if len(self.following) >= MAX_CHAINS:
-            self.dropped.add(int(smps.frames[i]), int(smps.event.table.chunk.time_ns[smps.rows[i]]), len(self.following))
+            self.dropped.add(smp.frame, smp.time_ns, len(self.following))
             self.following.clear()
         self.following[slot, number, page] = following
         here, seen = following, set[int]()
         while here and here != page and here not in seen:
             seen.add(here)
             here = self.following.get((slot, number, here), 0)
-        return ({"page": page, "following": following}, self.earlier(smps, i)) if page and here == page else None
+        return ({"page": page, "following": following}, self.earlier(smp)) if page and here == page else None
 
 
 class DiagFailure(Rule):

@@ -10,13 +10,13 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.earlier_answers import AttributeSmps, NodeInfos, PortInfos
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, NodeInfos, PortInfos
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Context, Hit, Judged, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, node_info, seen_of, switches
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Context, Hit, Judged, Seen, fault, on_chunk, on_end, on_event
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, node_info, switches
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.table.history import Track
 from ibdissect.table.table import ChunkTable
@@ -51,8 +51,8 @@ class LmcOnSwitchPort(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return switches(smps) & (smps.answers | smps.sets) & (smps.now(PortInfo.lmc) > 0) & (smps.number == 0)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        switch, since = smps.switch(i)
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        switch, since = smp.switch
         return ({}, [(since, "SwitchInfo: EnhancedPortZero 0")]) if switch is not None and not switch.enhanced_port_zero else None
 
 
@@ -108,10 +108,10 @@ class ExtSpeedsNotOffered(AttributeRule):
         lacking &= enabled != smps.was(self.at)
         return smps.sets & (np.isin(enabled, self.reserved) | lacking)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        if int(smps.now(self.at)[i]) in self.reserved:
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        if smp.now(self.at) in self.reserved:
             return {"why": "which is reserved"}, ()
-        return {"why": f"it supports {smps.was(self.offered)[i]}"}, self.earlier(smps, i)
+        return {"why": f"it supports {smp.was(self.offered)}"}, self.earlier(smp)
 
 
 class ExtSpeeds2NotOffered(ExtSpeedsNotOffered):
@@ -183,11 +183,11 @@ class CounterWritten(KnowledgeRule, AttributeRule):
         written = [(smps.now(one) != 0) & (smps.now(one) > smps.was(one)) for one in self.counters]
         return smps.sets & (smps.since > 0) & reduce(or_, written)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> Judged | None:
         for one in self.counters:
-            now, before = int(smps.now(one)[i]), int(smps.was(one)[i])
+            now, before = smp.now(one), smp.was(one)
             if now > before:  # a lower number may come from an earlier reading
-                return {"counter": one.label, "now": now, "before": before}, self.earlier(smps, i)
+                return {"counter": one.label, "now": now, "before": before}, self.earlier(smp)
         return None
 
 
@@ -211,18 +211,17 @@ class LocalPortRange(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & (smps.ports > 0) & (smps.now(PortInfo.local_port_num) > smps.ports)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        return {"ports": int(smps.ports[i])}, node_info(smps, i)
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        return {"ports": smp.ports}, node_info(smp)
 
     @on_event(ChunkFollowed)
     def nodes(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """A NodeInfo holds both numbers itself."""
         smps = context.get(NodeInfos).of(event)
         number, ports = smps.now(NodeInfo.local_port_num), smps.now(NodeInfo.num_ports)
-        for i in np.flatnonzero(smps.answers & (ports > 0) & (number > ports)).tolist():
-            guid = int(smps.now(NodeInfo.node_guid)[i])
-            arguments = {"port": f"node 0x{guid:016x}", "now": int(number[i]), "ports": int(ports[i])}
-            seen = seen_of(smps, i)
+        for smp in smps.each(smps.answers & (ports > 0) & (number > ports)):
+            guid, seen = smp.now(NodeInfo.node_guid), Seen(event.table, smp.row)
+            arguments = {"port": f"node 0x{guid:016x}", "now": smp.now(NodeInfo.local_port_num), "ports": smp.now(NodeInfo.num_ports)}
             yield fault(seen, arguments, NodeInfo.local_port_num, of=seen.first(NodeInfo), key=guid)
 
 
@@ -261,12 +260,12 @@ class CapabilityChanged(Changed):
         different = (smps.now(PortInfo.capability_mask) ^ smps.was(PortInfo.capability_mask)) & (0xFFFFFFFF ^ self.is_sm)
         return smps.answers & (smps.since > 0) & (different != 0)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        slot, number = int(smps.slot[i]), int(smps.number[i])
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        slot, number = smp.slot, smp.number
         track = self.announced.get((slot, number))
-        if track is not None and track.at(int(smps.frames[i]))[1] > smps.since[i]:
+        if track is not None and track.at(smp.frame)[1] > smp.since:
             return None
-        return super().judge(smps, i, context)
+        return super().judge(smp)
 
 
 STATUS = 0x7FFF
@@ -332,7 +331,7 @@ class ActiveWithoutArmed(AttributeRule):
             self.dropped.add(int(smps.frames[armed[0]]), int(smps.event.table.chunk.time_ns[smps.rows[armed[0]]]), len(armed))
         return smps.sets & (state == ACTIVE) & (smps.since > 0) & (smps.was(PortInfo.port_state) == INIT)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        armed = self.armed.get(int(smps.key[i]))
-        known = (armed is not None and armed < smps.frames[i]) or len(self.armed) >= MAX_SET_PORTS
-        return None if known else super().judge(smps, i, context)
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        armed = self.armed.get(smp.key)
+        known = (armed is not None and armed < smp.frame) or len(self.armed) >= MAX_SET_PORTS
+        return None if known else super().judge(smp)

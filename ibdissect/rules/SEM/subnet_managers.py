@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.fabric import Follower
-from ibdissect.fabric.earlier_answers import AttributeSmps, SmInfos
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, SmInfos
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.topology import joined
 from ibdissect.lint.finding import Severity
@@ -103,13 +103,13 @@ class TwoMasters(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        guid, frame = int(smps.now(SMInfo.guid)[i]), int(smps.frames[i])
-        if int(smps.now(SMInfo.sm_state)[i]) != MASTER:
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        guid, frame = smp.now(SMInfo.guid), smp.frame
+        if smp.now(SMInfo.sm_state) != MASTER:
             self.masters.pop(guid, None)
             return None
         first = self.masters.get(guid, (frame, 0))[0]
-        self.masters.keep(guid, (first, frame), frame, int(smps.event.table.chunk.time_ns[smps.rows[i]]))
+        self.masters.keep(guid, (first, frame), frame, smp.time_ns)
         for other, (_, latest) in self.masters.items():
             if other != guid and first < latest:  # it was master before and after the other claimed to be
                 return {"guid": guid, "other": other}, [(seen, "another master") for one, (_, seen) in self.masters.items() if one != guid]
@@ -122,7 +122,7 @@ class TwoMasters(AttributeRule):
         one, other = ([port.node for port in subnet.ports() if port.guid == guid] for guid in guids)
         return None if one and other and joined(one[0], other[0]) else INFO
 
-    def flow_of(self, smps: AttributeSmps, i: int) -> Any:
+    def flow_of(self, smp: AttributeSmp) -> Any:
         return tuple(sorted(self.masters))
 
 

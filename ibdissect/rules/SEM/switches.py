@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import AttributeSmps, SwitchInfos, others
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, SwitchInfos, others
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
-from ibdissect.lint.rule import ERROR, WARNING, Context, Judged
+from ibdissect.lint.rule import ERROR, WARNING, Judged
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm import SwitchInfo
@@ -24,16 +24,16 @@ LINEAR_BLOCK = 64
 class _PortRange(AttributeRule):
     """One finding per node and port that it does not have."""
 
-    def flow_of(self, smps: AttributeSmps, i: int) -> Any:
-        return int(smps.slot[i]), self.beyond(smps, i)[1]
+    def flow_of(self, smp: AttributeSmp) -> Any:
+        return smp.slot, self.beyond(smp)[1]
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        (lid, number), ports = self.beyond(smps, i), int(smps.ports[i])
-        since = smps.node(i).facts_at(int(smps.frames[i]))[1]
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        (lid, number), ports = self.beyond(smp), smp.ports
+        since = smp.node.facts_at(smp.frame)[1]
         return {"lid": lid, "number": number, "ports": ports}, [(since, f"NodeInfo: {ports} ports")]
 
-    def beyond(self, smps: AttributeSmps, i: int) -> tuple[int, int]:
-        """The first LID of SMP `i` that leaves by a port which the switch does not have, and that port."""
+    def beyond(self, smp: AttributeSmp) -> tuple[int, int]:
+        """The first LID of a table that leaves by a port which the switch does not have, and that port."""
         raise NotImplementedError
 
 
@@ -56,10 +56,10 @@ class LinearPortRange(_PortRange):
         beyond = (smps.bodies > smps.ports[:, None]) & (smps.bodies != UNREACHABLE)
         return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & beyond.any(axis=1)
 
-    def beyond(self, smps: AttributeSmps, i: int) -> tuple[int, int]:
-        body = smps.bodies[i]
-        entry = int(np.flatnonzero((body > smps.ports[i]) & (body != UNREACHABLE))[0])
-        return int(smps.modifier[i]) * LINEAR_BLOCK + entry, int(body[entry])
+    def beyond(self, smp: AttributeSmp) -> tuple[int, int]:
+        body = smp.body
+        entry = int(np.flatnonzero((body > smp.ports) & (body != UNREACHABLE))[0])
+        return smp.modifier * LINEAR_BLOCK + entry, int(body[entry])
 
 
 class MulticastPortRange(_PortRange):
@@ -89,12 +89,12 @@ class MulticastPortRange(_PortRange):
 
         return smps.kept("bits beyond the ports", beyond)
 
-    def beyond(self, smps: AttributeSmps, i: int) -> tuple[int, int]:
-        masks, position = self._beyond(smps)[i], int(smps.modifier[i] >> 28)
+    def beyond(self, smp: AttributeSmp) -> tuple[int, int]:
+        masks, position = self._beyond(smp.smps)[smp.i], smp.modifier >> 28
         entry = int(np.flatnonzero(masks)[0])
-        room = max(0, min(PORTS, int(smps.ports[i]) + 1 - position * PORTS))
+        room = max(0, min(PORTS, smp.ports + 1 - position * PORTS))
         number = position * PORTS + room + (int(masks[entry]) & -int(masks[entry])).bit_length() - 1
-        return FIRST_MULTICAST + int(smps.modifier[i] & 0x1FF) * 32 + entry, number
+        return FIRST_MULTICAST + (smp.modifier & 0x1FF) * 32 + entry, number
 
 
 class _SwitchInfoRule(AttributeRule):
@@ -168,10 +168,10 @@ class DefaultPortRange(_SwitchInfoRule):
         named = smps.bodies[:, 8:11]
         return (smps.ports > 0) & ((named > smps.ports[:, None]) & (named != ALL_PORTS)).any(axis=1)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        ports = int(smps.ports[i])
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        ports = smp.ports
         for one in self.fields:
-            number = int(smps.now(one)[i])
+            number = smp.now(one)
             if number > ports and number != ALL_PORTS:
-                return {"what": one.label, "number": number, "ports": ports}, self.earlier(smps, i)
+                return {"what": one.label, "number": number, "ports": ports}, self.earlier(smp)
         return None

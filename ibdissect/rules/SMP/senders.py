@@ -11,7 +11,6 @@ from ibdissect.fabric.events import ChunkFollowed, WrongMKey
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
-from ibdissect.rules.shared.attribute_rule import name_of
 from ibdissect.rules.shared.elsewhere import Elsewhere
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.table.rows import by_value
@@ -112,10 +111,11 @@ def _beside_the_master(smps: AttributeSmps) -> Iterator[Hit]:
     slid = table.of_rows(LRH.slid)[0][smps.rows].astype(np.int64)
     unicast = (slid > 0) & (slid < FIRST_MULTICAST) & (manager > 0)
     kept = smps.sets & (smps.since > 0) & (manager == smps.was(PortInfo.master_sm_lid))
-    for i in np.flatnonzero(kept & unicast & ((slid & mask) != (manager & mask))).tolist():
+    for smp in smps.each(kept & unicast & ((slid & mask) != (manager & mask))):
+        sender = int(slid[smp.i])
         yield fault(
-            Seen(table, int(smps.rows[i])), {"sender": f"LID {slid[i]}", "port": name_of(smps, i), "manager": int(manager[i])}, LRH.slid,
-            int(slid[i]), proof=[(int(smps.since[i]), "its MasterSMLID")], key=int(slid[i]), severity=INFO,
+            Seen(table, smp.row), {"sender": f"LID {sender}", "port": smp.name, "manager": smp.now(PortInfo.master_sm_lid)}, LRH.slid,
+            sender, proof=[(smp.since, "its MasterSMLID")], key=sender, severity=INFO,
             message="Set(PortInfo) of {port} from {sender}, but its subnet manager has LID {manager}",
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.fabric.earlier_answers import AttributeSmps, others
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, others
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
 from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.nodes import Node
@@ -158,15 +158,15 @@ class RepressAnswered(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Any:
         return (smps.answers | (smps.method == 0x01)) & (smps.slot >= 0)
 
-    def judge(self, smps: AttributeSmps, i: int, context: Context) -> Judged | None:
-        tid = int(smps.transaction[i])
-        key = (int(smps.slot[i]), int(smps.entered[i]), tid)
+    def judge(self, smp: AttributeSmp) -> Judged | None:
+        tid = smp.transaction
+        key = (smp.slot, smp.entered, tid)
         frames = self.repressed.get(key, ())
-        later = tuple(frame for frame in frames if frame > smps.frames[i])
+        later = tuple(frame for frame in frames if frame > smp.frame)
         if len(later) == len(frames):
             return None
         self.repressed[key] = later  # a Get with the same transaction id accounts for the answer
-        return ({"tid": tid}, self.earlier(smps, i)) if smps.answers[i] else None
+        return ({"tid": tid}, self.earlier(smp)) if smp.answers else None
 
 
 class MasterSmLid(TrapRule, KnowledgeRule):

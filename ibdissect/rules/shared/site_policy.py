@@ -15,7 +15,6 @@ from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_chunk, on_event
-from ibdissect.rules.shared.attribute_rule import DATA_AT, name_of
 from ibdissect.rules.shared.senders import senders_of
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Bool, Int
@@ -69,15 +68,13 @@ def forbidden_entries(_rule: Rule, event: ChunkFollowed, context: Context) -> It
     if policy.partitions is None and not policy.no_partitions:
         return
     smps = context.get(PKeyTables).of(event)
-    for i in np.flatnonzero(smps.sets).tolist():
-        keys = smps.bodies[i].view(">u2").tolist()
-        for place, p_key in enumerate(keys):
+    for smp in smps.each(smps.sets):
+        for place, p_key in enumerate(smp.body.view(">u2").tolist()):
             if policy.partition_allowed(p_key) or p_key & 0x7FFF == 0x7FFF:
                 continue
             yield fault(
-                Seen(event.table, int(smps.rows[i])), {"p_key": p_key, "port": name_of(smps, i)}, PKeyEntry.p_key, p_key,
-                start=int(smps.mad[i]) + DATA_AT + 2 * place,
-                key=(SITE, int(smps.slot[i]), int(smps.entered[i]), int(smps.modifier[i]), p_key),
+                smp, {"p_key": p_key, "port": smp.name}, PKeyEntry.p_key, p_key,
+                start=smp.body_at + 2 * place, key=(SITE, smp.slot, smp.entered, smp.modifier, p_key),
                 message="Set(P_KeyTable) of {port} writes 0x{p_key:04x}: the site's policy does not allow that partition",
             )  # fmt: skip
 
@@ -95,12 +92,10 @@ def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
             yield _foreign(event.table, native.rows[index[where]], None, field, lid, f"a packet {verb} LID {lid}", (verb, lid))
     smps = context.get(PortInfos).of(event)
     if len(smps):
-        assigned = smps.now(PortInfo.lid).astype(np.int64)
-        for i in np.flatnonzero(smps.sets & foreign[assigned]).tolist():
-            lid = int(assigned[i])
-            text = f"Set(PortInfo) of {name_of(smps, i)} assigns LID {lid}"
-            start = int(smps.mad[i]) + DATA_AT
-            yield _foreign(event.table, smps.rows[i : i + 1], start, PortInfo.lid, lid, text, ("set", lid))
+        for smp in smps.each(smps.sets & foreign[smps.now(PortInfo.lid)]):
+            lid = smp.now(PortInfo.lid)
+            text = f"Set(PortInfo) of {smp.name} assigns LID {lid}"
+            yield _foreign(event.table, smps.rows[smp.i : smp.i + 1], smp.body_at, PortInfo.lid, lid, text, ("set", lid))
 
 
 def _foreign(table: ChunkTable, rows: Int, start: int | None, field: Field[int], lid: int, what: str, key: tuple[str, int]) -> Hit:
@@ -157,10 +152,9 @@ def foreign_keys_held(event: ChunkFollowed, context: Context, *, zero: bool) -> 
     wrong = ~np.isin(key, np.array(sorted(policy.m_keys), np.uint64))
     wrong &= (key == 0) & smps.sets if zero else (key != 0) & (smps.sets | smps.answers)
     wrong &= ~((smps.kind == SWITCH) & (smps.number > 0))  # the key of a switch is that of its port 0
-    for i in np.flatnonzero(wrong).tolist():
-        held = value_of(PortInfo.m_key, int(key[i]))
+    for smp in smps.each(wrong):
+        held = value_of(PortInfo.m_key, smp.now(PortInfo.m_key))
         yield fault(
-            Seen(event.table, int(smps.rows[i])),
-            {"port": name_of(smps, i), "held": held, "verb": "is written to" if smps.sets[i] else "is held by"}, PortInfo.m_key, held,
-            start=int(smps.mad[i]) + DATA_AT, key=(SITE, int(smps.key[i]), int(key[i])), message=TAKEN_AWAY if zero else FOREIGN_KEY,
+            smp, {"port": smp.name, "held": held, "verb": "is written to" if smp.sets else "is held by"}, PortInfo.m_key, held,
+            start=smp.body_at, key=(SITE, smp.key, smp.now(PortInfo.m_key)), message=TAKEN_AWAY if zero else FOREIGN_KEY,
         )  # fmt: skip

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
+from ibdissect.fabric.smps import DATA_AT
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import Context, Hit, Judged, Rule, fault, on_event
-from ibdissect.rules.shared.attribute_rule import DATA_AT
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
