@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ibdissect.wire.names import NODE_TYPE, PORT_STATE
+from ibdissect.wire.numbers import BASE, FULL
 from ibdissect.wire.text import gid_text, printable
 
 from .file_lines import KnownFile, is_doubtful, place_text
 from .groups import Group, GroupFacts
 from .model import Sm, Subnet
 from .nodes import SWITCH, Node, Port
-from .partitions import BASE, FULL, keys_in
+from .partitions import keys_in
 from .roce_network import RoceNetwork
 from .topology import links
 

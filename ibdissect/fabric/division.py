@@ -15,7 +15,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH
-from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, GET_RESP
+from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, GET_RESP, STATUS
 from ibdissect.wire.sm import NodeInfo, SMInfo
 from ibdissect.wire.sm_port import PortInfo
 
@@ -26,8 +26,6 @@ LINK_LOCAL = 0xFE80 << 48
 """The GID prefix that every subnet may use."""
 MAX_SEEN = 1 << 18
 """Addresses seen together that are remembered; with more, nothing is told apart."""
-DETAIL = 0x7FFF
-"""The bits of a status; the highest is the direction bit of directed routes."""
 
 Address = tuple[str, int]
 Some = tuple[str, Int, U64]
@@ -148,7 +146,7 @@ def _told(table: ChunkTable) -> Iterator[Some]:
     """What the answers in a chunk say about their ports."""
     for field_, kind in ((NodeInfo.port_guid, GUID), (SMInfo.guid, GUID), (PortInfo.gid_prefix, PREFIX), (PortInfo.lid, LID)):
         rows = table.occurrences(field_.owner).rows
-        answers = (table.values_at(MAD.method, rows) == GET_RESP) & (table.values_at(MAD.status, rows) & DETAIL == 0)
+        answers = (table.values_at(MAD.method, rows) == GET_RESP) & (table.values_at(MAD.status, rows) & STATUS == 0)
         rows, values = rows[answers], table.values(field_)[answers].astype(np.uint64)
         if kind == LID:
             yield _unicast(rows, values)

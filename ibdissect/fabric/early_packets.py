@@ -14,18 +14,17 @@ from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import FIRST_OTHER_OPCODE, Native
 from ibdissect.table.rows import SLOTS, slot
-from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LIDS
 
 from .events import ChunkFollowed
 from .follow import Follower
 from .late_facts import LateFacts
 from .model import Subnet
 from .nodes import ROUTER, Port
-from .partitions import BASE, FULL, Verdict
+from .partitions import Verdict
 
 MAX_FLOWS = 65536
 """Combinations of sender, receiver and P_Key remembered; the oldest is evicted first."""
-LIDS = 1 << 16
 SENDER, RECEIVER = 32, 16
 """Places of SLID and DLID in the number of a flow, above the P_Key."""
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ibdissect.table.history import NONE, Track
+from ibdissect.wire.numbers import BASE, FULL
 
 from .file_lines import is_doubtful
 
 BLOCK = 32
 """P_Keys per block of the table."""
-FULL, BASE = 0x8000, 0x7FFF
 MAX_BLOCKS = 1024
 """Blocks of the largest table (32768 entries)."""
 KEPT_BLOCKS = 16

@@ -12,10 +12,11 @@ from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.numbers import BASE, FULL
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
 
 from .follow import Follower
-from .partitions import BASE, FULL, Verdict
+from .partitions import Verdict
 
 MAX_ENDS = 65536
 """Combinations of LID and P_Key that are remembered."""

@@ -15,6 +15,7 @@ from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.cm_names import AP_STATUS, REJ_REASONS, SIDR_STATUS
 from ibdissect.wire.convert import rate_text
 from ibdissect.wire.mad import class_name, method_name
+from ibdissect.wire.numbers import BASE
 
 from .congestion import Congestion
 from .credits import Credits
@@ -30,8 +31,6 @@ from .transactions import Transactions
 
 SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "other"}
 NS = 1_000_000_000
-BASE = 0x7FFF
-"""A P_Key without its membership bit."""
 
 
 class Statistics:

@@ -8,9 +8,8 @@ from typing import Any
 
 from ibdissect.errors import ConfigError, nearest
 from ibdissect.fabric.division import INTERFACE, LID, PREFIX, Address, Division
+from ibdissect.wire.numbers import BASE
 
-PARTITION = 0x7FFF
-"""The low 15 bits of a P_Key: the partition without the membership."""
 LAST_UNICAST = 0xBFFF
 KEY_BITS = 64
 KNOWN = ("partitions", "no-partitions", "managers", "m-keys", "lids", "subnet", "subnets")
@@ -45,7 +44,7 @@ class SitePolicy:
 
     def partition_allowed(self, p_key: int) -> bool:
         """Whether packets may carry a P_Key, whatever its membership bit; partition 0 is always allowed."""
-        base = p_key & PARTITION
+        base = p_key & BASE
         return not base or (base not in self.no_partitions and (self.partitions is None or base in self.partitions))
 
     def lid_allowed(self, lid: int) -> bool:
@@ -66,8 +65,8 @@ class SitePolicy:
 
         managers = values("managers", (1 << KEY_BITS) - 1, 1)
         return cls(
-            partitions=frozenset(one & PARTITION for one in values("partitions", 0xFFFF)) if "partitions" in table else None,
-            no_partitions=frozenset(one & PARTITION for one in values("no-partitions", 0xFFFF)),
+            partitions=frozenset(one & BASE for one in values("partitions", 0xFFFF)) if "partitions" in table else None,
+            no_partitions=frozenset(one & BASE for one in values("no-partitions", 0xFFFF)),
             manager_guids=frozenset(one for one in managers if one > LAST_UNICAST),
             manager_lids=frozenset(one for one in managers if one <= LAST_UNICAST),
             m_keys=values("m-keys", (1 << KEY_BITS) - 1),

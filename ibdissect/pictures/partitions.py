@@ -11,11 +11,11 @@ from ibdissect.fabric.describe import name_of
 from ibdissect.fabric.levels import natural
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Port
-from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.finding import Severity
 from ibdissect.study.findings_store import FindingsStore
 from ibdissect.table.addresses import End
 from ibdissect.table.history import AFTER_ALL
+from ibdissect.wire.numbers import BASE, FULL
 from ibdissect.wire.text import counted
 from ibdissect.wire.transport import BTH
 

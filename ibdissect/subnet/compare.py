@@ -12,8 +12,9 @@ from ibdissect.fabric.describe import guid, name_of
 from ibdissect.fabric.file_lines import is_doubtful
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Port
-from ibdissect.fabric.partitions import BASE, BLOCK, PKeys, keys_in
+from ibdissect.fabric.partitions import BLOCK, PKeys, keys_in
 from ibdissect.fabric.topology import links
+from ibdissect.wire.numbers import BASE
 from ibdissect.wire.text import gid_text
 
 Change = Any

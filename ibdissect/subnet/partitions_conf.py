@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from ibdissect.errors import SubnetFileError
 from ibdissect.fabric.file_lines import doubtful
 from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
-from ibdissect.fabric.partitions import BASE, FULL, Membership
+from ibdissect.fabric.partitions import Membership
+from ibdissect.wire.numbers import BASE, FULL
 
 from .facts import DefinitionFact, Fact
 from .text import GUIDS, Lines, number

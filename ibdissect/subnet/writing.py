@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ibdissect.fabric.describe import name_of
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import CA, ROUTER, SWITCH, Node, Port
-from ibdissect.fabric.partitions import BASE, FULL
+from ibdissect.wire.numbers import BASE, FULL
 
 from .compare import held
 

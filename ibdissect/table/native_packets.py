@@ -12,11 +12,11 @@ from ibdissect.table.locate import EXTENDED_AT, Int
 from ibdissect.table.rows import common
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
+from ibdissect.wire.numbers import LIDS
 from ibdissect.wire.transport import BTH, DETH
 
 FIRST_OTHER_OPCODE = 0x80
 """Congestion notifications, XRC and vendor OpCodes: the sources do not say which P_Key table entry applies to them."""
-LIDS = 1 << 16
 FEW = 256
 
 

@@ -4,9 +4,13 @@ Their displayed names are in `wire.mad` and `wire.names`.
 """
 
 # -- LIDs (IBA 4.1.3)
-FIRST_MULTICAST, PERMISSIVE = 0xC000, 0xFFFF
+FIRST_MULTICAST, PERMISSIVE, LIDS = 0xC000, 0xFFFF, 1 << 16
 MAX_LMC = 7
 """A port has 2 to the power of LMC consecutive LIDs."""
+
+# -- P_Keys (IBA 10.9)
+FULL, BASE = 0x8000, 0x7FFF
+"""The membership bit, and the bits that name the partition."""
 
 # -- Management classes (IBA 13.4.4)
 LID_ROUTED, DIRECTED = 0x01, 0x81
@@ -21,6 +25,10 @@ RESPONSE_BIT = 0x80
 """Set in response methods, except TrapRepress."""
 TABLE_RESPONSES = (0x92, 0x93, 0x94)
 """GetTableResp, GetTraceTableResp, GetMultiResp: a table of records, which may be empty."""
+STATUS = 0x7FFF
+"""The bits of a status. Bit 15 of a directed-route SMP's is its direction."""
+CLASS_STATUS = 8
+"""The class-specific status begins at this bit; lower bits say that the agent was busy, or lacks the method or attribute."""
 NO_DATA = 0xFF1D
 """Status bits of a response without data. Bit 1 is not among them: a redirection carries ClassPortInfo (IBA 13.5.2)."""
 

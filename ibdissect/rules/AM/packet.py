@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.rules.shared.mad_conditions import NO_ERROR
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD
@@ -12,8 +13,7 @@ from ibdissect.wire.numbers import CC_CLASS, GET, SET, SMP_CLASSES, TRAP_REPRESS
 
 DEVICE_MANAGEMENT = 0x06
 # An answer repeats the modifier of its request: one that refuses it is right, one that accepts it is wrong too.
-# Bit 15 of the status is the direction of a directed-route SMP.
-ACCEPTED = (MAD.method < 0x80) | ((MAD.status & 0x7FFF) == 0)
+ACCEPTED = (MAD.method < 0x80) | NO_ERROR
 
 
 def modifier_of(attribute_id: int, fault: Expr, classes: Collection[int] = SMP_CLASSES) -> Expr:

@@ -19,10 +19,8 @@ from ibdissect.table.addresses import ends_at
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cc import CACongestionSetting, CongestionControlFormat, CongestionControlTable, CongestionInfo, CongestionKeyInfo
 from ibdissect.wire.mad import CLASS_VERSION, MAD
-from ibdissect.wire.numbers import CC_CLASS, GET_RESP, SET
+from ibdissect.wire.numbers import CC_CLASS, CLASS_STATUS, GET_RESP, SET
 
-CLASS_STATUS = 8
-"""The class-specific status begins at this bit; lower bits say that the node lacks the method or attribute."""
 MAX_NODES = 65536
 
 

@@ -13,11 +13,12 @@ from ibdissect.fabric.earlier_answers import AttributeHistory, PKeyTables, PortI
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.file_lines import file_and_line, is_doubtful
 from ibdissect.fabric.nodes import Port
-from ibdissect.fabric.partitions import BASE, BLOCK, Membership, PKeys, keys_in
+from ibdissect.fabric.partitions import BLOCK, Membership, PKeys, keys_in
 from ibdissect.fabric.refuted import Refuted
 from ibdissect.lint.finding import Secret
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.table.history import AFTER_ALL, Track
+from ibdissect.wire.numbers import BASE
 
 V = TypeVar("V")
 MAX_TIMES = 262144

@@ -19,9 +19,9 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value
 from ibdissect.wire.link import LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.numbers import FIRST_MULTICAST, LIDS
 
-LIDS, SLS, VLS = 1 << 16, 16, 16
+SLS, VLS = 16, 16
 DROPPED = 15
 LATEST = "the latest SL to VL table"
 OPERATIONAL = (15, 7, 3, 1, 0)

@@ -16,14 +16,14 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, fault, on_event
 from ibdissect.rules.LNK.packet import LOCAL, VL_MANAGEMENT
 from ibdissect.rules.shared.attribute_rule import VLS
-from ibdissect.rules.shared.link_rule import LIDS, NO_LIMIT, VLS_AT, LinkRule, PortLimits, stretches
+from ibdissect.rules.shared.link_rule import NO_LIMIT, VLS_AT, LinkRule, PortLimits, stretches
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import foreign_lids
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import groups
 from ibdissect.wire.link import LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.numbers import FIRST_MULTICAST, LIDS
 from ibdissect.wire.sm_port import PortInfo
 
 MAX_PAIRS = 4096

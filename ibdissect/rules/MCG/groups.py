@@ -22,7 +22,7 @@ from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH
-from ibdissect.wire.numbers import DELETE, SET
+from ibdissect.wire.numbers import CLASS_STATUS, DELETE, SET
 from ibdissect.wire.sa_paths import MCMemberRecord
 
 MAX_SWITCHES = 49152
@@ -69,8 +69,6 @@ class TooManyGroups(Rule):
 IPOIB = b"\x40\x1b"
 """Signature of IPv4 over InfiniBand in an MGID (RFC 4391)."""
 GRACE_NS = 1_000_000_000
-CLASS_STATUS = 8
-"""The class-specific status begins at this bit; lower bits say that the SA was busy or did not understand."""
 MAX_KEPT, MAX_STEPS = 65536, 8
 Way = tuple[bytes, bytes]
 """MGID and port GID."""

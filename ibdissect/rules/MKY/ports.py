@@ -26,14 +26,12 @@ from ibdissect.rules.shared.site_policy import foreign_keys, foreign_keys_held
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice, TrapMKey
-from ibdissect.wire.numbers import GET, LID_ROUTED, SMP_CLASSES
+from ibdissect.wire.numbers import GET, LID_ROUTED, SMP_CLASSES, STATUS
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
 MAX_WAITING = 65536
 """Requests that may still be answered."""
-STATUS = 0x7FFF
-"""Bit 15 of a directed route's status is its direction."""
 
 
 class _WrongKey(KnowledgeRule):

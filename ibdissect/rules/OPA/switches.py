@@ -10,7 +10,7 @@ from ibdissect.rules.shared.mad_conditions import SMP_ANSWER, SMP_SET
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
-from ibdissect.wire.numbers import GET_RESP, SET
+from ibdissect.wire.numbers import GET_RESP, SET, STATUS
 from ibdissect.wire.opa import STLSMPDirected, STLSwitchInfo
 
 
@@ -125,7 +125,7 @@ class OpaMasksFixed(Rule):
         path = route.initial_path[: min(route.hop_count, 63) + 1] if route is not None else b""
         where = (0 if route is not None else link.slid if answer else link.dlid, path)
         if answer:
-            if mad.status & 0x7FFF == 0:
+            if mad.status & STATUS == 0:
                 supported = bool(view.is_addr_range_config_supported)
                 masks_seen = (view.multicast_mask, view.collective_mask, supported, seen.frame)
                 self.shown.put(where, masks_seen, seen.frame, seen.time_ns)

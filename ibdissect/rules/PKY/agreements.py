@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.partitions import BASE
 from ibdissect.lint.rule import ERROR
 from ibdissect.rules.shared.connection_rule import AgreedRule
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
+from ibdissect.wire.numbers import BASE
 from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH
 

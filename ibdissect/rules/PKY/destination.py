@@ -13,7 +13,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import ROUTER, SWITCH, Node, Port
-from ibdissect.fabric.partitions import BASE, FULL, PKeys, Verdict
+from ibdissect.fabric.partitions import PKeys, Verdict
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event
 from ibdissect.rules.shared.silence import KnowledgeRule
@@ -25,7 +25,7 @@ from ibdissect.table.rows import distinct_values, groups
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD, is_response
-from ibdissect.wire.numbers import FIRST_MULTICAST, P_KEY_TABLE, PORT_INFO
+from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LIDS, P_KEY_TABLE, PORT_INFO
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.transport import BTH
 
@@ -71,7 +71,7 @@ def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: boo
         return
     lids = native.dlid if outbound else native.slid
     keep = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp != 0)  # QP0 does not check P_Keys
-    known = np.zeros(1 << 16, np.bool_)
+    known = np.zeros(LIDS, np.bool_)
     for lid in (native.dlids if outbound else native.slids).tolist():
         known[lid] = 0 < lid < FIRST_MULTICAST and any(keys is not None for port in subnet.owners(lid) for keys in _tables(port))
     keep &= known[lids]

@@ -9,7 +9,6 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, Context, Hit, Rule, fault, on_chunk, on_end
 from ibdissect.table.connection_events import Connection
@@ -18,7 +17,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native, source_qps
 from ibdissect.table.rows import SLOTS, groups, slot
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL
 from ibdissect.wire.transport import BTH
 
 MAX_FLOWS = 65536

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.rules.shared.mad_conditions import NO_ERROR
 from ibdissect.rules.shared.packet_flows import IPOIB, PacketRule, gid_bytes
 from ibdissect.rules.shared.site_policy import forbidden_entries
 from ibdissect.table.locate import Bool
@@ -15,14 +16,13 @@ from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH
 from ibdissect.wire.notice import TrapSwitchPKey
-from ibdissect.wire.numbers import GET_RESP, SET, SMP_CLASSES, TRAP
+from ibdissect.wire.numbers import BASE, FULL, GET_RESP, SET, SMP_CLASSES, TRAP
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_tables import PKeyEntry, PKeyTable
 from ibdissect.wire.transport import BTH
 
 Keys = npt.NDArray[np.uint16]
 DEFAULT = frozenset({0xFFFF, 0x7FFF})
-FULL = 0x8000
 
 
 def _table_keys(table: ChunkTable) -> Keys:
@@ -33,14 +33,14 @@ def _table_keys(table: ChunkTable) -> Keys:
 def _no_default(table: ChunkTable) -> Bool:
     """Blocks with keys whose first entry is empty."""
     keys = _table_keys(table)
-    empty: Bool = (keys[:, 0] & 0x7FFF == 0) & (keys & 0x7FFF != 0).any(axis=1)
+    empty: Bool = (keys[:, 0] & BASE == 0) & (keys & BASE != 0).any(axis=1)
     return empty
 
 
 def _twice(table: ChunkTable) -> Bool:
     """Blocks that hold the same valid key twice."""
     keys = np.sort(_table_keys(table), axis=1)
-    same: Bool = ((keys[:, 1:] == keys[:, :-1]) & (keys[:, 1:] & 0x7FFF != 0)).any(axis=1)
+    same: Bool = ((keys[:, 1:] == keys[:, :-1]) & (keys[:, 1:] & BASE != 0)).any(axis=1)
     return same
 
 
@@ -56,11 +56,11 @@ def _other_partition(table: ChunkTable) -> Bool:
     gid = table.values(GRH.dgid)
     in_gid = (gid[:, 4].astype(np.int64) << 8) | gid[:, 5]
     packet = table.values_at(BTH.p_key, table.occurrences(GRH).rows).astype(np.int64)
-    other: Bool = _is_ipoib(gid) & (in_gid & 0x7FFF != 0) & ((in_gid ^ packet) & 0x7FFF != 0)
+    other: Bool = _is_ipoib(gid) & (in_gid & BASE != 0) & ((in_gid ^ packet) & BASE != 0)
     return other
 
 
-SHOWN_OR_SET = MAD.method.isin({SET, GET_RESP}) & ((MAD.status & 0x7FFF) == 0)
+SHOWN_OR_SET = MAD.method.isin({SET, GET_RESP}) & NO_ERROR
 
 
 class PKeyZero(PacketRule):
@@ -73,7 +73,7 @@ class PKeyZero(PacketRule):
 
     code, name, severity = "PKY002", "pkey-zero", ERROR
     reference = "opensm ib_pkey_is_invalid (C10-116)"
-    when = ((BTH.p_key & 0x7FFF) == 0) & (BTH.destqp != 0)
+    when = ((BTH.p_key & BASE) == 0) & (BTH.destqp != 0)
     message = "P_Key 0x{p_key:04x} is of no partition"
     example = "an RC packet with P_Key 0x8000"
 
@@ -107,7 +107,7 @@ class GeneralManagementPKey(Rule):
     code, name, severity = "PKY007", "gmp-pkey-unusual", INFO
     reference = "Shanley, queue pair 1; infiniband-diags --pkey-idx"
     on = MAD
-    when = (BTH.destqp == 1) & ~BTH.p_key.isin(DEFAULT) & ((BTH.p_key & 0x7FFF) != 0)
+    when = (BTH.destqp == 1) & ~BTH.p_key.isin(DEFAULT) & ((BTH.p_key & BASE) != 0)
     at = BTH.p_key
     flow = (LRH.slid, LRH.dlid, BTH.p_key)
     message = "a management datagram with P_Key 0x{BTH.p_key:04x}"

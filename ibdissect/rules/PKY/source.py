@@ -9,13 +9,13 @@ import numpy as np
 from ibdissect.fabric.early_packets import SENDER
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.partitions import BASE, FULL, Verdict
+from ibdissect.fabric.partitions import Verdict
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, fault, on_event
 from ibdissect.rules.PKY.destination import RefusingTable
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.table.rows import by_value
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import SA_CLASS
+from ibdissect.wire.numbers import BASE, FULL, SA_CLASS
 from ibdissect.wire.sa_paths import PathRecord
 
 ANSWERS = (0x81, 0x92, 0x94)

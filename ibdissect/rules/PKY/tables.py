@@ -7,7 +7,6 @@ from typing import Any
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.fabric.partitions import BASE, FULL
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Judged
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, switches
 from ibdissect.rules.shared.trap_rule import DETAILS_AT, ReportedPackets
@@ -15,6 +14,7 @@ from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import TrapPKey
+from ibdissect.wire.numbers import BASE, FULL
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
 

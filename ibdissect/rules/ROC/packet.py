@@ -13,6 +13,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, UDP, Ethernet, IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.link import LRH
+from ibdissect.wire.numbers import BASE
 from ibdissect.wire.opcodes import CNP_OPCODE
 from ibdissect.wire.transport import BTH, DETH
 
@@ -113,7 +114,7 @@ class RocePKey(Rule):
 
     code, name, severity = "ROC012", "roce-pkey", WARNING
     reference = "Shanley, default P_Key; soft-RoCE captures"
-    when = IS_ROCE & (BTH.p_key != DEFAULT_PKEY) & ((BTH.p_key & 0x7FFF) != 0)
+    when = IS_ROCE & (BTH.p_key != DEFAULT_PKEY) & ((BTH.p_key & BASE) != 0)
     flow = (*PACKET_FLOW, BTH.p_key)
     message = "P_Key 0x{p_key:04x}, RoCE uses 0xffff"
     example = "a RoCE v2 packet with P_Key 0x8001"

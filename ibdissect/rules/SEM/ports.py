@@ -21,6 +21,7 @@ from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.table.history import Track
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
+from ibdissect.wire.numbers import STATUS
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 
@@ -268,8 +269,6 @@ class CapabilityChanged(Changed):
         return super().judge(smp)
 
 
-STATUS = 0x7FFF
-"""Bit 15 of a directed route's status is its direction."""
 MAX_SET_PORTS = 131072
 
 

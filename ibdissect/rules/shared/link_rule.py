@@ -18,12 +18,11 @@ from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, PORT_INFO, SWITCH_INFO
+from ibdissect.wire.numbers import FIRST_MULTICAST, LIDS, PORT_INFO, SWITCH_INFO
 from ibdissect.wire.sm_port import PortInfo
 
 KEPT = 4096
 """Most suspicious flows that a rule judges one by one per chunk."""
-LIDS = 1 << 16
 VLS_AT, MTU_AT = PortInfo.operational_vls.bit // 8, PortInfo.neighbor_mtu.bit // 8
 NO_LIMIT = 1 << 30
 CHANGED_PREFIX = 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.mad import MAD, RMPP
-from ibdissect.wire.numbers import DELETE, GET, GET_RESP, GET_TABLE, SA_CLASS, SET, SMP_CLASSES
+from ibdissect.wire.numbers import DELETE, GET, GET_RESP, GET_TABLE, SA_CLASS, SET, SMP_CLASSES, STATUS
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Struct
 
@@ -17,8 +17,7 @@ TABLE_ANSWERS = frozenset({0x92, 0x93, 0x94})
 """GetTableResp, GetTraceTableResp and GetMultiResp: records in a table."""
 BY_SMP = MAD.mgmt_class.isin(SMP_CLASSES)
 BY_SA = MAD.mgmt_class == SA_CLASS
-NO_ERROR = (MAD.status & 0x7FFF) == 0
-"""Bit 15 is the direction in a directed-route SMP."""
+NO_ERROR = (MAD.status & STATUS) == 0
 SMP_SET = (MAD.method == SET) & BY_SMP
 """A request that writes an attribute by SMP."""
 SMP_ANSWER = (MAD.method == GET_RESP) & BY_SMP & NO_ERROR

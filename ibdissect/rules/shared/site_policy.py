@@ -23,7 +23,7 @@ from ibdissect.table.rows import by_value
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import METHODS
-from ibdissect.wire.numbers import SET, TRAP_REPRESS
+from ibdissect.wire.numbers import BASE, SET, TRAP_REPRESS
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyEntry
@@ -70,7 +70,7 @@ def forbidden_entries(_rule: Rule, event: ChunkFollowed, context: Context) -> It
     smps = context.get(PKeyTables).of(event)
     for smp in smps.each(smps.sets):
         for place, p_key in enumerate(smp.body.view(">u2").tolist()):
-            if policy.partition_allowed(p_key) or p_key & 0x7FFF == 0x7FFF:
+            if policy.partition_allowed(p_key) or p_key & BASE == BASE:
                 continue
             yield fault(
                 smp, {"p_key": p_key, "port": smp.name}, PKeyEntry.p_key, p_key,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ibdissect.fabric.partitions import BASE, FULL
+from ibdissect.wire.numbers import BASE, FULL
 from tests.craft import native, ud
 from tests.fabric.test_early_packets import crowd
 from tests.rules.findings import lint
