@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.table.bits import extract
 from ibdissect.table.locate import Int
 from ibdissect.table.mads import Mads
 from ibdissect.table.rows import U64
@@ -15,15 +16,13 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH
-from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, GET_RESP, STATUS
+from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, GET_RESP, LINK_LOCAL, STATUS
 from ibdissect.wire.sm import NodeInfo, SMInfo
 from ibdissect.wire.sm_port import PortInfo
 
 INTERFACE, CARD, ORIGIN, LID, PREFIX, GUID = "interface", "card port", "origin", "LID", "GID prefix", "GUID"
 """Kinds of addresses. The origin of a directed route is known by the high half of its transaction ids, as in `routes`."""
 HOW = {INTERFACE: "capture interfaces", CARD: "ports of the capture card", ORIGIN: "origins of directed routes"}
-LINK_LOCAL = 0xFE80 << 48
-"""The GID prefix that every subnet may use."""
 MAX_SEEN = 1 << 18
 """Addresses seen together that are remembered; with more, nothing is told apart."""
 
@@ -137,7 +136,7 @@ def _addresses(table: ChunkTable) -> Iterator[Some]:
     links = table.occurrences(LRH).rows
     for lids in (table.values(LRH.slid), table.values(LRH.dlid)):
         yield _unicast(links, lids)
-    rows, source, destination = table.occurrences(GRH).rows, _prefix(table.values(GRH.sgid)), _prefix(table.values(GRH.dgid))
+    rows, source, destination = table.occurrences(GRH).rows, extract(table.values(GRH.sgid), 0, 64), extract(table.values(GRH.dgid), 0, 64)
     own = (source == destination) & (source != 0) & (source != LINK_LOCAL)  # others go through a router
     yield PREFIX, rows[own], source[own]
 
@@ -158,8 +157,3 @@ def _told(table: ChunkTable) -> Iterator[Some]:
 def _unicast(rows: Int, lids: Int | U64) -> Some:
     good = (lids > 0) & (lids < FIRST_MULTICAST)
     return LID, rows[good], lids[good].astype(np.uint64)
-
-
-def _prefix(gids: Int) -> U64:
-    """The upper half of GIDs, uint8[n, 16]."""
-    return np.ascontiguousarray(gids[:, :8]).view(">u8").ravel().astype(np.uint64)

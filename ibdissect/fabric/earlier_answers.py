@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.capture.scattered import Bytes
 from ibdissect.dropped import Dropped
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Int
+from ibdissect.table.rows import Entry
 from ibdissect.wire import numbers
 from ibdissect.wire.spec import Field
 
@@ -87,18 +87,10 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
         return (AttributeSmp(self, i) for i in np.flatnonzero(mask).tolist())
 
 
-class AttributeSmp(Record, frozen=True, eq=False):
-    """One of them. Every column of numbers is an attribute of it, too: `smp.modifier` is `smps.modifier[i]` as an int."""
+class AttributeSmp(Entry, frozen=True, eq=False):
+    """One of them, with its columns as numbers: `smp.modifier`."""
 
-    smps: AttributeSmps
-    i: int
-
-    def __getattr__(self, column: str) -> int:
-        return int(getattr(self.smps, column)[self.i])
-
-    @property
-    def row(self) -> int:
-        return self.rows
+    columns: AttributeSmps
 
     @property
     def frame(self) -> int:
@@ -106,7 +98,7 @@ class AttributeSmp(Record, frozen=True, eq=False):
 
     @property
     def time_ns(self) -> int:
-        return int(self.smps.event.table.chunk.time_ns[self.rows])
+        return int(self.columns.event.table.chunk.time_ns[self.rows])
 
     @property
     def body_at(self) -> int:
@@ -116,24 +108,24 @@ class AttributeSmp(Record, frozen=True, eq=False):
     @property
     def body(self) -> Any:
         """The attribute, uint8[64]."""
-        return self.smps.bodies[self.i]
+        return self.columns.bodies[self.i]
 
     @property
     def before(self) -> Any:
         """The attribute in the previous answer, uint8[64]."""
-        return self.smps.before[self.i]
+        return self.columns.before[self.i]
 
     def now(self, of: Field[Any]) -> int:
-        return int(self.smps.now(of)[self.i])
+        return int(self.columns.now(of)[self.i])
 
     def was(self, of: Field[Any]) -> int:
         """The field in the previous answer."""
-        return int(self.smps.was(of)[self.i])
+        return int(self.columns.was(of)[self.i])
 
     @property
     def node(self) -> Node:
         """The node addressed or answering; NOBODY if unknown."""
-        return self.smps.event.subnet.by_slot(self.slot) or NOBODY
+        return self.columns.event.subnet.by_slot(self.slot) or NOBODY
 
     @property
     def port(self) -> Port | None:
@@ -148,7 +140,7 @@ class AttributeSmp(Record, frozen=True, eq=False):
     @property
     def name(self) -> str:
         """The port concerned: the one that a PortInfo selects, otherwise that through which it arrived."""
-        return self._named(self.node.ports.get(self.number) if self.smps.about_ports else self.port)
+        return self._named(self.node.ports.get(self.number) if self.columns.about_ports else self.port)
 
     @property
     def node_name(self) -> str:

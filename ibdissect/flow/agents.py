@@ -40,11 +40,10 @@ class Agents:
         if not len(infos):
             return ()
         good = (table.of_rows(MAD.status)[0] == 0) & (table.first(ClassPortInfo) >= 0)
-        for i in infos[good[asked.rows[infos]]].tolist():
-            row = int(asked.rows[i])
-            view: ClassPortInfo = table.view(ClassPortInfo, int(table.first(ClassPortInfo)[row]))
-            place = int(asked.mgmt_class[i]), int(asked.source[i])
-            frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
+        for one in asked.each(infos[good[asked.rows[infos]]]):
+            view: ClassPortInfo = table.view(ClassPortInfo, int(table.first(ClassPortInfo)[one.rows]))
+            place = one.mgmt_class, one.source
+            frame, time_ns = table.chunk.first + one.rows, int(table.chunk.time_ns[one.rows])
             known = self.by_place.get(place)
             if known is None:
                 known = Track()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ibdissect.capture.scattered import gather, u16
 from ibdissect.table.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, End, by_header
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mads import Mads
-from ibdissect.table.rows import U64, mix, places_in
+from ibdissect.table.rows import U64, Entry, mix, places_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, RMPP_CLASSES
 from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, RESPONSE_BIT, TRAP
@@ -252,6 +253,10 @@ class Queries:
         self.place: Int = np.full(len(table), -1, np.int64)
         """Index of the query in each row of the chunk, -1 for none."""
         self.place[self.rows] = np.arange(len(self.rows))
+
+    def each(self, wanted: Any) -> Iterator[Entry]:
+        """Some of them, bool[n] or int64[k], one by one."""
+        return (Entry(self, i) for i in np.arange(len(self.rows))[wanted].tolist())
 
 
 def _numbers(ends: AddressColumns) -> U64:

@@ -100,8 +100,7 @@ class Linter:
     def feed(self, table: ChunkTable, selected: Bool | None = None) -> None:
         """Check a chunk; `selected` bool[n] limits the rows that are reported, but state is learnt from all rows."""
         table.once(self.copies.leave_out)
-        self.context.catalog = table.catalog
-        self.mads = table.chunk.first, table.located.at("mad")
+        self.context.catalog, self.context.table = table.catalog, table
         if selected is not None:
             self.findings.selected.choose(table, selected)
         if self.failures is not None and len(table):
@@ -123,6 +122,7 @@ class Linter:
             numbers = self.context.get(Division).of(table)
             for number, part in self.parts.items():
                 part.feed(table.limited(numbers == number), selected)
+        self.context.table = None  # its memory is used again
 
     def prepare(self, table: ChunkTable) -> None:
         """Compute what needs no state ahead of `feed`; another thread may call it while earlier chunks are checked."""
@@ -207,11 +207,11 @@ class Linter:
             self._failed(f"rule {rule.code}", error, frame)
 
     def _with_mads(self, hit: Hit | Again) -> Hit | Again:
-        if isinstance(hit, Hit) and len(hit.frames) > 1 and not len(hit.mads):
-            first, mad = self.mads
-            rows = np.asarray(hit.frames) - first
-            rows = rows[(rows >= 0) & (rows < len(mad))]
-            hit.mads = (rows[mad[rows] >= 0] + first).tolist()
+        table = self.context.table
+        if table is not None and isinstance(hit, Hit) and len(hit.frames) > 1 and not len(hit.mads):
+            rows = np.asarray(hit.frames) - table.chunk.first
+            rows = rows[(rows >= 0) & (rows < len(table))]
+            hit.mads = (rows[table.located.at("mad")[rows] >= 0] + table.chunk.first).tolist()
         return hit
 
 

@@ -166,6 +166,8 @@ class Context(Record, eq=False):
 
     sources: dict[type[object], Any] = default(default_factory=dict)
     """Shared state by class: `context.get(Subnet)` is the subnet as learnt so far."""
+    table: Any = None
+    """The `ChunkTable` of the present chunk; None between chunks and at the end."""
     damage: Sequence[Damage] = ()
     """Damage in the capture file, as the reader finds it."""
     files: Sequence[KnownFile] = ()

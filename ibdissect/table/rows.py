@@ -43,6 +43,16 @@ class Columns(Record):
         return cls(*(np.concatenate(columns) for columns in zip(*map(astuple, parts), strict=True)))
 
 
+class Entry(Record, frozen=True, eq=False):
+    """One entry of an object with columns. Each column of numbers is an attribute: `entry.modifier` is `int(columns.modifier[i])`."""
+
+    columns: Any
+    i: int
+
+    def __getattr__(self, name: str) -> int:
+        return int(getattr(self.columns, name)[self.i])
+
+
 def mix(columns: Sequence[npt.NDArray[Any]]) -> U64:
     """A hash of each row of integer columns, uint64[n]; independent of the chunk and of trailing columns of zeros."""
     mixed = np.zeros(len(columns[0]), np.uint64)

@@ -8,6 +8,9 @@ FIRST_MULTICAST, PERMISSIVE, LIDS = 0xC000, 0xFFFF, 1 << 16
 MAX_LMC = 7
 """A port has 2 to the power of LMC consecutive LIDs."""
 
+LINK_LOCAL = 0xFE80 << 48
+"""The GID prefix that every subnet may use (IBA 4.1.1)."""
+
 # -- P_Keys (IBA 10.9)
 FULL, BASE = 0x8000, 0x7FFF
 """The membership bit, and the bits that name the partition."""

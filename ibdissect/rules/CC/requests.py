@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-
-import numpy as np
+from typing import TypeVar
 
 from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.flow.capture_loss import CaptureLoss
@@ -16,18 +15,26 @@ from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_struct
 from ibdissect.rules.shared.silence import UnansweredRule
 from ibdissect.table.addresses import ends_at
+from ibdissect.table.rows import Entry
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cc import CACongestionSetting, CongestionControlFormat, CongestionControlTable, CongestionInfo, CongestionKeyInfo
 from ibdissect.wire.mad import CLASS_VERSION, MAD
 from ibdissect.wire.numbers import CC_CLASS, CLASS_STATUS, GET_RESP, SET
+from ibdissect.wire.spec import Struct
 
+V = TypeVar("V", bound=Struct)
 MAX_NODES = 65536
 
 
-def rows_of_cc(table: ChunkTable) -> tuple[Queries, list[int]]:
-    """The requests and answers of the class, as indices into `Queries`."""
+def of_class(table: ChunkTable) -> Iterator[tuple[Entry, Seen]]:
+    """The requests and answers of the class."""
     asked = table.once(Queries)
-    return asked, np.flatnonzero(asked.mgmt_class == CC_CLASS).tolist()
+    return ((one, Seen(table, one.rows)) for one in asked.each(asked.mgmt_class == CC_CLASS))
+
+
+def answered(one: Entry, seen: Seen, struct: type[V]) -> V | None:
+    """The structure that a good answer carries; None for other answers."""
+    return seen.first(struct) if one.method == GET_RESP and not seen.value(MAD.status) else None
 
 
 class CCKeyWrong(UnansweredRule):
@@ -63,30 +70,26 @@ class CCKeyWrong(UnansweredRule):
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
         """Accepted answers teach keys; requests are compared with them, in frame order."""
-        asked, mine = rows_of_cc(table)
-        for i in mine:
-            row = int(asked.rows[i])
-            seen = Seen(table, row)
-            if not asked.asks[i]:
-                info = seen.first(CongestionKeyInfo)
-                if info is not None and seen.value(MAD.method) == GET_RESP and not seen.value(MAD.status):
-                    self.held.pop(int(asked.source[i]), None)
+        for one, seen in of_class(table):
+            if not one.asks:
+                if (info := answered(one, seen, CongestionKeyInfo)) is not None:
+                    self.held.pop(one.source, None)
                     if info.cc_key and info.cc_key_protect_bit:
-                        self.held.put(int(asked.source[i]), (info.cc_key, seen.frame), seen.frame, seen.time_ns)
+                        self.held.put(one.source, (info.cc_key, seen.frame), seen.frame, seen.time_ns)
                 continue
-            held = self.held.get(int(asked.destination[i]))
+            held = self.held.get(one.destination)
             head = seen.first(CongestionControlFormat)
             if held is not None and head is not None and head.cc_key != held[0]:
-                way, at = (int(asked.destination[i]), head.cc_key), CongestionControlFormat.cc_key
-                what = table.catalog.request_text(CC_CLASS, int(asked.method[i]), int(asked.attribute[i]))
-                arguments = {"what": what, "key": value_of(at, head.cc_key), "held": value_of(at, held[0])}
+                way, at = (one.destination, head.cc_key), CongestionControlFormat.cc_key
+                what, key = table.catalog.request_text(CC_CLASS, one.method, one.attribute), value_of(at, head.cc_key)
+                arguments = {"what": what, "key": key, "held": value_of(at, held[0])}
                 hit = fault(seen, arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0])
                 self.suspects.keep(seen.frame, (hit, way), seen.frame, seen.time_ns)
-        for one in context.get(Transactions).answers_to(self.suspects):
-            if not one.status:
-                self.taken.add(self.suspects[one.request.frame][1])
-            elif one.status >> CLASS_STATUS:
-                self.refused.add(one.request.frame)
+        for answer in context.get(Transactions).answers_to(self.suspects):
+            if not answer.status:
+                self.taken.add(self.suspects[answer.request.frame][1])
+            elif answer.status >> CLASS_STATUS:
+                self.refused.add(answer.request.frame)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -124,21 +127,15 @@ class ControlTableBeyond(Rule):
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Learn from CongestionInfo; nodes without a table show ControlTableCap 0."""
-        asked, mine = rows_of_cc(table)
-        for i in mine:
-            row = int(asked.rows[i])
-            seen = Seen(table, row)
-            if not asked.asks[i]:
-                info = seen.first(CongestionInfo)
-                if info is not None and seen.value(MAD.method) == GET_RESP and not seen.value(MAD.status) and info.control_table_cap:
-                    self.caps.put(int(asked.source[i]), (info.control_table_cap, seen.frame), seen.frame, seen.time_ns)
+        for one, seen in of_class(table):
+            if not one.asks:
+                if (info := answered(one, seen, CongestionInfo)) is not None and info.control_table_cap:
+                    self.caps.put(one.source, (info.control_table_cap, seen.frame), seen.frame, seen.time_ns)
                 continue
-            known = self.caps.get(int(asked.destination[i]))
-            if known is not None and asked.attribute[i] == CONTROL_TABLE and asked.modifier[i] >= known[0]:
-                yield fault(
-                    seen, {"block": int(asked.modifier[i]), "cap": known[0]}, MAD.attribute_modifier, of=seen.first(MAD),
-                    proof=[(known[1], "CongestionInfo")], key=int(asked.destination[i]),
-                )  # fmt: skip
+            known = self.caps.get(one.destination)
+            if known is not None and one.attribute == CONTROL_TABLE and one.modifier >= known[0]:
+                arguments, proof = {"block": one.modifier, "cap": known[0]}, [(known[1], "CongestionInfo")]
+                yield fault(seen, arguments, MAD.attribute_modifier, of=seen.first(MAD), proof=proof, key=one.destination)
 
 
 class CongestionInert(Rule):

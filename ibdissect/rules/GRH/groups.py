@@ -11,7 +11,6 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.nodes import ROUTER
 from ibdissect.lint.rule import ERROR, INFO, Context
-from ibdissect.rules.GRH.packet import LINK_LOCAL
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.rules.shared.link_rule import LinkRule, PortLimits
 from ibdissect.rules.shared.mad_conditions import chosen
@@ -24,6 +23,7 @@ from ibdissect.table.rows import common
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH
+from ibdissect.wire.numbers import LINK_LOCAL
 from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.spec import Field
 

@@ -5,43 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ibdissect.lint.rule import ERROR, WARNING, Rule
 from ibdissect.rules.LNK.packet import GLOBAL, LID_MULTICAST_LAST, LOCAL, length_disagrees
-from ibdissect.rules.shared.packet_flows import IPOIB, gid_bytes
+from ibdissect.rules.shared.packet_flows import gid_bytes, is_ipoib
+from ibdissect.table.bits import extract
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH
-from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.numbers import FIRST_MULTICAST, LINK_LOCAL
 from ibdissect.wire.spec import Field
 
 SCOPES = frozenset({0x1, 0x2, 0x5, 0x8, 0xE})
 """Interface, link, site, organisation, global."""
-LINK_LOCAL = 0xFE80 << 48
 ZERO = bytes(16)
 # In captures of IP over InfiniBand the 40 bytes before a datagram are undefined if it came without a GRH.
 REAL = present(LRH) | present(Ethernet)
 GID_FLOW: tuple[Field[Any], ...] = (GRH.sgid, GRH.dgid)
 
 
-def _u16(rows: npt.NDArray[np.uint8], at: int) -> npt.NDArray[np.int64]:
-    return (rows[:, at].astype(np.int64) << 8) | rows[:, at + 1]
-
-
-def _prefix(gid: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    return np.ascontiguousarray(gid[:, :8]).view(">u8")[:, 0].astype(np.uint64)
-
-
 def _leaves_subnet(table: ChunkTable) -> Bool:
     """Unicast between two subnet prefixes, neither of them link-local (which stands for any subnet's own)."""
     source, destination = table.values(GRH.sgid), table.values(GRH.dgid)
-    one, other = _prefix(source), _prefix(destination)
-    local = np.uint64(LINK_LOCAL)
-    away: Bool = (one != other) & (one != local) & (other != local) & (destination[:, 0] != 0xFF)
+    one, other = extract(source, 0, 64), extract(destination, 0, 64)
+    away: Bool = (one != other) & (one != LINK_LOCAL) & (other != LINK_LOCAL) & (destination[:, 0] != 0xFF)
     return away
 
 
@@ -184,7 +174,7 @@ class MulticastFlags(GidRule):
 
     code, name, severity = "GRH010", "mgid-flags-reserved", WARNING
     reference = "opensm osm_sa_mcmember_record (o15-0.1.x)"
-    when = REAL & gid_bytes(GRH, GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & (gid[:, 1] & 0xE0 != 0) & ~np.isin(_u16(gid, 2), IPOIB))
+    when = REAL & gid_bytes(GRH, GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & (gid[:, 1] & 0xE0 != 0) & ~is_ipoib(gid))
     at = GRH.dgid
     message = "the multicast GID {dgid} has reserved flags"
     example = "a packet to ff92::1"

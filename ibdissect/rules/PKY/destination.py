@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import partial
 
 import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.fabric import Follower
-from ibdissect.fabric.early_packets import RECEIVER, EarlyPackets
+from ibdissect.fabric.early_packets import RECEIVER, SENDER, EarlyPackets
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.model import Subnet
@@ -53,20 +54,16 @@ class Refused(Record, frozen=True):
         return int(self.rows[0])
 
 
-def refused_at_destination(event: ChunkFollowed) -> list[Refused]:
-    """The packets of a chunk that their destinations refuse, by first row."""
-    found = refusals(event.table, event.subnet, event.table.once(Native), outbound=True)
-    return sorted(found, key=lambda refused: refused.row)
+def _refused(event: ChunkFollowed, *, outbound: bool) -> list[Refused]:
+    """The packets of a chunk that are refused by the tables of their destinations (else sources) or of the switch ports before them."""
+    return sorted(_refusals(event.table, event.subnet, event.table.once(Native), outbound), key=lambda refused: refused.row)
 
 
-def refused_at_source(event: ChunkFollowed) -> list[Refused]:
-    """The packets of a chunk whose partition their senders' tables lack, by first row."""
-    found = refusals(event.table, event.subnet, event.table.once(Native), outbound=False)
-    return sorted(found, key=lambda refused: refused.row)
+REFUSED = {RECEIVER: partial(_refused, outbound=True), SENDER: partial(_refused, outbound=False)}
+"""By whose table refuses; for `event.once`."""
 
 
-def refusals(table: ChunkTable, subnet: Subnet, native: Native, *, outbound: bool) -> Iterator[Refused]:
-    """Packets refused by the table of their destination or of the switch port before it; if not `outbound`, by those of their source."""
+def _refusals(table: ChunkTable, subnet: Subnet, native: Native, outbound: bool) -> Iterator[Refused]:
     if not subnet.lids or not subnet.partitioned:
         return
     lids = native.dlid if outbound else native.slid
@@ -179,10 +176,9 @@ class RefusingTable(KnowledgeRule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         event.once(context.get(EarlyPackets).take)
         event.once(context.get(LidWitness).take)
-        end, found = ("destination", refused_at_destination) if self.side == RECEIVER else ("sender", refused_at_source)
-        for refused in event.once(found):
+        for refused in event.once(REFUSED[self.side]):
             if refused.verdict is self.verdict:
-                yield hit_of(event.table, refused, end)
+                yield hit_of(event.table, refused, "destination" if self.side == RECEIVER else "sender")
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """Also INFO where the table was rewritten or the LID changed unseen, as the next reading shows."""

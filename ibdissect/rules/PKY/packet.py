@@ -7,8 +7,9 @@ import numpy.typing as npt
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.shared.mad_conditions import NO_ERROR
-from ibdissect.rules.shared.packet_flows import IPOIB, PacketRule, gid_bytes
+from ibdissect.rules.shared.packet_flows import PacketRule, gid_bytes, is_ipoib
 from ibdissect.rules.shared.site_policy import forbidden_entries
+from ibdissect.table.bits import extract
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
@@ -44,19 +45,12 @@ def _twice(table: ChunkTable) -> Bool:
     return same
 
 
-def _is_ipoib(gid: npt.NDArray[np.uint8]) -> Bool:
-    """Multicast GIDs of IP over InfiniBand."""
-    signature = (gid[:, 2].astype(np.int64) << 8) | gid[:, 3]
-    ipoib: Bool = (gid[:, 0] == 0xFF) & np.isin(signature, IPOIB)
-    return ipoib
-
-
 def _other_partition(table: ChunkTable) -> Bool:
     """Multicast packets of IP over InfiniBand whose P_Key differs from that in the group's GID (ignoring membership)."""
     gid = table.values(GRH.dgid)
-    in_gid = (gid[:, 4].astype(np.int64) << 8) | gid[:, 5]
-    packet = table.values_at(BTH.p_key, table.occurrences(GRH).rows).astype(np.int64)
-    other: Bool = _is_ipoib(gid) & (in_gid & BASE != 0) & ((in_gid ^ packet) & BASE != 0)
+    in_gid = extract(gid, 32, 16)
+    packet = table.values_at(BTH.p_key, table.occurrences(GRH).rows)
+    other: Bool = is_ipoib(gid) & (in_gid & BASE != 0) & ((in_gid ^ packet) & BASE != 0)
     return other
 
 
@@ -198,7 +192,7 @@ class IpoibLimited(Rule):
     code, name, severity = "PKY019", "ipoib-limited-membership", INFO
     reference = "Shanley, partitions; opensm partition configuration"
     on = GRH
-    when = gid_bytes(GRH, GRH.dgid, _is_ipoib) & ((BTH.p_key & FULL) == 0)
+    when = gid_bytes(GRH, GRH.dgid, is_ipoib) & ((BTH.p_key & FULL) == 0)
     at = BTH.p_key
     flow = (LRH.slid, BTH.p_key)
     message = "P_Key 0x{BTH.p_key:04x} (limited member) to the group {dgid}"

@@ -56,15 +56,13 @@ class AgentRule(Rule):
         mine = np.flatnonzero((asked.mgmt_class == PM_CLASS) & asked.asks)
         if not len(mine) or not agents.by_place:
             return
-        for i in mine[self.suspicious(table, asked.rows[mine])].tolist():
-            place = int(asked.destination[i])
-            row = int(asked.rows[i])
-            agent, since = agents.at(PM_CLASS, place, table.chunk.first + row)
+        for one in asked.each(mine[self.suspicious(table, asked.rows[mine])]):
+            seen = Seen(table, one.rows)
+            agent, since = agents.at(PM_CLASS, one.destination, seen.frame)
             if agent is None or agent.capability_mask & self.lacks:
                 continue
-            seen = Seen(table, row)
             at, view = next((at, view) for at in self.asks if (view := seen.first(at.owner)) is not None)
-            yield fault(seen, {"mask": agent.capability_mask}, at, of=view, proof=[(since, "ClassPortInfo")], key=place)
+            yield fault(seen, {"mask": agent.capability_mask}, at, of=view, proof=[(since, "ClassPortInfo")], key=one.destination)
 
 
 def _held(table: ChunkTable, field: Field[Any], rows: Int) -> Int:

@@ -11,11 +11,10 @@ from ibdissect.flow.recovery import PSNS, Hole, Stream
 from ibdissect.flow.streams import Streams
 from ibdissect.flow.unfinished import holes, open_reads
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Moment, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.packet_flows import PacketRule
 from ibdissect.rules.shared.silence import SECOND
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.text import counted
 from ibdissect.wire.transport import AETH, BTH, RNR
@@ -262,20 +261,10 @@ class RetriesExhausted(Rule):
     message = "{ends}: PSN {psn} was sent {sent} times, {allowed} repetitions are allowed"
     example = "a SEND that is sent nine times, 100 ms apart, without a NAK in between"
 
-    def __init__(self) -> None:
-        self.over: list[Exhausted] = []
-        """Of this chunk."""
-
     @on_event(Exhausted)
-    def exhausted(self, event: Exhausted, _context: Context) -> None:
-        self.over.append(event)
-
-    @on_chunk
-    def chunk(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        for event in self.over:
-            if table.located.at("lrh")[event.frame - table.chunk.first] >= 0:
-                yield of_stream(event, (event.first, "first repetition"), sent=event.sent, allowed=event.allowed)
-        self.over.clear()
+    def exhausted(self, event: Exhausted, context: Context) -> Iterator[Hit]:
+        if context.table.located.at("lrh")[event.frame - context.table.chunk.first] >= 0:
+            yield of_stream(event, (event.first, "first repetition"), sent=event.sent, allowed=event.allowed)
 
 
 class NakIgnored(SilenceRule):

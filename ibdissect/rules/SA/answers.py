@@ -16,10 +16,11 @@ from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen,
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.table.bits import extract
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import occurrences_where
-from ibdissect.table.rows import groups
+from ibdissect.table.rows import Entry, groups
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -83,12 +84,8 @@ class PathLids(Rule):
             return
         good = occurrences_where(SA_ANSWER, table, PathRecord)
         rows, edges = table.matrix(PathRecord), dict[int, Int]()
-        for which, gid_at, field in (
-            ("DLID", PathRecord.dgid.bit // 8, PathRecord.dlid),
-            ("SLID", PathRecord.sgid.bit // 8, PathRecord.slid),
-        ):
-            near = (rows[:, gid_at : gid_at + 8] == rows[:, 24:32]).all(axis=1)
-            guids = np.ascontiguousarray(rows[:, gid_at + 8 : gid_at + 16]).view(">u8").ravel().astype(np.uint64)
+        for which, gid, field in (("DLID", PathRecord.dgid, PathRecord.dlid), ("SLID", PathRecord.sgid, PathRecord.slid)):
+            near, guids = extract(rows, gid.bit, 64) == extract(rows, PathRecord.sgid.bit, 64), extract(rows, gid.bit + 64, 64)
             index = np.flatnonzero(good & near & (guids != 0))
             if not len(index):
                 continue
@@ -188,19 +185,15 @@ class NotReversible(Rule):
         odd = ~reversible & occurrences_where(SA_ANSWER, table, PathRecord)
         asked = table.once(Queries)
         for i in np.flatnonzero((asks | odd) & (asked.place[found.rows] >= 0)).tolist():
-            row = int(found.rows[i])
-            j = int(asked.place[row])
-            transaction, source, destination = (int(column[j]) for column in (asked.transaction, asked.source, asked.destination))
+            seen = Seen(table, int(found.rows[i]))
+            one = Entry(asked, int(asked.place[seen.row]))
             if asks[i]:
-                frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
-                self.wanted.put((transaction, source, destination), frame, frame, time_ns)
+                self.wanted.put((one.transaction, one.source, one.destination), seen.frame, seen.frame, seen.time_ns)
                 continue
-            request = self.wanted.pop((transaction, destination, source), None)
+            request = self.wanted.pop((one.transaction, one.destination, one.source), None)
             if request is not None:
-                yield fault(
-                    Seen(table, row), {"request": request}, PathRecord.reversible, of=table.view(PathRecord, i),
-                    proof=[(request, "request")], key=(source, destination),
-                )  # fmt: skip
+                proof, key, view = [(request, "request")], (one.source, one.destination), table.view(PathRecord, i)
+                yield fault(seen, {"request": request}, PathRecord.reversible, of=view, proof=proof, key=key)
 
 
 class ServicePartition(KnowledgeRule):

@@ -18,6 +18,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.rule import INFERRED, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.silence import MAX_KEPT, UnansweredRule
+from ibdissect.table.rows import Entry
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.mad import MAD
@@ -72,14 +73,12 @@ class SmKeyWrong(UnansweredRule):
         asked = table.once(Queries)
         keys = table.values(SAFormat.sm_key)
         for i in np.flatnonzero((keys != 0) & (asked.place[found.rows] >= 0)).tolist():
-            row = int(found.rows[i])
-            j = int(asked.place[row])
-            if not asked.asks[j]:
-                continue
-            way = int(asked.transaction[j]), int(asked.source[j]), int(asked.destination[j])
-            at = int(found.at[i]) - int(table.chunk.offset[row]) + SAFormat.sm_key.bit // 8
-            when = table.chunk.first + row, int(table.chunk.time_ns[row])
-            self.keyed.made(way, partial(Keyed, *when, int(keys[i]), way[-1], at), *when)
+            seen = Seen(table, int(found.rows[i]))
+            one = Entry(asked, int(asked.place[seen.row]))
+            if one.asks:
+                way, when = (one.transaction, one.source, one.destination), (seen.frame, seen.time_ns)
+                at = int(found.at[i]) - int(table.chunk.offset[seen.row]) + SAFormat.sm_key.bit // 8
+                self.keyed.made(way, partial(Keyed, *when, int(keys[i]), one.destination, at), *when)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -208,10 +207,9 @@ class ReportUnwanted(Rule):
         status = table.of_rows(MAD.status)[0]
         accepted = (asked.attribute == INFORM) & (asked.method == GET_RESP) & (status[asked.rows] == 0)
         reports = (asked.attribute == NOTICE) & (asked.method == REPORT)
-        for i in np.flatnonzero((asked.mgmt_class == SA_CLASS) & (accepted | reports)).tolist():
-            row, receiver = int(asked.rows[i]), int(asked.destination[i])
-            seen = Seen(table, row)
-            if accepted[i]:
+        for one in asked.each((asked.mgmt_class == SA_CLASS) & (accepted | reports)):
+            seen, receiver = Seen(table, one.rows), one.destination
+            if one.attribute == INFORM:
                 info = seen.first(InformInfo)
                 if info is not None:
                     self._subscription(info, receiver, seen)

@@ -91,7 +91,7 @@ class VlOutOfRange(_QosRule):
         return (output is not None and int(VLS[output[1].operational_vls])) or DROP
 
     def arguments(self, smp: AttributeSmp, info: PortInfo) -> dict[str, Any] | None:
-        return {"vl": int(self._highest(smp.smps)[smp.i]), "vls": int(VLS[info.operational_vls]) or DROP}
+        return {"vl": int(self._highest(smp.columns)[smp.i]), "vls": int(VLS[info.operational_vls]) or DROP}
 
 
 class ArbitrationBeyond(_QosRule):

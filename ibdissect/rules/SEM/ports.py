@@ -221,7 +221,7 @@ class LocalPortRange(AttributeRule):
         smps = context.get(NodeInfos).of(event)
         number, ports = smps.now(NodeInfo.local_port_num), smps.now(NodeInfo.num_ports)
         for smp in smps.each(smps.answers & (ports > 0) & (number > ports)):
-            guid, seen = smp.now(NodeInfo.node_guid), Seen(event.table, smp.row)
+            guid, seen = smp.now(NodeInfo.node_guid), Seen(event.table, smp.rows)
             arguments = {"port": f"node 0x{guid:016x}", "now": smp.now(NodeInfo.local_port_num), "ports": smp.now(NodeInfo.num_ports)}
             yield fault(seen, arguments, NodeInfo.local_port_num, of=seen.first(NodeInfo), key=guid)
 

@@ -90,7 +90,7 @@ class MulticastPortRange(_PortRange):
         return smps.kept("bits beyond the ports", beyond)
 
     def beyond(self, smp: AttributeSmp) -> tuple[int, int]:
-        masks, position = self._beyond(smp.smps)[smp.i], smp.modifier >> 28
+        masks, position = self._beyond(smp.columns)[smp.i], smp.modifier >> 28
         entry = int(np.flatnonzero(masks)[0])
         room = max(0, min(PORTS, smp.ports + 1 - position * PORTS))
         number = position * PORTS + room + (int(masks[entry]) & -int(masks[entry])).bit_length() - 1

@@ -114,7 +114,7 @@ def _beside_the_master(smps: AttributeSmps) -> Iterator[Hit]:
     for smp in smps.each(kept & unicast & ((slid & mask) != (manager & mask))):
         sender = int(slid[smp.i])
         yield fault(
-            Seen(table, smp.row), {"sender": f"LID {sender}", "port": smp.name, "manager": smp.now(PortInfo.master_sm_lid)}, LRH.slid,
+            Seen(table, smp.rows), {"sender": f"LID {sender}", "port": smp.name, "manager": smp.now(PortInfo.master_sm_lid)}, LRH.slid,
             sender, proof=[(smp.since, "its MasterSMLID")], key=sender, severity=INFO,
             message="Set(PortInfo) of {port} from {sender}, but its subnet manager has LID {manager}",
         )  # fmt: skip

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import Rule
 from ibdissect.table import locate
+from ibdissect.table.bits import extract
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import IPv4, IPv6
@@ -47,6 +48,12 @@ def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int32]:
     if cut.any():
         room[cut] = -1
     return room
+
+
+def is_ipoib(gid: npt.NDArray[np.uint8]) -> Bool:
+    """Which GIDs, uint8[k, 16], are multicast GIDs of IP over InfiniBand."""
+    found: Bool = (gid[:, 0] == 0xFF) & np.isin(extract(gid, 16, 16), IPOIB)
+    return found
 
 
 def gid_bytes(struct: type[Struct], gid: Field[Any], test: Callable[[npt.NDArray[np.uint8]], Bool]) -> Expr:
