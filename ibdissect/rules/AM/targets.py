@@ -46,7 +46,7 @@ class TargetRule(AttributeRule):
         return (smp.slot, smp.attribute, smp.modifier) if smp.node is not NOBODY else None
 
     def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
-        name = smp.smps.event.table.catalog.attribute_name(LID_ROUTED, smp.attribute, smp.method)
+        name = smp.columns.event.table.catalog.attribute_name(LID_ROUTED, smp.attribute, smp.method)
         about = {"method": METHODS[smp.method], "attribute": name, "modifier": smp.modifier, "node": smp.node_name, **arguments}
         return fault(smp, about, self.at, smp.modifier, start=smp.mad, proof=proof, key=self.flow_of(smp))
 
