@@ -351,6 +351,8 @@ def _transport_of(kinds: dict[Any, Any], layers: list[Any]) -> bool:
 
 def _over_ethernet(kinds: dict[Any, Any], layers: list[Any], wire: int) -> bool:
     outer = layers[0]
+    if isinstance(outer, CookedLinuxV2) and len(outer.original) < 20:
+        return False  # Scapy takes a header without the unused bytes of its address
     type_of = next((x for x in reversed(layers) if isinstance(x, (Ether, Dot1Q, Dot1AD, CookedLinux, CookedLinuxV2))), None)
     if type_of is None:
         return False
