@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.capture.scattered import gather
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.encapsulation import SLL, SLL2, UDP, VLAN, Ethernet
 from ibdissect.wire.link import RWH
 from ibdissect.wire.numbers import CM_CLASS
-from ibdissect.wire.places import Behind, CmPayload, CmService, DestQP, Ethertype, Parsed, QKey, SaPiece, UdpPort, VendorOui
+from ibdissect.wire.places import Behind, CmPayload, CmService, DestQP, Ethertype, Parsed, QKey, SaPiece, TcpData, UdpPort, VendorOui
 from ibdissect.wire.spec import field_named
 from ibdissect.wire.transport import BTH, DETH
+from ibdissect.wire.ulp.ip import TCP
 from ibdissect.wire.ulp.ipoib import IPoIB
 
 from .locate import Bool
@@ -57,6 +59,19 @@ def _udp(table: ChunkTable, place: UdpPort) -> Occurrences:
     start = found.at[wanted] + UDP.size
     stop = np.minimum(found.at[wanted] + table.values(UDP.length)[wanted], table.located.end[rows])
     return Occurrences(rows, start, stop)
+
+
+def tcp_data(table: ChunkTable, segments: Occurrences, start: bytes) -> Occurrences:
+    """The data of TCP segments, after their options, that begin with `start`."""
+    data = table.chunk.data
+    at = segments.at + (data[segments.at + TCP.header_length.bit // 8] >> 4).astype(np.int64) * 4
+    keep = np.flatnonzero((at >= segments.at + TCP.size) & (at + len(start) <= segments.stop))
+    keep = keep[(gather(data, at[keep], len(start)) == np.frombuffer(start, np.uint8)).all(axis=1)]
+    return Occurrences(segments.rows[keep], at[keep], segments.stop[keep])
+
+
+def _tcp(table: ChunkTable, place: TcpData) -> Occurrences:
+    return tcp_data(table, table.occurrences(TCP), place.start)
 
 
 def _ethertype(table: ChunkTable, place: Ethertype) -> Occurrences:
@@ -154,6 +169,6 @@ def _vendor(table: ChunkTable, place: VendorOui) -> Occurrences:
 
 FINDERS: dict[type, Callable[[ChunkTable, Any], Occurrences]] = {
     Behind: _behind, CmPayload: _messages, CmService: _cm, DestQP: _to_qp, Ethertype: _ethertype, QKey: _with_q_key, SaPiece: pieces,
-    UdpPort: _udp, VendorOui: _vendor,
+    TcpData: _tcp, UdpPort: _udp, VendorOui: _vendor,
 }  # fmt: skip
 """The function that finds the bytes for each kind of place."""

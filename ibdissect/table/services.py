@@ -1,4 +1,4 @@
-"""Which service does a message belong to? Connection management gives the queue pairs and the service of each connection."""
+"""Which service does a message belong to? Connection management gives the queue pairs and the service of each connection; of SMC-R, TCP."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from ibdissect.wire.cm_path import SIDRRep
 from ibdissect.wire.numbers import CM_CLASS, DM_CLASS, SERVICE_ENTRIES
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import BTH
+from ibdissect.wire.ulp import smc_llc
 
 from .addresses import ENDS, LID_SIZE, End, by_header, ends_at
-from .connection_events import Connection, ConnectionEvent, Disconnecting, Replied, Requested, Resolution, Resolved
+from .connection_events import Connection, Disconnecting, Replied, Requested, Resolution, Resolved
 from .connections import Connections
 from .locate import Bool, Int
 
@@ -65,6 +66,7 @@ class Services:
         if not len(table) or table.chunk.first <= self.fed:
             return
         self.fed = table.chunk.first + len(table) - 1
+        self._learn_smc(table)
         kinds = {key for key in table.attributes() if key[0] in (CM_CLASS, DM_CLASS)}
         if not kinds:
             return
@@ -75,37 +77,43 @@ class Services:
         for event in self.connections.feed(table):
             self._learn(event)
 
+    def _learn_smc(self, table: ChunkTable) -> None:
+        from .smc_pairs import agreed  # it looks for structures, and so do those who ask here
+
+        for row, qp, addresses in agreed(table):
+            self._bind(addresses, qp, int(table.chunk.time_ns[row]), table.chunk.first + row, smc_llc.SERVICE, ACTIVE)
+
     def _learn(self, event: object) -> None:
         if isinstance(event, Resolved) and event.resolution.status == 0:
             found = event.resolution
-            self._bind({event.sender}, found.qpn, event, found.service_id, PASSIVE)
+            self._bind({event.sender}, found.qpn, event.time_ns, event.frame, found.service_id, PASSIVE)
         elif isinstance(event, Requested):
             one = event.connection
-            self._bind(_addresses(one.active, one.active_lid), one.active_qpn, event, one.served, ACTIVE)
+            self._bind(_addresses(one.active, one.active_lid), one.active_qpn, event.time_ns, event.frame, one.served, ACTIVE)
         elif isinstance(event, Replied):
             one = event.connection
-            self._bind(_addresses(one.passive, one.passive_lid), one.passive_qpn, event, one.served, PASSIVE)
+            self._bind(_addresses(one.passive, one.passive_lid), one.passive_qpn, event.time_ns, event.frame, one.served, PASSIVE)
         elif isinstance(event, Disconnecting):
             # From now on the queue pair may serve something else without a CM message.
             one = event.connection
             far = (one.active, one.active_lid) if event.receiver == one.active else (one.passive, one.passive_lid)
-            self._bind(_addresses(*far), event.qpn, event, NO_SERVICE, 0)
+            self._bind(_addresses(*far), event.qpn, event.time_ns, event.frame, NO_SERVICE, 0)
 
     def assign(self, address: bytes, qp: int, service: int, side: int) -> None:
         """Somebody says what a queue pair serves, whatever connection management said before."""
         self._ends.setdefault(qp, {})[address] = [(0, service, side)]
         self._count += 1
 
-    def _bind(self, addresses: set[bytes], qp: int, event: ConnectionEvent | Resolved, service: int, side: int) -> None:
+    def _bind(self, addresses: set[bytes], qp: int, time_ns: int, frame: int, service: int, side: int) -> None:
         for address in addresses - {b"", b"\0\0"}:
             if self._count >= MAX_ENDS:
                 _, oldest = self._ends.popitem(last=False)
                 self._count -= sum(map(len, oldest.values()))
-                self.dropped.add(event.frame, event.time_ns)
+                self.dropped.add(frame, time_ns)
             history = self._ends.setdefault(qp, {}).setdefault(address, [])
             if history and history[-1][1:] == (service, side):
                 continue  # repeated message
-            history.append((event.time_ns, service, side))
+            history.append((time_ns, service, side))
             self._count += 1
 
     # -- queries

@@ -114,6 +114,12 @@ class UdpPort(Place, Record, frozen=True):
     port: int
 
 
+class TcpData(Place, Record, frozen=True):
+    """The data of TCP segments that begin with these bytes."""
+
+    start: bytes
+
+
 class Ethertype(Place, Record, frozen=True):
     """The payload of Ethernet, RWH or IPoIB frames with this type."""
 

@@ -25,7 +25,7 @@ BIT_KINDS = INT_KINDS | {"pad"}
 """Kinds that may start at any bit."""
 PROTOCOLS = frozenset((
     "infiniband", "infiniband_link", "infiniband_sdp", "opa", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "frame", "ibdissect",
-    "icmp", "icmpv6", "ipoib", "iscsi", "iser", "nvme", "nvme-rdma", "rpc", "rpcordma", "tcp",
+    "icmp", "icmpv6", "ipoib", "iscsi", "iser", "nvme", "nvme-rdma", "rpc", "rpcordma", "smc", "tcp",
 ))  # fmt: skip
 """First words of a full filter name in `ws=`; any other `ws` is the last part, after `infiniband.<key>.`"""
 BYTE_KINDS = frozenset({"gid", "mac", "ip4", "raw", "text"})

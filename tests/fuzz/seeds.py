@@ -18,9 +18,9 @@ from ibdissect.table.locate import Located, locate
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import CLASS_VERSION
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.places import CmService, DestQP, Mad, QKey, UdpPort, VendorOui
+from ibdissect.wire.places import CmService, DestQP, Mad, QKey, TcpData, UdpPort, VendorOui
 from ibdissect.wire.spec import Struct
-from tests import craft
+from tests import craft, smc
 
 PER_FILE = 96
 """Packets taken of one capture, each of another kind."""
@@ -133,6 +133,8 @@ def _carried(rnd: random.Random) -> Iterator[tuple[int, bytes]]:
                 yield LINK_INFINIBAND, craft.ud(body, dest_qp=0x12, q_key=place.q_key)
             elif isinstance(place, UdpPort):
                 yield LINK_ETHERNET, craft.roce2(0x64, body, headers=bytes(8), udp={"destination_port": place.port})
+            elif isinstance(place, TcpData):
+                yield LINK_ETHERNET, smc.segment(place.start + body[len(place.start) :])
             elif isinstance(place, CmService):
                 private = place.service_id.to_bytes(8, "big") + rnd.randbytes(84) + body
                 yield LINK_INFINIBAND, craft.gmp(0x07, 3, min(place.messages), private[:232], at=32)

@@ -30,7 +30,10 @@ SUBNET_MODULES = frozenset(
         "nvidia_routing",
     }
 )  # fmt: skip
-SAME_NAME = {"opa.trap.lidaddr", "opa.trap.gid", "opa.trap.qp", "infiniband.linkrecord.servicedata"}
+SAME_NAME = {
+    "opa.trap.lidaddr", "opa.trap.gid", "opa.trap.qp", "infiniband.linkrecord.servicedata", "smc.rmbe.ctrl.prod.wrap.seq",
+    "smc.rmbe.ctrl.peer.prod.curs",
+}  # fmt: skip
 """Names that Wireshark gives to several fields of one structure."""
 NOT_OURS = {"infiniband.mad.data"}
 """The aggregate that the contract leaves out."""

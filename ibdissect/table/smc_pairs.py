@@ -1,0 +1,43 @@
+"""Which queue pairs do two hosts agree on for SMC-R, over TCP instead of connection management?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ibdissect.wire.places import Behind
+from ibdissect.wire.ulp.ip import TCP
+from ibdissect.wire.ulp.smc import SMC_R, SMCAccept, SMCConfirm, SMCHandshake
+
+from .find_structures import placed
+from .occurrences import Occurrences
+from .payloads import tcp_data
+
+if TYPE_CHECKING:
+    from .table import ChunkTable
+
+_KINDS = {2: SMCAccept, 3: SMCConfirm}
+_BEHIND = tuple(place for place in TCP.carried_by if isinstance(place, Behind))
+_V4_MAPPED = bytes(10) + b"\xff\xff"
+
+
+def agreed(table: ChunkTable) -> Iterator[tuple[int, int, set[bytes]]]:
+    """(row, queue pair, addresses of its port) of Accept and Confirm messages that begin and end with the eye catcher.
+
+    Asks nothing that depends on services, as it is what they are learnt from.
+    """
+    for place in _BEHIND:
+        (field, wanted), *_ = place.when
+        if any((table.values(field) == value).any() for value in wanted):
+            yield from _in_segments(table, tcp_data(table, placed(table, TCP, place), SMC_R))
+
+
+def _in_segments(table: ChunkTable, found: Occurrences) -> Iterator[tuple[int, int, set[bytes]]]:
+    for row, at, stop in zip(found.rows.tolist(), found.at.tolist(), found.stop.tolist(), strict=True):
+        data = table.chunk.data[at:stop].tobytes()
+        kind, length = _KINDS.get(data[4] if len(data) > SMCHandshake.size else 0), int.from_bytes(data[5:7], "big")
+        if kind is None or not SMCHandshake.size + kind.size + len(SMC_R) <= length <= len(data):
+            continue
+        if data[length - len(SMC_R) : length] == SMC_R:
+            said = kind(data[SMCHandshake.size :])
+            yield row, said.qpn, {said.gid, said.gid.removeprefix(_V4_MAPPED)}
