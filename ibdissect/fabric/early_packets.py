@@ -12,7 +12,7 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.native_packets import FIRST_OTHER_OPCODE, Native
+from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native
 from ibdissect.table.rows import SLOTS, slot
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LIDS
 
@@ -72,7 +72,7 @@ class EarlyPackets:
         native = event.table.once(Native)
         if not len(native.rows):
             return
-        judged = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp > 1) & (native.dlid < FIRST_MULTICAST)
+        judged = BY_P_KEY_TABLE[native.opcode] & (native.dest_qp > 1) & (native.dlid < FIRST_MULTICAST)
         if "grh" in event.table.located.start:  # perhaps between virtual ports, which share a LID but not a table
             judged &= event.table.located.start["grh"][native.rows] < 0
         first = event.table.chunk.first

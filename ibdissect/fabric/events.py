@@ -104,6 +104,7 @@ class TrapSeen(FabricEvent, frozen=True):
     transaction: int
     slid: int
     dlid: int
+    sl: int
     directed: bool
     mad: int
 

@@ -309,7 +309,8 @@ class Follower:
         out, body, slid = self.learner.out, smps.body(i), smps.slid[i]
         hop = self.routes.by_lid(slid) if not smps.directed[i] and 0 < slid < FIRST_MULTICAST else None
         port = hop.node.manager(hop.entered) if hop is not None else None
-        out.append(TrapSeen(frame, time_ns, port, body, smps.transaction(i), slid, smps.dlid[i], smps.directed[i], int(smps.mad[i])))
+        way = slid, smps.dlid[i], int(smps.sl[i]), smps.directed[i]
+        out.append(TrapSeen(frame, time_ns, port, body, smps.transaction(i), *way, int(smps.mad[i])))
         if hop is None:
             return
         trap = int.from_bytes(body[Notice.trap_number.span[0] : Notice.trap_number.span[1]], "big")

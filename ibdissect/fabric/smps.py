@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import gather, u16, u24
-from ibdissect.table.bits import extract
+from ibdissect.table.bits import extract, value_at
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mads import Mads
 from ibdissect.table.rows import U64
@@ -89,6 +89,7 @@ class Smps:
         near, far = u16(data, lrh + LRH.slid.bit // 8), u16(data, lrh + LRH.dlid.bit // 8)
         self.slid: list[int] = near.tolist()
         self.dlid: list[int] = far.tolist()
+        self.sl = value_at(data, lrh, LRH.sl)
         self.ways = _ways(data, at, head, np.minimum(hops, MAX_HOPS).astype(np.uint8))
         """The way of each SMP, padded with zeros, uint8[n, words * WORD]; `high` and `path` read it."""
         self._way_bytes, self._way_size = self.ways.tobytes(), self.ways.shape[1]

@@ -105,7 +105,7 @@ class Linter:
             self.findings.selected.choose(table, selected)
         if self.failures is not None and len(table):
             self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
-        self._judge(table, selected)
+        self._judge(table, selected, consequences=False)
         for source in tuple(self.sources):
             try:
                 for event in source.feed(table):
@@ -118,6 +118,7 @@ class Linter:
             self._timed(rule, self._structs, table, struct, method)
         for rule, method in self.of_chunk:
             self._take(rule, method, table, self.context)
+        self._judge(table, selected, consequences=True)
         if self.parts:
             numbers = self.context.get(Division).of(table)
             for number, part in self.parts.items():
@@ -164,15 +165,17 @@ class Linter:
             for rule, _ in takers
         }
 
-    def _judge(self, table: ChunkTable, selected: Bool | None) -> None:
-        """Report where the conditions of stateless rules hold."""
+    def _judge(self, table: ChunkTable, selected: Bool | None, *, consequences: bool) -> None:
+        """Report where the conditions of stateless rules hold; after all handlers those that may report only a consequence."""
+        late = self.findings.consequences.causes
         found, left = table.once(self.conditions.holding)
+        found = [one for one in found if (one[0].code in late) == consequences]
         for rule in left:
             try:
-                found += self.conditions.of_rules(rule.on, [rule], table)
+                found += self.conditions.of_rules(rule.on, [rule], table) if (rule.code in late) == consequences else []
             except Exception as error:
                 self._failed(f"rule {rule.code}", error)
-        for rule, hits in sorted(found, key=lambda one: one[0].code in self.findings.consequences.causes):
+        for rule, hits in found:
             self._timed(rule, self.findings.take_rows, table, hits, selected)
 
     def _spent(self, rule: Rule, seconds: float) -> None:

@@ -15,8 +15,10 @@ from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import LIDS
 from ibdissect.wire.transport import BTH, DETH
 
-FIRST_OTHER_OPCODE = 0x80
-"""Congestion notifications, XRC and vendor OpCodes: the sources do not say which P_Key table entry applies to them."""
+BY_P_KEY_TABLE = (np.arange(256) < 0x80) | (np.arange(256) & 0xE0 == 0xA0)
+"""OpCodes of services whose queue pairs take their P_Key from the port's table, bool[256]: RC, UC, RD, UD and XRC (kernel core/verbs.c
+qp_state_table). The sources do not say it of congestion notifications and vendor OpCodes.
+"""
 FEW = 256
 
 

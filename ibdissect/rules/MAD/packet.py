@@ -4,33 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibdissect.capture.scattered import gather
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
+from ibdissect.rules.shared.mad_conditions import METHODS_OF
 from ibdissect.table.bits import value_at
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, CLASS_VERSION, MAD, RMPP
-from ibdissect.wire.numbers import ABORT, CC_CLASS, DATA, SA_CLASS, TRAP_REPRESS
+from ibdissect.wire.numbers import ABORT, CC_CLASS, PM_CLASS, SA_CLASS, SMP_CLASSES, TRAP_REPRESS
 from ibdissect.wire.pm import PerfMgtFormat
 
-METHODS_OF = {
-    0x03: frozenset({0x01, 0x02, 0x06, 0x12, 0x13, 0x14, 0x15, 0x81, 0x86, 0x92, 0x93, 0x94, 0x95}),
-    0x05: frozenset({0x01, 0x02, 0x03, 0x05, 0x07, 0x81}),
-    0x06: frozenset({0x01, 0x02, 0x05, 0x07, 0x81}),
-    0x07: frozenset({0x01, 0x02, 0x03, 0x81}),
-    0x08: frozenset({0x01, 0x02, 0x03, 0x81}),
-    0x21: frozenset({0x01, 0x02, 0x05, 0x07, 0x81}),
-}
-"""Methods by class (IBA 13.4.5; attributes.csv); subnet and performance management have rules of their own."""
 JUDGED = frozenset({0x01, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x21, 0x81})
 """Classes whose attributes the standard lists."""
+GENERAL = sorted(METHODS_OF.keys() - {*SMP_CLASSES, PM_CLASS})
+"""Classes whose methods MAD003 judges; the others have rules of their own."""
 NO_LAYOUT = frozenset({(0x06, 0x21), (0x06, 0x22), (0x06, 0x23)})
 """Attributes without data: PrepareToTest, TestDeviceOnce and TestDeviceLoop of device management."""
 VENDOR_ATTRIBUTES = 0xFF00
 _IB = MAD.base_version == BASE_VERSION_IB
 _RESPONSE = (MAD.method & 0x80) != 0
 """The status has no meaning in requests."""
+
+
+def is_unknown(table: ChunkTable, mgmt_class: int, attr_id: int) -> bool:
+    """Whether a class of the standard has no such attribute."""
+    key = mgmt_class, attr_id
+    if mgmt_class not in JUDGED or attr_id >= VENDOR_ATTRIBUTES or key in NO_LAYOUT:
+        return False
+    return not any(place.base_version == BASE_VERSION_IB for place, _ in table.catalog.attributes.get(key, ()))
 
 
 def _versions() -> Expr:
@@ -81,9 +84,9 @@ class MethodOfClass(Rule):
     """
 
     code, name, severity = "MAD003", "method-not-valid-for-class", ERROR
-    explains = ("TXN006",)
+    explains = ("TXN006", "TXN008")
     reference = "IBA 13.4.5; python-rdma"
-    when = Or(tuple((MAD.mgmt_class == number) & ~MAD.method.isin(known) for number, known in METHODS_OF.items())) & _IB
+    when = Or(tuple((MAD.mgmt_class == one) & ~MAD.method.isin(METHODS_OF[one]) for one in GENERAL)) & _IB
     at = MAD.method
     message = "method 0x{method:02x} does not exist in class 0x{mgmt_class:02x}"
     example = "a SubnAdm MAD with method 0x20"
@@ -164,6 +167,7 @@ class UnknownAttribute(Rule):
     """
 
     code, name, severity = "MAD011", "attr-unknown-for-class", WARNING
+    explains = ("MAD005",)
     reference = "IBA 14.2.5, 15.2.5, 16; attributes.csv"
     at = MAD.attribute_id
     message = "class 0x{mgmt_class:02x} has no attribute 0x{attribute_id:04x}"
@@ -173,9 +177,7 @@ class UnknownAttribute(Rule):
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         for key, rows in table.attributes().items():
             mgmt_class, attr_id = key
-            if mgmt_class not in JUDGED or attr_id >= VENDOR_ATTRIBUTES or key in NO_LAYOUT:
-                continue
-            if any(place.base_version == BASE_VERSION_IB for place, _ in table.catalog.attributes.get(key, ())):
+            if not is_unknown(table, mgmt_class, attr_id):
                 continue
             rows = rows[table.chunk.data[table.located.at("mad")[rows]] == BASE_VERSION_IB]
             if rows.size:
@@ -221,13 +223,13 @@ class RMPPVersion(Rule):
 
 
 class RMPPInOtherClass(Rule):
-    """A performance management MAD has an active RMPP header in its reserved bytes.
+    """A performance management MAD has RMPP flags in its reserved bytes.
 
     The class does not use RMPP: a receiver reads one MAD and does not notice that the sender meant a transfer of several.
 
     Look at the sender's MAD library; it assumes that the class uses RMPP.
 
-    One packet is enough.
+    One packet is enough. Silent if the reserved bytes behind the RMPP header are not zero: then they hold no such header.
     """
 
     code, name, severity = "MAD016", "rmpp-flags-not-rmpp-mad", INFO
@@ -238,11 +240,13 @@ class RMPPInOtherClass(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        """After the common header: version 1, a type, the active flag."""
+        """After the common header: version 0 or 1, a type, flags, and nothing behind the header."""
         found = table.occurrences(PerfMgtFormat)
-        fields = (RMPP.rmpp_version, RMPP.rmpp_type, RMPP.active)
-        version, kind, active = (value_at(table.chunk.data, found.at + MAD.size, field) for field in fields)
-        odd = (version == 1) & (kind >= DATA) & (kind <= ABORT) & (active == 1)
+        fields = (RMPP.rmpp_version, RMPP.rmpp_type, RMPP.rmpp_flags)
+        version, kind, flags = (value_at(table.chunk.data, found.at + MAD.size, field) for field in fields)
+        odd = (version <= 1) & (kind <= ABORT) & (flags != 0)
+        low, high = MAD.size + RMPP.size, PerfMgtFormat.data.bit // 8
+        odd[odd] = ~gather(table.chunk.data, found.at[odd] + low, high - low).any(axis=1)
         slid = table.of_rows(LRH.slid)[0][found.rows] if odd.any() else odd
         for i, seen, view in each(table, PerfMgtFormat, odd):
             spans = (Span(seen.frame, view.offset + MAD.size, RMPP.size),)

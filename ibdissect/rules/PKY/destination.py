@@ -21,7 +21,7 @@ from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
-from ibdissect.table.native_packets import FIRST_OTHER_OPCODE, Native, source_qps
+from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native, source_qps
 from ibdissect.table.rows import distinct_values, groups
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
@@ -67,7 +67,7 @@ def _refusals(table: ChunkTable, subnet: Subnet, native: Native, outbound: bool)
     if not subnet.lids or not subnet.partitioned:
         return
     lids = native.dlid if outbound else native.slid
-    keep = (native.opcode < FIRST_OTHER_OPCODE) & (native.dest_qp != 0)  # QP0 does not check P_Keys
+    keep = BY_P_KEY_TABLE[native.opcode] & (native.dest_qp != 0)  # QP0 does not check P_Keys
     known = np.zeros(LIDS, np.bool_)
     for lid in (native.dlids if outbound else native.slids).tolist():
         known[lid] = 0 < lid < FIRST_MULTICAST and any(keys is not None for port in subnet.owners(lid) for keys in _tables(port))

@@ -77,7 +77,7 @@ def _unshared(subnet: Subnet, slid: int, dlid: int, key: int, frame: int) -> tup
     """Why the ports of two LIDs may not talk in a partition; empty if they may or if it is unknown."""
     base = key & BASE
     ends = [subnet.owner(lid, frame)[0] for lid in (slid, dlid)]
-    if not base or ends[0] is ends[1]:
+    if not base:
         return "", ()
     limited = []
     for port, lid in zip(ends, (slid, dlid), strict=True):
@@ -90,4 +90,5 @@ def _unshared(subnet: Subnet, slid: int, dlid: int, key: int, frame: int) -> tup
         same = {one for one in keys if one & BASE == base}
         if same and not any(one & FULL for one in same):
             limited.append(taught)
-    return ("both are limited members", limited[0] + limited[1]) if len(limited) == 2 else ("", ())
+    both = len(limited) == 2 and ends[0] is not ends[1]
+    return ("both are limited members", limited[0] + limited[1]) if both else ("", ())

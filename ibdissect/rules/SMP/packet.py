@@ -57,6 +57,7 @@ class SMPMethod(Rule):
     """
 
     code, name, severity = "SMP002", "smp-method-invalid", ERROR
+    explains = ("TXN006", "TXN008")
     reference = "IBA 14.2.4"
     when = BY_SMP & ~MAD.method.isin({GET, SET, GET_RESP, TRAP, TRAP_REPRESS}) & (MAD.base_version == 1)
     at = MAD.method
@@ -104,6 +105,7 @@ class ResponseToOtherQP(Rule):
     """
 
     code, name, severity = "SMP017", "response-destqp0", ERROR
+    explains = ("LNK009", "LNK010")
     reference = "IBA 3.9, 14.2.3"
     at = BTH.destqp
     message = "an SMP response (method 0x{method:02x}) to QP {qp}, only QP0 takes it"
@@ -138,6 +140,7 @@ class SMPOnQP1(Rule):
     """
 
     code, name, severity = "SMP024", "mad-1-class-as-gmp", ERROR
+    explains = ("LNK009", "LNK010", "QKY001", "QKY007")
     reference = "IBA 3.9, 14.2.3"
     when = BY_SMP & (BTH.destqp == 1)
     message = "management class 0x{mgmt_class:02x} on QP1, subnet management belongs to QP0"

@@ -72,7 +72,8 @@ class SetFromNonMaster(Rule):
     Find the host by its LID or GUID. Add it to `managers` of the site policy, or stop it and protect the subnet with an M_Key.
 
     With `managers` in the site policy: any SubnSet from another port. Without: an `info` for a LID-routed Set(PortInfo) that comes
-    from another LID than the MasterSMLID that the port last showed, and leaves it unchanged; diagnostic tools do that on purpose.
+    from another LID than the MasterSMLID that the port last showed, and does not write its own there; diagnostic tools do that on
+    purpose.
     """
 
     code, name, severity = "SMP025", "set-from-non-master", WARNING
@@ -105,16 +106,17 @@ class SetFromNonMaster(Rule):
 
 
 def _beside_the_master(smps: AttributeSmps) -> Iterator[Hit]:
-    """Sets of PortInfo that leave MasterSMLID at another LID than the sender's."""
+    """Sets of PortInfo from another LID than the port's MasterSMLID, which do not make the sender its manager."""
     table = smps.event.table
-    manager, mask = smps.now(PortInfo.master_sm_lid).astype(np.int64), -1 << smps.was(PortInfo.lmc).astype(np.int64)
+    manager, named = (values.astype(np.int64) for values in (smps.was(PortInfo.master_sm_lid), smps.now(PortInfo.master_sm_lid)))
+    mask = -1 << smps.was(PortInfo.lmc).astype(np.int64)
     slid = table.of_rows(LRH.slid)[0][smps.rows].astype(np.int64)
     unicast = (slid > 0) & (slid < FIRST_MULTICAST) & (manager > 0)
-    kept = smps.sets & (smps.since > 0) & (manager == smps.was(PortInfo.master_sm_lid))
-    for smp in smps.each(kept & unicast & ((slid & mask) != (manager & mask))):
+    beside = smps.sets & (smps.since > 0) & (slid & mask != manager & mask) & (slid & mask != named & mask)
+    for smp in smps.each(beside & unicast):
         sender = int(slid[smp.i])
         yield fault(
-            Seen(table, smp.rows), {"sender": f"LID {sender}", "port": smp.name, "manager": smp.now(PortInfo.master_sm_lid)}, LRH.slid,
+            Seen(table, smp.rows), {"sender": f"LID {sender}", "port": smp.name, "manager": smp.was(PortInfo.master_sm_lid)}, LRH.slid,
             sender, proof=[(smp.since, "its MasterSMLID")], key=sender, severity=INFO,
             message="Set(PortInfo) of {port} from {sender}, but its subnet manager has LID {manager}",
         )  # fmt: skip

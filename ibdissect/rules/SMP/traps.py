@@ -170,29 +170,32 @@ class RepressAnswered(AttributeRule):
 
 
 class MasterSmLid(TrapRule, KnowledgeRule):
-    """A trap goes to a LID other than the MasterSMLID of its port.
+    """A trap goes to a LID other than the MasterSMLID of its port, or with another service level than MasterSMSL.
 
     The trap does not reach the master; the port repeats it, and nobody acts on it.
 
     Nothing around a handover; otherwise update the firmware of the sender.
 
-    The trap, and the PortInfo that its port answered before. Silent for a LID that any PortInfo names as master: the port may have been
+    The trap, and the PortInfo that its port answered before. Silent for a LID or level that any PortInfo names: the port may have been
     told so unseen. An `info` where the capture misses packets in between, or a Set of PortInfo was not answered.
     """
 
     code, name, severity = "SMP014", "trap-dlid-mastersmlid", WARNING
     reference = "IBA 14.2.2.1"
-    message = "trap {trap} from {port} goes to LID {dlid}, its MasterSMLID is {master}"
+    message = "trap {trap} from {port} goes to {way}, its {field} is {told}"
     example = "GetResp(PortInfo) with MasterSMLID 1, then SubnTrap of that port to LID 9"
     written = (PORT_INFO,)
 
     def __init__(self) -> None:
         self.masters = np.zeros(LIDS, np.bool_)
         """LIDs that some PortInfo names."""
+        self.levels = np.zeros(16, np.bool_)
+        """Service levels that some PortInfo names."""
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> None:
         self.masters[event.table.values(PortInfo.master_sm_lid)] = True
+        self.levels[event.table.values(PortInfo.master_smsl)] = True
 
     def rests_on(self, hit: Hit, context: Context) -> list[Node] | None:
         """The node of the port."""
@@ -200,12 +203,16 @@ class MasterSmLid(TrapRule, KnowledgeRule):
         return [port.node] if port is not None else None
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        return not self.masters[hit.arguments["dlid"]]
+        way, number = hit.arguments["way"].split()
+        return not (self.masters if way == "LID" else self.levels)[int(number)]
 
     def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
         info = event.port.info if event.port is not None else None
         if event.port is None or info is None or event.directed or event.dlid == PERMISSIVE:
             return None
-        if not info.master_sm_lid or info.master_sm_lid == event.dlid:
-            return None
-        return {"dlid": event.dlid, "master": info.master_sm_lid}, [(event.port.info_frame, "PortInfo of the port")]
+        told = [(event.port.info_frame, "PortInfo of the port")]
+        if info.master_sm_lid and info.master_sm_lid != event.dlid:
+            return {"way": f"LID {event.dlid}", "field": "MasterSMLID", "told": info.master_sm_lid}, told
+        if info.master_sm_lid and info.master_smsl != event.sl:
+            return {"way": f"SL {event.sl}", "field": "MasterSMSL", "told": info.master_smsl}, told
+        return None

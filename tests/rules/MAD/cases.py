@@ -31,6 +31,8 @@ case("MAD012", smp(1, NODE_INFO, header={"transaction_id": 0}), smp(1, NODE_INFO
 case("MAD015", table(rmpp_version=3), table())
 case("MAD015", table(rmpp_version=0), table(rmpp_version=0, rmpp_type=0, active=0))
 case("MAD016", counters(rmpp=build(RMPP, rmpp_version=1, rmpp_type=1, active=1)), counters())
+FLAGS = build(RMPP, rmpp_flags=7)
+case("MAD016", counters(rmpp=FLAGS), counters(rmpp=FLAGS + bytes(27) + b"\1"))
 PORT = build(PortCounters, port_select=1)
 ASK = gmp(PERF, GET, 0x12, PORT, slid=1, dlid=2)
 SLOW: Any = partial(erf_pcap, step_ns=6_000_000_000)
@@ -52,6 +54,10 @@ LOSSY = [gmp(PERF, GET, 0x12, PORT, header=HEARD, slid=1, dlid=2), gmp(PERF, RES
 LOSSY += [ASK, gmp(PERF, RESPONSE, 0x12, PORT, header=UNHEARD, slid=2, dlid=1)]
 case("MAD005", [*LOSSY, lid_counters(0x1D, PortCountersExtended)], [*LOSSY, lid_counters(0x12, PortCounters)], frames=[5],
      severity="info")  # fmt: skip
+# the request or the answer names an attribute that the class does not have: MAD011 says it
+UNKNOWN = gmp(PERF, GET, 0x99, PORT, slid=1, dlid=2)
+case("MAD011", [UNKNOWN, lid_counters(0x12, PortCounters)], [ASK, lid_counters(0x12, PortCounters)], frames=[1])
+case("MAD011", [ASK, lid_counters(0x99, PortCounters)], [ASK, lid_counters(0x12, PortCounters)], frames=[2])
 # it sends the asker elsewhere
 WHERE = gmp(PERF, RESPONSE, 1, build(ClassPortInfo, base_version=1, class_version=1), header={"status": 2}, slid=2, dlid=1)
 case("MAD005", [ASK, lid_counters(0x1D, PortCountersExtended)], [ASK, WHERE], frames=[2])

@@ -35,6 +35,11 @@ def send(p_key: int, *, qp: int = 0x12, slid: int = 3, dlid: int = 5, psn: int =
     return native(0x04, bytes(8), slid=slid, dlid=dlid, bth={"p_key": p_key, "destqp": qp, "psn": psn}, **kw)
 
 
+def xrc(p_key: int) -> bytes:
+    """An XRC SEND Only from LID 3 to LID 5."""
+    return rc(0xA4, bytes(8), slid=3, dlid=5, bth={"p_key": p_key})
+
+
 case("PKY001", [*TABLE, send(0x1234), send(0x1234, psn=2)], [*TABLE, send(0x9234)], frames=[3])
 case("PKY001", [*TABLE, send(0x1234)], [*BOTH, send(0x1234)], frames=[3])
 # GMPs meet any entry of the table; an answer repeats the P_Key of its request
@@ -47,6 +52,8 @@ case(
     also=["PM001"],
 )
 case("PKY003", [*TABLE, send(0x9999)], [*TABLE, send(0x9234)], frames=[3])
+case("PKY003", [*TABLE, xrc(0x9999)], [*TABLE, xrc(0x9234)], frames=[3])
+case("PKY001", [*TABLE, xrc(0x1234)], [*TABLE, xrc(0x9234)], frames=[3])
 # a second block, not seen, may hold the partition
 case("PKY003", [*TABLE, send(0x9999)], [answer(5, NODE_INFO, node(5, partition_cap=64)), TABLE[1], send(0x9999)], frames=[3])
 # judged by what held when it was sent: in front of the first lesson nothing is known, and a Set under way makes the table uncertain
@@ -195,6 +202,8 @@ SUBNET_BOTH = [*SUBNET_TABLE, answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TAB
 subnet_packet("PKY018", path(0x8042), path(0x8123), SUBNET_BOTH)
 SUBNET_LIMITED = [SUBNET_TABLE[0], answer(1, P_KEY_TABLE, p_keys(0xFFFF, 0x0123)), *SUBNET_BOTH[2:]]
 case("PKY018", [*SUBNET_LIMITED, path(0x0123)], [*SUBNET_BOTH, path(0x0123)], frames=[5])
+# a path from a port to itself
+case("PKY018", [*SUBNET_LIMITED, path(0x8042, dlid=1)], [*SUBNET_LIMITED, path(0x0123, dlid=1)], frames=[5])
 NO_DEFAULT = SitePolicy(no_partitions=frozenset({0x7FFF}))
 ONLY_1 = SitePolicy(partitions=frozenset({1}))
 # no traffic in the default partition, whatever the membership; management is not judged

@@ -48,12 +48,16 @@ case("SMP009", leftovers(), short(256))
 case("SMP011", smp(1, NODE_INFO, path=[1], dr={"dr_slid": 1}, slid=1, dlid=2), smp(1, NODE_INFO, path=[1]))
 case("SMP012", smp(1, NODE_INFO, path=[1], slid=5, dlid=7), smp(1, NODE_INFO, path=[1]))
 case("SMP017", at_qp(5, mad(0x01, 0x81, PORT_INFO, build(PortInfo, vl_cap=4), at=64)),
-     at_qp(0, mad(0x01, 0x81, PORT_INFO, build(PortInfo, vl_cap=4), at=64)), also=["LNK010"])  # fmt: skip
+     at_qp(0, mad(0x01, 0x81, PORT_INFO, build(PortInfo, vl_cap=4), at=64)))  # fmt: skip
 case("SMP024", ud(mad(0x01, 1, NODE_INFO)), smp(1, NODE_INFO))
 LOCAL = details(TrapLocalChange, lidaddr=5, change_flags=1)
 case("SMP014", [CA, PORT, trap(144, LOCAL, dlid=9)], [CA, PORT, trap(144, LOCAL)], frames=[3])
 TOLD = answer(6, PORT_INFO, port_info(6, master_sm_lid=9))
 case("SMP014", [CA, PORT, trap(144, LOCAL, dlid=9)], [CA, PORT, TOLD, trap(144, LOCAL, dlid=9)], frames=[3])  # it may know better
+case("SMP014", [CA, PORT, trap(144, LOCAL, sl=3)], [CA, PORT, trap(144, LOCAL, sl=0)], frames=[3], also=["LNK012"])
+ON_3 = answer(6, PORT_INFO, port_info(6, master_smsl=3))
+case("SMP014", [CA, PORT, trap(144, LOCAL, sl=3)], [CA, PORT, ON_3, trap(144, LOCAL, sl=3)], frames=[3], also=["LNK012"],
+     twin_also=["LNK012"])  # fmt: skip
 AGAIN = [trap(144, LOCAL), trap(144, LOCAL)]
 case("SMP020", [CA, PORT, *AGAIN], [CA, PORT, AGAIN[0], repress(144, LOCAL), AGAIN[1]], frames=[4])
 WRONG = [CA, PORT, trap(144, LOCAL), repress(144, LOCAL, tid=8)]
@@ -85,6 +89,8 @@ def write(slid: int, manager: int) -> bytes:
 
 case("SMP025", [*MANAGED, write(7, 1)], [*MANAGED, write(1, 1)], frames=[3], severity="info")
 case("SMP025", [*MANAGED, write(7, 1)], [*MANAGED, write(7, 7)], frames=[3], severity="info")  # a new manager takes over
+case("SMP025", [*MANAGED, write(7, 0)], [*MANAGED, write(1, 0)], frames=[3], severity="info", also=["SEM021"],
+     twin_also=["SEM021"])  # fmt: skip
 case("SMP025", [*MANAGED, write(7, 1)], [write(7, 1)], frames=[3], severity="info")  # nobody knows who manages the port
 ASKED = smp(QUIET_GET, NODE_INFO, slid=1, dlid=2)
 

@@ -96,6 +96,8 @@ def trap_like(method: int, transaction: int = 5) -> bytes:
 
 LOCAL = build(Notice, 64, is_generic=1, type=4, producer_type=1, trap_number=144, issuer_lid=5, data_details=bytes([0, 0, 0, 5, 0, 1]))
 case("TXN008", [trap_like(TRAP), trap_like(GET_RESP)], [trap_like(TRAP), trap_like(REPRESS)], frames=[2])
+# classes without traps: the trap is the fault
+case("PM009", [perf(TRAP, 1), perf(GET_RESP, 1)], [perf(GET, 1), perf(GET_RESP, 1)], frames=[1])
 WAIT = [other(i) for i in range(3)]
 case("TXN009", [*WAIT, trap_like(REPRESS)], [*WAIT, trap_like(TRAP), trap_like(REPRESS)], frames=[4], file=SLOWER)
 # the capture has just begun

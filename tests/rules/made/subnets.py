@@ -56,9 +56,9 @@ def sent(*, dlid: int = 0xC001, q_key: int = 0xB1B, p_key: int = 0x8123) -> byte
               bth={"p_key": p_key, "destqp": 0xFFFFFF})  # fmt: skip
 
 
-def path(p_key: int) -> bytes:
+def path(p_key: int, *, dlid: int = 5) -> bytes:
     record: dict[str, Any] = {"dgid": b"\xfe\x80" + bytes(13) + b"\x05", "sgid": b"\xfe\x80" + bytes(13) + b"\x01",
-              "dlid": 5, "slid": 1, "p_key": p_key,
+              "dlid": dlid, "slid": 1, "p_key": p_key,
               "reversible": 1, "numb_path": 1, "mtu_selector": 2, "mtu": 4, "rate_selector": 2, "rate": 3,
               "packet_life_time_selector": 2, "packet_life_time": 18}  # fmt: skip
     return gmp(3, 0x81, PATH_RECORD, build(PathRecord, **record), at=56, slid=1, dlid=5)

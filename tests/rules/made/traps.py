@@ -20,8 +20,9 @@ def notice(number: int, details: bytes = b"", **values: Any) -> bytes:
     return build(Notice, **{**fields, **values})
 
 
-def trap(number: int, details: bytes = b"", *, slid: int = 5, dlid: int = 1, tid: int = 7, **values: Any) -> bytes:
-    return smp(TRAP, NOTICE, notice(number, details, **values), slid=slid, dlid=dlid, header={"transaction_id": tid})
+def trap(number: int, details: bytes = b"", *, slid: int = 5, dlid: int = 1, tid: int = 7, sl: int = 0, **values: Any) -> bytes:
+    lrh = {"sl": sl}
+    return smp(TRAP, NOTICE, notice(number, details, **values), slid=slid, dlid=dlid, lrh=lrh, header={"transaction_id": tid})
 
 
 def repress(number: int, details: bytes = b"", *, tid: int = 7) -> bytes:
