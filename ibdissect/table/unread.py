@@ -8,8 +8,11 @@ An SA query with a ComponentMask names some components of a record, a Get of per
 attribute is placed, but its other bits are zero for all who learn, judge or scrub (`as_read`), absent for filters and columns, and hidden
 in trees and bytes.
 
-An SA answer that failed has no record (IBA 15.2.2); OpenSM returns the request's. `ChunkTable.shown` has it, to be shown and
-selected, but nothing is learnt from it.
+A query of several RMPP segments is read like one: its record is in the first segment. Nobody reads what is in the later ones (but the GIDs
+of a MultiPathRecord), nor what follows the headers of an ACK, STOP or ABORT (IBA 13.6.2).
+
+An SA answer that failed has no record (IBA 15.2.2); OpenSM returns the request's, with its ComponentMask. `ChunkTable.shown` has what the
+mask names, to be shown and selected, but nothing is learnt from it. The rest is hidden, as it is in the request.
 """
 
 from __future__ import annotations
@@ -26,11 +29,23 @@ from ibdissect.capture.scattered import Bytes, gather, u16
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.component_mask import component_fields, components_of
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD, RMPP
-from ibdissect.wire.numbers import FIRST_VENDOR, GET, GET_TABLE, NO_DATA, PM_CLASS, RESPONSE_BIT, SA_CLASS, SMP_CLASSES
+from ibdissect.wire.numbers import (
+    DATA,
+    FIRST_VENDOR,
+    GET,
+    GET_MULTI,
+    GET_TABLE,
+    GET_TRACE,
+    NO_DATA,
+    PM_CLASS,
+    RESPONSE_BIT,
+    SA_CLASS,
+    SMP_CLASSES,
+)
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Field, field_named
 
-from .bits import extract
+from .bits import extract, value_at
 from .locate import Bool, Int
 
 if TYPE_CHECKING:
@@ -40,8 +55,8 @@ ASKING = SMP_CLASSES | {SA_CLASS, PM_CLASS}
 """Classes with such requests."""
 MASK_AT, MASK_END = SAFormat.component_mask.span
 MAD_END = 256
-RMPP_TYPE_AT = MAD.size + RMPP.rmpp_type.span[0]
-QUERIES = {SA_CLASS: (GET, GET_TABLE), PM_CLASS: (GET,)}
+SEGMENT = (RMPP.rmpp_type, RMPP.segment_number)
+QUERIES = {SA_CLASS: (GET, GET_TABLE, GET_TRACE, GET_MULTI), PM_CLASS: (GET,)}
 """Methods of requests that name a part of the attribute."""
 CHOOSING = ("op_code", "port_select", "counter_select", "counter_select2")
 """Fields of performance management that say which counters of which port are meant."""
@@ -59,13 +74,23 @@ def unread(table: ChunkTable) -> Bool:
         method = data[at + 3]
         asks = method == GET
         if mgmt_class == SA_CLASS:
-            asks = (asks | (method == GET_TABLE)) & (at + MASK_END <= table.located.payload_end[rows])
-            rows, at = rows[asks], at[asks]
-            asks = ~data[at[:, None] + np.arange(MASK_AT, MASK_END)].any(axis=1)
+            whole = at + MASK_END <= table.located.payload_end[rows]
+            rows, at = rows[whole], at[whole]
+            asks = _unread_of_sa(table, rows, at, any(components_of(struct) for _, struct in known))
         elif mgmt_class == PM_CLASS:
             asks &= (data[at] == BASE_VERSION_IB) & (not any(_chosen(struct).any() for _, struct in known))
         found[rows[asks]] = True
     return found
+
+
+def _unread_of_sa(table: ChunkTable, rows: Int, mad: Int, named: bool) -> Bool:
+    """Which of these MADs have only such data; `named`: their attribute has components."""
+    data = table.chunk.data
+    method, kind, number = data[mad + MAD.method.span[0]], *(value_at(data, mad + MAD.size, field) for field in SEGMENT)
+    asks = np.isin(method, QUERIES[SA_CLASS]) | (named & table.once(failed)[rows])
+    blank = ~data[mad[:, None] + np.arange(MASK_AT, MASK_END)].any(axis=1)
+    later = (method != GET_MULTI) & (kind == DATA) & (number > 1)
+    return (asks & (blank | later)) | (kind > DATA)
 
 
 class Beside(Record, frozen=True, eq=False):
@@ -96,11 +121,13 @@ def beside(table: ChunkTable) -> Beside | None:
 def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: StructType) -> tuple[Int, Int, Bytes]:
     """The rows of an attribute with such data; its bytes, and the bits of each that nobody reads."""
     data, mad, stop = table.chunk.data, table.located.at("mad")[rows], table.located.payload_end[rows]
-    good = (data[mad] == BASE_VERSION_IB) & (mad + start < stop) & np.isin(data[mad + 3], QUERIES[mgmt_class])
+    asks = np.isin(data[mad + 3], QUERIES[mgmt_class]) | table.once(failed)[rows]
+    good = (data[mad] == BASE_VERSION_IB) & (mad + start < stop) & asks
     rows, mad, stop = rows[good], mad[good], stop[good]
     if mgmt_class == SA_CLASS:
         mask = extract(gather(data, mad + MASK_AT, MASK_END - MASK_AT), 0, 64)
-        good = (mask != 0) & (data[mad + RMPP_TYPE_AT] == 0)  # segments of a request are read
+        kind, number = (value_at(data, mad + MAD.size, field) for field in SEGMENT)
+        good = (mask != 0) & ((kind == 0) | ((kind == DATA) & (number == 1)))
         rows, mad, stop, mask = rows[good], mad[good], stop[good], mask[good]
         read = np.zeros((len(rows), struct.size), np.uint8)
         for number, named in enumerate(_components(struct)):

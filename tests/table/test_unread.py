@@ -31,7 +31,7 @@ from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.places import Mad
 from ibdissect.wire.pm import PortCounters
 from ibdissect.wire.pm_samples import PortSamplesResult
-from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
+from ibdissect.wire.sa_paths import MCMemberRecord, MultiPathRecord, PathRecord
 from ibdissect.wire.sa_records import GuidInfoRecord, NodeRecord
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo
@@ -82,10 +82,10 @@ def test_no_column_shows_it() -> None:
             assert opened.table()[name].value.tolist() == [None, None]
 
 
-def refused(method: int) -> bytes:
-    """An answer without records that repeats the request's MCMemberRecord."""
+def refused(method: int, mask: int = 7) -> bytes:
+    """An answer without records that repeats the request's MCMemberRecord: MGID, PortGID and Q_Key."""
     record = build(MCMemberRecord, mgid=0xFF12 << 112 | 1, port_gid=0xFE80 << 112 | 7, q_key=0xCAFEF00D)
-    return gmp(0x03, method, 0x38, struct.pack(">12xQHHQ", 0, 7, 0, 3) + record, at=24, header={"status": 0x0300})
+    return gmp(0x03, method, 0x38, struct.pack(">12xQHHQ", 0, 7, 0, mask) + record, at=24, header={"status": 0x0300})
 
 
 def test_a_failed_answer_shows_the_requests_record_but_nothing_is_learnt() -> None:
@@ -103,6 +103,51 @@ def test_a_failed_answer_shows_the_requests_record_but_nothing_is_learnt() -> No
     knowledge = Multicast()
     list(knowledge.feed(table))
     assert not knowledge.groups
+
+
+def test_a_failed_answer_shows_no_more_of_the_request_than_the_request() -> None:
+    """Without the component Q_Key in the mask it is left over; without any component all is."""
+    frames = [refused(0x81, 3), refused(0x92, 3), refused(0x81, 0), refused(0x92, 0)]
+    table = native_table(frames)
+    assert compile_filter("infiniband.mcmemberrecord.portgid == fe80::7").rows(table).tolist() == [True, True, False, False]
+    assert not any(len(run.rows) for run in runs(table, declared(table.catalog, "infiniband.mcmemberrecord.q_key")))
+    for row in range(4):
+        assert "CAFEF00D" not in dump(dissect_row(table, row, Presenter())).replace("\n", " ").upper()
+    assert shown(table, 0)["infiniband.mcmemberrecord.q_key"] == (None, BESIDE)
+    assert "infiniband.mcmemberrecord.mgid" not in shown(table, 2)
+    assert gone(frames, (0xCAFEF00D).to_bytes(4, "big"))
+
+
+def segment(method: int, kind: int, number: int, mask: int, data: bytes, attr_id: int = 0x35) -> bytes:
+    """A packet of an RMPP transfer of subnet administration."""
+    return gmp(0x03, method, attr_id, struct.pack(">BBBxIIQHHQ", 1, kind, 1, number, 0, 0, 0, 0, mask) + data, at=24)
+
+
+def test_of_a_query_in_segments_only_what_the_first_one_names_is_read() -> None:
+    path, left = build(PathRecord, **PATH), KEY.to_bytes(8, "big")
+    mask, sources = mask_for(PathRecord, ["dgid"]), mask_for(MultiPathRecord, ["sgid_count", "sdgid"])
+    paths = build(MultiPathRecord, sgid_count=2, service_id8_msb=0x5A) + (0xFE80 << 112 | 1).to_bytes(16, "big")
+    frames = [
+        segment(0x12, 1, 1, mask, path), segment(0x12, 1, 2, mask, left), segment(0x12, 2, 1, mask, left), segment(0x94, 4, 0, 0, left),
+        segment(0x14, 1, 1, sources, paths, 0x3A), segment(0x14, 1, 2, sources, (0xFE80 << 112 | 2).to_bytes(16, "big"), 0x3A),
+    ]  # fmt: skip
+    table = native_table(frames)
+    assert table.once(unread).tolist() == [False, True, True, True, False, False]
+    assert shown(table, 0)["infiniband.pathrecord.dgid"][0] == "fe80::1"
+    for row, name in ((0, "infiniband.pathrecord.dlid"), (4, "infiniband.multipathrecord.serviceid8msb")):
+        assert shown(table, row)[name] == (None, BESIDE)
+    dumps = [dump(dissect_row(table, row, Presenter())).replace("\n", " ").upper() for row in range(6)]
+    assert not any(text in one for one in dumps for text in ("5A17", "DEADBEEF", "CAFEF00D"))
+    assert "FE800000" in dumps[4] and "FE800000" in dumps[5], "the GIDs are read"
+    assert gone(frames, left) and gone(frames, b"\x5a\x17")
+
+
+def gone(frames: list[bytes], what: bytes) -> bool:
+    """Whether bytes are in the frames, and not in their scrubbed copy."""
+    out = io.BytesIO()
+    with Capture(io.BytesIO(erf_pcap(frames))) as opened:
+        write_scrubbed(opened, None, out, "pcap")
+    return any(what in frame for frame in frames) and what not in out.getvalue()
 
 
 def test_an_answer_that_did_not_fail_is_itself() -> None:
