@@ -90,7 +90,8 @@ def _unread_of_sa(table: ChunkTable, rows: Int, mad: Int, named: bool) -> Bool:
     asks = np.isin(method, QUERIES[SA_CLASS]) | (named & table.once(failed)[rows])
     blank = ~data[mad[:, None] + np.arange(MASK_AT, MASK_END)].any(axis=1)
     later = (method != GET_MULTI) & (kind == DATA) & (number > 1)
-    return (asks & (blank | later)) | (kind > DATA)
+    found: Bool = (asks & (blank | later)) | (kind > DATA)
+    return found
 
 
 class Beside(Record, frozen=True, eq=False):
@@ -130,8 +131,8 @@ def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: S
         good = (mask != 0) & ((kind == 0) | ((kind == DATA) & (number == 1)))
         rows, mad, stop, mask = rows[good], mad[good], stop[good], mask[good]
         read = np.zeros((len(rows), struct.size), np.uint8)
-        for number, named in enumerate(_components(struct)):
-            read[(mask >> np.uint64(number) & np.uint64(1)) != 0] |= named
+        for place, named in enumerate(_components(struct)):
+            read[(mask >> np.uint64(place) & np.uint64(1)) != 0] |= named
     else:
         read = np.repeat(_chosen(struct)[None], len(rows), axis=0)
     at = (mad + start)[:, None] + np.arange(max(MAD_END - start, struct.size))
