@@ -42,7 +42,7 @@ ASKS = frozenset(RESPONSE_OF) - {TRAP}
 """Methods that require an answer."""
 RETRY_NS = 10_000_000_000
 """The same request after this time is another one, no further try. An answer counts however late it is."""
-MAX_OPEN, MAX_TRAPS, MAX_UNASKED = 65536, 4096, 4096
+MAX_OPEN, MAX_TRAPS, MAX_UNASKED = 32768, 4096, 4096
 MAX_TARGETS = 8
 """Open requests remembered of one requester with one transaction id, to different targets."""
 SWAPPED, SWAPPED_NS = 64, 10_000_000
@@ -82,8 +82,8 @@ class Transactions:
         self.recent: list[_Recent] = []
         """All other latest answered requests."""
         self.traps = BoundedDict[Key, Request](MAX_TRAPS, dropped)
-        self.asked = BoundedDict[tuple[int, int, End], tuple[int, tuple[Key, ...]]](MAX_OPEN, dropped)
-        """By class, transaction and requester: the hash of these three, and the latest of its open LID-routed requests."""
+        self.asked = BoundedDict[int, tuple[Key, ...]](MAX_OPEN, dropped)
+        """By the hash of class, transaction and requester: the latest of its open LID-routed requests."""
         self.unasked = BoundedDict[Key, tuple[int, int, int, bool]](MAX_UNASKED)
         """Latest answers without request, as the request may be recorded after its answer: frame, time, hash, and if in `missed`."""
         self.alone = BoundedDict[int, Request](MAX_TRAPS)
@@ -164,7 +164,7 @@ class Transactions:
         if alone[:early].any():
             for key, _ in sorted(self.open.items(), key=lambda entry: _age(entry[1])):
                 self.open.move_to_end(key)
-        for asker in [asker for asker, (_, keys) in self.asked.items() if self.open.keys().isdisjoint(keys)]:
+        for asker in [asker for asker, keys in self.asked.items() if self.open.keys().isdisjoint(keys)]:
             del self.asked[asker]
         if len(pairs.answers) or found:
             self.matched = answered(mads, pairs, index, found)
@@ -174,7 +174,7 @@ class Transactions:
     def _sure(self, pairs: Pairs, answering: Bool, askers: U64) -> Pairs:
         """Move pairs to `rest` if an answer from another address may belong to their request."""
         lone = pairs.rest[answering[pairs.rest]]
-        known = np.array([hashed for hashed, _ in self.asked.values()], np.uint64)
+        known = np.fromiter(self.asked, np.uint64, len(self.asked))
         doubtful, waits = held(askers[pairs.requests], np.append(askers[lone], known)), held(askers[pairs.waits], askers[lone])
         if not doubtful.any() and not waits.any():
             return pairs
@@ -253,9 +253,8 @@ class Transactions:
         for gone in oldest[1].silent() if oldest is not None else ():
             yield self._unanswered(gone)
         if mads.mgmt_class[i] != DIRECTED:
-            asker = mads.mgmt_class[i], mads.transaction[i], mads.source[i]
-            others = (other for other in self.asked.get(asker, (0, ()))[1] if other != key and other in self.open)
-            self.asked.put(asker, (mads.askers[i], (*others, key)[-MAX_TARGETS:]), mads.frames[i], mads.times[i])
+            others = (other for other in self.asked.get(mads.askers[i], ()) if other != key and other in self.open)
+            self.asked.put(mads.askers[i], (*others, key)[-MAX_TARGETS:], mads.frames[i], mads.times[i])
 
     def _recorded_behind(self, frame: int, time_ns: int) -> list[int]:
         """Hashes of answers whose request may be recorded after them."""
@@ -302,8 +301,9 @@ class Transactions:
         if trap is not None and mads.transaction[i]:
             yield TrapAnswered(frame, time_ns, trap, mads.method[i])
             return
-        _, keys = self.asked.get((mads.mgmt_class[i], mads.transaction[i], mads.destination[i]), (0, ()))
-        request = max((self.open[other] for other in keys if other in self.open), key=_age, default=None)
+        asker = mads.mgmt_class[i], mads.transaction[i], mads.destination[i]
+        keys = (other for other in self.asked.get(mads.askers[i], ()) if other[:3] == asker and other in self.open)
+        request = max((self.open[other] for other in keys), key=_age, default=None)
         if request is not None and request.attribute == mads.attribute[i] and mads.method[i] in RESPONSE_OF[request.method]:
             yield AnsweredFromElsewhere(frame, time_ns, request, mads.source[i])
         elif frame > self.first_match:

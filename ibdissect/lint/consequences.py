@@ -10,7 +10,7 @@ from ibdissect.dropped import Dropped
 from .finding import Finding, Related
 from .rule import Rule
 
-MAX_CAUSES = 65536
+MAX_CAUSES = 16384
 
 
 class Consequences:

@@ -23,7 +23,7 @@ from .rule import Again, Context, Hit, Rule, Seen
 from .selected_frames import SelectedFrames
 from .tally import Tally
 
-MAX_HELD = 65536
+MAX_HELD = 32768
 """Hits that wait for the end of the capture."""
 Occurred = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
 """Called for every occurrence: rule, its severity if lower than the rule's, finding (None: beyond `max_findings`), frames int[n],
@@ -102,14 +102,16 @@ class Grouping:
         tally = self.tally[rule.code]
         counts = np.bincount(inverse)
         for i in np.argsort(first, kind="stable").tolist():
-            key = keys[first[i]].tobytes()
+            key, entry = keys[first[i]].tobytes(), index[first[i : i + 1]]
             known = tally.flows.get(key)
             if known is not None:
                 known.count += int(counts[i])
-            else:
-                known = self._made(rule, hit_at(rule, table, index[first[i : i + 1]]))
-                known.count = int(counts[i])
-                tally.keep_flow(key, known)
+            elif key not in tally.flows:
+                if self._room(tally):
+                    known = self._made(rule, hit_at(rule, table, entry))
+                    known.count = int(counts[i])
+                row = int(table.occurrences(rule.on).rows[entry[0]])
+                tally.keep_flow(key, known, table.chunk.first + row, int(table.chunk.time_ns[row]))
             if self.on_occurrence is not None:
                 self._report_rows(rule, table, known, index[inverse == i])
 
@@ -142,6 +144,7 @@ class Grouping:
         known = tally.flows.get(key) if key is not None else None
         if known is not None:
             known.count += hit.count
+        if key is not None and key in tally.flows:
             self._report(rule, hit, known)
             return
         if isinstance(hit, Again):
@@ -149,12 +152,16 @@ class Grouping:
         if hit.severity is not None:
             tally.lowered[hit.severity] += 1
         if key is not None:
-            known = self._made(rule, hit)
-            tally.keep_flow(key, known)
+            known = self._made(rule, hit) if self._room(tally) else None
+            tally.keep_flow(key, known, hit.frame, hit.time_ns)
         elif tally.room(1):
             known = self._made(rule, hit)
             tally.keep(known)
         self._report(rule, hit, known)
+
+    def _room(self, tally: Tally) -> bool:
+        """Whether the finding of a new flow is wanted: to be kept, or because subnet files may yet prove outdated, which lowers it."""
+        return tally.most is None or len(tally.findings) < tally.most or bool(self.context.files)
 
     def settle(self) -> None:
         """Make findings of the hits that waited for the end."""
@@ -166,7 +173,7 @@ class Grouping:
         """Lower findings that rely on outdated files to infos; `refuted` are lines that the traffic refutes."""
         paths = outdated(self.context.files, [*refuted])
         for tally in self.tally.values() if paths else ():
-            for finding in {id(one): one for one in (*tally.findings, *tally.flows.values())}.values():
+            for finding in {id(one): one for one in (*tally.findings, *tally.flows.values()) if one is not None}.values():
                 before = finding.severity
                 if doubt(finding, paths) and before is not Severity.INFO:
                     tally.lowered[Severity.INFO] += 1

@@ -11,7 +11,7 @@ from ibdissect.dropped import Dropped
 
 from .finding import Finding, Severity
 
-MAX_FLOWS = 65536
+MAX_FLOWS = 16384
 """Flow keys remembered per rule; beyond that the oldest is evicted, and its next hit starts a new finding."""
 
 
@@ -20,13 +20,14 @@ class Tally:
 
     def __init__(self, most: int | None, on_finding: Callable[[Finding], None] | None, dropped: Dropped) -> None:
         """`most` findings are kept (None: all); `on_finding` gets each of them."""
-        self.most, self.on_finding, self.dropped = most, on_finding, dropped
+        self.most, self.on_finding = most, on_finding
         self.count = 0
         self.seconds = 0.0
         self.findings: list[Finding] = []
         self.lowered = Counter[Severity]()
         """Number of findings with a severity lower than the rule's, by severity."""
-        self.flows = BoundedDict[Any, Finding](MAX_FLOWS)
+        self.flows = BoundedDict[Any, Finding | None](MAX_FLOWS, dropped)
+        """The finding of each flow; None where there was no room for it."""
 
     def room(self, number: int) -> int:
         """Count new findings; return how many of them to keep."""
@@ -39,11 +40,10 @@ class Tally:
         if self.on_finding is not None:
             self.on_finding(finding)
 
-    def keep_flow(self, key: Any, finding: Finding) -> None:
+    def keep_flow(self, key: Any, finding: Finding | None, frame: int, time_ns: int) -> None:
         """Count the first finding of a flow, and keep it if there is room; later hits of the flow are counted in it."""
-        if self.flows.put(key, finding):
-            self.dropped.add(finding.frame, finding.time_ns)
-        if self.room(1):
+        self.flows.put(key, finding, frame, time_ns)
+        if self.room(1) and finding is not None:
             self.keep(finding)
 
     def join(self, other: Tally) -> None:

@@ -40,3 +40,10 @@ def test_further_hits_of_a_flow_are_only_counted() -> None:
     assert isinstance(rule, Repeats) and rule.made == [1, 2]
     linter, found = lint([native()] * 7, Repeats, selected=[[False] * 4 + [True, False, True]])
     assert [(f.frame, f.count) for f in found] == [(5, 4)] and linter.tally["ZZC001"].count == 1
+
+
+def test_a_flow_without_room_for_its_finding_is_counted_once_and_leaves_only_its_key() -> None:
+    linter, found = lint([native()] * 7, Repeats, max_findings=1)
+    tally = linter.tally["ZZC001"]
+    assert [(f.frame, f.count) for f in found] == [(1, 8)] and tally.count == 2
+    assert list(tally.flows.items()) == [(1, found[0]), (0, None)]

@@ -21,7 +21,7 @@ PATIENCE_NS = SECOND
 """A request within this time before the capture's end may still be answered."""
 WARM_UP_NS = 10 * SECOND
 """Exchanges that began before the capture are over by then."""
-MAX_KEPT = 65536
+MAX_KEPT = 16384
 """Requests without an answer that are kept until the end; further ones are not judged."""
 
 
