@@ -1,18 +1,24 @@
 """Can keys and identities be got out of what may be shared? Tries it on captures, and on frames whose headers were changed.
 
     python benchmarks/leaks.py solve PATH...     solves linear equations over the checksums of each shape of frame with a hidden key
+    python benchmarks/leaks.py outputs PATH...   searches everything that commands and the screen print of such frames for key and checksum
     python benchmarks/leaks.py scrub PATH...     scrubs each capture and searches the copy for every identity and key, at every bit
     python benchmarks/leaks.py changed           changes single bits of OpCode, QP, class, method, attribute of frames with any key
 
-`solve` takes together what the dump, the JSON lines and the columns of all fields show of a frame. PATH: captures, or folders of them.
+`solve` takes together what the dump, the JSON lines and the columns of all fields show of a frame: to compute a key takes a checksum.
+`outputs` looks whether any other output prints such a key or checksum, in any form; short ones only beside their name.
+PATH: captures, or folders of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import io
 import json
+import re
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +29,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from ibdissect.capture.chunk import LINK_INFINIBAND  # noqa: E402
+from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND  # noqa: E402
 from ibdissect.capture.discover import SUFFIXES  # noqa: E402
 from ibdissect.dissect.bulk import JsonLines  # noqa: E402
 from ibdissect.dissect.named_values import reveals_key, runs  # noqa: E402
@@ -33,12 +39,18 @@ from ibdissect.errors import CaptureError  # noqa: E402
 from ibdissect.scrub.copy import write_scrubbed  # noqa: E402
 from ibdissect.scrub.verify import verify  # noqa: E402
 from ibdissect.session.capture import Capture  # noqa: E402
+from ibdissect.table.cut_keys import checksum_fields, hidden_checksums  # noqa: E402
+from ibdissect.table.secrets import keys_of, secret_fields  # noqa: E402
 from ibdissect.table.table import ChunkTable  # noqa: E402
+from ibdissect.wire.catalog import builtin  # noqa: E402
 from ibdissect.wire.mad import MAD  # noqa: E402
+from ibdissect.wire.numbers import CM_CLASS  # noqa: E402
 from ibdissect.wire.transport import BTH  # noqa: E402
+from tests import commands  # noqa: E402
 from tests.fuzz.container import pcapng  # noqa: E402
 from tests.table.test_cut_keys import known_bits, printed, trees  # noqa: E402
-from tests.test_secrets import FRAMES, PLANTED, UPPER, shown  # noqa: E402
+from tests.test_secrets import COLUMNS, FRAMES, OUTPUTS, PLANTED, UPPER, Planted, shown  # noqa: E402
+from tests.tui import drawn, made  # noqa: E402
 
 Bytes = dict[int, int | None]
 
@@ -103,6 +115,126 @@ def solve(path: Path) -> tuple[int, int]:
     return tried, told
 
 
+# -- everything that is printed
+
+
+SUMS = sorted({field.filter_name for field in checksum_fields(builtin())})
+NAMES = [*COLUMNS, *(word for name in (*SUMS, "frame") for word in ("-e", name))]
+LONG = 1 << 24
+"""A smaller number is found by chance; it is looked for in lines about checksums only."""
+MOST = 60
+"""Frames of one capture that the screen draws."""
+
+
+def sample(path: Path) -> tuple[list[tuple[int, bytes, int]], list[Planted]]:
+    """Two frames of each shape with something hidden and all that say which connections there are, and what is hidden in them."""
+    rows, secrets = [], list[Planted]()
+    with Capture(path) as opened:
+        for table in opened.tables():
+            wanted = [row for row, tree in trees(table, 2) if tree.secret_bytes]
+            if not wanted:
+                continue
+            managed = [each for (mgmt_class, _), each in table.attributes().items() if mgmt_class == CM_CLASS]
+            chosen = sorted({*wanted, *(row for each in managed for row in each.tolist())})
+            numbers = {row: len(rows) + i for i, row in enumerate(chosen)}
+            secrets += [one for one in hidden_in(table, numbers) if int.from_bytes(one.value, "big")]
+            chunk = table.chunk
+            for row in chosen:
+                start, link = int(chunk.offset[row]), int(chunk.link[row])
+                data = chunk.data[start : start + int(chunk.caplen[row])].tobytes()
+                rows.append((LINK_INFINIBAND if link == LINK_ERF else link, data, max(int(chunk.length[row]), len(data))))
+    return rows, secrets
+
+
+def hidden_in(table: ChunkTable, numbers: dict[int, int]) -> Iterator[Planted]:
+    """The keys and checksums that are hidden in some rows, which have these numbers."""
+    shown_table = table.shown
+    found = [(field, *keys_of(shown_table, field)) for field in secret_fields(table.catalog)]
+    for field in checksum_fields(table.catalog):
+        column = shown_table.column(field)
+        hides = hidden_checksums(table, column.rows, np.asarray(column.values))
+        found.append((field, column.rows, column.at, column.values, hides))
+    for field, rows, at, _, hides in found:
+        for row, place in zip(rows[hides].tolist(), at[hides].tolist(), strict=True):
+            value = table.chunk.data[place : place + field.bits // 8].tobytes()
+            if row in numbers:
+                yield Planted(field.filter_name, value, numbers[row], 0)
+
+
+def everything(path: Path, frames: int, folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Each output of a capture, and what it prints."""
+    for name, words in OUTPUTS.items():
+        extra = NAMES if name == "fields" else []
+        yield name, _said(*(word.format(path) for word in words if word not in COLUMNS), *extra)
+    for ending in ("csv", "jsonl", "parquet", "arrow"):
+        target = folder / f"x.{ending}"
+        for more in ((), ("--findings",)):
+            said = _said("export", str(path), "--to", str(target), *(more or NAMES))
+            yield f"export {ending} {' '.join(more)}", said + _read(target)
+    for name in ("packets", "mads", "findings", "ports"):
+        yield f"sql {name}", _said("sql", str(path), f"select * from {name}", "--format", "jsonl", *NAMES)
+    target = folder / "x.pcapng"
+    said = _said("annotate", str(path), "--to", str(target))
+    with Capture(target) as opened:
+        list(opened.tables())
+        yield "annotate", said + "\n".join(text for texts in opened.reader.comments.values() for text in texts).encode()
+    yield "screen", asyncio.run(drawn_of(path, frames)).encode()
+
+
+def _said(*words: str) -> bytes:
+    done = commands.run(*words)
+    if done.returncode not in (0, 1):
+        sys.exit(f"{words[:2]}: {done.stderr.decode()}")
+    return bytes(done.stdout + done.stderr)
+
+
+def _read(target: Path) -> bytes:
+    """The values of a file of columns, which may be compressed."""
+    if target.suffix not in (".parquet", ".arrow"):
+        return target.read_bytes()
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    read = pyarrow.parquet.read_table if target.suffix == ".parquet" else pyarrow.feather.read_table
+    return repr(read(target).to_pylist()).encode()
+
+
+async def drawn_of(path: Path, frames: int) -> str:
+    """What the screen draws of the first frames."""
+    app, said = made.app_on(path), ""
+    async with app.run_test(size=(150, 60)) as pilot:
+        await made.until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
+        for frame in range(1, min(frames, MOST) + 1):
+            app.jump(frame)
+            await made.shows(pilot, frame)
+            app.main.tree_pane.action_open_all()
+            await pilot.pause()
+            said += drawn.text(app)
+    return said + "\n" + re.sub(r"[\s:]", "", said)
+
+
+def outputs(path: Path) -> list[str]:
+    """Where a key or checksum was found that is hidden."""
+    rows, secrets = sample(path)
+    if not secrets:
+        return []
+    long = [one for one in secrets if int.from_bytes(one.value, "big") >= LONG and len(one.value) >= 4]
+    short = [one for one in secrets if one not in long and one.field in SUMS]
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "sample.pcapng"
+        copy.write_bytes(pcapng(rows))
+        if len(shown(_said("show", str(copy), "--format", "jsonl", "--show-keys"), long)) < len({(one.field, one.frame) for one in long}):
+            sys.exit(f"{path}: with --show-keys not every key is found, so the search proves nothing")
+        for name, said in everything(copy, len(rows), Path(folder)):
+            about = b"\n".join(line for line in said.splitlines() if b"crc" in line.lower())
+            text = "\n".join(f"0x{int.from_bytes(one.value, 'big'):04x}" for one in short)
+            told = [word for word in text.split() if word.encode() in about.lower()]
+            found += [f"{path.name}: {name}: {what}" for what in (*shown(said, long), *told)]
+    print(f"{path.name}: {len(rows)} frames, {len(secrets)} keys and checksums hidden, {len(found)} found", flush=True)
+    return found
+
+
 # -- scrubbed captures
 
 
@@ -157,13 +289,17 @@ def changed() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("solve", "scrub", "changed"))
+    parser.add_argument("what", choices=("solve", "outputs", "scrub", "changed"))
     parser.add_argument("paths", nargs="*")
     given = parser.parse_args()
     if given.what == "changed":
         changed()
         return 0
     paths = captures(given.paths)
+    if given.what == "outputs":
+        found = [text for path in paths for text in outputs(path)]
+        print(*found, f"{len(paths)} captures, found {len(found)}", sep="\n")
+        return int(bool(found))
     if given.what == "scrub":
         left = [text for path in paths if (text := scrub(path))]
         print(*left, f"{len(paths)} captures scrubbed, something is left in {len(left)}", sep="\n")
