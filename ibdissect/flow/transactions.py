@@ -11,7 +11,6 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
-from ibdissect.table.addresses import End
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, held, mix
