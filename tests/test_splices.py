@@ -87,14 +87,15 @@ def test_windows_and_pipes(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_processes_and_compression(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seeds", [range(3), *(pytest.param(range(n, n + 20), marks=pytest.mark.thorough) for n in range(3, 123, 20))])
+def test_processes_and_compression(seeds: range, tmp_path: Path) -> None:
     pack: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstd}
     for ending, packed in pack.items():
-        for seed in range(3):
+        for seed in seeds:
             (tmp_path / f"{seed}.pcap{ending}").write_bytes(packed(splice(seed)))
 
     def lint(ending: str, *more: str) -> list[Any]:
-        words = ("lint", "--format", "json", *(f"{seed}.pcap{ending}" for seed in range(3)), *more)
+        words = ("lint", "--format", "json", *(f"{seed}.pcap{ending}" for seed in seeds), *more)
         if more:
             return told(run(*words, cwd=tmp_path).stdout)
         environment = os.environ | {"PYTHONHASHSEED": "7"}
@@ -106,7 +107,7 @@ def test_processes_and_compression(tmp_path: Path) -> None:
         return [finding | {"capture": finding["capture"].split(".")[0]} for finding in json.loads(said)["findings"]]
 
     usual = lint("", "--jobs", "1")
-    assert len({finding["capture"] for finding in usual}) == 3
+    assert len({finding["capture"] for finding in usual}) == len(seeds)
     assert lint("", "--jobs", "2") == usual
     assert lint(".gz", "--jobs", "1") == usual
     assert lint(".zst", "--jobs", "2") == usual
