@@ -8,10 +8,11 @@ The folder holds opensm/10-partitions.pcap and rxe/netem_loss_send_bw.pcap (defa
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ibdissect.cli.common import Common
 from ibdissect.cli.output import early_options
@@ -21,6 +22,7 @@ from ibdissect.session.check import Options
 from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import TuiApp
+from tests.tui.drawn import picture
 
 HERE = Path(__file__).resolve().parent
 SIZE = (132, 40)
@@ -40,27 +42,6 @@ SHOTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("statistics", "opensm/16-diags-gs-vendor-cc.pcap", ("s",)),
 )
 """Name, capture, keys pressed before the picture is taken."""
-
-
-def firm(svg: str) -> str:
-    """Without fonts from elsewhere; text after leading spaces is moved to where it is seen, as not every renderer keeps them."""
-
-    def move(match: re.Match[str]) -> str:
-        x, length, text = float(match["x"]), float(match["length"]), match["text"]
-        plain = re.sub(r"&[^;]+;", "x", text.replace("&#160;", "\xa0"))
-        bare = re.sub(r"^(?:&#160;|\xa0)+", "", text)
-        lead = len(plain) - len(plain.lstrip("\xa0"))
-        if not lead or not bare:
-            return match[0]
-        cell = length / len(plain)
-        return f'{match["head"]}x="{x + lead * cell:.1f}"{match["mid"]}textLength="{length - lead * cell:.1f}"{match["tail"]}>{bare}</text>'
-
-    svg = re.sub(r"@font-face \{[^}]*\}\s*", "", svg)  # nothing is fetched from anywhere to show a picture
-    return re.sub(
-        r'(?P<head><text class="[^"]*-r\d+" )x="(?P<x>[\d.]+)"(?P<mid> y="[\d.]+" )textLength="(?P<length>[\d.]+)"'
-        r"(?P<tail>[^>]*)>(?P<text>[^<]*)</text>",
-        move, svg,
-    )  # fmt: skip
 
 
 async def shoot(captures: Path, name: str, capture: str, keys: tuple[str, ...], folder: Path) -> None:
@@ -95,7 +76,7 @@ async def _drawn(app: TuiApp, name: str, keys: tuple[str, ...], folder: Path) ->
             await pilot.press({".": "full_stop", "_": "underscore"}.get(key, key))
             await pilot.pause(0.15)
         await pilot.pause(0.3)
-        (folder / f"tui-{name}.svg").write_text(firm(app.export_screenshot(title="ibdissect")), encoding="utf-8")
+        (folder / f"tui-{name}.svg").write_text(picture(app, "ibdissect"), encoding="utf-8")
 
 
 def main() -> None:

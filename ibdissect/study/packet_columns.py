@@ -64,7 +64,7 @@ ANSWERS = (
 """Columns that the capture as a whole fills; shown when they are asked for."""
 POINT = Column(INTERFACE, "Point", "left", 6, 12, field=INTERFACE)
 """Of the merged capture of several points."""
-LEAST_INFO, GOOD_INFO = 16, 30
+LEAST_INFO, GOOD_INFO = 14, 30
 """Cells of the last column, which tells rows apart: other columns are dropped for the first, addresses are cut for the second."""
 NARROWEST = 3
 """Cells of a column that the user makes narrower."""

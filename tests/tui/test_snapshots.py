@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+import shutil
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -15,8 +16,11 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
+from ibdissect.cli.common import Common
+from ibdissect.cli.points import Merged
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.rules import load
+from ibdissect.rules.PTS.packets import LostBetweenPoints
 from ibdissect.session.check import Options
 from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.saved_state import FilterHistory, Profile
@@ -24,8 +28,8 @@ from ibdissect.tui.app import TuiApp
 from tests import craft
 from tests.fabric.made import p_keys, port_info
 from tests.study.test_fabric_view import FRAMES, manager, routed
-from tests.tui import made
-from tests.tui.made import until
+from tests.tui import drawn, made
+from tests.tui.made import shows, until
 
 GOLDEN = Path(__file__).with_name("golden")
 VERSIONS = f"rich {version('rich')}, textual {version('textual')}\n"
@@ -44,12 +48,16 @@ SHOTS: dict[str, tuple[tuple[int, int], str, tuple[str, ...]]] = {
     "statistics": ((120, 60), "ibdissect-dark", ("s",)),
 }
 
-SIZES = (80, 24), (120, 40), (200, 50)
-WALK: dict[str, tuple[str, ...]] = {
-    "route": ("b", *["down"] * 3, "r", *["down"] * 2), "history": ("t",), "menu": ("escape", "escape", "space"),
-    "ladder": ("escape", "L"), "time chart": ("escape", "T"), "columns": ("escape", "v", "right"), "profiles": ("escape", "P"),
-}
-"""Screens, and the keys that lead from one to the next."""
+SIZES, THEMES = ((80, 24), (120, 40), (200, 50)), ("dark", "light")
+WALKS: dict[str, dict[str, tuple[str, ...]]] = {
+    "fabric": {
+        "route": ("b", *["down"] * 3, "r", *["down"] * 2), "history": ("b", "t"), "menu": ("space",), "columns": ("v", "right"),
+        "profiles": ("P",),
+    },
+    "ping": {"messages": ("C",), "payload": ("R",), "ladder": ("L",), "time": ("T",)},
+    "points": {"delays": ("T", "b", "b"), "journey": ("f",)},
+}  # fmt: skip
+"""Screens of each capture, and the keys that lead there; the first one opens a screen. They are drawn at all sizes in both themes."""
 
 
 def app_on(path: Path) -> TuiApp:
@@ -71,7 +79,7 @@ def text_of(svg: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SHOTS)
-async def test_looks_the_same(tmp_path: Path, name: str, golden: Callable[[str, bytes], None], request: pytest.FixtureRequest) -> None:
+async def test_looks_the_same(tmp_path: Path, name: str, same: Callable[[str, str], None]) -> None:
     size, theme, keys = SHOTS[name]
     app = app_on(made.capture(tmp_path))
     async with app.run_test(size=size) as pilot:
@@ -86,39 +94,72 @@ async def test_looks_the_same(tmp_path: Path, name: str, golden: Callable[[str, 
             if key in "Cbs" and "slash" not in keys:
                 await until(pilot, lambda before=before: app.screen is not before)
         await pilot.pause(0.3)
-        svg = app.export_screenshot(title=name)
-    known = GOLDEN / f"{name}.svg"
-    if request.config.getoption("--update-golden") or (GOLDEN / "versions.txt").read_text() == VERSIONS:
-        golden(f"{name}.svg", svg.encode())
-        golden("versions.txt", VERSIONS.encode())
-    else:
-        assert text_of(svg) == text_of(known.read_text())
+        same(name, drawn.picture(app, name))
 
 
-@pytest.mark.slow
-async def test_screens_at_three_sizes(tmp_path: Path, golden: Callable[[str, bytes], None]) -> None:
-    """Their text: colours are those of the pictures."""
-    path = tmp_path / "fabric.pcap"
+@pytest.fixture
+def same(golden: Callable[[str, bytes], None], request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compares a picture with the one of that name."""
+
+    def compare(name: str, svg: str) -> None:
+        if request.config.getoption("--update-golden") or (GOLDEN / "versions.txt").read_text() == VERSIONS:
+            golden(f"{name}.svg", svg.encode())
+            golden("versions.txt", VERSIONS.encode())
+        else:
+            assert text_of(svg) == text_of((GOLDEN / f"{name}.svg").read_text())
+
+    return compare
+
+
+def app_for(walk: str, folder: Path, repo: Path) -> TuiApp:
+    """The application on the capture of a walk."""
+    path = folder / f"{walk}.pcap"
+    if walk == "points":
+        merged = Merged([str(repo / f"docs/examples/lost/{name}.pcap") for name in ("client", "tap", "server")], Common())
+        app = app_on(shutil.copy(merged.file.name, folder / "points.pcapng"))
+        merged.tell(app.model)
+        app.main.recall()
+        app.study.load = lambda: Options(rules=[LostBetweenPoints], policy=merged.known)
+        return app
+    if walk == "ping":
+        shutil.copy(repo / "captures/rxe-rping.pcap", path)
+        return app_on(path)
     edit, lid = routed(0x16, p_keys(0xFFFF, 0x4321), 1, 3), routed(0x15, port_info(6), 1, 3, modifier=1)
     lft = craft.smp(0x81, 0x19, bytes([255, 1, 255, 255, 255, 255, 3]).ljust(64, b"\xff"), path=[1])
     path.write_bytes(craft.erf_pcap([*FRAMES, manager(2), edit, lid, manager(3), lft]))
-    found: list[str] = []
-    app = app_on(path)
+    return app_on(path)
+
+
+def place(screen: str, size: tuple[int, int], theme: str) -> str:
+    return f"{screen}-{size[0]}x{size[1]}-{theme}"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("walk", WALKS)
+async def test_screens_at_three_sizes(walk: str, theme: str, tmp_path: Path, repo: Path, same: Callable[[str, str], None]) -> None:
+    app = app_for(walk, tmp_path, repo)
     async with app.run_test(size=SIZES[-1]) as pilot:
+        app.theme = f"ibdissect-{theme}"
         await until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
-        for name, keys in WALK.items():
+        app.jump(6)
+        await shows(pilot, 6)
+        for screen, keys in WALKS[walk].items():
+            await pilot.resize_terminal(*SIZES[-1])
             for key in keys:
                 await pilot.press(key)
-                await pilot.pause(0.05)
+                if key == keys[0] and screen != "journey":
+                    await until(pilot, lambda: app.screen is not app.main)
+                await pilot.pause(0.2)
             for size in SIZES:
                 await pilot.resize_terminal(*size)
-                await pilot.pause(0.05)
-                shown = ["".join(segment.text for segment in strip).rstrip() for strip in app.screen._compositor.render_strips()]
-                found += [f"-- {name} {size[0]}x{size[1]}", *shown]
-    golden("sizes.txt", "\n".join(found).encode() + b"\n")
+                await pilot.pause(0.1)
+                same(place(screen, size, theme), drawn.picture(app, screen))
+            while app.screen is not app.main:
+                await pilot.press("escape")
 
 
-def test_there_are_few_pictures_and_none_is_left_over() -> None:
-    assert len(SHOTS) <= 10
-    assert {path.name for path in GOLDEN.iterdir()} == {f"{name}.svg" for name in SHOTS} | {"versions.txt", "sizes.txt"}
-    assert all(len(text_of((GOLDEN / f"{name}.svg").read_text())) > 15 for name in SHOTS)
+def test_every_picture_is_drawn_and_none_is_left_over() -> None:
+    screens = [screen for walk in WALKS.values() for screen in walk]
+    names = {*SHOTS, *(place(screen, size, theme) for screen in screens for size in SIZES for theme in THEMES)}
+    assert {path.name for path in GOLDEN.iterdir()} == {f"{name}.svg" for name in names} | {"versions.txt"}
+    assert all(len(text_of((GOLDEN / f"{name}.svg").read_text())) > 15 for name in names)

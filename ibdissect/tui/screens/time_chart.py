@@ -143,7 +143,7 @@ class TimeChartScreen(Overlay[tuple[str, int | None]]):
         super().__init__("Time chart")
         self.owner, self.work, self.before = app, Latest(), app.filtering.text
         self.chart = TimeChart(app.model)
-        self.keys = self.keys.replace("bytes", ", ".join(self.chart.measures[1:]))
+        self.keys = self.keys.replace("bytes", self.chart.measures[-1])
         self.view = Chart(self.chart)
         self.texts = ["", *([self.before] if self.before else [])]
 
@@ -153,6 +153,10 @@ class TimeChartScreen(Overlay[tuple[str, int | None]]):
 
     def on_mount(self) -> None:
         self._start()
+
+    def on_resize(self) -> None:
+        """The cursor's column is another time now."""
+        self.call_after_refresh(self._say)
 
     def on_unmount(self) -> None:
         self.work.cancel()
