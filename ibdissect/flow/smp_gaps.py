@@ -13,8 +13,10 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import U64
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import GET_RESP, PERMISSIVE, SMP_CLASSES
 
@@ -95,18 +97,19 @@ class Program(Record):
 
     def comes_late(self, low: int) -> None:
         """An id that is not higher than the highest one."""
-        for step in () if self.disorderly else reversed(self.steps):
+        for step in reversed(self.steps):
             if step.low < low < step.high:
                 step.shown(low)
             if low >= step.low:
                 break
 
     def pauses(self) -> Iterator[Step]:
-        """The steps during which the capture paused; none if it does not send requests in the order of their ids."""
+        """The steps during which the capture paused; none if it does not send requests in the order of their ids,
+        or if the clock does not tell its requests apart."""
         steps = [step for step in self.steps if step.lacking]
         shown = self.highest - self.first + 1 - sum(step.lacking for step in steps)
         pace = sorted(self.paces)[len(self.paces) // 2] if self.paces else 0
-        orderly = not self.disorderly and shown >= COUNTED * max(len(steps), RUN)
+        orderly = not self.disorderly and pace and shown >= COUNTED * max(len(steps), RUN)
         for step in steps if orderly else ():
             if step.pause_ns >= PATIENCE * (step.lacking + 0.5) * pace:
                 yield step
@@ -118,11 +121,29 @@ class Program(Record):
                 yield step
 
 
+class Asked(Record, frozen=True, eq=False):
+    """The datagrams of a chunk: arrays with one entry for each."""
+
+    ids: U64
+    low: Int
+    """Their lower halves."""
+    row: Int
+    time_ns: Int
+    local: Bool
+    """It is a request of a program to its own port, or the answer."""
+    pauses: Int
+    """By row of the chunk: the time since the frame before it."""
+    recent: Int
+    """The low halves, behind those of `RECENT` earlier datagrams."""
+    latest: dict[int, int]
+    """Rows of the chunk at which programs reached their highest id so far."""
+
+
 class SmpGaps:
     """The transaction ids of subnet managers and of tools like them. One per capture; feed chunks in order, ask at any time."""
 
     def __init__(self) -> None:
-        self.programs: dict[int, Program] = {}
+        self.programs = BoundedDict[int, Program](MAX_PROGRAMS)
         """By the high half of their ids; those with the latest ids are at the end."""
         self.dropped = Dropped("programs whose transaction ids have gaps")
         self.recent: Int = np.full(RECENT, -1, np.int64)
@@ -131,67 +152,96 @@ class SmpGaps:
 
     def feed(self, table: ChunkTable) -> None:
         """Process a chunk."""
-        times = table.chunk.time_ns
-        if not len(times):
+        if not len(table):
             return
-        pauses = np.diff(times, prepend=self._last_ns or times[0])
-        self._last_ns = int(times[-1])
-        mads = table.once(Datagrams)
-        lows = (mads.transaction & np.uint64((1 << HALF) - 1)).astype(np.int64)
-        recent = np.concatenate([self.recent, lows])
-        counts = np.isin(mads.mgmt_class, list(SMP_CLASSES)) & (ASKS[mads.method] | (mads.method == GET_RESP))
-        index = np.flatnonzero(counts)
-        index = index[np.sort(np.unique(mads.transaction[index], return_index=True)[1])]
-        highs = mads.transaction[index] >> np.uint64(HALF)
-        index = index[np.argsort(highs, kind="stable")]
-        breaks = np.flatnonzero((np.diff(mads.transaction[index]) != 1) | (lows[index[1:]] == 0)) + 1
-        latest: dict[int, int] = {}
+        mads, (times, pauses) = table.once(Datagrams), self._times(table.chunk.time_ns)
+        low = (mads.transaction & np.uint64((1 << HALF) - 1)).astype(np.int64)
+        counts = np.isin(mads.mgmt_class, list(SMP_CLASSES)) & (ASKS[mads.method] | (mads.method == GET_RESP)) & (times[mads.rows] > 0)
+        asked = Asked(
+            mads.transaction, low, mads.rows, times[mads.rows], _to_themselves(mads) & counts, pauses,
+            np.concatenate([self.recent, low]), {},
+        )  # fmt: skip
+        index = self._in_turn(asked, np.flatnonzero(counts))
+        breaks = np.flatnonzero((np.diff(asked.ids[index]) != 1) | (low[index[1:]] == 0)) + 1
         for start, stop in pairwise([0, *breaks.tolist(), len(index)]) if len(index) else ():
-            self._count(mads, lows, index[start:stop], pauses, recent, latest)
-        self.recent = recent[-RECENT:]
-        self._forget(latest, int(table.chunk.first), self._last_ns)
-        for high, program in self.programs.items():
-            rest = pauses[latest[high] + 1 :] if high in latest else pauses
-            program.pause_ns = max(0 if high in latest else program.pause_ns, int(rest.max(initial=0)))
-        for high in _to_themselves(mads, counts):
-            if high in self.programs:
-                self.programs[high].to_itself = True
+            self._count(asked, index[start:stop], table.chunk.first)
+        self.recent = asked.recent[-RECENT:]
+        self._last_ns = int(times[-1])
+        for number in sorted(asked.latest.keys() & self.programs.keys(), key=asked.latest.__getitem__):
+            self.programs.move_to_end(number)
+        for number, program in self.programs.items():
+            rest = pauses[asked.latest.get(number, -1) + 1 :]
+            program.pause_ns = max(0 if number in asked.latest else program.pause_ns, int(rest.max(initial=0)))
 
-    def _forget(self, latest: dict[int, int], frame: int, time_ns: int) -> None:
-        """Drop the programs that have been silent for longest."""
-        for high in sorted(latest, key=latest.__getitem__):
-            self.programs[high] = self.programs.pop(high)
-        for high in [*self.programs][:-MAX_PROGRAMS]:
-            gone = self.programs.pop(high)
-            if gone.steps or gone.earlier:
-                self.dropped.add(frame, time_ns)
+    def _times(self, times: Int) -> tuple[Int, Int]:
+        """The time of each frame, that of the frame before it if it has none; 0 before the first one. And the time since that frame."""
+        if not times.all():
+            known = np.maximum.accumulate(np.where(times > 0, np.arange(len(times)), -1))
+            times = np.where(known >= 0, times[known], self._last_ns)
+        before = np.append(self._last_ns, times[:-1])
+        return times, np.where(before > 0, times - before, 0)
 
-    def _count(self, mads: Datagrams, lows: Int, index: Int, pauses: Int, recent: Int, latest: dict[int, int]) -> None:
-        """Datagrams of one program whose ids ascend by one. `latest`: rows of the chunk at which programs reached their highest id."""
-        start, high = int(index[0]), int(mads.transaction[index[0]]) >> HALF
-        low, row, time_ns = int(lows[start]), int(mads.rows[start]), int(mads.times[start])
+    def _in_turn(self, asked: Asked, index: Int) -> Int:
+        """The datagrams to look at: program by program and each id once, or all in order if that may make a difference."""
+        ids, local = asked.ids[index], asked.local[index]
+        order = np.argsort(ids >> np.uint64(HALF), kind="stable")
+        by_program = ids[order]
+        if not len(ids) or self._calm(by_program):
+            once = np.zeros(len(ids), np.bool_)
+            once[np.unique(by_program, return_index=True)[1]] = True
+            index = index[order[once | local[order]]]
+        else:
+            index = index[np.append(True, (ids[1:] != ids[:-1]) | local[1:])]
+        return index
+
+    def _calm(self, ids: U64) -> bool:
+        """Whether no program begins anew or is pushed out; `ids`: program by program."""
+        high = (ids >> np.uint64(HALF)).astype(np.int64)
+        starts = np.append(0, np.flatnonzero(high[1:] != high[:-1]) + 1)
+        jumps = ids[1:] > np.maximum.accumulate(ids)[:-1] + np.uint64(FARTHEST)
+        jumps[starts[1:] - 1] = False
+        first, lowest = ((column & np.uint64((1 << HALF) - 1)).tolist() for column in (ids[starts], np.minimum.reduceat(ids, starts)))
+        seen = high[starts].tolist()
+        if jumps.any() or len(self.programs.keys() | seen) > self.programs.limit:
+            return False
+        for number, low, least in zip(seen, first, lowest, strict=True):
+            program = self.programs.get(number) or Program(low, low, 0)
+            if low > program.highest + FARTHEST or least < program.first - FARTHEST:
+                return False
+        return True
+
+    def _count(self, asked: Asked, index: Int, first: int) -> None:
+        """Datagrams of one program whose ids ascend by one, in a chunk whose first frame is `first`."""
+        start, latest = int(index[0]), asked.latest
+        high, low, row, time_ns = int(asked.ids[start]) >> HALF, int(asked.low[start]), int(asked.row[start]), int(asked.time_ns[start])
         program = self.programs.get(high)
         if program is None:
-            program = self.programs[high] = Program(low, low, time_ns)
+            program = Program(low, low, time_ns)
+            gone = self.programs.put(high, program)
+            if gone is not None and (gone[1].steps or gone[1].earlier):
+                self.dropped.add(first + row, time_ns)
             latest[high] = row
         elif not program.first - FARTHEST <= low <= program.highest + FARTHEST:
             earlier = [*program.earlier, *program.pauses()][-MAX_GAPS:]
             program = self.programs[high] = Program(low, low, time_ns, to_itself=program.to_itself, earlier=earlier)
             latest[high] = row
+            self.programs.move_to_end(high)
         elif low > program.highest + 1 and not program.disorderly:
             before = program.pause_ns if high not in latest else 0
-            pause = max(before, int(pauses[latest.get(high, -1) + 1 : row + 1].max()))
-            program.goes_on(low, time_ns, pause, recent[start : start + RECENT])  # those before `start`
-        elif low <= program.highest and program.steps:
-            for late in lows[index].tolist():
+            pause = max(before, int(asked.pauses[latest.get(high, -1) + 1 : row + 1].max()))
+            program.goes_on(low, time_ns, pause, asked.recent[start : start + RECENT])  # those before `start`
+        elif low <= program.highest and program.steps and not program.disorderly:
+            for late in asked.low[index].tolist():
                 program.comes_late(late)
+        program.to_itself = program.to_itself or bool(asked.local[index].any())
         fresh = index[max(program.highest + 1 - low, 0) :]
         if len(fresh):
             if len(program.paces) < SAMPLES and not program.disorderly:
-                paces = np.diff(mads.times[fresh], prepend=program.time_ns)[int(lows[fresh[0]] != program.highest + 1) :]
+                paces = np.diff(asked.time_ns[fresh], prepend=program.time_ns)[int(asked.low[fresh[0]] != program.highest + 1) :]
                 program.paces += paces[: SAMPLES - len(program.paces)].tolist()
-            program.highest, program.time_ns = int(lows[fresh[-1]]), int(mads.times[fresh[-1]])
-            latest[high] = int(mads.rows[fresh[-1]])
+            program.highest, program.time_ns = int(asked.low[fresh[-1]]), int(asked.time_ns[fresh[-1]])
+            latest[high] = int(asked.row[fresh[-1]])
+            self.programs.move_to_end(high)
 
     def seconds(self) -> Iterator[tuple[int, int]]:
         """First and last second of each time in which exchanges were missed."""
@@ -199,8 +249,9 @@ class SmpGaps:
             yield from ((step.from_ns // SECOND_NS, step.until_ns // SECOND_NS) for step in program.gaps())
 
 
-def _to_themselves(mads: Datagrams, counts: Bool) -> list[int]:
-    """The programs that sent a request to their own port, or got its answer."""
+def _to_themselves(mads: Datagrams) -> Bool:
+    """The requests of programs to their own port, and the answers to these."""
     local = (mads.source.low == mads.destination.low) & (mads.source.low != PERMISSIVE)
     local[mads.directed] = (mads.route[:, 0] >> np.uint64(HOPS_AT)) == 0
-    return sorted({*(mads.transaction[local & counts] >> np.uint64(HALF)).tolist()})
+    found: Bool = local
+    return found

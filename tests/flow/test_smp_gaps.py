@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.flow import smp_gaps
 from ibdissect.flow.smp_gaps import MAX_PROGRAMS, SmpGaps
 from ibdissect.table.table import ChunkTable
 from tests import craft
@@ -100,3 +101,51 @@ def test_windows_do_not_matter(seed: int) -> None:
     at = rnd.randrange(10, 60)
     missing = {*range(at, at + 12), *(i for i in range(len(frames)) if rnd.random() < 0.02)}
     assert seconds(frames, missing) == seconds(frames, missing, window=1) == LOST
+
+
+@pytest.mark.parametrize("limit", [3, 9])
+@pytest.mark.parametrize("seed", range(20))
+def test_programs_that_are_pushed_out_do_not_depend_on_windows(seed: int, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some begin anew, some send to themselves, some ids come again, some frames have no time."""
+    monkeypatch.setattr(smp_gaps, "MAX_PROGRAMS", limit)
+    rnd, frames, counts = random.Random(seed), [], dict.fromkeys(range(1, 6), 10)
+    for _ in range(200):
+        agent = rnd.choice([1, 1, 1, *counts])
+        counts[agent] += rnd.choice([0, 0, -1, 1, 1, 1, 1, 2, 9, 5000 if rnd.random() < 0.1 else 1])
+        counts[agent] = 10 if rnd.random() < 0.02 else counts[agent]
+        one = smp(rnd.choice([GET, ANSWER]), counts[agent], agent=agent, path=() if rnd.random() < 0.1 else (1,))
+        frames += [one] * rnd.choice([1, 1, 1, 2])
+    times = [0 if rnd.random() < 0.1 else FIRST_NS + i * 1_000_000 + rnd.choice([0, 200_000_000]) for i in range(len(frames))]
+    pcap = Pcap(247, tuple(Record(i + 1, time, one, len(one)) for i, (one, time) in enumerate(zip(frames, times, strict=True))))
+    states = [state_of(pcap, window) for window in (32 << 20, 1, 5000)]
+    assert states[0] == states[1] == states[2]
+
+
+def state_of(pcap: Pcap, window: int) -> tuple[object, ...]:
+    gaps = SmpGaps()
+    for chunk in open_capture(io.BytesIO(pcap.packed()), window=window).chunks():
+        gaps.feed(ChunkTable(chunk))
+    return list(gaps.programs.items()), gaps.recent.tolist(), gaps.dropped.count, gaps.dropped.frame, gaps.dropped.time_ns
+
+
+def at_times(times: Sequence[int]) -> set[tuple[int, int]]:
+    """What is found if the capture lacks five exchanges, and its frames have these times."""
+    frames = [*ALL[:40], *ALL[50:]]
+    gaps = SmpGaps()
+    records = (Record(i + 1, time, one, len(one)) for i, (one, time) in enumerate(zip(frames, times, strict=True)))
+    for chunk in open_capture(io.BytesIO(Pcap(247, tuple(records)).packed())).chunks():
+        gaps.feed(ChunkTable(chunk))
+    return set(gaps.seconds())
+
+
+def test_frames_without_time_are_no_pause() -> None:
+    times = [FIRST_NS + i * 1_000_000 for i in range(len(ALL) - 10)]
+    assert not at_times(times)
+    assert at_times([*times[:40], *(time + 10_000_000 for time in times[40:])]) == LOST
+    for without in (range(38, 39), range(40, 41), range(10), range(0, len(times), 2)):
+        assert not at_times([0 if i in without else time for i, time in enumerate(times)])
+
+
+def test_a_clock_that_does_not_tell_frames_apart_shows_no_pause() -> None:
+    assert not at_times([FIRST_NS] * (len(ALL) - 10))
+    assert not at_times([FIRST_NS + i // 20 * 20_000_000 for i in range(len(ALL) - 10)])
