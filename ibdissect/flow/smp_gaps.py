@@ -188,8 +188,9 @@ class SmpGaps:
         by_program = ids[order]
         if not len(ids) or self._calm(by_program):
             once = np.zeros(len(ids), np.bool_)
-            once[np.unique(by_program, return_index=True)[1]] = True
-            index = index[order[once | local[order]]]
+            for some in (np.arange(len(ids)), np.flatnonzero(local[order])):
+                once[some[np.unique(by_program[some], return_index=True)[1]]] = True
+            index = index[order[once]]
         else:
             index = index[np.append(True, (ids[1:] != ids[:-1]) | local[1:])]
         return index

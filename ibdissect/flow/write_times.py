@@ -68,6 +68,9 @@ class WriteTimes:
                     self._add(stretch)
 
     def _add(self, stretch: Stretch) -> None:
+        if not self.stretches or stretch.first > self.stretches[-1].last + self.reach:
+            self.stretches.append(stretch)
+            return
         start = bisect_left(self.stretches, stretch.first - self.reach, key=_last)
         stop = bisect_right(self.stretches, stretch.last + self.reach, key=_first)
         for near in self.stretches[start:stop]:
