@@ -67,6 +67,7 @@ def _learnt(path: str | CaptureSet | None, at: int | None, common: Common) -> tu
     from ibdissect.fabric import Follower
     from ibdissect.fabric.changes import ChangeLog
     from ibdissect.fabric.describe import describe
+    from ibdissect.fabric.mixed_subnets import ADVICE
     from ibdissect.table.secrets import Masker, is_secret
 
     follower, story, frames, files, masker = Follower(), ChangeLog(), 0, common.subnet_files, Masker()
@@ -83,7 +84,7 @@ def _learnt(path: str | CaptureSet | None, at: int | None, common: Common) -> tu
                 frames += len(table)
         masker, members = opened.masker, opened.reader.members
         if follower.unreliable:
-            say(f"note: {path} mixes packets of two subnets, so none of this is certain: export those of each, and read them alone")
+            say(f"note: {path} {ADVICE}")
         if at is not None and at > frames:
             say(f"note: {path} ends with frame {frames}, before --at {at}")
 

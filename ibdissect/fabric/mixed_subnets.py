@@ -14,6 +14,7 @@ ENOUGH = 4
 """This many facts, of at least two kinds, must be contradicted, since one fault in a single subnet contradicts only one."""
 PAIR = 2
 """This many LIDs of nodes that different senders of directed routes found, without a node in common, prove two subnets."""
+ADVICE = "mixes packets of two subnets, so none of this is certain: export those of each, and read them alone"
 ROUTE, LID, SIZE, KIND = "the node at a directed route", "the port with a LID", "the size of a node", "the type of a node"
 
 

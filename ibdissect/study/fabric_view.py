@@ -11,6 +11,7 @@ from typing import Any
 from ibdissect.fabric.describe import KINDS, SM_STATES, STATES, name_of
 from ibdissect.fabric.file_lines import KnownFile, place_text
 from ibdissect.fabric.levels import Levels, levels
+from ibdissect.fabric.mixed_subnets import ADVICE
 from ibdissect.fabric.model import Sm, Subnet
 from ibdissect.fabric.nodes import STATE_AT, SWITCH, Node, Port
 from ibdissect.fabric.partitions import Block, keys_in
@@ -94,6 +95,10 @@ def _view(subnet: Subnet, packets: Mapping[int, int]) -> FabricView:
     found, history = levels(subnet, MAX_NODES), list[Change]()
     shown = [_node(node, partitions, packets, history) for node in found.nodes.values()]
     entries: list[Entry] = []
+    mixed = subnet.contradictions
+    if mixed.mixed:
+        proof = [(f"Frame {frame}", f"contradicts {what}", frame) for what, frame in mixed.examples()]
+        entries.append(Entry("Two subnets", "none is certain", frame=mixed.frame, details=[("Capture", ADVICE, mixed.frame), *proof]))
     managers = _managers(subnet, history)
     if managers:
         entries.append(Entry(f"Subnet managers ({len(managers)})", kind="sm", children=managers))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
 
 from ibdissect.fabric import Follower
+from ibdissect.session.capture import Capture
 from ibdissect.study import fabric_view
 from ibdissect.study.fabric_view import Entry, FabricView, view_of
 from ibdissect.wire.sm import SMInfo
 from tests import craft
 from tests.fabric.made import ANSWER, node, p_keys, port_info, switch, switch_info
+from tests.fabric.test_division import HERE, THERE, mixed
 from tests.table.made import native_table
 
 KEY = 0x4142434445464748
@@ -120,3 +123,14 @@ def test_a_great_fabric_says_how_many_are_left_out(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(fabric_view, "MAX_NODES", 2)
     found = view(*FRAMES)
     assert found.nodes == 3 and found.entries[-1].text == "1 further node not shown"
+
+
+def test_a_capture_of_two_subnets_says_so() -> None:
+    for other, said in ((THERE, True), (HERE, False)):
+        follower = Follower()
+        with Capture(io.BytesIO(mixed(HERE, other, interfaces=True))) as opened:
+            for table in opened.tables():
+                list(follower.feed(table))
+        first = view_of(follower.subnet).entries[0]
+        assert (first.text == "Two subnets") == said
+        assert not said or (first.frame > 0 and "mixes packets of two subnets" in first.details[0][1] and first.details[1][2] > 0)
