@@ -24,6 +24,9 @@ from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
 from ibdissect.flow.transfers import Transfers, as_json, joined_in, record_json
 from ibdissect.flow.transfers import outline as reassembled
+from ibdissect.flow.whole_messages import as_json as message_json
+from ibdissect.flow.whole_messages import messages_in
+from ibdissect.flow.whole_messages import outline as message_outline
 from ibdissect.lint.set_members import place, place_text
 from ibdissect.session.capture import Capture
 from ibdissect.session.rows import Named, each_once, named_columns, objects, occurrences, plain_values
@@ -119,7 +122,7 @@ CLOCKS: dict[str, Callable[[Int], list[str]]] = {
 
 
 class Json(Printer):
-    """One JSON object per frame: one per line, or all in one array. A frame that completes an RMPP transfer or a record has it, too."""
+    """One JSON object per frame: one per line, or all in one array; with the transfer, records or message that the frame completes."""
 
     def __init__(self, presenter: Presenter, *, lines: bool, members: Sequence[Member] = ()) -> None:
         self.lines, self.first, self.members = lines, True, members
@@ -131,7 +134,7 @@ class Json(Printer):
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
         """Objects, each with its line end, or preceded by a comma."""
-        ended, joined = self.transfers.feed(table), joined_in(table)
+        ended, joined, messages = self.transfers.feed(table), joined_in(table), messages_in(table)
         for frame, line in zip((rows + table.chunk.first).tolist(), self.json.lines(table, rows), strict=True):
             if frame in joined:
                 some = json.dumps([record_json(record, table.catalog, self.json.presenter) for record in joined[frame]])
@@ -139,6 +142,8 @@ class Json(Printer):
             if frame in ended and len(ended[frame].segments) > 1:
                 whole = json.dumps(as_json(ended[frame], table.catalog, self.json.presenter))
                 line = f'{line[:-1]}, "reassembled": {whole}}}'
+            if frame in messages:
+                line = f'{line[:-1]}, "message": {json.dumps(message_json(messages[frame], table, self.json.presenter))}}}'
             if self.members:
                 path, number = place(self.members, frame)
                 line = f'{{"file": {json.dumps(printable(path))}, "file_frame": {number}, {line[1:]}'
@@ -163,6 +168,7 @@ class Trees(Printer):
         ended, joined = (self.transfers.feed(table), joined_in(table)) if self.transfers is not None else ({}, {})
         if not len(rows):
             return
+        messages = messages_in(table) if self.transfers is not None else {}
         walk, others = Walk(table), table.located.without_infiniband
         for start in range(0, len(rows), BATCH):
             some = rows[start : start + BATCH]
@@ -177,6 +183,8 @@ class Trees(Printer):
                 frame = table.chunk.first + row
                 for layer in reassembled(ended.get(frame), joined.get(frame, ()), table.catalog, self.presenter):
                     yield layer_outline(layer, self.paint)
+                if frame in messages:
+                    yield layer_outline(message_outline(messages[frame], table, self.presenter), self.paint)
                 if self.transfers is not None and others[row]:
                     yield _by_scapy(table, row, self.presenter)
                 self.blank = "\n"

@@ -190,14 +190,14 @@ def as_json(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> di
 def record_json(record: SaRecord, catalog: Catalog, presenter: Presenter) -> dict[str, Any]:
     pieces = [{"frame": span.frame, "offset": span.offset, "length": span.length} for span in record.spans]
     name = type(record.view).title if record.view is not None else "Record"
-    fields = [_plain(child) for child in node_of(record, catalog, presenter).children]
+    fields = [plain(child) for child in node_of(record, catalog, presenter).children]
     return {"record": record.number, "layer": name, "pieces": pieces, "fields": fields}
 
 
-def _plain(node: Node) -> dict[str, Any]:
+def plain(node: Node) -> dict[str, Any]:
     """A field as `show --format json` writes it."""
     keys = ("name", "label", "offset", "length", "bit", "bits", "value", "text")
-    below = {"fields": [_plain(child) for child in node.children]} if node.children else {}
+    below = {"fields": [plain(child) for child in node.children]} if node.children else {}
     return {key: getattr(node, key) for key in keys} | below
 
 
@@ -205,7 +205,8 @@ def joined_in(table: ChunkTable) -> dict[int, list[SaRecord]]:
     """The records that straddle segments, by the frame of the chunk that completed them."""
     found: dict[int, list[SaRecord]] = {}
     for row, record in table.shown.joined:
-        found.setdefault(table.chunk.first + row, []).append(record)
+        if isinstance(record, SaRecord):
+            found.setdefault(table.chunk.first + row, []).append(record)
     return found
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
+from operator import itemgetter
 from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -20,7 +21,7 @@ from ibdissect.capture.remote import in_archive, is_url
 from ibdissect.capture.sets import CaptureSet, files_of
 from ibdissect.errors import CaptureError
 from ibdissect.lint.set_members import name_frames
-from ibdissect.table.joined import JoinedRecords
+from ibdissect.table.joined import JoinedRecords, SaRecord, WholeMessage
 from ibdissect.table.secrets import Masker
 from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
@@ -30,6 +31,7 @@ from ibdissect.wire.sa import SARecordPiece
 if TYPE_CHECKING:
     from ibdissect.dissect.value import Presenter
     from ibdissect.flow.transfers import Joiner
+    from ibdissect.flow.whole_messages import MessageJoiner
     from ibdissect.lint.finding import Finding, Secret
 
 R = TypeVar("R", bound="Reading")
@@ -71,7 +73,10 @@ class Reading:
         """Records that straddle RMPP segments, from the frames read so far."""
         self.joins = True
         """Whether such records are put together: who shows, selects or numbers keys needs them, a plain check does not."""
+        self.messages = JoinedRecords()
+        """Messages of upper layers that came in several packets, from the frames read so far."""
         self._joiner: Joiner | None = None
+        self._message_joiner: MessageJoiner | None = None
         self._joined_to = 0
         self.keys_to = 0
         """Last frame whose keys have been numbered."""
@@ -107,7 +112,11 @@ class Reading:
     def table_of(self, chunk: Chunk, frames: Sequence[int] | None = None) -> ChunkTable:
         """Any frames of the capture as a table, without learning from them. `frames`: their numbers, if they are not consecutive."""
         numbers = frames if frames is not None else range(chunk.first, chunk.first + len(chunk))
-        return ChunkTable(chunk, self.catalog, self.services, partial(self.joined.among, numbers))
+        return ChunkTable(chunk, self.catalog, self.services, partial(self._completed, numbers))
+
+    def _completed(self, frames: Sequence[int]) -> list[tuple[int, SaRecord | WholeMessage]]:
+        """The records and messages that any of `frames` completed, each with the index of its frame."""
+        return sorted([*self.joined.among(frames), *self.messages.among(frames)], key=itemgetter(0))
 
     def tables(
         self, *, keys: bool = True, until: int | None = None, progress: Progress | None = None, prepare: Prepare | None = None,
@@ -157,6 +166,12 @@ class Reading:
             self._joiner = Joiner(self.joined)
         if self._joiner is not None:
             self._joiner.feed(table)
+        if self._message_joiner is None and self.services.any:
+            from ibdissect.flow.whole_messages import MessageJoiner  # few captures have messages of known services
+
+            self._message_joiner = MessageJoiner(self.messages, self.services)
+        if self._message_joiner is not None:
+            self._message_joiner.feed(table)
 
     def _after(self, table: ChunkTable, frame: int) -> ChunkTable:
         """The frames of a table after `frame`."""

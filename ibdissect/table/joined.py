@@ -1,4 +1,4 @@
-"""Which records of subnet administration came in several RMPP segments, and in which frame was each complete?
+"""Which records came in several RMPP segments, which messages in several packets, and in which frame was each complete?
 
 A segment ends in the middle of a record as a rule. No frame has all bytes of that record, so its fields belong to the frame that completed
 it, as reassembled data does in Wireshark. `flow.transfers.Joiner` puts such records together; `ChunkTable.shown` has them, nothing is
@@ -41,19 +41,30 @@ class SaRecord(Record, frozen=True):
     """None if the attribute is unknown or the record is too short for it."""
 
 
-Joined = Callable[[], Sequence[tuple[int, SaRecord]]]
-"""Gives the records that the rows of a table completed, each with its row."""
+class WholeMessage(Record, frozen=True):
+    """A SEND of several packets on a queue pair whose service is known (`flow.whole_messages`)."""
+
+    data: bytes
+    spans: tuple[Span, ...]
+    """Where its bytes came from, in order."""
+    service: int
+    """As `Services.messages` has it."""
+    side: int
+
+
+Joined = Callable[[], Sequence[tuple[int, SaRecord | WholeMessage]]]
+"""Gives the records and messages that the rows of a table completed, each with its row."""
 
 
 class JoinedRecords:
-    """The records that straddle segments, by the frame that completed each; the oldest are forgotten."""
+    """The records that straddle segments, or the messages, by the frame that completed each; the oldest are forgotten."""
 
     def __init__(self) -> None:
         self._frames: list[int] = []
-        self._records: list[SaRecord] = []
+        self._records: list[SaRecord | WholeMessage] = []
         self._bytes = 0
 
-    def put(self, frame: int, record: SaRecord) -> None:
+    def put(self, frame: int, record: SaRecord | WholeMessage) -> None:
         """Add a record that `frame` completed. In frame order."""
         self._frames.append(frame)
         self._records.append(record)
@@ -63,7 +74,7 @@ class JoinedRecords:
             self._bytes -= sum(OVERHEAD + len(old.data) for old in self._records[:half])
             del self._frames[:half], self._records[:half]
 
-    def among(self, frames: Sequence[int]) -> list[tuple[int, SaRecord]]:
+    def among(self, frames: Sequence[int]) -> list[tuple[int, SaRecord | WholeMessage]]:
         """The records that any of `frames` (ascending) completed, each with the index of its frame."""
         if not self._frames or not len(frames):
             return []

@@ -19,7 +19,8 @@ from ibdissect.wire.transport import BTH, DETH
 from ibdissect.wire.ulp.ip import TCP
 from ibdissect.wire.ulp.ipoib import IPoIB
 
-from .locate import Bool
+from .joined_bytes import whole_messages
+from .locate import Bool, Int
 from .occurrences import Occurrences, merged
 from .plugin_calls import guarded
 from .sa_tables import pieces, starts_data
@@ -93,7 +94,7 @@ def _cm(table: ChunkTable, place: CmService) -> Occurrences:
         for _, struct in table.catalog.attributes.get((CM_CLASS, attribute), ()):
             private = field_named(struct, "private_data")
             if private is not None:
-                found = table.occurrences(struct).pick(_about(table, place, table.services_of(struct)))
+                found = table.occurrences(struct).pick(about(table, place, table.services_of(struct)))
                 start = found.at + private.bit // 8
                 parts.append(Occurrences(found.rows, start, found.stop if private.kind == "rest" else start + private.bits // 8))
     return merged(parts)
@@ -109,20 +110,27 @@ def _behind(table: ChunkTable, place: Behind) -> Occurrences:
 
 
 def _messages(table: ChunkTable, place: CmPayload) -> Occurrences:
-    """First packets of messages on connections to a service."""
+    """First packets of messages on connections to a service, and messages put together from several packets."""
     rows, services, sides = table.messages()
-    wanted = _about(table, place, services)
-    if place.toward:
-        wanted &= sides == (PASSIVE if place.toward == "passive" else ACTIVE)
-    row = rows[wanted]
-    found = Occurrences(row, table.located.at("payload")[row], table.located.payload_end[row])
+    found = Occurrences(rows, table.located.at("payload")[rows], table.located.payload_end[rows])
+    parts = [found.pick(_served(table, place, services, sides))]
+    if table.joined:
+        whole, services, sides = whole_messages(table)
+        parts.append(whole.pick(_served(table, place, services, sides)))
+    found = merged(parts)
     if place.starts is None:
         return found
     mask, value = place.starts
     return found.pick((table.chunk.data[found.at] & mask) == value)
 
 
-def _about(table: ChunkTable, place: CmService | CmPayload, services: npt.NDArray[np.uint64]) -> Bool:
+def _served(table: ChunkTable, place: CmPayload, services: npt.NDArray[np.uint64], sides: Int) -> Bool:
+    """Which messages are of the place's service and go to its side."""
+    wanted = about(table, place, services)
+    return wanted & (sides == (PASSIVE if place.toward == "passive" else ACTIVE)) if place.toward else wanted
+
+
+def about(table: ChunkTable, place: CmService | CmPayload, services: npt.NDArray[np.uint64]) -> Bool:
     """Which of the service ids match the place."""
     if place.named:
         known = [number for number, name in list(table.services.names.items()) if name.startswith(place.named)]

@@ -118,14 +118,20 @@ class Services:
 
     # -- queries
 
-    def messages(self, table: ChunkTable) -> tuple[Int, list[int], list[int]]:
-        """Rows of a chunk whose payload starts a message on a known connection; the service id of each, and the side it goes to."""
+    @property
+    def any(self) -> bool:
+        """Whether a service of a queue pair is known."""
+        return bool(self._ends)
+
+    def messages(self, table: ChunkTable, opcodes: Bool = STARTS_MESSAGE) -> tuple[Int, list[int], list[int]]:
+        """Rows of a chunk whose payload starts a message on a known connection, or that have one of these OpCodes; the service id of each,
+        and the side it goes to."""
         empty: tuple[Int, list[int], list[int]] = (np.empty(0, np.int64), [], [])
         loc = table.located
         payload, bth = loc.start.get("payload"), loc.start.get("bth")
         if not self._ends or payload is None or bth is None:
             return empty
-        rows = np.flatnonzero((payload >= 0) & (bth >= 0) & STARTS_MESSAGE[loc.opcode])
+        rows = np.flatnonzero((payload >= 0) & (bth >= 0) & opcodes[loc.opcode])
         if "mad" in loc.start:
             rows = rows[loc.start["mad"][rows] < 0]
         qps = table.of_rows(BTH.destqp)[0][rows].astype(np.int64)

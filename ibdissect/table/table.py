@@ -22,7 +22,8 @@ from .bits import extract
 from .computed import values_of
 from .find_structures import HEADERS, find
 from .first_bytes import Front, Place, tight
-from .joined import Joined
+from .joined import Joined, WholeMessage
+from .joined_bytes import not_in_first
 from .locate import EXTENDED_STRUCTS, Bool, Int, Located, locate
 from .occurrences import Occurrences
 from .services import Services
@@ -57,9 +58,9 @@ class ChunkTable:
 
     def __init__(
         self, chunk: Chunk, catalog: Catalog | None = None, services: Services | None = None, joined: Joined = tuple,
-        *, shown_by: ChunkTable | None = None,
+        *, shown_by: ChunkTable | None = None, located: Located | None = None,
     ) -> None:  # fmt: skip
-        """`shown_by`: the table whose `shown` it is."""
+        """`shown_by`: the table whose `shown` it is. `located`: where the headers are, if that is known."""
         self.window = chunk.data.size
         """Bytes of the window; those of `joined` follow them in `chunk.data`."""
         self.joined = joined() if shown_by is not None else ()
@@ -70,7 +71,8 @@ class ChunkTable:
         self.times = chunk.time_ns
         """Of the packets that this table is about: all, or those of one subnet (`limited`)."""
         self.catalog = catalog if catalog is not None else builtin_catalog()
-        self.located: Located = shown_by.located if shown_by is not None else locate(chunk, self.catalog.roce_ports)
+        known = shown_by.located if shown_by is not None else located
+        self.located: Located = known if known is not None else locate(chunk, self.catalog.roce_ports)
         if self.joined:
             self.located = replace(self.located, front=Front(chunk))
         self.repeats = shown_by is not None
@@ -89,6 +91,18 @@ class ChunkTable:
         self._partners: dict[tuple[StructType, StructType], Int | None] = {}
         self._groups: dict[tuple[int, int], Int] | None = None
         self._derived: dict[Callable[[ChunkTable], Any], Any] = {}
+
+    @classmethod
+    def of_message(cls, message: WholeMessage, frame: int, catalog: Catalog, services: Services) -> ChunkTable:
+        """One row with the bytes of a message and nothing else."""
+        at, none, size, zero = np.zeros(1, np.int64), np.full(1, -1), np.array([len(message.data)]), np.zeros(1, np.uint16)
+        chunk = Chunk(frame, 0, np.frombuffer(message.data, np.uint8), at, size, size, at, zero, zero, none)
+        yes, code = np.ones(1, np.bool_), np.zeros(1, np.uint8)
+        made = cls(
+            chunk, catalog, services, located=Located(1, size, ~yes, code, Front(chunk), {"payload": at}, size, code, size, yes)
+        )
+        made._messages = at, np.array([message.service], np.uint64), np.array([message.side])
+        return made
 
     def __len__(self) -> int:
         return self.located.n
@@ -266,11 +280,18 @@ class ChunkTable:
         return Column(rows, at, values) if read is None else Column(rows[read], at[read], values[read])
 
     def heeded(self, field: Field[Any], which: Int | None) -> Bool | None:
-        """Which entries of a field are read, in the occurrences `which` (None: all) of its structure, bool[k]; None: all."""
+        """Which entries of a field are read, in the occurrences `which` (None: all) of its structure, bool[k]; None: all.
+
+        Of a message put together from packets, those that its first packet has are not read again.
+        """
         if field.owner in HEADERS or field.owner in EXTENDED_STRUCTS:
             return None
-        at = self.occurrences(field.owner).at
-        read = is_read(self, field, at if which is None else at[which])
+        found = self.occurrences(field.owner)
+        found = found if which is None else found.pick(which)
+        read = is_read(self, field, found.at)
+        if self.joined:
+            new = not_in_first(self, field, found)
+            read = new if read is None else read & new
         return None if read is None or read.all() else read.ravel()
 
     def of_rows(self, field: Field[Any]) -> tuple[npt.NDArray[Any], Bool]:

@@ -1,0 +1,45 @@
+"""Where are the bytes of records and messages that were put together? They follow the window's (`ChunkTable.shown`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.wire.spec import Field
+
+from .joined import WholeMessage
+from .locate import Bool, Int
+from .occurrences import Occurrences
+
+if TYPE_CHECKING:
+    from .table import ChunkTable
+
+
+def starts(table: ChunkTable) -> Int:
+    """Where each record or message begins in the data, and where the last one ends, int64[k + 1]."""
+    return table.window + np.cumsum([0, *(len(one.data) for _, one in table.joined)])
+
+
+def whole_messages(table: ChunkTable) -> tuple[Occurrences, npt.NDArray[np.uint64], Int]:
+    """The messages that rows completed; the service of each, and the side it goes to."""
+    of = [(i, row, one) for i, (row, one) in enumerate(table.joined) if isinstance(one, WholeMessage)]
+    at, index = starts(table), np.array([i for i, _, _ in of], np.int64)
+    found = Occurrences(np.array([row for _, row, _ in of], np.int64), at[index], at[index + 1])
+    return found, np.array([one.service for _, _, one in of], np.uint64), np.array([one.side for _, _, one in of], np.int64)
+
+
+def not_in_first(table: ChunkTable, field: Field[Any], found: Occurrences) -> Bool:
+    """Which entries of a field, in occurrences of its structure, the first packet of a message did not have already, bool[k, entries].
+
+    The first packet has the structures that fit into it, the last field of such a structure perhaps in part.
+    """
+    begin = table.once(starts)
+    first = np.array([one.spans[0].length if isinstance(one, WholeMessage) else 0 for _, one in table.joined])
+    of = np.searchsorted(begin, found.at, "right") - 1
+    has = np.where(of >= 0, begin[of] + first[np.minimum(of, len(first) - 1)], -1)
+    size = found.at + field.owner.size
+    if field.kind == "rest":
+        return (np.maximum(found.stop, size) > has)[:, None]
+    return np.stack([np.maximum(found.at + (bit + field.bits + 7) // 8, size) > has for bit in field.entries()], axis=1)
