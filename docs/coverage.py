@@ -32,9 +32,9 @@ Written by `python docs/coverage.py` from the declarations; a test keeps it curr
 * **reserved**: reserved by the standard, shown as such.
 
 Named, opaque and reserved bytes make up the whole attribute: a declaration with a gap does not load, and the tests compare offsets and
-lengths with a second source. `+` marks an attribute that goes on as far as the datagram does. The last two columns are tshark 4.0.17's
+lengths with a second source. `+` marks an attribute that goes on as far as the datagram does. The columns of tshark are tshark 4.0.17's
 named fields and the bytes under them, measured with one made packet per attribute, entries of a table counted one by one (ours
-count once); a dash: not measured.
+count once); a dash: not measured. The last column says where the layout is from ([sources.md](sources.md)).
 
 NVIDIA's attributes are decoded as far as the open header ([open-header.md](open-header.md)) says. What it leaves out stays bytes: the whole
 of TempSensing; of MlnxExtPortInfo, the bytes called Undocumented; the groups of ARGroupTable (which subgroup has which ports); and the
@@ -113,8 +113,8 @@ def page(catalog: Catalog) -> str:
         if row.section != section:
             section = row.section
             out.append(f"\n## {section}\n")
-            out.append("| id | attribute | fields | bytes | named | opaque | inside | reserved | tshark fields | tshark bytes |")
-            out.append("|---|---|---|---|---|---|---|---|---|---|")
+            out.append("| id | attribute | fields | bytes | named | opaque | inside | reserved | tshark fields | tshark bytes | source |")
+            out.append("|---|---|---|---|---|---|---|---|---|---|---|")
         out.append(_line(row, catalog))
     out += ["\n## Known by name only\n", "| class | id | attribute |", "|---|---|---|"]
     out += (f"| 0x{mgmt_class:02x} | 0x{attr_id:04x} | {name} |" for (mgmt_class, attr_id), name in sorted(UNDECODED.items()))
@@ -130,7 +130,7 @@ def _line(row: Row, catalog: Catalog) -> str:
     open_end = "+" if any(field.kind == "rest" for field in struct.fields) else ""
     named, opaque, reserved = (f"{value:g}" for value in measure(struct))
     fields, covered = ("-", "-") if row.tshark is None else (str(row.tshark[0]), f"{row.tshark[1]} of {row.tshark[2]}")
-    cells = (row.number, title, names(struct), f"{struct.size}{open_end}", named, opaque, inside or "", reserved, fields, covered)
+    cells = (row.number, title, names(struct), f"{struct.size}{open_end}", named, opaque, inside or "", reserved, fields, covered, struct.section)
     return "| " + " | ".join(map(str, cells)) + " |"
 
 

@@ -18,6 +18,7 @@ from ibdissect.wire.component_mask import component_fields, components_set
 from ibdissect.wire.mad import CLASS_VERSION, CLASSES, RMPP, RMPP_TYPES, is_response, is_vendor, status_text
 from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
+from ibdissect.wire.qos import VL_TYPE
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import counted, number_text, printable
@@ -44,6 +45,11 @@ def _arbitration(modifier: int) -> str:
     return f" port {modifier & 0xFFFF} {table}"
 
 
+def _bandwidth(modifier: int) -> str:
+    what = "VLs" if modifier & VL_TYPE else "VL groups"
+    return f" port {modifier & 0xFF} {what} {'minimum' if modifier >> 31 else 'limit'}"
+
+
 def _sl_to_vl(modifier: int) -> str:
     entry = "all" if modifier & 0x20000 else str(modifier >> 8 & 0xFF)
     out = "all" if modifier & 0x10000 else str(modifier & 0xFF)
@@ -62,6 +68,7 @@ MODIFIERS: dict[int, Callable[[int], str]] = {
     0x001C: _port,
     0x0033: _port,
     0x0030: lambda m: f" index {m}",
+    0x0051: _bandwidth,
     0xFF90: _port,
 }
 """What the attribute modifier of a subnet management attribute selects."""

@@ -14,6 +14,7 @@ from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed
 from ibdissect.wire.spec import Field
 
 from . import sa_tables
+from .bits import value_at
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Int
 from .occurrences import NONE, Occurrences, merged
 from .payloads import FINDERS, parsed
@@ -121,6 +122,10 @@ def _inside(table: ChunkTable, struct: StructType, place: Inside) -> Occurrences
         skipped = table.values(field)[keep].astype(np.int64) * unit + add
         at = at + skipped
         good = (skipped >= 0) & (at + struct.size <= stop)
+    if place.modifier is not None:
+        mask, value = place.modifier
+        mad = table.located.at("mad")[outer.rows]
+        good &= (mad >= 0) & (value_at(table.chunk.data, np.maximum(mad, 0), MAD.attribute_modifier) & mask == value)
     return Occurrences(outer.rows, at, stop).pick(good)
 
 

@@ -62,6 +62,8 @@ class Inside(Place, Record, frozen=True):
     when: tuple[tuple[Field[Any], Collection[int]], ...] = ()
     skip: tuple[Field[int], int, int] | None = None
     """(field, unit, add): the structure starts `value * unit + add` bytes into `field`, for example after a header with options."""
+    modifier: tuple[int, int] | None = None
+    """(mask, value): only in MADs with this attribute modifier."""
 
 
 class Behind(Place, Record, frozen=True):

@@ -3,8 +3,8 @@
 Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
 """
 
-from .places import Mad, smp
-from .spec import Struct, array, bit, flag, lid, nested, pad, uint
+from .places import Inside, Mad, smp
+from .spec import Struct, array, bit, flag, lid, nested, pad, raw, uint
 
 _SOURCE = "trex-core ib_types.h"
 
@@ -44,10 +44,23 @@ class Bandwidth(Struct):
     rate_limit = uint(20, "RateLimit", at="1[4]")
 
 
+class PortVLArbiter(Struct):
+    """Bandwidth of a port's VLs or groups of VLs: bit 30 of the attribute modifier says of which, bit 31 whether limits or minima are meant."""
+
+    key, section, size = "portvlarbiter", f"{_SOURCE} ib_enh_port_vl_arbiter_t", 64
+    carried_by = smp(0x0051)
+    data = raw(64, "Data", at="0")
+
+
+VL_TYPE = 1 << 30
+"""Bit of the attribute modifier (IB_VL_PORT_ARBITER_CONFIG_TYPE_MASK)."""
+
+
 class VLArbiter(Struct):
-    """Bandwidth of each of 15 VLs: SMP 0x0051 with the modifier's type VL."""
+    """Bandwidth of each of 15 VLs."""
 
     key, section, size = "vlarbiter", f"{_SOURCE} ib_vl_arbiter_config_t", 64
+    carried_by = (Inside(PortVLArbiter.data, modifier=(VL_TYPE, VL_TYPE)),)
     vl_mask = uint(16, "VLMask", at="0", base="hex")
     reserved1 = pad(16, at="2")
     vl = array(15, nested(Bandwidth, "VL", at="4"))
@@ -57,9 +70,11 @@ class VLGroupsArbiter(Struct):
     """Bandwidth of eight groups of VLs, and which VLs each holds."""
 
     key, section, size = "vlgroupsarbiter", f"{_SOURCE} ib_vl_groups_arbiter_config_t", 64
+    carried_by = (Inside(PortVLArbiter.data, modifier=(VL_TYPE, 0)),)
     vl_group_mask = uint(8, "VLGroupMask", at="0", base="hex")
     reserved1 = pad(24, at="1")
-    rate_limiter = uint(32, "RateLimiter", at="4")
+    rate_limiter = uint(20, "RateLimiter", at="4")
+    reserved3 = pad(12, at="6[4]")
     vl_group_vl_mask = array(8, uint(16, "VLGroupVLMask", at="8", base="hex"))
     vl_group = array(8, nested(Bandwidth, "VLGroup", at="24"))
     reserved2 = pad(64, at="56")

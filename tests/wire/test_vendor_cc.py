@@ -169,6 +169,19 @@ def test_an_attribute_without_open_layout_has_its_name(tmp_path: Path) -> None:
     assert "AttributeID: TempSensing (0xff40)" in shown(smp(0x81, 0xFF40, bytes(range(64))), tmp_path)
 
 
+def test_the_modifier_says_whether_lanes_or_groups_are_limited(tmp_path: Path) -> None:
+    """Attribute 0x0051 (ib_types.h IB_VL_PORT_ARBITER_CONFIG_TYPE_MASK)."""
+    data = bytes([0, 6, 0, 0, 0, 0, 0x50, 0, 0x12, 0x30, 0, 5]) + bytes(52)
+    lanes = shown(smp(0x81, 0x0051, data, modifier=1 << 30 | 7), tmp_path)
+    assert "PortVLArbiter port 7 VLs limit" in lanes.replace(")", "") and "VLMask: 0x0006" in lanes and "VLGroupMask" not in lanes
+    groups = shown(smp(0x81, 0x0051, data, modifier=1 << 31 | 7), tmp_path)
+    assert "VLGroupMask: 0x00" in groups and "VLMask: 0x0006" not in groups and "RateLimiter: 5" in groups and "minimum" in groups
+
+
+def test_tests_of_devices_have_names(tmp_path: Path) -> None:
+    assert "TestDeviceLoop" in shown(gmp(0x06, 0x02, 0x0023, b"", at=64), tmp_path)
+
+
 def test_what_the_open_header_says_of_extended_port_info() -> None:
     data = bytearray(64)
     data[0], data[17], data[18], data[44], data[47] = 0xF0, 0b0110, 0x02, 0xD0, 0x81
