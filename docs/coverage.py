@@ -116,9 +116,21 @@ def page(catalog: Catalog) -> str:
             out.append("| id | attribute | fields | bytes | named | opaque | inside | reserved | tshark fields | tshark bytes | source |")
             out.append("|---|---|---|---|---|---|---|---|---|---|---|")
         out.append(_line(row, catalog))
+    out += ["\n## Upper layers\n", "| protocol | structure | fields | bytes | source |", "|---|---|---|---|---|"]
+    out += (f"| {ulp_of(s)} | {s.title} | {names(s)} | {_bytes(s)} | {s.section} |" for s in catalog.structs if ulp_of(s))
     out += ["\n## Known by name only\n", "| class | id | attribute |", "|---|---|---|"]
     out += (f"| 0x{mgmt_class:02x} | 0x{attr_id:04x} | {name} |" for (mgmt_class, attr_id), name in sorted(UNDECODED.items()))
     return "\n".join(out) + "\n"
+
+
+def ulp_of(struct: StructType) -> str:
+    """The module of an upper layer that declares a structure; empty if none does."""
+    room, _, module = struct.__module__.rpartition(".")
+    return module if room == "ibdissect.wire.ulp" else ""
+
+
+def _bytes(struct: StructType) -> str:
+    return f"{struct.size}+" if any(field.kind == "rest" for field in struct.fields) else str(struct.size)
 
 
 def _line(row: Row, catalog: Catalog) -> str:
@@ -127,10 +139,9 @@ def _line(row: Row, catalog: Catalog) -> str:
     title = struct.title
     if row.methods is not None:
         title += f" ({', '.join(METHODS[method] for method in sorted(row.methods))})"
-    open_end = "+" if any(field.kind == "rest" for field in struct.fields) else ""
     named, opaque, reserved = (f"{value:g}" for value in measure(struct))
     fields, covered = ("-", "-") if row.tshark is None else (str(row.tshark[0]), f"{row.tshark[1]} of {row.tshark[2]}")
-    cells = (row.number, title, names(struct), f"{struct.size}{open_end}", named, opaque, inside or "", reserved, fields, covered, struct.section)
+    cells = (row.number, title, names(struct), _bytes(struct), named, opaque, inside or "", reserved, fields, covered, struct.section)
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
