@@ -45,7 +45,7 @@ class Bandwidth(Struct):
 
 
 class PortVLArbiter(Struct):
-    """Bandwidth of a port's VLs or groups of VLs: bit 30 of the attribute modifier says of which, bit 31 whether limits or minima are meant."""
+    """Bandwidth of a port's VLs or groups of VLs; bit 30 of the modifier says of which, bit 31 whether these are minima or limits."""
 
     key, section, size = "portvlarbiter", f"{_SOURCE} ib_enh_port_vl_arbiter_t", 64
     carried_by = smp(0x0051)

@@ -150,6 +150,30 @@ def ipv4(payload: bytes, protocol: int, *, options: bytes = b"", fragment: int =
                  fragment_offset=fragment, source=b"\x0a\0\0\1", destination=b"\x0a\0\0\2") + options + payload  # fmt: skip
 
 
+def test_memory_of_srp_commands_and_rds_messages_is_shown_and_its_keys_are_hidden(tmp_path: Path) -> None:
+    """Descriptors behind an additional CDB: a table with two entries for data out, one for data in; RDS extension headers."""
+    number, handle = 0x0002_C903_0000_1234, bytes.fromhex("0badcafe")
+    entries = gmp(0x06, 0x81, 0x0012, build(dm.ServiceEntry, service_name="SRP.T10:0002C90300001234", service_id=number), at=64)
+    memory = [build(srp.SRPDescriptor, virtual_address=i, length=i) for i in range(4)]
+    memory = [one[:8] + handle + one[12:] for one in memory]
+    command = build(srp.SRPCommand, type=2, buffer_formats=0x21, data_out_count=2, data_in_count=1, additional_cdb_length=4)
+    command += b"CDB!" + memory[0] + bytes(4) + b"".join(memory[1:])
+    event = build(srp.SRPEvent, type=0x82, sense_length=4) + b"abcd"
+    header = bytearray(build(rds.RDSHeader, sequence=5))
+    header[32:48] = bytes([5, 0, 1, 3]) + handle + bytes([0, 0, 0, 9, 2]) + handle[:3]  # the last one is cut off
+    frames = [entries, *connection(number), message(command), message(event, answer=True),
+              *connection(rds.SERVICE), message(bytes(header))]  # fmt: skip
+    with opened(tmp_path, frames) as capture:
+        assert [name for frame, name in upper(capture) if frame == 4] == ["SRPCommand"] + ["SRPDescriptor"] * 4
+        column = capture.table()["infiniband.srp.descriptor.virtualaddress"]
+        assert column.value.tolist() == [0, 1, 2, 3]
+        assert (5, "SRPEvent") in upper(capture) and (8, "RDSRdmaDestination") in upper(capture) and (8, "RDSRdma") not in upper(capture)
+    with Capture(str(tmp_path / "made.pcap")) as capture:
+        capture.number_keys()
+        shown = [str([(node.text, node.value) for node in capture.dissect(number).walk()]) for number in (4, 8)]
+    assert all(handle.hex() not in text and "R_Key#" in text for text in shown)
+
+
 TCP = build(ip.TCP, source_port=5000, destination_port=22, flags=0x12, header_length=5)
 
 

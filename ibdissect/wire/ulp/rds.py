@@ -1,8 +1,10 @@
 """What do Reliable Datagram Sockets send: the private data at connection, and the header of each message?"""
 
+from collections.abc import Iterator
+
 from ..cm_names import IP_CM_PREFIX
-from ..places import CmPayload, CmService
-from ..spec import Struct, bit, hole, ip4, pad, raw, rest, uint
+from ..places import CmPayload, CmService, Parsed
+from ..spec import Struct, bit, hole, ip4, pad, raw, rest, secret, uint
 from .rdma_cm import IP_CM_SIZE
 
 RDS_PORT = 18634
@@ -64,3 +66,43 @@ class RDSHeader(Struct):
     checksum = uint(16, "Checksum", at="30", base="hex")
     extension_headers = raw(16, "Extension Headers", at="32")
     data = rest("Data", at="48")
+
+
+RDMA, RDMA_DESTINATION = 2, 3
+EXTENSIONS = {1: 4, RDMA: 4, RDMA_DESTINATION: 8, 5: 2, 6: 4, 8: 1}
+"""Bytes of the extension headers behind their type (kernel net/rds/message.c rds_exthdr_size)."""
+
+
+def _found(extensions: bytes, wanted: int) -> Iterator[int]:
+    at = 0
+    while at < len(extensions) and (size := EXTENSIONS.get(extensions[at])):
+        if extensions[at] == wanted:
+            yield at + 1
+        at += 1 + size
+
+
+def find_rdma(extensions: bytes) -> Iterator[int]:
+    """Where the key of a finished RDMA is."""
+    return _found(extensions, RDMA)
+
+
+def find_destination(extensions: bytes) -> Iterator[int]:
+    """Where the key and offset of a requested RDMA are."""
+    return _found(extensions, RDMA_DESTINATION)
+
+
+class RDSRdma(Struct):
+    """The message follows an RDMA with this key."""
+
+    key, section, size, title = "rds.rdma", "kernel net/rds/rds.h struct rds_ext_header_rdma", 4, "RDMA"
+    carried_by = (Parsed(RDSHeader.extension_headers, find_rdma),)
+    r_key = secret(32, "R_Key", at="0")
+
+
+class RDSRdmaDestination(Struct):
+    """Where the peer may read or write."""
+
+    key, section, size, title = "rds.rdmadest", "kernel net/rds/rds.h struct rds_ext_header_rdma_dest", 8, "RDMA destination"
+    carried_by = (Parsed(RDSHeader.extension_headers, find_destination),)
+    r_key = secret(32, "R_Key", at="0")
+    offset_ = uint(32, "Offset", at="4", unit="bytes")

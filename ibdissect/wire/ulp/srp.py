@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from ..places import CmPayload, CmService
-from ..spec import Struct, bit, enum, gid, pad, part, raw, rest, uint
+from ..places import CmPayload, CmService, Parsed
+from ..spec import Struct, bit, enum, gid, pad, part, raw, rest, secret, uint
 
 NAME = "SRP.T10:"
 """Prefix of SRP service names in an I/O controller's list, which gives their service ids (SRP r16a annex B)."""
@@ -111,6 +111,34 @@ class SRPCommand(Struct):
     additional = rest("Additional CDB and Descriptors", at="48")
 
 
+DIRECT, INDIRECT, IMMEDIATE = 1, 2, 3
+"""Formats of data descriptors."""
+DESCRIPTOR, INDIRECT_HEAD = 16, 20
+
+
+def find_descriptors(unit: bytes) -> Iterator[int]:
+    """Where a command's memory descriptors are: those for data out, then those for data in, a table's own before its entries."""
+    at = SRPCommand.size + (unit[31] & 0xFC)
+    for kind, count in ((unit[5] >> 4, unit[6]), (unit[5] & 0xF, unit[7])):
+        if kind in (DIRECT, INDIRECT):
+            yield at
+        if kind == INDIRECT:
+            yield from range(at + INDIRECT_HEAD, at + INDIRECT_HEAD + count * DESCRIPTOR, DESCRIPTOR)
+        elif kind > IMMEDIATE:
+            return
+        at += {DIRECT: DESCRIPTOR, INDIRECT: INDIRECT_HEAD + count * DESCRIPTOR, IMMEDIATE: 4}.get(kind, 0)
+
+
+class SRPDescriptor(Struct):
+    """Memory of the initiator that the target may read or write."""
+
+    key, section, size, title = "srp.descriptor", "SRP r16a 6.8; kernel scsi/srp.h struct srp_direct_buf", DESCRIPTOR, "Memory descriptor"
+    carried_by = (Parsed(SRPCommand.additional, find_descriptors, whole=True),)
+    virtual_address = uint(64, "Virtual Address", at="0", base="hex")
+    memory_handle = secret(32, "R_Key", "Memory Handle (R_Key)", at="8")
+    length = uint(32, "Length", at="12", unit="bytes")
+
+
 class SRPTaskManagement(Struct):
     """A task management request."""
 
@@ -149,6 +177,23 @@ class SRPResponse(Struct):
     sense_length = uint(32, "Sense Data Length", at="28", unit="bytes")
     response_length = uint(32, "Response Data Length", at="32", unit="bytes")
     data = rest("Response and Sense Data", at="36")
+
+
+class SRPEvent(Struct):
+    """An asynchronous event of a logical unit; sense data follow."""
+
+    key, section, size, title = "srp.aer", "SRP r16a 6.12; kernel scsi/srp.h struct srp_aer_req", 36, "SRP_AER_REQ"
+    carried_by = (CmPayload(0, toward="active", starts=(0xFF, 0x82), named=NAME),)
+    type = enum(8, TYPES, "Type", at="0", base="hex")
+    solicited_notification = uint(8, "Solicited Notification", at="1", base="hex")
+    reserved1 = pad(16, at="2")
+    request_limit_delta = uint(32, "Request Limit Delta", at="4")
+    tag = uint(64, "Tag", at="8", base="hex")
+    reserved2 = pad(32, at="16")
+    lun = uint(64, "LUN", at="20", base="hex")
+    sense_length = uint(32, "Sense Data Length", at="28", unit="bytes")
+    reserved3 = pad(32, at="32")
+    sense = rest("Sense Data", at="36")
 
 
 class SRPCredit(Struct):
