@@ -184,7 +184,7 @@ class _Limited(ByteStream):
             size = self.seek(0, io.SEEK_END) - at
             self.seek(at)
         if size > self.most:
-            raise ValueError(f"it has a header of {size} bytes")
+            raise ValueError(f"its headers are larger than {self.most} bytes")
         parts, left = [], size
         while left > 0 and (data := self.file.read(left)):
             parts.append(data)

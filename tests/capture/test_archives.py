@@ -105,7 +105,7 @@ def test_a_header_that_claims_gigabytes_costs_nothing(folder: Path) -> None:
         for _ in range(16):
             tar.fileobj.write(bytes(1 << 20))
     tracemalloc.start()
-    with pytest.raises(CaptureError, match="header of 1073741824 bytes"):
+    with pytest.raises(CaptureError, match="headers are larger than 65536 bytes"):
         open_capture("tar://a.pcap::bomb.tgz")
     assert tracemalloc.get_traced_memory()[1] < 8 << 20
     tracemalloc.stop()
