@@ -48,6 +48,8 @@ class CaptureLoss:
         """The capture has ERF records; those of ibdump do not count losses."""
         self.set_back = False
         """The clock of the capture was set back by a second or more, so durations are not reliable."""
+        self.unsorted = False
+        """A record has an earlier time than the one before it, by less than a second."""
         self._last_ns = 0
         self._clock: list[tuple[int, int]] = []
         """First frame of each second, and the second."""
@@ -65,7 +67,9 @@ class CaptureLoss:
         self._writes.feed(table.once(Datagrams))
         times = table.chunk.time_ns[table.chunk.time_ns > 0]
         if len(times):
-            self.set_back |= bool((np.diff(times, prepend=self._last_ns) <= -SECOND_NS).any())
+            steps = np.diff(times, prepend=self._last_ns)
+            self.set_back |= bool((steps <= -SECOND_NS).any())
+            self.unsorted |= bool(((steps < 0) & (steps > -SECOND_NS)).any())
             self._last_ns = int(times[-1])
             self._tick(table)
         rows = cut_off(table)
@@ -122,9 +126,9 @@ class CaptureLoss:
         return self._writes.others(frame, time_ns) and self.disorderly()
 
     def disorderly(self) -> bool:
-        """Whether an answer was recorded before its request; computed on demand."""
+        """Whether times run backwards, or an answer was recorded before its request; computed on demand."""
         if self._swaps is None:
-            self._swaps = self.transactions.swapped > 0 or answered_early(self.streams, SWAPPED_NS)
+            self._swaps = self.unsorted or self.transactions.swapped > 0 or answered_early(self.streams, SWAPPED_NS)
         return self._swaps
 
     def _tick(self, table: ChunkTable) -> None:

@@ -126,6 +126,14 @@ def test_a_request_that_is_sent_again_was_answered_before(step_ns: int, disorder
 
 
 @pytest.mark.parametrize("window", [1, 32 << 20])
+@pytest.mark.parametrize(("times", "disorderly"), [((0, 2, 1), True), ((0, 1, 2), False), ((0, 1, 1), False), ((5000, 5001, 0), False)])
+def test_times_that_run_backwards_show_another_order(times: tuple[int, ...], disorderly: bool, window: int) -> None:
+    """In ms; a clock that is set back by a second or more says nothing of the order."""
+    records = [Record(1, FIRST + time * 1_000_000, one, len(one)) for time, one in zip(times, [ask(1), answer(1), ask(2)], strict=True)]
+    assert of(Pcap(247, tuple(records)).packed(), window).disorderly() is disorderly
+
+
+@pytest.mark.parametrize("window", [1, 32 << 20])
 def test_a_write_does_not_unsettle_itself(window: int) -> None:
     disorder, other = [answer(1), ask(1)], craft.smp(2, 0x15, path=[1], header={"transaction_id": 10})
     cases = ([WRITTEN[0], *disorder], False), ([*WRITTEN, *disorder, *WRITTEN], False), ([*WRITTEN, *disorder, other], True)
