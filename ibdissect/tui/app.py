@@ -112,6 +112,9 @@ class TuiApp(App[None]):
         self._bring(self.captures[0])
         self._look_soon = False
         self.scroll_sensitivity_y = 3.0
+        for theme in themes.THEMES:
+            self.register_theme(theme)
+        self._begin_with_theme()
 
     # -- captures
 
@@ -174,9 +177,6 @@ class TuiApp(App[None]):
     # -- start and end
 
     async def on_mount(self) -> None:
-        for theme in themes.THEMES:
-            self.register_theme(theme)
-        self._recall_theme()
         threading.excepthook = self._thread_failed
         if not self.is_headless:
             end_in_time(self.exit)
@@ -309,7 +309,7 @@ class TuiApp(App[None]):
     def use(self, profile: Profile) -> None:
         """Look as a profile says, and remember there what is changed."""
         self.memory = profile
-        self._recall_theme()
+        self.theme = self._remembered_theme()
         self._look_as_remembered()
         self.main.key_bar.say(f"profile: {profile.name or 'default'}")
 
@@ -319,9 +319,17 @@ class TuiApp(App[None]):
         self.main.packets.set_columns(self.main.packets.columns)
         self.news()  # colors are compiled then, and what happened while another capture was in front is shown
 
-    def _recall_theme(self) -> None:
+    def _remembered_theme(self) -> str:
         wanted = self.memory.look.setdefault("theme", "ibdissect-dark")  # nothing is written before it is changed
-        self.theme = wanted if wanted in self.available_themes else "ibdissect-dark"
+        return wanted if wanted in self.available_themes else "ibdissect-dark"
+
+    def _begin_with_theme(self) -> None:
+        """Have the remembered theme from the start: `theme = ...` would read the style sheet twice more."""
+        self.set_reactive(TuiApp.theme, self._remembered_theme())
+        dark, contrast = self.current_theme.dark, self.theme == "ibdissect-contrast"
+        for name, holds in {f"-theme-{self.theme}": True, "-dark-mode": dark, "-light-mode": not dark, "contrast": contrast}.items():
+            self.set_class(holds, name, update=False)
+        self.stylesheet.set_variables(self.get_css_variables())
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Names that the style sheet uses, for themes that lack them."""
