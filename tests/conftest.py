@@ -30,8 +30,6 @@ if sys.dont_write_bytecode:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(REPO / ".pytest_cache/bytecode")
     sys.dont_write_bytecode = False
 
-os.environ.setdefault("TEXTUAL_FPS", "10")  # nobody watches: the screen need not be drawn 60 times a second
-
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs like that; commands that tests interrupt would inherit it and never end.
     signal.signal(signal.SIGINT, signal.default_int_handler)

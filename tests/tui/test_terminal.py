@@ -113,7 +113,8 @@ def test_what_is_no_capture_is_refused(terminal: Terminal, tmp_path: Path) -> No
     bad = tmp_path / "bad.pcap"
     bad.write_text("nothing of the kind")
     start(terminal, f"tui {bad}")
-    terminal.wait("not a capture", "echo")
+    terminal.wait("echo", PROMPT)
+    assert "not a capture" in terminal.run("capture-pane", "-p", "-J")  # with wrapped lines joined
 
 
 def test_standard_output_must_be_a_terminal(tmp_path: Path) -> None:
