@@ -116,7 +116,7 @@ def test_nothing_grows_with_the_capture(what: str, period_ns: int, monkeypatch: 
     """With small limits, twice as many packets of other hosts, queue pairs, transactions and groups leave no more state."""
     bound(monkeypatch, 2, "rules", "flow", "fabric", "table", "lint")
     linter = Linter(RULES)
-    after = [held(one) for i, one in enumerate(fed(linter, crowd(8, at_once=1, what=what, period_ns=period_ns))) if i in (3, 7)]
+    after = [held(one) for i, one in enumerate(fed(linter, crowd(6, at_once=1, what=what, period_ns=period_ns))) if i in (2, 5)]
     assert sum(after[0].values()) > 3000
     # Columns of the last chunk are no state; arguments of findings are a few words.
     grown = {path: (after[0][path], more) for path, more in after[1].items() if more > after[0][path] + 8}
@@ -221,9 +221,9 @@ def test_where_something_was_forgotten_does_not_depend_on_windows() -> None:
 def test_statistics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     bound(monkeypatch, 2, "flow", "fabric", "table")
     statistics, after = Statistics(), []
-    for i, chunk in enumerate(crowd(8, at_once=1, what="lid number other")):
+    for i, chunk in enumerate(crowd(6, at_once=1, what="lid number other")):
         statistics.feed(ChunkTable(chunk))
-        if i in (3, 7):
+        if i in (2, 5):
             out = Counter[str]()
             sizes(statistics, "", out, {})
             after.append(out)

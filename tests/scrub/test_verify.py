@@ -82,7 +82,7 @@ def places(spoil: bytes, kind: str) -> Iterator[tuple[int, int]]:
     with Capture(io.BytesIO(blob)) as opened:
         _, scrubber = write_scrubbed(opened, out, "pcap")
         clean = out.getvalue()
-        for at in range(len(clean) - 200, len(clean) - len(spoil)):
+        for at in range(len(clean) - 60, len(clean) - len(spoil)):
             copy = io.BytesIO(clean[:at] + spoil + clean[at + len(spoil) :])
             with pytest.raises(CaptureError, match=f"still hold a {kind} of the capture, at byte ") as raised:
                 verify(opened, scrubber, copy, "copy.pcap")
