@@ -17,6 +17,7 @@ from ibdissect.dfilter.undeclared import column as undeclared
 from ibdissect.dissect import named_values
 from ibdissect.dissect.named_values import Run
 from ibdissect.table.find_structures import HEADERS
+from ibdissect.table.joined_bytes import in_order
 from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import BOTH, Catalog, StructType
@@ -153,7 +154,7 @@ def occurrences(
     if len({each.shape[1:] for each in values}) > 1:  # byte fields of different lengths share this name
         values = [objects([row.tobytes() if isinstance(row, np.ndarray) else row for row in each]) for each in values]
     of_row = np.concatenate([run.rows for run in runs])
-    order = np.lexsort((np.concatenate([run.at for run in runs]), of_row))
+    order = in_order(table.shown, of_row, np.concatenate([run.at for run in runs]))
     return of_row[order], np.concatenate(values)[order], np.concatenate(hides)[order]
 
 

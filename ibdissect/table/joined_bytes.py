@@ -22,6 +22,21 @@ def starts(table: ChunkTable) -> Int:
     return table.window + np.cumsum([0, *(len(one.data) for _, one in table.joined)])
 
 
+def homes(table: ChunkTable) -> Int:
+    """Where the frame that completed each record or message has a part of it, int64[k]."""
+    last = (max(one.spans, key=lambda span: span.frame) for _, one in table.joined)
+    return np.array([table.chunk.offset[row] + span.offset for (row, _), span in zip(table.joined, last, strict=True)], np.int64)
+
+
+def in_order(table: ChunkTable, rows: Int, at: Int) -> Int:
+    """The order of places in rows; those in a record that was put together are where its frame has a part of it."""
+    if not table.joined:
+        return np.lexsort((at, rows))
+    of = np.searchsorted(table.once(starts), at, "right") - 1
+    place = np.where(of >= 0, table.once(homes)[np.minimum(of, len(table.joined) - 1)], at)
+    return np.lexsort((at, place, rows))
+
+
 def whole_messages(table: ChunkTable) -> tuple[Occurrences, npt.NDArray[np.uint64], Int]:
     """The messages that rows completed; the service of each, and the side it goes to."""
     of = [(i, row, one) for i, (row, one) in enumerate(table.joined) if isinstance(one, WholeMessage)]

@@ -23,7 +23,7 @@ from .computed import values_of
 from .find_structures import HEADERS, find
 from .first_bytes import Front, Place, tight
 from .joined import Joined, WholeMessage
-from .joined_bytes import not_in_first
+from .joined_bytes import in_order, not_in_first
 from .locate import EXTENDED_STRUCTS, Bool, Int, Located, locate
 from .occurrences import Occurrences
 from .services import Services
@@ -173,7 +173,10 @@ class ChunkTable:
         """Every occurrence of a structure in the chunk; each has at least `struct.size` bytes."""
         found = self._found.get(struct)
         if found is None:
-            found = self._found[struct] = find(self, struct)
+            found = find(self, struct)
+            if self.joined:
+                found = found.pick(in_order(self, found.rows, found.at))
+            self._found[struct] = found
         return found
 
     def attributes(self) -> dict[tuple[int, int], Int]:
