@@ -41,9 +41,9 @@ class CaptureLoss:
 
     def __init__(self, streams: Streams | None = None, transactions: Transactions | None = None) -> None:
         self.streams, self.transactions = streams or Streams(), transactions or Transactions()
-        self.counted = Missed("lost or cut packets")
+        self.counted, self.cut = Missed("lost packets"), Missed("cut packets")
         self.gaps = SmpGaps()
-        self.dropped = self.counted.dropped, *dropped_of(self.gaps)
+        self.dropped = self.counted.dropped, self.cut.dropped, *dropped_of(self.gaps)
         self.erf = False
         """The capture has ERF records; those of ibdump do not count losses."""
         self.set_back = False
@@ -74,7 +74,7 @@ class CaptureLoss:
             self._tick(table)
         rows = cut_off(table)
         for row in rows[np.unique(table.chunk.time_ns[rows] // SECOND_NS, return_index=True)[1]].tolist() if len(rows) else ():
-            self.counted.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
+            self.cut.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
         if not (table.chunk.link == LINK_ERF).any():
             return ()
         self.erf = True
@@ -100,7 +100,7 @@ class CaptureLoss:
         return self._known
 
     def _evidence(self) -> Iterator[tuple[int, int]]:
-        missed = (self.counted, self.transactions.missed, self.transactions.transfers.missed)
+        missed = (self.counted, self.cut, self.transactions.missed, self.transactions.transfers.missed)
         yield from ((second, second) for one in missed for second in one.seconds)
         for _, hole, acknowledged in holes(self.streams):
             if acknowledged and not hole.requested:
@@ -116,6 +116,11 @@ class CaptureLoss:
     def near(self, time_ns: int) -> bool:
         """Whether packets from around that time are missing."""
         return self._any(time_ns // SECOND_NS - NEAR, time_ns // SECOND_NS + NEAR)
+
+    def cut_near(self, time_ns: int) -> bool:
+        """Whether the capture has packets from around that time whose headers are cut off, so that streams lack them."""
+        second = time_ns // SECOND_NS
+        return any(near in self.cut.seconds for near in range(second - NEAR, second + NEAR + 1))
 
     def between(self, frame: int, time_ns: int) -> bool:
         """Whether a packet is missing between a frame and about a time, so that what the frame taught may have changed unseen."""

@@ -298,7 +298,8 @@ class MessageLost(Rule):
 
     Nobody acknowledges packets of UC, so their loss looks the same whether the network or the capture lost them. A warning where the
     rest of the traffic shows that the capture misses nothing (a thousand packets that follow each other or were answered, and none
-    that did not), an `info` elsewhere, except in captures of ibdump. A packet that arrives late was recorded out of order.
+    that did not), an `info` elsewhere, except in captures of ibdump. A packet that arrives late was recorded out of order. Silent
+    where the snap length cut off headers within ten seconds.
     """
 
     code, name, severity = "RC021", "uc-message-gap", WARNING
@@ -314,6 +315,7 @@ class MessageLost(Rule):
         if loss.erf and not complete:
             return
         for stream in context.get(Streams).troubled.values():
-            for hole in stream.holes if stream.ends.service == "UC" else ():
+            holes = stream.holes if stream.ends.service == "UC" else ()
+            for hole in (hole for hole in holes if not loss.cut_near(hole.time_ns)):
                 before = hole.before, "the packet before the gap"
                 yield of_hole(stream, hole, (hole.start + hole.count) % PSNS, before, severity=None if complete else INFO)

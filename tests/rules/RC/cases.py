@@ -6,11 +6,12 @@ from functools import partial
 from typing import Any
 
 from tests.craft import erf_pcap, ethernet_pcap, rc, roce2
+from tests.robustness.manipulations import ETHERNET, Pcap, Record
 from tests.rules.cases import case
 from tests.rules.made.connections import PASSIVE, data, reply, request
 
 SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND, WRITE_FIRST, WRITE_LAST = 0x00, 0x01, 0x02, 0x04, 0x06, 0x08
-READ, READ_FIRST, READ_MIDDLE, READ_LAST, ACK, UC_SEND = 0x0C, 0x0D, 0x0E, 0x0F, 0x11, 0x24
+READ, READ_FIRST, READ_MIDDLE, READ_LAST, ACK, UC_SEND, UC_WRITE = 0x0C, 0x0D, 0x0E, 0x0F, 0x11, 0x24, 0x2A
 THERE, BACK = bytes([192, 168, 0, 1]), bytes([192, 168, 0, 2])
 SLOW: Any = partial(ethernet_pcap, step_ns=1_000_000_000)
 
@@ -77,6 +78,10 @@ case("RC019", [OTHER_ANSWER, *[TWO] * 9], [OTHER_ANSWER, TWO, NOT_READY, *[TWO] 
 case("RC019", SLOW_NATIVE(TOO_OFTEN), SLOW([ask(1), answer(1, 1), *[ask(2)] * 9]), file=None, also=["RC002"], twin_also=["RC002"])
 UC = [roce2(UC_SEND, b"data", bth={"psn": psn}) for psn in (1, 2, 3)]
 case("RC021", [UC[0], UC[2]], UC, frames=[2], file=ethernet_pcap)
+# a header that the snap length cut off is no missing packet
+MIXED = [UC[0], roce2(UC_WRITE, b"data", bth={"psn": 2}), UC[2]]
+CUT = Pcap(ETHERNET, tuple(Record(i, i * 1000 + 1, one[:64], len(one)) for i, one in enumerate(MIXED))).packed()
+case("RC021", ethernet_pcap([UC[0], UC[2]]), CUT, frames=[2], twin_also=["CAP001"], file=None)
 # ibdump may have missed it
 case("RC021", ethernet_pcap([UC[0], UC[2]]), erf_pcap([rc(UC_SEND, b"data", bth={"psn": psn}) for psn in (1, 3)]), file=None)  # type: ignore[arg-type]
 

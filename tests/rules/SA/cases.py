@@ -97,6 +97,8 @@ case("SA008", sa(GET_TABLE, PKEYS, mask=1), sa(GET_TABLE, PKEYS, mask=1, sm_key=
 case("SA009", member(SET, 1 << 16), member(SET))
 case("SA010", member(SET, join_state=0), member(GET_TABLE, join_state=0))
 case("SA011", member(GET_RESP, mlid=5), member(SET, mlid=5))
+ASKS_MLID = mask_for(MCMemberRecord, ["mlid"])
+case("SA011", member(GET_TABLE, ASKS_MLID, mlid=0), member(GET_TABLE, 1 << 0, mlid=0), severity="warning")
 case("SA011", member(SET, JOIN | mask_for(MCMemberRecord, ["mlid"]), mlid=0xBFFF), member(SET, JOIN, mlid=0xBFFF))
 case("SA012", member(GET_RESP, scope=5), member(SET, scope=5))
 case("SA012", member(GET_RESP, scope=5), member(GET_RESP, scope=0))
