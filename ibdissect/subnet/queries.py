@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.nodes import SwitchFacts
+from ibdissect.fabric.nodes import SWITCH, SwitchFacts
 from ibdissect.wire.names import PORT_STATE
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
@@ -21,8 +21,6 @@ from .lanes import VLS as VL_NUMBERS
 from .lanes import WEIGHTS, mapped, weighted
 from .text import KIND_WORDS, LIDS, NODE_PORTS, Lines, gid, guid, number
 
-Values = dict[str, tuple[str, int]]
-"""Printed name -> value and line."""
 ENTRIES, BLOCK_BYTES = 32, 64
 P_KEY_ROW = re.compile(r"\s*(\d+):((?:\s+0x[0-9a-fA-F]{4}){1,8})\s*")
 CAPACITY = re.compile(r"\s*(\d+) pkeys capacity for this port\s*")
@@ -68,8 +66,8 @@ def smpquery(lines: Lines) -> Iterator[Fact]:
     for text in lines:
         head, row, last = HEAD.fullmatch(text), P_KEY_ROW.fullmatch(text), CAPACITY.fullmatch(text)
         if head:
-            lid = number(head[2] or "", LIDS, 10) or 0
-            yield from _SMP[head[1]](_record(lines)[0], lid, number(head[3] or "", NODE_PORTS, 10), lines)
+            lid, at = number(head[2] or "", LIDS, 10) or 0, number(head[3] or "", NODE_PORTS, 10)
+            yield from _SMP[head[1]](Printed(lines, lid, at))
         elif row:
             place = number(row[1], range(0, 1 << 15, 8), 10)
             if place is None:
@@ -103,83 +101,87 @@ def _packed(keys: Iterable[int | None]) -> bytes:
     return b"".join((key or 0).to_bytes(2, "big") for key in keys)
 
 
-def _record(lines: Lines) -> tuple[Values, list[tuple[int, str]]]:
-    """The `name....value` lines of a record, and the others with their numbers: rows of tables, inner headings, names of bits."""
-    found, rows = Values(), list[tuple[int, str]]()
-    for text in lines:
-        value = VALUE.match(text)
-        if value:
-            found.setdefault(value[1], (value[2].strip(), lines.number))
-        elif text[:1].strip():
-            lines.back()
-            break
-        else:
-            rows.append((lines.number, text))
-    return found, rows
+class Printed:
+    """What a tool printed about one structure."""
+
+    def __init__(self, lines: Lines, lid: int = 0, at: int | None = None) -> None:
+        self.lines, self.lid, self.at = lines, lid, at
+        """LID and number of the port are 0 and None unless the heading gives them."""
+        self.values: dict[str, tuple[str, int]] = {}
+        """Values and their lines by printed name, from lines `name....value`."""
+        self.rows: list[tuple[int, str]] = []
+        """Other lines with their numbers: rows of tables, inner headings, names of bits."""
+        for text in lines:
+            value = VALUE.match(text)
+            if value:
+                self.values.setdefault(value[1], (value[2].strip(), lines.number))
+            elif text[:1].strip():
+                lines.back()
+                break
+            else:
+                self.rows.append((lines.number, text))
+        self.line = min((line for _, line in self.values.values()), default=lines.number)
+        """The first line with a value."""
+
+    def text(self, name: str) -> str:
+        return self.values.get(name, ("", 0))[0]
+
+    def number(self, name: str, allowed: range) -> int | None:
+        return number(self.text(name), allowed, 0) if name in self.values else None
+
+    def port(self, lid: str, at: str) -> End:
+        """A port by the names of its LID and its number."""
+        found = self.number(at, NODE_PORTS)
+        return End(lid=self.number(lid, LIDS) or 0, number=-1 if found is None else found)
 
 
-def _number(values: Values, name: str, allowed: range) -> int | None:
-    found = values.get(name)
-    return number(found[0], allowed, 0) if found is not None else None
-
-
-def _line(values: Values, lines: Lines) -> int:
-    return min((line for _, line in values.values()), default=lines.number)
-
-
-def _port_info(values: Values, lid: int, at: int | None, lines: Lines) -> Iterator[Fact]:
-    line = _line(values, lines)
-    if LAST_OF_PORT_INFO not in values:
-        lines.unknown("a whole PortInfo")
+def _port_info(info: Printed) -> Iterator[Fact]:
+    if LAST_OF_PORT_INFO not in info.values:
+        info.lines.unknown("a whole PortInfo")
         return
-    own, lmc = _number(values, "Lid", LIDS), _number(values, "LMC", range(8))
-    local = _number(values, "LocalPort", NODE_PORTS)
-    at = local if at is None else at
-    lid = lid or own or 0
+    own, lmc = info.number("Lid", LIDS), info.number("LMC", range(8))
+    at = info.number("LocalPort", NODE_PORTS) if info.at is None else info.at
+    lid = info.lid or own or 0
     if at is None or not lid:
-        lines.unknown("the LID and the number of the port")
+        info.lines.unknown("the LID and the number of the port")
         return
     if own:
-        yield PortFact(line, End(lid=own, number=at), -1 if lmc is None else lmc)
+        yield PortFact(info.line, End(lid=own, number=at), -1 if lmc is None else lmc)
     whole = 0
     for name, (field, words) in PORT_INFO.items():
-        text = values.get(name, ("", 0))[0]
+        text = info.text(name)
         value = words.get(text) if words else number(text, range(1 << field.bits), 0)
         whole |= (value or 0) << (8 * BLOCK_BYTES - field.bit - field.bits)
-    yield InfoFact(line, End(lid=lid, number=at), whole.to_bytes(BLOCK_BYTES, "big"))
+    yield InfoFact(info.line, End(lid=lid, number=at), whole.to_bytes(BLOCK_BYTES, "big"))
 
 
-def _node_info(values: Values, lid: int, at: int | None, lines: Lines) -> Iterator[Fact]:
-    yield from _node(
-        values, lid, lines, ("NodeType", "NumPorts", "SystemGuid", "Guid", "PortGuid", "PartCap", "DevId", "LocalPort", "VendorId")
-    )
+def _node_info(info: Printed) -> Iterator[Fact]:
+    yield from _node(info, ("NodeType", "NumPorts", "SystemGuid", "Guid", "PortGuid", "PartCap", "DevId", "LocalPort", "VendorId"))
 
 
-def _node(values: Values, lid: int, lines: Lines, names: tuple[str, ...], description: str = "") -> Iterator[Fact]:
-    line = _line(values, lines)
-    texts = [values.get(name, ("", 0))[0] for name in names]
+def _node(info: Printed, names: tuple[str, ...], description: str = "") -> Iterator[Fact]:
+    texts = [info.text(name) for name in names]
     kind, node, port = KIND_WORDS.get(texts[0].lower(), 0), guid(texts[3]), guid(texts[4])
     ports, cap, device, local, vendor = (number(texts[i] or "-", range(1 << 32), 0) for i in (1, 5, 6, 7, 8))
     if not kind or not node or not port or ports is None or local is None or local > 255:
-        lines.unknown("a whole NodeInfo")
+        info.lines.unknown("a whole NodeInfo")
         return
     system, device, vendor, cap = guid(texts[2]) or 0, (device or 0) & 0xFFFF, (vendor or 0) & 0xFFFFFF, (cap or 0) & 0xFFFF
-    yield NodeFact(line, node, kind, ports & 0xFF, description, system, device, vendor, cap)
-    yield PortFact(line, End(port, node, 0 if kind == 2 else local, lid))
+    yield NodeFact(info.line, node, kind, ports & 0xFF, description, system, device, vendor, cap)
+    yield PortFact(info.line, End(port, node, 0 if kind == SWITCH else local, info.lid))
 
 
-def _switch_info(values: Values, lid: int, at: int | None, lines: Lines) -> Iterator[Fact]:
-    found = [_number(values, name, range(1 << 16)) for name in SWITCH_INFO]
-    if None in found or not lid:
-        lines.unknown("a whole SwitchInfo and the LID of the switch")
+def _switch_info(info: Printed) -> Iterator[Fact]:
+    found = [info.number(name, range(1 << 16)) for name in SWITCH_INFO]
+    if None in found or not info.lid:
+        info.lines.unknown("a whole SwitchInfo and the LID of the switch")
         return
     *facts, top = (one or 0 for one in found)
-    yield SwitchFact(_line(values, lines), lid, SwitchFacts(*facts), top)
+    yield SwitchFact(info.line, info.lid, SwitchFacts(*facts), top)
 
 
-_SMP: dict[str, Callable[[Values, int, int | None, Lines], Iterator[Fact]]] = {
-    "Port": _port_info, "Node": _node_info, "Switch": _switch_info,
-}  # fmt: skip
+Parse = Callable[[Printed], Iterator[Fact]]
+_SMP: dict[str, Parse] = {"Port": _port_info, "Node": _node_info, "Switch": _switch_info}
 
 
 def sminfo(lines: Lines) -> Iterator[Fact]:
@@ -208,16 +210,12 @@ def saquery(lines: Lines) -> Iterator[Fact]:
         name = head[1].removesuffix("Record").strip() + (f" {head[2]}" if head[2] else "")
         if name == "PKeyTable":
             tables += _p_key_record(lines)
-        elif name in ("SL2VLTable", "VLArbTable"):
-            yield from _lanes_record(lines)
-        elif name == "LFT":
-            yield from _forwarding_record(lines)
         elif name == "Path":
-            _path(_record(lines)[0], paths)
+            _path(Printed(lines), paths)
         elif name in _SA and not (name == "Link" and lines.strange):  # opensm appends garbage to its list of links
-            yield from _SA[name](_record(lines)[0], lines)
+            yield from _SA[name](Printed(lines))
         else:
-            _record(lines)
+            Printed(lines)
     yield from _sized(tables, lines)
     for port, (line, lids) in paths.items():
         first, count = min(lids), len(lids)
@@ -226,9 +224,9 @@ def saquery(lines: Lines) -> Iterator[Fact]:
 
 
 def _p_key_record(lines: Lines) -> Iterator[TableFact]:
-    line, (values, rows) = lines.number, _record(lines)
-    keys = [number(word, range(1 << 16), 16) for _, text in rows for word in text.split() if word.startswith("0x")]
-    lid, at, block = (_number(values, name, allowed) for name, allowed in (("LID", LIDS), ("Port", NODE_PORTS), ("Block", range(1024))))
+    line, record = lines.number, Printed(lines)
+    keys = [number(word, range(1 << 16), 16) for _, text in record.rows for word in text.split() if word.startswith("0x")]
+    lid, at, block = (record.number(name, allowed) for name, allowed in (("LID", LIDS), ("Port", NODE_PORTS), ("Block", range(1024))))
     if lid is None or at is None or block is None or len(keys) != ENTRIES or None in keys:
         lines.unknown("LID, Port, Block and 32 P_Keys")
         return
@@ -250,102 +248,92 @@ def _sized(tables: list[TableFact], lines: Lines) -> Iterator[TableFact]:
         yield TableFact(one.line, one.end, one.block, one.keys, ENTRIES * len(mine) if whole else 0)
 
 
-def _lanes_record(lines: Lines) -> Iterator[Fact]:
+def _lanes_record(record: Printed) -> Iterator[Fact]:
     """SL to VL: a row of VLs; VL arbitration: rows of 16 VLs, and of their weights."""
-    values, rows = _record(lines)
     listed: dict[str, list[str]] = {"VL": [], "Weight": []}
-    for name, _, row in (text.partition(":") for _, text in rows):
+    for name, _, row in (text.partition(":") for _, text in record.rows):
         listed.setdefault(name.strip(), []).extend(word.strip() for word in row.split("|") if word.strip())
-    end = _port(values, "LID", "Port")
-    if "OutPort" in values:
-        yield from mapped(lines, end, values.get("InPort", ("", 0))[0], values["OutPort"][0], listed["VL"])
+    end = record.port("LID", "Port")
+    if "OutPort" in record.values:
+        yield from mapped(record.lines, end, record.text("InPort"), record.text("OutPort"), listed["VL"])
     else:
         vls, weights = ([number(word, allowed, 10) for word in listed[name]] for name, allowed in (("VL", VL_NUMBERS), ("Weight", WEIGHTS)))
-        yield from weighted(lines, end, _number(values, "Block", range(1, 5)) or 1, vls, weights)
+        yield from weighted(record.lines, end, record.number("Block", range(1, 5)) or 1, vls, weights)
 
 
-def _forwarding_record(lines: Lines) -> Iterator[Fact]:
-    values, rows = _record(lines)
-    lid = _number(values, "LID", LIDS)
-    for line, words in ((line, text.split()) for line, text in rows):
+def _forwarding_record(record: Printed) -> Iterator[Fact]:
+    lid = record.number("LID", LIDS)
+    for line, words in ((line, text.split()) for line, text in record.rows):
         target, port = (number(words[0], LIDS, 10), number(words[1], range(255), 10)) if len(words) == 2 else (None, None)
         if lid and target and port is not None:
             yield RouteFact(line, End(lid=lid), target, port)
 
 
-def _port(values: Values, lid: str, at: str) -> End:
-    """A port by the names of its LID and its number."""
-    found = _number(values, at, NODE_PORTS)
-    return End(lid=_number(values, lid, LIDS) or 0, number=-1 if found is None else found)
-
-
-def _path(values: Values, paths: dict[int, tuple[int, set[int]]]) -> None:
+def _path(record: Printed, paths: dict[int, tuple[int, set[int]]]) -> None:
     for gid_name, lid_name in (("sgid", "slid"), ("dgid", "dlid")):
-        address, lid = gid(values.get(gid_name, ("", 0))[0]), _number(values, lid_name, LIDS)
+        address, lid = gid(record.text(gid_name)), record.number(lid_name, LIDS)
         port = int.from_bytes(address[8:], "big") if address is not None else 0
         if port and lid:
-            paths.setdefault(port, (values[lid_name][1], set()))[1].add(lid)
+            paths.setdefault(port, (record.values[lid_name][1], set()))[1].add(lid)
 
 
-def _node_record(values: Values, lines: Lines) -> Iterator[Fact]:
+def _node_record(record: Printed) -> Iterator[Fact]:
     names = ("node_type", "num_ports", "sys_guid", "node_guid", "port_guid", "partition_cap", "device_id", "port_num", "vendor_id")
-    yield from _node(values, _number(values, "lid", LIDS) or 0, lines, names, values.get("NodeDescription", ("", 0))[0])
+    record.lid = record.number("lid", LIDS) or 0
+    yield from _node(record, names, record.text("NodeDescription"))
 
 
-def _port_record(values: Values, lines: Lines) -> Iterator[Fact]:
-    if "GidPrefix" in values:  # not the short form of saquery -s
-        at = _number(values, "PortNum", NODE_PORTS)
-        yield from _port_info(values, _number(values, "EndPortLid", LIDS) or 0, at, lines)
+def _port_record(record: Printed) -> Iterator[Fact]:
+    if "GidPrefix" in record.values:  # not the short form of saquery -s
+        record.lid, record.at = record.number("EndPortLid", LIDS) or 0, record.number("PortNum", NODE_PORTS)
+        yield from _port_info(record)
 
 
-def _link_record(values: Values, lines: Lines) -> Iterator[Fact]:
-    near, far = (_port(values, f"{end}LID", f"{end}Port") for end in ("From", "To"))
+def _link_record(record: Printed) -> Iterator[Fact]:
+    near, far = (record.port(f"{end}LID", f"{end}Port") for end in ("From", "To"))
     if not near.lid or not far.lid or min(near.number, far.number) < 0:
-        lines.unknown("LIDs and ports of both ends")
+        record.lines.unknown("LIDs and ports of both ends")
         return
-    yield LinkFact(_line(values, lines), near, far)
+    yield LinkFact(record.line, near, far)
 
 
-def _manager_record(values: Values, lines: Lines) -> Iterator[Fact]:
-    port = guid(values.get("GUID", ("", 0))[0])
-    state = _number(values, "SMState", range(16)) or 0
+def _manager_record(record: Printed) -> Iterator[Fact]:
+    port = guid(record.text("GUID"))
     if port:
-        lid, priority = _number(values, "LID", LIDS) or 0, _number(values, "Priority", range(16)) or 0
-        yield ManagerFact(_line(values, lines), port, lid, priority, state, state == 3)
+        lid, priority, state = record.number("LID", LIDS), record.number("Priority", range(16)), record.number("SMState", range(16))
+        yield ManagerFact(record.line, port, lid or 0, priority or 0, state or 0, state == 3)
 
 
-def _switch_record(values: Values, lines: Lines) -> Iterator[Fact]:
+def _switch_record(record: Printed) -> Iterator[Fact]:
     caps = "LinearFDBCap", "RandomFDBCap", "MulticastFDBCap", "PartitionEnforcementCap"
     names = *caps, "flags", "LifeTimeValue/PortStateChange/OpSL2VL", "LinearFDBTop"
-    found = [_number(values, name, range(1 << 16)) for name in names]
-    lid = _number(values, "LID", LIDS)
+    found = [record.number(name, range(1 << 16)) for name in names]
+    lid = record.number("LID", LIDS)
     if None in found or not lid:
-        lines.unknown("a whole SwitchInfo")
+        record.lines.unknown("a whole SwitchInfo")
         return
     linear, random, multicast, cap, flags, life, top = (one or 0 for one in found)
-    yield SwitchFact(
-        _line(values, lines), lid, SwitchFacts(linear, random, multicast, life & 3, cap, flags >> 7, flags >> 6 & 1, flags >> 3 & 1), top
-    )
+    facts = SwitchFacts(linear, random, multicast, life & 3, cap, flags >> 7, flags >> 6 & 1, flags >> 3 & 1)
+    yield SwitchFact(record.line, lid, facts, top)
 
 
-def _group_record(values: Values, lines: Lines) -> Iterator[Fact]:
-    lower = {name.lower(): value for name, value in values.items()}
-    mgid = gid(lower.get("mgid", ("", 0))[0])
-    mlid = _number(lower, "mlid", range(0xC000, 0xFFFF))
+def _group_record(record: Printed) -> Iterator[Fact]:
+    record.values = {name.lower(): value for name, value in record.values.items()}
+    mgid, mlid = gid(record.text("mgid")), record.number("mlid", range(0xC000, 0xFFFF))
     if mgid is None or mlid is None:
-        lines.unknown("the MGID and the MLID of a group")
+        record.lines.unknown("the MGID and the MLID of a group")
         return
-    p_key, q_key = _number(lower, "pkey", range(1 << 16)), _number(lower, "qkey", range(1 << 32))
-    mtu, rate, sl = (_number(lower, name, range(256)) or 0 for name in ("mtu", "rate", "sl"))
-    port = gid(lower.get("portgid", ("", 0))[0]) or b""
-    joined = _number(lower, "joinstate", range(16))
+    p_key, q_key = record.number("pkey", range(1 << 16)), record.number("qkey", range(1 << 32))
+    mtu, rate, sl = (record.number(name, range(256)) or 0 for name in ("mtu", "rate", "sl"))
+    port, joined = gid(record.text("portgid")) or b"", record.number("joinstate", range(16))
     if joined is None:
-        joined = (_number(lower, "scopestate", range(256)) or 0) & 15
+        joined = (record.number("scopestate", range(256)) or 0) & 15
     facts = GroupFacts(mlid, p_key if p_key is not None else -1, q_key or 0, mtu & 63, rate & 63, sl & 15)
-    yield GroupFact(_line(values, lines), mgid, facts, port if any(port) else b"", joined)
+    yield GroupFact(record.line, mgid, facts, port if any(port) else b"", joined)
 
 
-_SA: dict[str, Callable[[Values, Lines], Iterator[Fact]]] = {
+_SA: dict[str, Parse] = {
     "Node": _node_record, "PortInfo": _port_record, "Link": _link_record, "SMInfo": _manager_record, "SwitchInfo": _switch_record,
-    "MCMember": _group_record, "MCMember group": _group_record, "MCMember member": _group_record,
+    "MCMember": _group_record, "MCMember group": _group_record, "MCMember member": _group_record, "LFT": _forwarding_record,
+    "SL2VLTable": _lanes_record, "VLArbTable": _lanes_record,
 }  # fmt: skip
