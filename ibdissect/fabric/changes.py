@@ -106,12 +106,10 @@ class ChangeLog:
             self._tables.add(key)
 
     def _trap(self, event: TrapSeen) -> None:
-        notice = Notice(event.notice)
-        sender = str(event.port) if event.port is not None else f"LID {event.slid}"
-        what = f"trap {notice.trap_number}" if notice.is_generic else "trap of a vendor"
-        made = self._add(event, "trap", f"{what} of {sender}")
+        what = f"trap {event.number}" if event.number >= 0 else "trap of a vendor"
+        made = self._add(event, "trap", f"{what} of {event.sender}")
         if made is not None and event.port is not None and len(self._waiting) < MAX_WAITING:
-            self._waiting.setdefault((*_key(event.port), event.transaction, notice.trap_number), made)
+            self._waiting.setdefault((*_key(event.port), event.transaction, Notice(event.notice).trap_number), made)
 
 
 def _key(port: Port) -> tuple[int, int]:

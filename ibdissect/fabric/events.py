@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import GET_RESP, TRAP
 
 if TYPE_CHECKING:
@@ -107,6 +108,12 @@ class TrapSeen(FabricEvent, frozen=True):
     sl: int
     directed: bool
     mad: int
+
+    @property
+    def number(self) -> int:
+        """Number of the trap; -1 for one of a vendor."""
+        notice = Notice(self.notice)
+        return notice.trap_number if notice.is_generic else -1
 
     @property
     def sender(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ibdissect.table.history import Track
+from ibdissect.table.history import SECOND_NS, Track
 from ibdissect.wire.numbers import GET, SET, TRAP_REPRESS
 
 CHECKED = frozenset({GET, SET, TRAP_REPRESS})
@@ -70,7 +70,7 @@ class Guard:
             self.timer.learn(None, frame)
             return None
         if held.lease:
-            if self.timer.now is not None and time_ns - self.timer.now >= held.lease * 1_000_000_000:
+            if self.timer.now is not None and time_ns - self.timer.now >= held.lease * SECOND_NS:
                 return held._replace(protect=0)
             if self.timer.now is None and refuses(held, method, presented):
                 self.timer.learn(time_ns, frame)

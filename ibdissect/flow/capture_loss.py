@@ -10,11 +10,12 @@ import numpy as np
 
 from ibdissect.bounded import dropped_of
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.table.history import SECOND_NS
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ERF
 
 from .datagrams import Datagrams
-from .loss_times import MAX_SECONDS, SECOND_NS, Missed
+from .loss_times import MAX_SECONDS, Missed
 from .smp_gaps import SmpGaps
 from .stream_packets import cut_off
 from .streams import Streams

@@ -13,6 +13,7 @@ from ibdissect.capture.scattered import looked_up
 from ibdissect.table.addresses import End, ends_hash, ends_of
 from ibdissect.table.bits import extract
 from ibdissect.table.first_bytes import Place
+from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SLOTS, SPREAD, by_value, first_places
 from ibdissect.table.table import ChunkTable
@@ -21,7 +22,7 @@ from ibdissect.wire.opcodes import CNP_OPCODE
 from ibdissect.wire.transport import BTH
 
 FECN, BECN, CE = 0x80, 0x40, 3
-PATIENCE_NS = 1_000_000_000
+PATIENCE_NS = SECOND_NS
 """Notifications follow within microseconds; after a second none is expected."""
 MAX_PAIRS, MAX_PORTS = 65536, 64
 SPECIAL_QP = 1

@@ -16,7 +16,7 @@ from ibdissect.table.mads import Mads
 from ibdissect.table.rows import U64, Entry, mix, places_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, RMPP_CLASSES
-from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, RESPONSE_BIT, TRAP
+from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, LIDS, RESPONSE_BIT, TRAP
 from ibdissect.wire.sm import SMPDirected
 
 PATH_AT, PATH_SIZE = SMPDirected.initial_path.bit // 8, 64
@@ -257,6 +257,11 @@ class Queries:
     def each(self, wanted: Any) -> Iterator[Entry]:
         """Some of them, bool[n] or int64[k], one by one."""
         return (Entry(self, i) for i in np.arange(len(self.rows))[wanted].tolist())
+
+
+def number_text(number: int) -> str:
+    """An address of `Queries` as text, as far as its number tells it."""
+    return f"LID {number}" if number < LIDS else "this address"
 
 
 def _numbers(ends: AddressColumns) -> U64:

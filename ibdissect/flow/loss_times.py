@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
+from ibdissect.table.history import SECOND_NS
 
-SECOND_NS = 1_000_000_000
 MAX_SECONDS = 65536
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ibdissect.dissect.named_values import MESSAGE_KINDS
 from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End
+from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Int
 
 from .events import StreamEnds
@@ -78,7 +79,7 @@ class MessageStatistics:
                 "service": service, "source": str(source), "destination": str(destination), "dest_qp": qp, **sums,
                 "kinds": {kind: count for kind, count in zip(MESSAGE_KINDS, self._kinds[row].tolist(), strict=True) if count},
                 "first_ns": int(self._begin[row]), "last_ns": int(self._end[row]),
-                "bits_per_second": sums["bytes"] * 8 * 1_000_000_000 // span if span > 0 else None, **latencies,
+                "bits_per_second": sums["bytes"] * 8 * SECOND_NS // span if span > 0 else None, **latencies,
             })  # fmt: skip
         return found
 

@@ -15,13 +15,13 @@ from msgspec import field
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
+from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import GET_RESP, PERMISSIVE, SMP_CLASSES
 
 from .datagrams import ASKS, Datagrams
-from .loss_times import SECOND_NS
 
 MAX_PROGRAMS = 256
 MAX_GAPS = 128

@@ -8,6 +8,7 @@ import numpy as np
 
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
+from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
@@ -30,7 +31,6 @@ from .traffic import Traffic
 from .transactions import Transactions
 
 SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "other"}
-NS = 1_000_000_000
 
 
 class Statistics:
@@ -168,7 +168,7 @@ def _multicast(source: Multicast, top: int | None) -> list[dict[str, Any]]:
 
 def _sender(source: Multicast, sender: Sender) -> dict[str, Any]:
     record = source.groups.get(sender.group)
-    seconds = (sender.last_ns - sender.first_ns) / NS
+    seconds = (sender.last_ns - sender.first_ns) / SECOND_NS
     wrong = []
     if record is not None:
         wrong += ["LID"] if sender.mlid and sender.mlid != record.mlid else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ibdissect.fabric.describe import KINDS, SM_STATES
+from ibdissect.fabric.describe import JOIN, KINDS, SM_STATES
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.nodes import SWITCH, SwitchFacts
 
@@ -27,7 +27,6 @@ from .text import GUIDS, LIDS, NODE_PORTS, gid, number
 
 NUMBERS = {name: number for number, name in KINDS.items()}
 SM_NUMBERS = {name: number for number, name in SM_STATES.items()}
-JOINS = {"full member": 1, "non-member": 2, "send-only non-member": 4, "send-only full member": 8}
 
 
 def described(subnet: Any) -> Iterator[Fact]:
@@ -99,7 +98,7 @@ def _group(group: dict[str, Any]) -> Iterator[Fact]:
         port = gid(str(member.get("port_gid", "")))
         if port is not None:
             words = _values(member, "join_state")
-            yield GroupFact(_int(member, "frame"), mgid, facts, port, sum(bit for word, bit in JOINS.items() if word in words))
+            yield GroupFact(_int(member, "frame"), mgid, facts, port, sum(bit for bit, word in JOIN.items() if word in words))
 
 
 def _list(of: Any, name: str) -> list[dict[str, Any]]:

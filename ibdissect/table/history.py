@@ -10,6 +10,7 @@ from ibdissect.capture.records import ROWS
 
 V = TypeVar("V")
 
+SECOND_NS = 1_000_000_000
 AFTER_ALL = 1 << 40
 """A frame after all others: what never happens, and where to ask for the latest value."""
 KEPT = 4

@@ -8,10 +8,10 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
-from ibdissect.rules.shared.silence import SECOND
 from ibdissect.table.addresses import End
 from ibdissect.table.connection_events import Confirmed, Connection, Disconnecting, Rejected, RejectedAlone, Replied, Requested
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
+from ibdissect.table.history import SECOND_NS
 from ibdissect.wire.cm import DREQ, REJ, REP, REQ, RTU
 from ibdissect.wire.cm_names import REJ_REASONS
 
@@ -149,7 +149,7 @@ class DisconnectUnanswered(Rule):
         connections, loss = context.get(Connections), context.get(CaptureLoss)
         complete = loss.complete()
         for connection in connections.all:
-            waited = connections.last_ns - connection.dreq_ns >= self.patience * SECOND
+            waited = connections.last_ns - connection.dreq_ns >= self.patience * SECOND_NS
             if connections.both_speak(connection) and connection.dreq_frame and not connection.drep_frame and waited:
                 certain = complete or (connection.dreqs > 1 and loss.proves_silence(connection.dreq_ns))
                 yield fault(

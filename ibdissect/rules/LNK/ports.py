@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import DOWN, ROUTER, STATE_AT, SWITCH
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, fault, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Seen, fault, on_event
 from ibdissect.rules.LNK.packet import LOCAL, VL_MANAGEMENT
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import NO_LIMIT, VLS_AT, LinkRule, PortLimits, stretches
@@ -52,9 +51,9 @@ class MtuExceeded(LinkRule):
         index = index[(size[index] > limit) & (native.dest_qp[index] > 0)]
         return index, size[index]
 
-    def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
+    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> Judged | None:
         for lid in (slid, dlid):
-            port = event.subnet.owner(lid, frame)[0]
+            port = subnet.owner(lid, frame)[0]
             info, since = port.info_at(frame) if port is not None and port.node.kind != SWITCH else (None, 0)
             if port is not None and info is not None and info.neighbor_mtu and value > 128 << info.neighbor_mtu:
                 return {"size": value, "port": port.name_at(frame), "mtu": 128 << info.neighbor_mtu}, ((since, "NeighborMTU"),)
@@ -86,16 +85,16 @@ class VlNotOperational(LinkRule):
         few = (lane >= ends.vls[native.slid[index]]) & (lane >= ends.vls[native.dlid[index]])
         return index[few], lane[few]
 
-    def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
+    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> Judged | None:
         proof = []
         for lid in (slid, dlid):
-            end = event.subnet.owner(lid, frame)[0]
+            end = subnet.owner(lid, frame)[0]
             info, since = end.info_at(frame) if end is not None else (None, 0)
             if info is None or value < (int(VLS[info.operational_vls]) or NO_LIMIT):
                 return None
             proof.append((since, "OperationalVLs"))
         most = 0
-        for port in event.subnet.ports_at(frame):
+        for port in subnet.ports_at(frame):
             body = port.shown.at(frame)[0]
             if body is not None and body[STATE_AT] & 15 != DOWN and (port.number or port.node.kind != SWITCH):
                 most = max(most, int(VLS[body[VLS_AT] >> 4]) or NO_LIMIT)
@@ -136,7 +135,7 @@ class UnassignedLid(LinkRule):
         complete = complete_since(native.rows[index] + first, lambda frame: swept(event.subnet, frame))
         return index[complete > 0], complete[complete > 0]
 
-    def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
+    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> Judged | None:
         return {}, ((value, "the last port of the sweep"),)
 
     def __init__(self) -> None:
@@ -284,8 +283,8 @@ class LidAboveTop(LinkRule):
         index = np.flatnonzero(above)
         return index, np.zeros(len(index), np.int64)
 
-    def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
-        port = event.subnet.owner(slid, frame)[0]
+    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> Judged | None:
+        port = subnet.owner(slid, frame)[0]
         if port is None:
             return None
         peer = port.facing_at(frame)[0]

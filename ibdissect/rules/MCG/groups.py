@@ -17,6 +17,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
@@ -68,7 +69,7 @@ class TooManyGroups(Rule):
 
 IPOIB = b"\x40\x1b"
 """Signature of IPv4 over InfiniBand in an MGID (RFC 4391)."""
-GRACE_NS = 1_000_000_000
+GRACE_NS = SECOND_NS
 MAX_KEPT, MAX_STEPS = 65536, 8
 Way = tuple[bytes, bytes]
 """MGID and port GID."""

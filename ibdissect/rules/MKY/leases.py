@@ -13,8 +13,9 @@ from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_event
-from ibdissect.rules.shared.silence import SECOND, KnowledgeRule
+from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS
+from ibdissect.table.history import SECOND_NS
 from ibdissect.table.rows import held
 from ibdissect.wire.numbers import GET, SET
 from ibdissect.wire.sm import SMP
@@ -54,7 +55,7 @@ class LeaseExpired(KnowledgeRule):
         first, times = event.table.chunk.first, event.table.chunk.time_ns
         for started, of in list(self.watched.items()):
             guard, lease = of.port.guard, of.held.lease
-            late = np.flatnonzero(times[max(started - first, 0) :] - of.time_ns >= lease * SECOND)
+            late = np.flatnonzero(times[max(started - first, 0) :] - of.time_ns >= lease * SECOND_NS)
             row = max(started - first, 0) + int(late[0]) if len(late) else len(times) - 1
             # What stopped the timer counts only before the lease ran out.
             runs = guard is not None and guard.timer.at(first + row - bool(len(late)))[1] == started
@@ -63,7 +64,7 @@ class LeaseExpired(KnowledgeRule):
             if len(late) and runs:
                 yield fault(
                     Moment(first + row, int(times[row])),
-                    {"port": of.port.name_at(first + row), "lease": lease, "after": (int(times[row]) - of.time_ns) / SECOND},
+                    {"port": of.port.name_at(first + row), "lease": lease, "after": (int(times[row]) - of.time_ns) / SECOND_NS},
                     proof=[(started, "the request with a wrong key")], key=(of.port.node.slot, of.port.number),
                 )  # fmt: skip
 
@@ -137,10 +138,10 @@ class LeaseTooShort(Rule):
                         self.dropped.add(frame, time_ns)
                 continue
             guarded = about.guard.held.at(frame)[0] if about.guard is not None else None
-            if guarded is None or guarded.key != m_key or not guarded.lease or time_ns - latest < guarded.lease * SECOND:
+            if guarded is None or guarded.key != m_key or not guarded.lease or time_ns - latest < guarded.lease * SECOND_NS:
                 continue
             yield fault(
-                Moment(frame, time_ns), {"port": str(about), "lease": guarded.lease, "gap": (time_ns - latest) / SECOND}, SMP.m_key,
+                Moment(frame, time_ns), {"port": str(about), "lease": guarded.lease, "gap": (time_ns - latest) / SECOND_NS}, SMP.m_key,
                 value_of(SMP.m_key, m_key), proof=[(before, "the latest request with the key")], start=int(asks.mad[index[j]]), key=key,
             )  # fmt: skip
         while self.news:

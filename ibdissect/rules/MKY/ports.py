@@ -67,8 +67,7 @@ class _WrongKey(KnowledgeRule):
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:
         """Assign the trap to the first request that it describes and that has no trap yet."""
-        notice = Notice(event.notice)
-        if event.port is None or not notice.is_generic or notice.trap_number != BAD_M_KEY:
+        if event.port is None or event.number != BAD_M_KEY:
             return
         bad = TrapMKey(event.notice, Notice.data_details.bit // 8)
         candidates = self.without_trap.get((event.port.node.slot, event.port.number, bad.method, bad.attributeid, bad.mkey))

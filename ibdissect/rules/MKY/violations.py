@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.capture.scattered import gather
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen, WrongMKey
 from ibdissect.fabric.smps import DATA_AT
@@ -17,9 +16,10 @@ from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Judged, Rule, fault
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.senders import senders_of
-from ibdissect.rules.shared.silence import SECOND, doubtful, warm
+from ibdissect.rules.shared.silence import doubtful, warm
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule
-from ibdissect.table.bits import extract, value_at
+from ibdissect.table.bits import value_at
+from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Int
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import METHODS
@@ -74,9 +74,9 @@ class BadMKeyStorm(TrapRule):
         heard = all((lid, manager) in self.represses for manager in self.managers.get(lid, ()))
         return doubtful(context, hit.time_ns) if heard else INFO
 
-    def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
         self.managers.put(event.slid, {*self.managers.get(event.slid, ()), event.dlid}, event.frame, event.time_ns)
-        recent = [one for one in self.latest.get(event.slid, []) if event.time_ns - one.time_ns <= SECOND][-self.allowed :]
+        recent = [one for one in self.latest.get(event.slid, []) if event.time_ns - one.time_ns <= SECOND_NS][-self.allowed :]
         same = [one for one in recent if (one.transaction, one.notice) == (event.transaction, event.notice)]
         if any(event.time_ns - one.time_ns <= COPY_NS for one in same):
             return None
@@ -114,7 +114,7 @@ class KeyGuessing(Rule):
             return
         key = (event.port.node.slot, event.port.number, event.sender)
         recent = self.tried.get(key) or BoundedDict(max(8, self.enough))
-        for late in [k for k, seen in recent.items() if event.time_ns - seen[0] > self.window * SECOND]:
+        for late in [k for k, seen in recent.items() if event.time_ns - seen[0] > self.window * SECOND_NS]:
             del recent[late]
         fresh = event.presented not in recent
         recent.put(event.presented, (event.time_ns, event.frame))
@@ -159,9 +159,8 @@ class TrapWithoutRequest(TrapRule):
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
-        notice, bad = Notice(event.notice), TrapMKey(event.notice, DETAILS_AT)
-        key = event.slid, event.notice[DETAILS_AT:]
-        if notice.is_generic and notice.trap_number == BAD_M_KEY and not bad.dr_notice and key not in self.known:
+        bad, key = TrapMKey(event.notice, DETAILS_AT), (event.slid, event.notice[DETAILS_AT:])
+        if event.number == BAD_M_KEY and not bad.dr_notice and key not in self.known:
             self.known.put(key, None, event.frame, event.time_ns)
             self.waiting.append((event, bad))
         return iter(())
@@ -174,9 +173,8 @@ class TrapWithoutRequest(TrapRule):
         some = slice(None) if waiting else slice(-LOOK_BACK, None)
         rows, mad = asks.rows[some], asks.mad[some]
         slids, hidden = senders_of(table, rows, mad)
-        keys = extract(gather(table.chunk.data, table.chunk.offset[rows] + mad + SMP.m_key.bit // 8, 8), 0, 64).astype(np.uint64)
         dlids = value_at(table.chunk.data, table.located.at("lrh")[rows], LRH.dlid)
-        columns = rows + table.chunk.first, slids, dlids, asks.method[some], asks.attribute[some], asks.modifier[some], keys.view(np.int64)
+        columns = rows + table.chunk.first, slids, dlids, asks.method[some], asks.attribute[some], asks.modifier[some], asks.m_key[some]
         smps = np.concatenate([self.latest, np.stack([column.astype(np.int64) for column in columns])[:, ~hidden]], axis=1)
         self.latest = smps[:, -LOOK_BACK:].copy()
         for trap, bad in waiting:

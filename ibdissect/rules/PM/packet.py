@@ -9,7 +9,7 @@ from operator import gt
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.flow.datagrams import Queries
+from ibdissect.flow.datagrams import Queries, number_text
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, Again, Context, Hit, Rule, Seen, fault, on_chunk
 from ibdissect.rules.PM.agents import ALL_PORTS
 from ibdissect.rules.shared.mad_conditions import NO_ERROR
@@ -194,9 +194,9 @@ class CountersFell(Rule):
 
     def _made(self, table: ChunkTable, i: int, key: int, before: tuple[int, list[int]], now: list[int]) -> Hit:
         k = next(k for k in range(len(now)) if before[1][k] > now[k])
-        owner = f"LID {key >> 8}" if key >> 8 < 1 << 16 else "this address"
+        port, owner, counter = key & 0xFF, number_text(key >> 8), COUNTERS[k]
         return fault(
             Seen(table, int(table.occurrences(PortCounters).rows[i])),
-            {"port": key & 0xFF, "owner": owner, "counter": COUNTERS[k].label, "before": before[1][k], "now": now[k]}, COUNTERS[k],
+            {"port": port, "owner": owner, "counter": counter.label, "before": before[1][k], "now": now[k]}, counter,
             of=table.view(PortCounters, i), proof=[(before[0], "the reading before")], evidence=INFERRED, key=key,
         )  # fmt: skip

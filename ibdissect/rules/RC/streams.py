@@ -14,7 +14,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.packet_flows import PacketRule
-from ibdissect.rules.shared.silence import SECOND
+from ibdissect.table.history import SECOND_NS
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.text import counted
 from ibdissect.wire.transport import AETH, BTH, RNR
@@ -54,7 +54,7 @@ class SilenceRule(Rule):
     @staticmethod
     def silent(context: Context, since_ns: int, patience: float) -> bool:
         """Whether the capture goes on for `patience` seconds after a time, and misses nothing."""
-        return context.get(Streams).last_ns - since_ns >= patience * SECOND and context.get(CaptureLoss).proves_silence(since_ns)
+        return context.get(Streams).last_ns - since_ns >= patience * SECOND_NS and context.get(CaptureLoss).proves_silence(since_ns)
 
 
 class RequestsLost(SilenceRule):

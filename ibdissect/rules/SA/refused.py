@@ -13,11 +13,12 @@ from msgspec import Struct as Record
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import SmSeen
-from ibdissect.flow.datagrams import Queries
+from ibdissect.flow.datagrams import Queries, number_text
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.rule import INFERRED, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.silence import MAX_KEPT, UnansweredRule
+from ibdissect.table.history import SECOND_NS
 from ibdissect.table.rows import Entry
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import InformInfo
@@ -153,7 +154,7 @@ class AskedStandby(UnansweredRule):
             )  # fmt: skip
 
 
-GRACE_NS = 1_000_000_000
+GRACE_NS = SECOND_NS
 """A report may be under way, or repeated, while its subscription ends."""
 MAX_RECEIVERS, MAX_TRAPS = 65536, 256
 
@@ -217,11 +218,9 @@ class ReportUnwanted(Rule):
             notice, ended = seen.first(Notice), self.ended.get(receiver)
             if notice is None or ended is None or seen.time_ns - ended[1] < GRACE_NS:
                 continue
-            where = f"LID {receiver}" if receiver < 1 << 16 else "this address"
-            hit = fault(
-                seen, {"trap": value_of(Notice.trap_number, notice.trap_number), "receiver": where}, Notice.trap_number, of=notice,
-                proof=[(ended[0], "cancelled")], evidence=INFERRED, key=receiver,
-            )  # fmt: skip
+            about = {"trap": value_of(Notice.trap_number, notice.trap_number), "receiver": number_text(receiver)}
+            proof = [(ended[0], "cancelled")]
+            hit = fault(seen, about, Notice.trap_number, of=notice, proof=proof, evidence=INFERRED, key=receiver)
             self.reports.keep(hit.frame, (hit, receiver), hit.frame, hit.time_ns)
 
     def _subscription(self, info: InformInfo, receiver: int, seen: Seen) -> None:

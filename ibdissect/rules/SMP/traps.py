@@ -44,7 +44,7 @@ class TrapRepeated(TrapRule):
     def repressed(self, event: RepressSeen, context: Context) -> None:
         self.sent.clear()
 
-    def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
         info = event.port.info if event.port is not None else None
         if info is None or not event.transaction:  # without a transaction id a second event looks like a repetition
             return None
@@ -206,7 +206,7 @@ class MasterSmLid(TrapRule, KnowledgeRule):
         way, number = hit.arguments["way"].split()
         return not (self.masters if way == "LID" else self.levels)[int(number)]
 
-    def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
         info = event.port.info if event.port is not None else None
         if event.port is None or info is None or event.directed or event.dlid == PERMISSIVE:
             return None

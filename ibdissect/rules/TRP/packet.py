@@ -131,14 +131,12 @@ class IssuerLid(TrapRule):
     message = "trap {trap} from {port} names LID {issuer} as its issuer"
     example = "SubnTrap with SLID 5 and IssuerLID 9"
 
-    def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
-        if event.directed or event.slid in (0, PERMISSIVE) or notice.issuer_lid in (0, event.slid):
+    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
+        issuer = Notice(event.notice).issuer_lid
+        if event.directed or event.slid in (0, PERMISSIVE) or issuer in (0, event.slid):
             return None
-        if event.port is not None and event.port.lids.now is not None:
-            base, lmc = event.port.lids.now
-            if base <= notice.issuer_lid < base + (1 << lmc):
-                return None
-        return {"issuer": notice.issuer_lid}, ()
+        base, lmc = event.port.lids.now or (0, 0) if event.port is not None else (0, 0)
+        return None if base <= issuer < base + (1 << lmc) else ({"issuer": issuer}, ())
 
 
 class LinkTrapLid(TrapRule):
@@ -155,7 +153,7 @@ class LinkTrapLid(TrapRule):
     example = "NodeInfo of a channel adapter with LID 5, then SubnTrap 128 with LIDADDR 5"
     numbers = (128,)
 
-    def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
         lid = TrapLinkState(event.notice, DETAILS_AT).lidaddr
         owner = _owner(context, lid)
         if owner is None or owner.node.kind in (0, SWITCH):
@@ -177,7 +175,7 @@ class ThresholdPort(TrapRule):
     example = "NodeInfo with NumPorts 1 at LID 5, then SubnTrap 129 with LIDADDR 5 and PORTNO 99"
     numbers = (129, 130, 131)
 
-    def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
         details = TrapThreshold(event.notice, DETAILS_AT)
         owner = _owner(context, details.lidaddr)
         if owner is None or not owner.node.num_ports or details.portno <= owner.node.num_ports:
@@ -202,7 +200,7 @@ class PathNotMarked(TrapRule):
     example = "SubnTrap 256 with DRNotice 1, DRHopCount 40 and DRPathTruncated 0"
     numbers = (BAD_M_KEY,)
 
-    def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
         details = TrapMKey(event.notice, DETAILS_AT)
         if not details.dr_notice or details.dr_path_truncated or details.dr_hop_count <= 30:
             return None

@@ -15,9 +15,10 @@ from ibdissect.lint.setting import Setting
 from ibdissect.rules.CM.exchange import timeout_ns
 from ibdissect.rules.shared.elsewhere import Elsewhere
 from ibdissect.rules.shared.mad_conditions import has_method
-from ibdissect.rules.shared.silence import PATIENCE_NS, SECOND, UnansweredRule, warm
+from ibdissect.rules.shared.silence import PATIENCE_NS, UnansweredRule, warm
 from ibdissect.table.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
+from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Bool
 from ibdissect.wire.cm import MRA
 from ibdissect.wire.mad import MAD, RESPONSE_OF, method_name
@@ -54,12 +55,12 @@ class RequestUnanswered(UnansweredRule):
     message = "{what} to {to} was not answered ({tries})"
     example = "a PerformanceGet, and no answer for a second"
     needs = (VisibleAnswers, CaptureLoss)
-    patience = Setting(PATIENCE_NS / SECOND, "seconds that the capture must go on after the last try", 0.0)
+    patience = Setting(PATIENCE_NS / SECOND_NS, "seconds that the capture must go on after the last try", 0.0)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         loss = context.get(CaptureLoss)
-        for request in self.unanswered(context, self.patience * SECOND):
+        for request in self.unanswered(context, self.patience * SECOND_NS):
             about = {"what": request.what(context.catalog), "to": request.to, "tries": counted(request.tries, "request")}
             yield fault(
                 request, about, MAD.transaction_id,
@@ -244,7 +245,7 @@ class PatienceExceeded(Rule):
 
     def _late(self, connection: Connection, frame: int, time_ns: int, what: str) -> Iterator[Hit]:
         allowed, took = timeout_ns(connection.mra_timeout), time_ns - connection.mra_ns
-        if took > allowed + self.patience * SECOND:
+        if took > allowed + self.patience * SECOND_NS:
             yield fault(
                 Moment(frame, time_ns), {"ends": connection.text, "allowed": allowed // 10**6, "what": what, "milliseconds": took // 10**6},
                 MRA.service_timeout, connection.mra_timeout, proof=[(connection.req_frame, "REQ"), (connection.mra_frame, "MRA")],

@@ -18,7 +18,7 @@ from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_event
 from ibdissect.table.bits import value_at
-from ibdissect.table.history import AFTER_ALL
+from ibdissect.table.history import AFTER_ALL, SECOND_NS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import digest, digest_at, mix, order_of
 from ibdissect.table.table import ChunkTable
@@ -37,7 +37,7 @@ COUNTED_CLASSES = (0x01, 0x03, 0x04, 0x05, 0x06, 0x08, 0x21)
 WAY = ("far", "near", "transaction", "mgmt_class")
 """Columns that a request and its answer share."""
 MAD_SIZE = 256
-FLOOD, SECOND_NS = 100, 1_000_000_000
+FLOOD = 100
 MIXED_NS = 10_000_000_000
 NOBODY = (-1, 0, 0)
 MILLISECOND = 1_000_000

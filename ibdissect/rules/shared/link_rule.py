@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Node, Port
-from ibdissect.lint.rule import Context, Hit, Seen, fault, on_event
+from ibdissect.lint.rule import Context, Hit, Judged, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.table.locate import Int
@@ -77,7 +77,7 @@ class LinkRule(KnowledgeRule):
         """Indices into `native` of suspicious packets, and a small number (the value at fault) for each."""
         raise NotImplementedError
 
-    def judge(self, event: ChunkFollowed, context: Context, slid: int, dlid: int, value: int, frame: int) -> Any:
+    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> Judged | None:
         """Arguments of the message and frames that prove it; None if the packet is in order."""
         raise NotImplementedError
 
@@ -111,7 +111,7 @@ class LinkRule(KnowledgeRule):
             slid, dlid, number = int(native.slid[at]), int(native.dlid[at]), int(value[start[i]])
             changes = event.subnet.changes(slid) | event.subnet.changes(dlid)
             for seen, mine in stretches(event.table, rows[which.ravel() == i], changes):
-                judged = self.judge(event, context, slid, dlid, number, seen.frame)
+                judged = self.judge(event.subnet, slid, dlid, number, seen.frame)
                 if judged is None:
                     continue
                 arguments, proof = judged

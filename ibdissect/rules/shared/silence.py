@@ -15,11 +15,11 @@ from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import SEEN, Context, Hit, Rule, on_event
 from ibdissect.rules.shared.unanswered_sets import UnansweredSets
+from ibdissect.table.history import SECOND_NS
 
-SECOND = 1_000_000_000
-PATIENCE_NS = SECOND
+PATIENCE_NS = SECOND_NS
 """A request within this time before the capture's end may still be answered."""
-WARM_UP_NS = 10 * SECOND
+WARM_UP_NS = 10 * SECOND_NS
 """Exchanges that began before the capture are over by then."""
 MAX_KEPT = 16384
 """Requests without an answer that are kept until the end; further ones are not judged."""

@@ -32,23 +32,19 @@ class TrapRule(Rule):
     """Trap numbers that are judged; empty: all generic ones."""
     at = Notice.trap_number
 
-    def judge(self, event: TrapSeen, notice: Notice, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
         """Arguments and proof; None if the trap is in order."""
         raise NotImplementedError
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
-        notice = Notice(event.notice)
-        if not notice.is_generic or (self.numbers and notice.trap_number not in self.numbers):
-            return
-        judged = self.judge(event, notice, context)
-        if judged is None:
-            return
-        arguments, proof = judged
-        yield fault(
-            event, {"trap": notice.trap_number, "port": event.sender, **arguments}, Notice.trap_number, notice.trap_number,
-            start=event.mad + DATA_AT, proof=proof, key=(event.slid, notice.trap_number),
-        )  # fmt: skip
+        judged = self.judge(event, context) if event.number >= 0 and (event.number in self.numbers or not self.numbers) else None
+        if judged is not None:
+            arguments, proof = judged
+            yield fault(
+                event, {"trap": event.number, "port": event.sender, **arguments}, Notice.trap_number, event.number,
+                start=event.mad + DATA_AT, proof=proof, key=(event.slid, event.number),
+            )  # fmt: skip
 
 
 LOOK_BACK = 8192
@@ -72,8 +68,7 @@ class ReportedPackets(TrapRule):
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
-        notice = Notice(event.notice)
-        if notice.is_generic and notice.trap_number in self.numbers:
+        if event.number in self.numbers:
             self.waiting.append((event, *self.ends(event)))
         return iter(())
 
