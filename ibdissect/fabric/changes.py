@@ -8,7 +8,6 @@ from ibdissect.wire.notice import Notice
 
 from .describe import SM_STATES
 from .events import FabricEvent, LidAssigned, LinkFound, LinkLost, MKeyLearnt, PKeysLearnt, RepressSeen, SmSeen, TrapSeen
-from .nodes import Port
 
 MAX_KEPT = 20000
 """Changes remembered; later ones are only counted."""
@@ -35,23 +34,23 @@ class ChangeLog:
         self.happened: list[FabricChange] = []
         self.dropped = 0
         """Number of changes beyond MAX_KEPT."""
-        self._waiting: dict[tuple[int, int, int, int], FabricChange] = {}
-        """The oldest trap without TrapRepress, by slot, port, transaction and trap number."""
-        self._unlinked: set[tuple[int, int]] = set()
+        self._waiting: dict[tuple[int, int, int], FabricChange] = {}
+        """The oldest trap without TrapRepress, by port, transaction and trap number."""
+        self._unlinked: set[int] = set()
         """Ports that lost a link: their next link is reported."""
-        self._lids: dict[tuple[int, int], int] = {}
-        self._tables: set[tuple[int, int, int]] = set()
+        self._lids: dict[int, int] = {}
+        self._tables: set[tuple[int, int]] = set()
 
     def take(self, event: FabricEvent) -> None:
         """Process an event of any kind."""
         if isinstance(event, SmSeen):
             self._manager(event)
         elif isinstance(event, LinkLost):
-            self._unlinked.update((_key(event.near), _key(event.far)) if len(self._unlinked) < MAX_WAITING else ())
+            self._unlinked.update((event.near.key, event.far.key) if len(self._unlinked) < MAX_WAITING else ())
             self._add(event, "link-lost", f"link lost: {event.near} to {event.far}")
         elif isinstance(event, LinkFound):
-            if self._unlinked & {_key(event.near), _key(event.far)}:
-                self._unlinked -= {_key(event.near), _key(event.far)}
+            if self._unlinked & {event.near.key, event.far.key}:
+                self._unlinked -= {event.near.key, event.far.key}
                 self._add(event, "link-found", f"link restored: {event.near} to {event.far}")
         elif isinstance(event, LidAssigned):
             self._lid(event)
@@ -65,7 +64,7 @@ class ChangeLog:
             self._trap(event)
         elif isinstance(event, RepressSeen) and event.port is not None:
             number = Notice(event.notice).trap_number
-            found = self._waiting.pop((*_key(event.port), event.transaction, number), None)
+            found = self._waiting.pop((event.port.key, event.transaction, number), None)
             if found is not None:
                 found.repressed = event.frame
 
@@ -89,7 +88,7 @@ class ChangeLog:
             self._add(event, "sm", f"{name} has priority {sm.now.priority}, had {event.priority_before}")
 
     def _lid(self, event: LidAssigned) -> None:
-        key = _key(event.port)
+        key = event.port.key
         before = self._lids.get(key)
         if before is not None and before != event.lid:
             self._add(event, "lid", f"{event.port}: its LID was {before}")
@@ -99,7 +98,7 @@ class ChangeLog:
             self._lids[key] = event.lid
 
     def _p_keys(self, event: PKeysLearnt) -> None:
-        key = (*_key(event.port), event.block)
+        key = (event.port.key, event.block)
         if key in self._tables:
             self._add(event, "p-keys", f"block {event.block} of the P_Key table of {event.port} was written")
         elif len(self._tables) < MAX_WAITING * 16:
@@ -109,8 +108,4 @@ class ChangeLog:
         what = f"trap {event.number}" if event.number >= 0 else "trap of a vendor"
         made = self._add(event, "trap", f"{what} of {event.sender}")
         if made is not None and event.port is not None and len(self._waiting) < MAX_WAITING:
-            self._waiting.setdefault((*_key(event.port), event.transaction, Notice(event.notice).trap_number), made)
-
-
-def _key(port: Port) -> tuple[int, int]:
-    return port.node.slot, port.number
+            self._waiting.setdefault((event.port.key, event.transaction, Notice(event.notice).trap_number), made)

@@ -110,14 +110,14 @@ class LateFacts:
         port = track.now if track is not None else None
         if track is None or port is None or track.past or not port.node.alive:
             return None
-        smps = self.infos.asked(port.node.slot << 8 | port.number)
+        smps = self.infos.asked(port.key)
         return (port, smps) if 0 < track.since <= smps else None
 
     def p_keys(self, port: Port) -> bool:
         """Whether the known part of a port's P_Key table was the same during the whole capture."""
         if port.p_keys is None:
             return False
-        base = (port.node.slot << 8 | port.number) << 16
+        base = port.key << 16
         return all(
             not block.past and block.now is not None and self.tables.asked(base | block.number) == block.since
             for block in port.p_keys.blocks
@@ -127,5 +127,5 @@ class LateFacts:
         """Frame that shows the M_Key that the port had during the whole capture; NEVER if that is uncertain."""
         if port.guard is None or port.guard.held.past or port.guard.held.now is None:
             return NEVER
-        smps = self.infos.asked(port.node.slot << 8 | port.number)
+        smps = self.infos.asked(port.key)
         return smps if smps == port.guard.held.since else NEVER

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.earlier_answers import PortInfos, port_key
+from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.table.history import AFTER_ALL
@@ -57,10 +57,9 @@ class LidWitness:
             return False
         if since < 0:  # only a file says so
             return True
-        key = _key(port)
         if until is None:
-            return self.written.get(int(key[0]), AFTER_ALL) < frame
-        return int(key[0]) in self.written or self.last_shown(port, until) > frame
+            return self.written.get(port.key, AFTER_ALL) < frame
+        return port.key in self.written or self.last_shown(port, until) > frame
 
     def changed_unseen(self, port: Port, frame: int) -> bool:
         """Whether the port's LID at `frame` changed later although no Set did it: it may have changed before `frame`."""
@@ -69,19 +68,15 @@ class LidWitness:
         lids = port.lids.at(change)[0]
         if change == frame or lids is None:
             return False
-        return not any(lid == lids[0] and since <= set_at <= change for lid, set_at in self.latest.get(int(_key(port)[0]), ()))
+        return not any(lid == lids[0] and since <= set_at <= change for lid, set_at in self.latest.get(port.key, ()))
 
     def change_frames(self, *ports: Port) -> set[int]:
         """Frames at which the answer of `is_certain` may change."""
         found: set[int] = set()
-        for key in (int(_key(port)[0]) for port in ports):
+        for key in (port.key for port in ports):
             found.update(self.infos.answers(key), [self.written[key] + 1] if key in self.written else [])
         return found
 
     def last_shown(self, port: Port, frame: int) -> int:
         """The last frame before another in which the port itself showed its LID and LMC; 0: none. A NodeRecord has no LMC."""
-        return int(self.infos.at(_key(port), np.array([frame]))[1][0])
-
-
-def _key(port: Port) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return port_key(np.array([port.node.slot]), np.array([port.number]))
+        return int(self.infos.at(np.array([port.key]), np.array([frame]))[1][0])

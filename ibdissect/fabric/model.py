@@ -106,6 +106,11 @@ class Subnet:
         """The node in a slot, also if dropped in this chunk; None if unknown."""
         return self.slots.get(slot) or self.gone.get(slot)
 
+    def by_key(self, key: int) -> Port | None:
+        """The port with a `Port.key`, also if its node was dropped in this chunk; None if unknown."""
+        node = self.by_slot(key >> 8)
+        return node.ports.get(key & 0xFF) if node is not None else None
+
     def port(self, node: Node, number: int, frame: int) -> Port:
         """A port of a node, created if missing; nodes evicted to make room are counted in `dropped`."""
         found = node.ports.get(number)

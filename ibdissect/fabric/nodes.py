@@ -76,6 +76,11 @@ class Port:
         self.qos: Qos | None = None
 
     @property
+    def key(self) -> int:
+        """Number of the port among all ports: of its node's slot and its own number, as `earlier_answers.port_key` makes them."""
+        return self.node.slot << 8 | self.number
+
+    @property
     def info_frame(self) -> int:
         """Frame that first showed this PortInfo."""
         return self.shown.since

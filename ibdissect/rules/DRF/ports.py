@@ -61,7 +61,7 @@ class _DriftRule(Rule):
                 lasting = context.files[file_and_line(line)[0]].lasting
                 yield fault(
                     Moment(frame, self.times.get(frame, self.last_ns)), {"port": str(port), **arguments}, proof=[(line, "says otherwise")],
-                    key=(port.node.slot, port.number, key), severity=None if lasting else INFO,
+                    key=(port.key, key), severity=None if lasting else INFO,
                 )  # fmt: skip
 
     def drifts(self, port: Port) -> Iterator[Drift]:

@@ -78,8 +78,8 @@ class LidConflict(KnowledgeRule):
 
     def rests_on(self, hit: Hit, context: Context) -> list[Node]:
         """The nodes of both ports."""
-        one, other = context.get(Follower).subnet.by_slot(hit.key[0]), self.others.get(hit.key)
-        return [node for node in (one, other.node if other is not None else None) if node is not None]
+        ports = context.get(Follower).subnet.by_key(hit.key[0]), self.others.get(hit.key)
+        return [port.node for port in ports if port is not None]
 
     @on_event(LidAssigned)
     def assigned(self, event: LidAssigned, context: Context) -> Iterator[Hit]:
@@ -90,7 +90,7 @@ class LidConflict(KnowledgeRule):
             return
         if other.node.apart(event.port.node) or context.get(Follower).subnet.contradictions.displaced(other.node.guid):
             return
-        key = event.port.node.slot, event.port.number, event.lid
+        key = event.port.key, event.lid
         self.others.keep(key, other, event.frame, event.time_ns)
         yield fault(
             event, {"port": str(event.port), "other": str(other), "lid": event.lid, "last": event.lid + (1 << event.lmc) - 1}, PortInfo.lid,

@@ -65,7 +65,7 @@ class LeaseExpired(KnowledgeRule):
                 yield fault(
                     Moment(first + row, int(times[row])),
                     {"port": of.port.name_at(first + row), "lease": lease, "after": (int(times[row]) - of.time_ns) / SECOND_NS},
-                    proof=[(started, "the request with a wrong key")], key=(of.port.node.slot, of.port.number),
+                    proof=[(started, "the request with a wrong key")], key=of.port.key,
                 )  # fmt: skip
 
 
@@ -101,7 +101,7 @@ class LeaseTooShort(Rule):
             self.news.append(event)
 
     def _learn(self, event: MKeyLearnt) -> None:
-        key = event.port.node.slot << 8 | event.port.number
+        key = event.port.key
         self.leased.pop(key, None)
         if event.held.key and event.held.lease:
             self.leased.keep(key, (event.port, event.held.key, event.time_ns, event.frame), event.frame, event.time_ns)
@@ -116,7 +116,7 @@ class LeaseTooShort(Rule):
         kinds = asks.kind[index]
         port = asks.slot[index] << 8 | np.where(kinds == SWITCH, 0, asks.entered[index])
         presented = asks.m_key[index]
-        ports = self.leased.keys() | {one.port.node.slot << 8 | one.port.number for one in self.news}
+        ports = self.leased.keys() | {one.port.key for one in self.news}
         mine = np.flatnonzero(held(port, np.array([*ports])))
         for j in mine.tolist():
             frame = int(asks.rows[index[j]]) + table.chunk.first

@@ -46,7 +46,7 @@ class _WrongKey(KnowledgeRule):
     def __init__(self) -> None:
         self.refused: list[WrongMKey] = []
         """Requests of this chunk, whose frames are searched for a trap."""
-        self.without_trap: dict[tuple[int, int, int, int, int], deque[int]] = {}
+        self.without_trap: dict[tuple[int, int, int, int], deque[int]] = {}
         """Those without a trap so far: their indices by port, method, attribute and key."""
         self.waiting: dict[int, WrongMKey] = {}
         """Requests that may still be answered, by frame: a port that accepts one holds another key than it showed."""
@@ -60,7 +60,7 @@ class _WrongKey(KnowledgeRule):
     def request(self, event: WrongMKey, context: Context) -> None:
         if self.judged(event):
             if not event.trap:
-                what = (event.port.node.slot, event.port.number, event.method, event.attribute, event.presented)
+                what = (event.port.key, event.method, event.attribute, event.presented)
                 self.without_trap.setdefault(what, deque()).append(len(self.refused))
             self.refused.append(event)
 
@@ -70,7 +70,7 @@ class _WrongKey(KnowledgeRule):
         if event.port is None or event.number != BAD_M_KEY:
             return
         bad = TrapMKey(event.notice, Notice.data_details.bit // 8)
-        candidates = self.without_trap.get((event.port.node.slot, event.port.number, bad.method, bad.attributeid, bad.mkey))
+        candidates = self.without_trap.get((event.port.key, bad.method, bad.attributeid, bad.mkey))
         if candidates:
             i = candidates.popleft()
             self.refused[i] = replace(self.refused[i], trap=event.frame)
@@ -106,7 +106,7 @@ class _WrongKey(KnowledgeRule):
         return fault(
             event, {"request": request, "port": str(event.port), "presented": presented, "held": held, "protect": event.held.protect},
             SMP.m_key, presented, start=event.mad, evidence=evidence, proof=[(event.taught, "showed the port's M_Key"), *trap],
-            key=(event.port.node.slot, event.port.number, event.sender, evidence),
+            key=(event.port.key, event.sender, evidence),
         )  # fmt: skip
 
 
@@ -212,7 +212,7 @@ class MKeyExposed(Rule):
             event,
             {"port": str(event.port), "held": value_of(PortInfo.m_key, event.held.key), "presented": value_of(SMP.m_key, event.presented)},
             PortInfo.m_key, value_of(PortInfo.m_key, event.held.key), proof=[(event.asked, "the Get without the key")], evidence=SEEN,
-            start=event.mad + DATA_AT, key=(event.port.node.slot, event.port.number, event.sender),
+            start=event.mad + DATA_AT, key=(event.port.key, event.sender),
         )  # fmt: skip
 
 

@@ -105,14 +105,14 @@ class KeyGuessing(Rule):
     enough = Setting(3, "different wrong keys", 2)
 
     def __init__(self) -> None:
-        self.tried = BoundedDict[tuple[int, int, int], BoundedDict[int, tuple[int, int]]](MAX_TRAPS, "senders that try keys")
-        """Time and frame by key tried, by slot, port and sender."""
+        self.tried = BoundedDict[tuple[int, int], BoundedDict[int, tuple[int, int]]](MAX_TRAPS, "senders that try keys")
+        """Time and frame by key tried, by port and sender."""
 
     @on_event(WrongMKey)
     def wrong(self, event: WrongMKey, context: Context) -> Iterator[Hit]:
         if not event.presented:
             return
-        key = (event.port.node.slot, event.port.number, event.sender)
+        key = event.port.key, event.sender
         recent = self.tried.get(key) or BoundedDict(max(8, self.enough))
         for late in [k for k, seen in recent.items() if event.time_ns - seen[0] > self.window * SECOND_NS]:
             del recent[late]

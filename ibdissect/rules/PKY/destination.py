@@ -182,8 +182,7 @@ class RefusingTable(KnowledgeRule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """Also INFO where the table was rewritten or the LID changed unseen, as the next reading shows."""
-        node = context.get(Follower).subnet.by_slot(hit.key[0]) if hit.evidence is LEARNT else None
-        port = node.ports.get(hit.key[1]) if node is not None else None
+        port = context.get(Follower).subnet.by_key(hit.key[0]) if hit.evidence is LEARNT else None
         changed = port is not None and port.p_keys is not None and port.p_keys.rewritten(hit.frame)
         if changed or (port is not None and context.get(LidWitness).changed_unseen(port, hit.frame)):
             return INFO
@@ -191,9 +190,7 @@ class RefusingTable(KnowledgeRule):
 
     def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The node with the table, and that at the other end of the cable: the table is the end's or that of the switch before it."""
-        slot, number = hit.key[:2] if hit.evidence is LEARNT else hit.key[1:3]
-        node = context.get(Follower).subnet.by_slot(slot)
-        port = node.ports.get(number) if node is not None else None
+        port = context.get(Follower).subnet.by_key(hit.key[0] if hit.evidence is LEARNT else hit.key[1])
         peer = port.facing_at(hit.frame)[0] if port is not None else None
         return None if port is None else [one.node for one in (port, peer) if one is not None]
 
@@ -203,7 +200,7 @@ class RefusingTable(KnowledgeRule):
             yield fault(
                 early, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
                 proof=[(frame, "learnt later; never contradicted in this capture") for frame in taught], evidence=INFERRED,
-                start=early.start, count=count, key=("earlier", port.node.slot, port.number, flow),
+                start=early.start, count=count, key=("earlier", port.key, flow),
             )  # fmt: skip
 
 
@@ -215,7 +212,7 @@ def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
         seen, {"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(seen.frame)}, BTH.p_key,
         refused.p_key, proof=[(number, f"taught the {end}'s LID or P_Key table") for number in sorted(set(refused.taught))],
         evidence=LEARNT, rows=refused.rows,
-        key=(refused.port.node.slot, refused.port.number, refused.slid, refused.dest_qp, refused.src_qp, refused.p_key),
+        key=(refused.port.key, refused.slid, refused.dest_qp, refused.src_qp, refused.p_key),
         message=ENFORCED if enforced else "",
     )  # fmt: skip
 

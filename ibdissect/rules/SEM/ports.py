@@ -247,23 +247,23 @@ class CapabilityChanged(Changed):
     """CapabilityMask.IsSM."""
 
     def __init__(self) -> None:
-        self.announced = KeptDict[tuple[int, int], Track[int]](MAX_PORTS, "ports that announced a change")
-        """Frames of traps 144 by slot and port."""
+        self.announced = KeptDict[int, Track[int]](MAX_PORTS, "ports that announced a change")
+        """Frames of traps 144 by port."""
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:
-        if event.port is not None and Notice(event.notice).trap_number == LOCAL_CHANGE:
-            key = event.port.node.slot, event.port.number
-            if (track := self.announced.made(key, Track, event.frame, event.time_ns)) is not None:
-                track.learn(event.frame, event.frame)
+        if event.port is None or Notice(event.notice).trap_number != LOCAL_CHANGE:
+            return
+        track = self.announced.made(event.port.key, Track, event.frame, event.time_ns)
+        if track is not None:
+            track.learn(event.frame, event.frame)
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         different = (smps.now(PortInfo.capability_mask) ^ smps.was(PortInfo.capability_mask)) & (0xFFFFFFFF ^ self.is_sm)
         return smps.answers & (smps.since > 0) & (different != 0)
 
     def judge(self, smp: AttributeSmp) -> Judged | None:
-        slot, number = smp.slot, smp.number
-        track = self.announced.get((slot, number))
+        track = self.announced.get(smp.key)
         if track is not None and track.at(smp.frame)[1] > smp.since:
             return None
         return super().judge(smp)

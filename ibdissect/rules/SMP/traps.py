@@ -75,17 +75,17 @@ class RepressUnknown(KnowledgeRule):
     example = "SubnTrap with transaction id 7, then SubnTrapRepress to that port with transaction id 8, then the trap again"
 
     def __init__(self) -> None:
-        self.sent = BoundedDict[tuple[int, int, int], BoundedDict[int, int]](MAX_TRAPS, "traps")
-        """Frames by transaction id, by slot, port and trap number."""
-        self.wrong: dict[tuple[int, int, int], tuple[int, Hit]] = {}
+        self.sent = BoundedDict[tuple[int, int], BoundedDict[int, int]](MAX_TRAPS, "traps")
+        """Frames by transaction id, by port and trap number."""
+        self.wrong: dict[tuple[int, int], tuple[int, Hit]] = {}
         """Possible findings about TrapRepresses that match no trap, with the transaction id of the latest trap; one per key of `sent`."""
-        self.found: dict[tuple[int, int, int], Hit] = {}
+        self.found: dict[tuple[int, int], Hit] = {}
         """Those of them after which the trap was repeated."""
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:
         if event.port is not None:
-            key = (event.port.node.slot, event.port.number, Notice(event.notice).trap_number)
+            key = event.port.key, Notice(event.notice).trap_number
             known = self.sent.get(key)
             if known is None:
                 known = BoundedDict(16)
@@ -103,7 +103,7 @@ class RepressUnknown(KnowledgeRule):
         if event.port is None:
             return
         trap = Notice(event.notice).trap_number
-        key = (event.port.node.slot, event.port.number, trap)
+        key = event.port.key, trap
         known = self.sent.get(key)
         if not known or len(known) >= 16:
             return
@@ -117,7 +117,7 @@ class RepressUnknown(KnowledgeRule):
         sent, frame = next(reversed(known.items()))
         if key not in self.wrong:
             arguments = {"port": str(event.port), "trap": trap, "tid": event.transaction, "sent": sent}
-            self.wrong[key] = sent, fault(event, arguments, proof=[(frame, "the trap")], key=key[:2])
+            self.wrong[key] = sent, fault(event, arguments, proof=[(frame, "the trap")], key=key[0])
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -145,13 +145,13 @@ class RepressAnswered(AttributeRule):
     source = others(0x02)
 
     def __init__(self) -> None:
-        self.repressed = BoundedDict[tuple[int, int, int], tuple[int, ...]](MAX_TRAPS, "repressed traps")
-        """Frames of the TrapRepress by slot, port and transaction id."""
+        self.repressed = BoundedDict[tuple[int, int], tuple[int, ...]](MAX_TRAPS, "repressed traps")
+        """Frames of the TrapRepress by port and transaction id."""
 
     @on_event(RepressSeen)
     def repress(self, event: RepressSeen, context: Context) -> None:
         if event.port is not None:
-            key = event.port.node.slot, event.port.number, event.transaction
+            key = event.port.key, event.transaction
             frames = (*self.repressed.get(key, ())[-MAX_FRAMES:], event.frame)
             self.repressed.put(key, frames, event.frame, event.time_ns)
 
@@ -160,7 +160,7 @@ class RepressAnswered(AttributeRule):
 
     def judge(self, smp: AttributeSmp) -> Judged | None:
         tid = smp.transaction
-        key = (smp.slot, smp.entered, tid)
+        key = smp.slot << 8 | smp.entered, tid
         frames = self.repressed.get(key, ())
         later = tuple(frame for frame in frames if frame > smp.frame)
         if len(later) == len(frames):
