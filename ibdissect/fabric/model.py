@@ -158,13 +158,10 @@ class Subnet:
         track = self.lids.get(lid)
         return {port for port, _ in ((track.now, 0), *track.past) if port is not None} if track is not None else set()
 
-    def changes(self, lid: int) -> set[int]:
-        """Frames at which the owner of a LID, or the owner's known state, changed."""
-        track = self.lids.get(lid)
-        found = set(track.changes()) if track is not None else set()
-        for port in self.owners(lid):
-            found |= port.changes()
-        return found
+    def changes(self, *lids: int) -> set[int]:
+        """Frames at which the owner of one of these LIDs, or the owner's known state, changed."""
+        found = {frame for lid in lids if (track := self.lids.get(lid)) is not None for frame in track.changes()}
+        return found.union(*(port.changes() for lid in lids for port in self.owners(lid)))
 
     def assign(self, port: Port, lid: int, lmc: int, frame: int) -> Port | None:
         """Give LIDs to a port from `frame` on; it loses its earlier ones. Returns a previous owner of one of them, if any."""

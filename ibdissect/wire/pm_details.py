@@ -29,14 +29,19 @@ class PortXmitDiscardDetails(OfPort):
     port_sw_hoq_limit_discards = uint(16, "PortSwHOQLimitDiscards", at="10")
 
 
-class PortOpRcvCounters(Struct):
+class OfOpCode(Struct):
+    """The start of attributes that count the packets of one BTH opcode."""
+
+    op_code = uint(8, "OpCode", at="0", base="hex")
+    port_select = uint(8, "PortSelect", at="1", show=shown_port)
+    counter_select = uint(16, "CounterSelect", at="2", base="hex")
+
+
+class PortOpRcvCounters(OfOpCode):
     """Packets and data received with one BTH opcode."""
 
     key, section, size = "portoprcvcounters", "IBA 16.1.4.3", 12
     carried_by = (Mad(0x04, 0x0017),)
-    op_code = uint(8, "OpCode", at="0", base="hex")
-    port_select = uint(8, "PortSelect", at="1", show=shown_port)
-    counter_select = uint(16, "CounterSelect", at="2", base="hex")
     port_op_rcv_pkts = uint(32, "PortOpRcvPkts", at="4")
     port_op_rcv_data = uint(32, "PortOpRcvData", at="8", unit="words of 4 bytes")
 
@@ -50,25 +55,19 @@ class PortFlowCtlCounters(OfPort):
     port_rcv_flow_pkts = uint(32, "PortRcvFlowPkts", at="8")
 
 
-class PortVLOpPackets(Struct):
+class PortVLOpPackets(OfOpCode):
     """Packets received with one BTH opcode, by virtual lane."""
 
     key, section, size = "portvloppackets", "IBA 16.1.4.5", 36
     carried_by = (Mad(0x04, 0x0019),)
-    op_code = uint(8, "OpCode", at="0", base="hex")
-    port_select = uint(8, "PortSelect", at="1", show=shown_port)
-    counter_select = uint(16, "CounterSelect", at="2", base="hex")
     port_vl_op_packets = array(16, uint(16, "PortVLOpPackets", at="4"))
 
 
-class PortVLOpData(Struct):
+class PortVLOpData(OfOpCode):
     """Data received with one BTH opcode, by virtual lane."""
 
     key, section, size = "portvlopdata", "IBA 16.1.4.6", 68
     carried_by = (Mad(0x04, 0x001A),)
-    op_code = uint(8, "OpCode", at="0", base="hex")
-    port_select = uint(8, "PortSelect", at="1", show=shown_port)
-    counter_select = uint(16, "CounterSelect", at="2", base="hex")
     port_vl_op_data = array(16, uint(32, "PortVLOpData", at="4", unit="words of 4 bytes"))
 
 

@@ -61,7 +61,7 @@ class MappedToNothing(Rule):
         index = np.flatnonzero(suspicious[native.slid] & (native.vl != VL_MANAGEMENT))
         for flow, where in by_value(native.slid[index] * SLS + native.sl[index]):
             lid, sl = divmod(flow, SLS)
-            changes = {change for port in subnet.owners(lid) if port.qos is not None for change in port.qos.changes()} | subnet.changes(lid)
+            changes = subnet.changes(lid).union(*(port.qos.changes() for port in subnet.owners(lid) if port.qos is not None))
             for seen, mine in stretches(event.table, native.rows[index[where]], changes):
                 frame = seen.frame
                 port, since = subnet.owner(lid, frame)

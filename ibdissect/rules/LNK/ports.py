@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import product
 
 import numpy as np
 
@@ -15,12 +14,11 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Seen, fault, on_event
 from ibdissect.rules.LNK.packet import LOCAL, VL_MANAGEMENT
 from ibdissect.rules.shared.attribute_rule import VLS
-from ibdissect.rules.shared.link_rule import NO_LIMIT, VLS_AT, LinkRule, PortLimits, stretches
+from ibdissect.rules.shared.link_rule import NO_LIMIT, VLS_AT, LinkRule, PortLimits, flows
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.rules.shared.site_policy import foreign_lids
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
-from ibdissect.table.rows import groups
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LIDS
 from ibdissect.wire.sm_port import PortInfo
@@ -204,13 +202,9 @@ class RawFiltered(KnowledgeRule):
         if not len(raw):
             return
         rows, slids, dlids = table.occurrences(LRH).rows[raw], table.values(LRH.slid)[raw], table.values(LRH.dlid)[raw]
-        start, which = groups((slids, dlids))
-        for i, at in enumerate(start.tolist()[:MAX_PAIRS]):
-            slid, dlid = int(slids[at]), int(dlids[at])
-            ends = ((slid, PortInfo.filter_raw_inbound), (dlid, PortInfo.filter_raw_outbound))
-            changes = event.subnet.changes(slid) | event.subnet.changes(dlid)
-            for (lid, filters), (seen, mine) in product(ends, stretches(table, rows[which == i], changes)):
-                frame = seen.frame
+        for (slid, dlid), seen, mine in flows(event, rows, (slids, dlids), MAX_PAIRS):
+            frame = seen.frame
+            for lid, filters in ((slid, PortInfo.filter_raw_inbound), (dlid, PortInfo.filter_raw_outbound)):
                 owner, since = event.subnet.owner(lid, frame)
                 near, faced = owner.facing_at(frame) if owner is not None and owner.node.kind != SWITCH else (None, 0)
                 info, shown = near.info_at(frame) if near is not None and near.node.kind == SWITCH else (None, 0)

@@ -15,10 +15,9 @@ from ibdissect.fabric.nodes import SWITCH
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.datagrams import Queries
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_event
-from ibdissect.rules.shared.link_rule import stretches
+from ibdissect.rules.shared.link_rule import flows
 from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -140,11 +139,9 @@ class NoSuchPort(Rule):
             numbers = table.values(struct.port_select)
             index = np.flatnonzero(np.isin(method, (GET, SET)) & (numbers != ALL_PORTS) & (lrh >= 0))
             dlid = value_at(table.chunk.data, lrh[index], LRH.dlid)
-            first, which = groups((dlid, numbers[index]))
             parts = [
                 (seen, rows, port)
-                for k, lid in enumerate(dlid[first].tolist())
-                for seen, rows in stretches(table, found.rows[index[which == k]], event.subnet.changes(lid))
+                for (lid, _), seen, rows in flows(event, found.rows[index], (dlid, numbers[index]), lids=1)
                 if (port := event.subnet.owner(lid, seen.frame)[0]) is not None and port.node.guid
             ]
             parts.sort(key=lambda part: part[0].row)

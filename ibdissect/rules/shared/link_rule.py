@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ibdissect.fabric import Follower
 from ibdissect.fabric.events import ChunkFollowed
@@ -16,6 +18,7 @@ from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.silence import KnowledgeRule
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
+from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LIDS, PORT_INFO, SWITCH_INFO
@@ -103,22 +106,26 @@ class LinkRule(KnowledgeRule):
         index, value = self.suspicious(event, native, ends)
         if not len(index):
             return
-        ways = native.slid[index] << 48 | native.dlid[index] << 32 | np.minimum(value, 0xFFFFFFFF)
-        _, start, which = np.unique(ways, return_index=True, return_inverse=True)
-        rows = native.rows[index]
-        for i in np.argsort(start, kind="stable")[:KEPT].tolist():
-            at = int(index[start[i]])
-            slid, dlid, number = int(native.slid[at]), int(native.dlid[at]), int(value[start[i]])
-            changes = event.subnet.changes(slid) | event.subnet.changes(dlid)
-            for seen, mine in stretches(event.table, rows[which.ravel() == i], changes):
-                judged = self.judge(event.subnet, slid, dlid, number, seen.frame)
-                if judged is None:
-                    continue
-                arguments, proof = judged
-                yield fault(
-                    seen, {"slid": slid, "dlid": dlid, **arguments}, LRH.dlid, dlid, proof=proof, rows=mine,
-                    key=(slid, dlid, self.kind(number)),
-                )  # fmt: skip
+        columns = native.slid[index], native.dlid[index], value
+        for (slid, dlid, number), seen, mine in flows(event, native.rows[index], columns, KEPT):
+            judged = self.judge(event.subnet, slid, dlid, number, seen.frame)
+            if judged is not None:
+                about, key = {"slid": slid, "dlid": dlid, **judged[0]}, (slid, dlid, self.kind(number))
+                yield fault(seen, about, LRH.dlid, dlid, proof=judged[1], rows=mine, key=key)
+
+
+def flows(
+    event: ChunkFollowed, rows: Int, columns: Sequence[npt.NDArray[Any]], most: int | None = None, lids: int = 2
+) -> Iterator[tuple[tuple[int, ...], Seen, Int]]:
+    """Rows with equal values in all columns, of which the first are `lids` LIDs, split before each frame at which their ports changed.
+
+    Yields the values, the first packet and the rows of each stretch; flows in the order of their first packets, at `most` so many.
+    """
+    first, which = groups(columns)
+    for i in np.argsort(first, kind="stable")[:most].tolist():
+        values = tuple(int(column[first[i]]) for column in columns)
+        for seen, mine in stretches(event.table, rows[which == i], event.subnet.changes(*values[:lids])):
+            yield values, seen, mine
 
 
 def stretches(table: ChunkTable, rows: Int, changes: Iterable[int]) -> Iterator[tuple[Seen, Int]]:
