@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.table.history import AFTER_ALL
+from ibdissect.table.history import AFTER_ALL, NEIGHBOURS_NS
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import numbers
@@ -34,8 +34,8 @@ MAX_ASKED = 4096
 """PortInfo requests that wait for their answer."""
 MAX_EARLY = 256
 """PortInfo requests remembered before the first M_Key."""
-NEIGHBOURS, NEIGHBOURS_NS = 8, 500_000
-"""A request recorded this shortly after its answer was sent before it: captures of several queues swap packets."""
+NEIGHBOURS = 8
+"""Latest answers to PortInfo requests of which one may have been recorded before its request."""
 MAX_UNPLACED = 256
 """Requests to unknown ports that wait for a bad M_Key trap from the port."""
 LINK_STATE_TRAP, BAD_M_KEY_TRAP = 128, 256

@@ -11,6 +11,8 @@ from ibdissect.capture.records import ROWS
 V = TypeVar("V")
 
 SECOND_NS = 1_000_000_000
+NEIGHBOURS_NS = 500_000
+"""Packets this close together may be in the wrong order: captures of several queues swap neighbours."""
 AFTER_ALL = 1 << 40
 """A frame after all others: what never happens, and where to ask for the latest value."""
 KEPT = 4

@@ -18,7 +18,7 @@ from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_event
 from ibdissect.table.bits import value_at
-from ibdissect.table.history import AFTER_ALL, SECOND_NS
+from ibdissect.table.history import AFTER_ALL, NEIGHBOURS_NS, SECOND_NS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import digest, digest_at, mix, order_of
 from ibdissect.table.table import ChunkTable
@@ -28,8 +28,6 @@ from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SMP_CLASSES
 
 SHORTEST_TIMEOUT_NS = 50_000_000
 """No requester gives up earlier, so two requests with one transaction id within this time are outstanding together."""
-NEIGHBOURS_NS = 500_000
-"""Maximum distance of neighbouring packets that a capture may swap."""
 SLOW_NS = 10_000_000
 """Faster answers are not judged."""
 COUNTED_CLASSES = (0x01, 0x03, 0x04, 0x05, 0x06, 0x08, 0x21)
