@@ -208,7 +208,7 @@ def test_trap_0_is_a_bad_cc_key_in_congestion_control_only(tmp_path: Path) -> No
 def test_a_multipath_record_lists_as_many_gids_as_it_counts(tmp_path: Path) -> None:
     gids = b"".join(b"\xfe\x80" + bytes(13) + bytes([number]) for number in range(1, 9))
     record = build(MultiPathRecord, sgid_count=1, dgid_count=2) + gids
-    text = shown(gmp(0x03, 0x14, 0x003A, record, at=56), tmp_path)
+    text = shown(gmp(0x03, 0x14, 0x003A, b"\xff" * 8 + record, at=48), tmp_path)
     assert [f"GID: fe80::{number}" in text for number in range(1, 9)] == [True] * 3 + [False] * 5
 
 
