@@ -16,7 +16,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, held, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import RESPONSE_OF
-from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
+from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, LID_ROUTED, NOTICE, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
 
 from .datagrams import Datagrams, Listed
 from .loss_times import Missed
@@ -140,6 +140,7 @@ class Transactions:
         marks, askers = mix(columns), mix([columns[0] & np.uint64(0xFFFF), *columns[1:3], *columns[4:5]])  # class, transaction, requester
         waited = np.array([*late, *(request.mark for request in self.open.values())], np.uint64)
         pairs = self._sure(pair(marks, columns, role, waited), role == ANSWERS, askers)
+        pairs = self._not_swapped(mads, pairs, role == ANSWERS, marks)
         if len(pairs.answers):
             self.first_match = min(self.first_match, int(mads.frames[pairs.answers[0]]))
         before, ordinals = self.answers, np.cumsum(role == ANSWERS) + self.answers
@@ -179,6 +180,16 @@ class Transactions:
             return pairs
         rest = np.concatenate([pairs.rest, pairs.requests[doubtful], pairs.answers[doubtful], pairs.waits[waits]])
         return Pairs(pairs.requests[~doubtful], pairs.answers[~doubtful], pairs.waits[~waits], np.sort(rest))
+
+    @staticmethod
+    def _not_swapped(mads: Datagrams, pairs: Pairs, answering: Bool, marks: U64) -> Pairs:
+        """Move requests that wait to `rest` if an answer without request goes the same way as they do."""
+        lone = pairs.rest[answering[pairs.rest]]
+        lone = lone[mads.mgmt_class[lone] != DIRECTED]
+        if not len(lone) or not len(pairs.waits):
+            return pairs
+        same = held(marks[pairs.waits], mix(mads.take(lone).keys(np.zeros(len(lone), np.bool_))))
+        return Pairs(pairs.requests, pairs.answers, pairs.waits[~same], np.sort(np.concatenate([pairs.rest, pairs.waits[same]])))
 
     def _wait(self, mads: Datagrams, index: Int) -> Iterator[MadEvent]:
         """Keep the latest requests that may be answered in a later chunk; yields evicted ones as unanswered."""
@@ -297,12 +308,14 @@ class Transactions:
             yield AnsweredAgain(frame, time_ns, known[0], known[1])
             return
         trap = self.traps.get(key)
-        if trap is not None and mads.transaction[i]:
+        if trap is not None and (mads.transaction[i] or (trap.mgmt_class == LID_ROUTED and mads.attribute[i] == NOTICE)):
             yield TrapAnswered(frame, time_ns, trap, mads.method[i])
             return
         asker = mads.mgmt_class[i], mads.transaction[i], mads.destination[i]
         keys = (other for other in self.asked.get(mads.askers[i], ()) if other[:3] == asker and other in self.open)
         request = max((self.open[other] for other in keys), key=_age, default=None)
+        if request is None and mads.mgmt_class[i] != DIRECTED:
+            request = self.open.get(_key(mads, i, False))  # its addresses are not swapped
         if request is not None and request.attribute == mads.attribute[i] and mads.method[i] in RESPONSE_OF[request.method]:
             yield AnsweredFromElsewhere(frame, time_ns, request, mads.source[i])
         elif frame > self.first_match:

@@ -84,7 +84,8 @@ class PortInfoOtherPort(TargetRule):
         return smps.sets & adapters(smps) & (number != 0) & (number != smps.entered)
 
     def judge(self, smp: AttributeSmp) -> Judged | None:
-        return ({"port": smp.modifier & 0xFF}, kind_of(smp.node)) if smp.entered else None
+        known = 0 < smp.entered <= smp.node.facts_at(smp.frame)[0].num_ports  # SEM038 says it of a LocalPortNum that cannot be
+        return ({"port": smp.modifier & 0xFF}, kind_of(smp.node)) if known else None
 
 
 class PKeyTablePort(TargetRule):

@@ -29,6 +29,7 @@ class OtherService(AgreedRule):
     """
 
     code, name, severity = "BTH018", "opcode-header-vs-service", ERROR
+    explains = ("BTH014",)
     reference = "IBA 9.2.1, 12.6.5; python-rdma CMREQ"
     message = "{service} packet from LID {slid} to QP 0x{qp:x} of LID {dlid}; the connection was set up for {asked}"
     example = "REQ for UC and its REP, then an RC packet of the connection"

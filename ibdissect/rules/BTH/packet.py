@@ -83,6 +83,7 @@ class OpcodeUnknown(Rule):
     """
 
     code, name, severity = "BTH001", "opcode-unknown", ERROR
+    explains = ("LNK009", "LNK010")
     reference = "IBA 9.2; Linux rdma/ib_pack.h; Annexes A14 and A19"
     when = ~BTH.opcode.isin(KNOWN)
     flow = (*PACKET_FLOW, BTH.opcode)

@@ -24,7 +24,7 @@ from ibdissect.table.rows import common
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH
-from ibdissect.wire.numbers import LINK_LOCAL
+from ibdissect.wire.numbers import FIRST_MULTICAST, LINK_LOCAL, PERMISSIVE
 from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.spec import Field
 
@@ -43,7 +43,8 @@ class WrongMlid(GroupRule):
     example = "GetResp(MCMemberRecord) with MLID 0xc001, then a packet to that MGID with DLID 0xc002"
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
-        return (LRH.dlid, dlid, {"dlid": dlid}) if dlid != group.mlid else None
+        other = dlid != group.mlid and FIRST_MULTICAST <= group.mlid < PERMISSIVE  # SA011 says it of an MLID that is none
+        return (LRH.dlid, dlid, {"dlid": dlid}) if other else None
 
 
 REQUEST_INVALID = 2

@@ -66,7 +66,7 @@ class NextHeader(GidRule):
 
     code, name, severity = "GRH002", "grh-nxthdr", ERROR
     reference = "IBA 8.3"
-    when = (GRH.nxt_hdr != 0x1B) & (LRH.lnh == GLOBAL)
+    when = (GRH.nxt_hdr != 0x1B) & ((LRH.lnh == GLOBAL) | present(Ethernet))
     message = "next header 0x{nxt_hdr:02x} in a GRH, the InfiniBand transport is 0x1b"
     example = "a packet with NxtHdr 17"
 

@@ -11,7 +11,7 @@ from ibdissect.fabric.events import ChunkFollowed, LidAssigned
 from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import ACTIVE, CA, ROUTER, Node, Port
+from ibdissect.fabric.nodes import ACTIVE, CA, ROUTER, SWITCH, Node, Port
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.shared.link_rule import stretches
@@ -37,6 +37,7 @@ class LidUnaligned(Rule):
     """
 
     code, name, severity = "LNK025", "lid-unaligned-lmc", ERROR
+    explains = ("LNK024",)
     reference = "IBA 4.1.3, 14.2.5.6"
     message = "PortInfo with LID {lid} and LMC {lmc}: the LID is no multiple of 2^{lmc}"
     example = "PortInfo with LID 5 and LMC 1"
@@ -53,10 +54,10 @@ class LidConflict(KnowledgeRule):
 
     Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
-    PortInfo of two active, cabled ports. An `info` where the first port has another LID later, as a manager may be exchanging LIDs, and
-    where the capture misses packets between the two, or a SubnSet was not answered. Silent where the directed route to the first node now
-    leads to another, as the node may have been replaced, and where no sender of directed routes found both nodes, as they may be of two
-    subnets.
+    PortInfo of two active, cabled ports; port 0 of a switch counts as cabled if any other port of it is. An `info` where the first port
+    has another LID later, as a manager may be exchanging LIDs, and where the capture misses packets between the two, or a SubnSet was
+    not answered. Silent where the directed route to the first node now leads to another, as the node may have been replaced, and where
+    no sender of directed routes found both nodes, as they may be of two subnets.
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
@@ -86,7 +87,7 @@ class LidConflict(KnowledgeRule):
         other = event.taken_from
         if other is None or not other.node.guid or not event.port.node.guid or other.node is event.port.node:
             return
-        if other.state != ACTIVE or event.port.state != ACTIVE or other.peer is None:
+        if other.state != ACTIVE or event.port.state != ACTIVE or not _cabled(other):
             return
         if other.node.apart(event.port.node) or context.get(Follower).subnet.contradictions.displaced(other.node.guid):
             return
@@ -96,6 +97,11 @@ class LidConflict(KnowledgeRule):
             event, {"port": str(event.port), "other": str(other), "lid": event.lid, "last": event.lid + (1 << event.lmc) - 1}, PortInfo.lid,
             event.lid, proof=[(other.lids.since, "showed the LID at the other port")], key=key,
         )  # fmt: skip
+
+
+def _cabled(port: Port) -> bool:
+    """Whether a port, or for port 0 of a switch any other port of it, has a known cable."""
+    return any(one.peer is not None for one in (port.node.ports.values() if port.node.kind == SWITCH and not port.number else (port,)))
 
 
 MAX_FLOWS = 4096

@@ -20,12 +20,12 @@ LINK_FLOW = (LRH.slid, LRH.dlid)
 
 
 def length_disagrees(table: ChunkTable) -> Bool:
-    """Packets whose PktLen is neither the frame's length nor two bytes (the VCRC) short of it; too small ones are LNK004's."""
+    """Packets whose PktLen is neither the frame's length nor two bytes (the VCRC) short of it; LNK004 and LNK005 judge the size."""
     found, chunk = table.occurrences(LRH), table.chunk
     length = chunk.length if len(found) == len(chunk) else chunk.length[found.rows]
     left = length - (table.values(LRH.pktlen) << 2)  # 11 bits in 16: shifting loses none
     odd: Bool = left & ~2 != 0
-    return odd & ~table.located.snapped[found.rows] & ~too_small(table) if odd.any() else odd
+    return odd & ~table.located.snapped[found.rows] & ~too_small(table) & (table.values(LRH.pktlen) <= MAX_WORDS) if odd.any() else odd
 
 
 def too_small(table: ChunkTable) -> Bool:
@@ -88,7 +88,7 @@ class LengthDisagrees(Rule):
 
     code, name, severity = "LNK003", "lrh-pktlen-vs-capture", ERROR
     reference = "IBA 7.7; 43 of 43 frames of a public capture end two bytes (VCRC) after PktLen"
-    explains = ("ROC006", "ROC007", "TXN001")
+    explains = ("BTH005", "BTH006", "BTH007", "ROC005", "ROC006", "ROC007", "SMP001", "TXN001")
     when = Where(LRH, length_disagrees)
     at = LRH.pktlen
     message = "PktLen of {pktlen} words is not the length of the frame, with or without VCRC"
@@ -104,6 +104,7 @@ class LengthTooSmall(Rule):
     """
 
     code, name, severity = "LNK004", "lrh-pktlen-minimum", ERROR
+    explains = ("ROC006", "ROC007")
     reference = "IBA 7.7; sizes of LRH, GRH, BTH and ICRC"
     when = Where(LRH, too_small)
     at = LRH.pktlen
@@ -120,6 +121,7 @@ class LengthTooLarge(HeaderRule):
     """
 
     code, name, severity = "LNK005", "lrh-pktlen-maximum", ERROR
+    explains = ("BTH007", "GRH003", "ROC005", "ROC006", "ROC007", "SMP001")
     reference = "IBA 7.7; python-rdma MAX_PKT_WORDS"
     when = LRH.pktlen > MAX_WORDS
     message = "PktLen of {pktlen} words, the largest packet has 1055"
@@ -136,6 +138,7 @@ class DestinationLidZero(HeaderRule):
     """
 
     code, name, severity = "LNK006", "lrh-dlid-reserved", ERROR
+    explains = ("SMP012",)
     reference = "IBA 4.1.3; python-rdma LID_RESERVED"
     when = (LRH.dlid == 0) & (LRH.lnh >= LOCAL)
     message = "the destination LID is 0, which is reserved"
@@ -167,6 +170,7 @@ class SourceLidMulticast(HeaderRule):
     """
 
     code, name, severity = "LNK008", "lrh-slid-multicast", ERROR
+    explains = ("SMP012",)
     reference = "IBA 4.1.3; python-rdma LID_MULTICAST"
     when = LRH.slid.between(FIRST_MULTICAST, LID_MULTICAST_LAST)
     message = "the source LID 0x{slid:04x} is a multicast LID"
@@ -252,7 +256,7 @@ class ManagementWithGrh(HeaderRule):
 
     code, name, severity = "LNK013", "vl15-grh", ERROR
     reference = "subnet management stays in its subnet; no SMP with GRH in any capture seen"
-    when = (LRH.vl == VL_MANAGEMENT) & (LRH.lnh == GLOBAL)
+    when = (LRH.vl == VL_MANAGEMENT) & (LRH.lnh == GLOBAL) & (BTH.destqp == 0)
     at = LRH.lnh
     message = "a packet on VL 15 with a GRH"
     example = "SubnGet(NodeInfo) after a GRH"

@@ -30,6 +30,7 @@ class NodeTypeReserved(Rule):
     """
 
     code, name, severity = "SEM032", "nodetype-reserved", ERROR
+    explains = ("SEM034",)
     reference = "IBA 14.2.5.3"
     when = ~NodeInfo.node_type.isin({1, 2, 3}) & READ
     message = "node 0x{node_guid:016x} has NodeType {node_type}"
@@ -45,6 +46,7 @@ class NodeInfoVersion(Rule):
     """
 
     code, name, severity = "SEM033", "nodeinfo-version", ERROR
+    explains = ("SEM034",)
     reference = "IBA 14.2.5.3"
     when = ((NodeInfo.base_version != 1) | (NodeInfo.class_version != 1)) & READ
     message = "node 0x{node_guid:016x} has BaseVersion {base_version} and ClassVersion {class_version}, both must be 1"
@@ -60,6 +62,7 @@ class GUIDZero(Rule):
     """
 
     code, name, severity = "SEM036", "portguid-zero", ERROR
+    explains = ("SEM034", "SEM035")
     reference = "IBA 14.2.5.3; kernel: GUID 0 is illegal"
     when = ((NodeInfo.node_guid == 0) | (NodeInfo.port_guid == 0)) & READ
     at = NodeInfo.port_guid
@@ -76,6 +79,7 @@ class NumPortsImpossible(Rule):
     """
 
     code, name, severity = "SEM039", "numports-zero", ERROR
+    explains = ("SEM034",)
     reference = "IBA 14.2.5.3, 3.5"
     when = NodeInfo.num_ports.isin({0, 255}) & READ
     message = "node 0x{node_guid:016x} has NumPorts {num_ports}"
@@ -91,6 +95,7 @@ class PartitionCapZero(Rule):
     """
 
     code, name, severity = "SEM040", "partitioncap-zero", ERROR
+    explains = ("SEM034",)
     reference = "IBA 14.2.5.3"
     when = (NodeInfo.partition_cap == 0) & READ
     message = "node 0x{node_guid:016x} has PartitionCap 0"

@@ -91,6 +91,7 @@ class WidthEnabledReserved(Rule):
     """
 
     code, name, severity = "SEM007", "linkwidth-enabled-reserved", ERROR
+    explains = ("SEM008",)
     reference = "IBA 14.2.5.6; kernel qib; opensm (2x)"
     when = (PortInfo.link_width_enabled > 31) & (PortInfo.link_width_enabled != 255) & SMP_SET
     message = "LinkWidthEnabled 0x{link_width_enabled:02x} holds reserved bits"

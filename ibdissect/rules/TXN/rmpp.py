@@ -221,6 +221,7 @@ class RMPPStatus(Rule):
     """
 
     code, name, severity = "TXN016", "rmpp-status-invalid", ERROR
+    explains = ("TXN015",)
     reference = "IBA 13.6.2.1; kernel ib_mad.h"
     when = (RMPP.rmpp_status != 0) & (RMPP.rmpp_type.isin({DATA, ACK}) | ~RMPP.rmpp_status.isin({1, *ABORT_CODES})) & IN_USE
     message = "RMPP status {rmpp_status} in a segment of type {rmpp_type}"

@@ -9,9 +9,12 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import Port
+from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredFromElsewhere
+from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import Context, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.rules.shared.silence import doubtful
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD
@@ -28,8 +31,10 @@ class Elsewhere(Rule):
     evidence = (
         "A request, and an answer with its transaction id from another LID. LIDs within one block of 128 may belong to one port: they "
         "are told apart only where the port that was asked answered its LID and LMC itself, and Sets or a later answer show that it "
-        "kept them. Silent for answers with a GRH, which may come through another router."
+        "kept them. Silent for answers with a GRH, which may come through another router. An answer that repeats the addresses of its "
+        "request counts if no other answer follows; it is an `info` where the capture misses packets."
     )
+    needs = (Transactions, CaptureLoss)
     subnet_management = False
     """Whether the rule judges subnet management by LID, or all other classes."""
 
@@ -39,6 +44,8 @@ class Elsewhere(Rule):
         self.subnet: Subnet | None = None
         self.held = KeptList[tuple[Port, Hit]](MAX_HELD, "answers from other LIDs")
         """Findings that hold if the LIDs of the addressed port did not change unseen."""
+        self.repeated = KeptList[tuple[int, Hit]](MAX_HELD, "answers that go the way of their request")
+        """Frames of the requests, and findings that hold if nothing else answers."""
 
     @on_event(AnsweredFromElsewhere)
     def elsewhere(self, event: AnsweredFromElsewhere, _context: Context) -> None:
@@ -65,6 +72,9 @@ class Elsewhere(Rule):
             event, {"what": request.what(context.catalog), "to": request.to, "sender": str(event.sender)}, MAD.transaction_id,
             proof=[(request.frame, "request")], key=(request.source, request.target, sender),
         )  # fmt: skip
+        if event.sender == request.source:
+            self.repeated.keep((request.frame, hit), hit.frame, hit.time_ns)
+            return
         if asked is None or sender is None or self.subnet is None:
             yield hit
             return
@@ -87,4 +97,9 @@ class Elsewhere(Rule):
         """Report ports whose LIDs never changed: their Sets are in the capture, or they showed the same again."""
         for port, hit in self.held:
             if not port.lids.past and context.get(LidWitness).is_certain(port, hit.frame, until=AFTER_ALL):
+                yield hit
+        silent = {request.frame for request in context.get(Transactions).open_requests()} if self.repeated else ()
+        for asked, hit in self.repeated:
+            if asked in silent:
+                hit.severity = doubtful(context, hit.time_ns)
                 yield hit

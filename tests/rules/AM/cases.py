@@ -34,6 +34,9 @@ pair("AM005", [CA, PORT], GUID_INFO, 1, 0)
 pair("AM007", [SWITCH], PORT_INFO, 9, 8)
 pair("AM007", [CA], PORT_INFO, 3, 2)
 SET_PORT: dict[str, Any] = {"method": SET, "body": port_info(5, port_state=0, port_physical_state=0)}
+FALSE_PORT = answer(5, NODE_INFO, node(5, local_port_num=200))
+case("AM008", [CA, ask(5, PORT_INFO, modifier=2, **SET_PORT)], [FALSE_PORT, ask(5, PORT_INFO, modifier=1, **SET_PORT)], frames=[2],
+     twin_also=["SEM038"])  # fmt: skip
 case("AM008", [CA, ask(5, PORT_INFO, modifier=2, **SET_PORT)], [CA, ask(5, PORT_INFO, modifier=1, **SET_PORT)], frames=[2])
 nodes("AM011", P_KEY_TABLE, 0x10000, [CA], [SWITCH])
 pair("AM012", [SWITCH, INFO], SL_TO_VL, 0x10000, 0x0101)

@@ -28,6 +28,7 @@ def multicast(destination: int = 0xFFFFFF, dlid: int = 5) -> bytes:
 IP_GROUP = {"destination": bytes([239, 7, 7, 7])}
 DATAGRAM = b"\0\0\x0b\x1b\0\0\0\x09"
 case("BTH001", native(0x1F), native(0xE1))
+case("BTH001", native(0x1F, lrh={"vl": 15}), native(0xE1))  # not LNK010, too
 case("BTH001", native(0xBF), native(0xC0))  # class bits 110 and 111 are the manufacturers'
 case("BTH002", native(0x44, bytes(32)), native(0x04))
 case("BTH003", native(bth={"tver": 1}), native())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.wire.sa_paths import MCMemberRecord
-from tests.craft import build, gmp, native, ud
+from tests.craft import build, ethernet_pcap, gmp, native, ud
 from tests.rules.cases import case
 from tests.rules.made.gids import gid
 from tests.rules.made.subnets import data, member, packet, sent
@@ -30,6 +30,15 @@ def join(mgid: str, method: int = 2, mask: int = 0x130C7, status: int = 0) -> by
 
 case("GRH001", routed(ipver=4), routed())
 case("GRH002", routed(nxt_hdr=17), routed())
+
+
+def roce1(**grh: Any) -> bytes:
+    """A RoCE v1 frame, without a right ICRC."""
+    packet = native(payload=bytes(8), grh={"sgid": gid("fe80::1"), "dgid": gid("fe80::2"), **grh})
+    return bytes(12) + b"\x89\x15" + packet[8:-6] + bytes(4)
+
+
+case("GRH002", roce1(nxt_hdr=17), roce1(), file=ethernet_pcap, twin_also=["ROC005", "ROC015"])
 case("GRH003", routed(pay_len=28), routed(pay_len=24))
 LONGER = (len(routed()) - 2) // 4 + 1
 case("GRH003", routed(pay_len=28), routed(lrh={"pktlen": LONGER}), twin_also=["LNK003"])  # PktLen is wrong, not PayLen
@@ -52,3 +61,4 @@ OWN = bytes(13) + b"\x01"
 packet("GRH013", data(grh={**GIDS, "sgid": b"\xfe\x90" + OWN}), data(grh={**GIDS, "sgid": b"\xfe\x80" + OWN}))
 packet("GRH009", sent(dlid=0xC002), sent(), [member()])
 case("GRH009", [member(), sent(dlid=0xC002)], [sent(dlid=0xC002), member()], frames=[2])
+case("GRH009", [member(), sent(dlid=0xC002)], [member(mlid=5), sent()], frames=[2], twin_also=["SA011"])

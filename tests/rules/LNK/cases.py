@@ -52,9 +52,13 @@ case("LNK003", length_field(PACKET, WORDS + 1), PACKET)
 case("LNK003", length_field(PACKET, WORDS - 2), PACKET[:-2])  # its CRCs are at another place; the twin: a tap without VCRC
 case("LNK004", length_field(PACKET, 3), length_field(PACKET, 6), twin_also=["LNK003"])
 case("LNK005", native(payload=bytes(4220)), native(payload=bytes(4096)))
+case("LNK005", length_field(PACKET, 0x420), length_field(PACKET, 0x41F), twin_also=["LNK003"])
+case("LNK003", length_field(smp(1, 0x11), 71), smp(1, 0x11))  # not SMP001, too
 case("LNK006", native(dlid=0), native(dlid=1))
 case("LNK007", native(slid=0), smp(5, 2, slid=0))
 case("LNK008", native(slid=0xC001), native(slid=0xBFFF))
+case("LNK008", smp(1, 0x11, path=[1], slid=0xC001), smp(1, 0x11, path=[1]))  # not SMP012, too
+case("LNK006", smp(1, 0x11, path=[1], dlid=0), smp(1, 0x11, path=[1]))
 case("LNK009", gmp(4, 1, 0x12, dlid=0xFFFF), smp(1, 0x11, path=[1]))
 case("LNK009", native(slid=0xFFFF), native(slid=0xBFFE))
 case("LNK010", gmp(4, 1, 0x12, lrh={"vl": 15}), gmp(4, 1, 0x12, lrh={"vl": 14}))
@@ -62,6 +66,7 @@ case("LNK010", native(lrh={"vl": 15}), native(lrh={"vl": 0}))
 case("LNK011", smp(1, 0x11, lrh={"vl": 0}), smp(1, 0x11))
 case("LNK012", smp(1, 0x11, lrh={"sl": 3}), smp(1, 0x11))
 case("LNK013", smp(1, 0x11, grh=GRH), smp(1, 0x11))
+case("LNK010", gmp(4, 1, 0x12, grh=GRH, lrh={"vl": 15}), gmp(4, 1, 0x12, grh=GRH))  # the lane is wrong, not the GRH
 case("LNK014", raw(0, b"\0\0\x88\xb5" + bytes(40)), native())
 case("LNK023", flow_control(5), flow_control(1), file=None)
 
@@ -157,6 +162,9 @@ def port_sweep(lid: int, *, second: int = 0) -> list[bytes]:
 
 
 case("LNK024", port_sweep(5), port_sweep(6), frames=[7])
+# port 0 of a switch has no cable of its own
+ZERO = smp(ANSWER, PORT_INFO, port_info(7), path=[1], header={"transaction_id": 0x1234})
+case("LNK024", [*port_sweep(6)[:5], ZERO, *port_sweep(7)[5:]], [*port_sweep(6)[:5], ZERO, *port_sweep(6)[5:]], frames=[8])
 case("LNK024", port_sweep(5), port_sweep(5, second=7), frames=[7])  # of two subnets, perhaps
 # answers without requests: the capture misses packets, and one of them may have told another LID of the first port
 FIRST = smp(1, NODE_INFO, path=[], header={"transaction_id": 0x1234})

@@ -108,6 +108,10 @@ case("SEM020", written(reserved1=1), told(reserved1=1))
 case("SEM021", told(master_sm_lid=0), told(master_sm_lid=0, lid=0))
 case("SEM023", arbitration(15, 32), arbitration(15, 0))
 case("SEM032", node(node_type=9), node(node_type=3))
+# not SEM034 or SEM035, too
+WHOLE = answer(5, NODE_INFO, port_node(5))
+for code, bad in (("SEM032", {"node_type": 9}), ("SEM033", {"class_version": 2}), ("SEM040", {"partition_cap": 0})):
+    case(code, [WHOLE, answer(5, NODE_INFO, port_node(5, **bad))], [WHOLE], frames=[2])
 case("SEM032", node_record(1, node_type=9), node_record(2, node_type=9))  # a later segment begins anywhere in a record
 case("SEM033", node(base_version=3), node())
 case("SEM036", node(port_guid=0), node())

@@ -102,6 +102,9 @@ def told(lid: int) -> bytes:
 
 # LMC 7 gives a port 128 LIDs: an answer from another one of them is no other port's.
 case("SMP016", [ASKED, told(900)], [ASKED, told(3)], frames=[2])
+# the answer repeats the addresses of its request; the twin: the answer follows, so the other answered somebody else
+ALIKE = smp(RESPONSE, NODE_INFO, node(2), slid=1, dlid=2)
+case("SMP016", [ASKED, ALIKE], [ASKED, ALIKE, smp(RESPONSE, NODE_INFO, node(2), slid=2, dlid=1)], frames=[2])
 
 
 def port_of_2(lmc: int = 0) -> list[bytes]:

@@ -79,6 +79,9 @@ case("TXN001", [*DONE, perf(GET, 2), *TO_OTHERS], [*TO_OTHERS, perf(GET, 2), oth
 case("TXN001", [*DONE, perf(GET, 2), other(1)], [*DONE, perf(GET, 2)], frames=[3], file=SLOW)
 case("TXN003", [*DONE, perf(GET_RESP, 1)], [*DONE, perf(GET, 1), perf(GET_RESP, 1)], frames=[3])
 case("TXN005", [perf(GET, 1), perf(GET_RESP, 1, slid=900)], [perf(GET, 1), perf(GET_RESP, 1, slid=900, dlid=3)], frames=[2])
+# the answer repeats the addresses of its request; the twin: the answer follows, so the other answered somebody else
+ALIKE = perf(GET_RESP, 1, slid=1, dlid=2)
+case("TXN005", [perf(GET, 1), ALIKE], [perf(GET, 1), ALIKE, perf(GET_RESP, 1)], frames=[2])
 # through another router than the request
 FAR = {"sgid": bytes([0xFE, 0xC0, *bytes(13), 2]), "dgid": bytes([0xFE, 0xC0, *bytes(13), 1]), "hop_lmt": 64}
 case("TXN005", [perf(GET, 1), perf(GET_RESP, 1, slid=900)], [perf(GET, 1), perf(GET_RESP, 1, slid=900, grh=FAR)], frames=[2])
@@ -96,6 +99,8 @@ def trap_like(method: int, transaction: int = 5) -> bytes:
 
 LOCAL = build(Notice, 64, is_generic=1, type=4, producer_type=1, trap_number=144, issuer_lid=5, data_details=bytes([0, 0, 0, 5, 0, 1]))
 case("TXN008", [trap_like(TRAP), trap_like(GET_RESP)], [trap_like(TRAP), trap_like(REPRESS)], frames=[2])
+case("TXN008", [trap_like(TRAP, 0), trap_like(GET_RESP, 0)], [trap_like(TRAP, 0), trap_like(GET_RESP, 5)], frames=[2],
+     also=["MAD012"], twin_also=["MAD012"])  # fmt: skip
 # classes without traps: the trap is the fault
 case("PM009", [perf(TRAP, 1), perf(GET_RESP, 1)], [perf(GET, 1), perf(GET_RESP, 1)], frames=[1])
 WAIT = [other(i) for i in range(3)]
@@ -202,4 +207,5 @@ case("TXN005", [*ONE_LID, COUNTERS, counted(3), ONE_LID[1]], [*TWO_LIDS, COUNTER
 case("TXN014", table(rmpp_type=4, rmpp_status=126), table(rmpp_type=2))
 case("TXN015", table(rmpp_type=3, rmpp_status=1), table(rmpp_type=2))
 case("TXN016", table(rmpp_status=1), table())
+case("TXN016", table(rmpp_type=3, rmpp_status=5), table(rmpp_type=3, rmpp_status=1), twin_also=["TXN015"])
 case("TXN016", table(rmpp_type=4, rmpp_status=50), table(rmpp_type=4, rmpp_status=118), twin_also=["TXN014"])
