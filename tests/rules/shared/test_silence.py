@@ -7,6 +7,7 @@ import pytest
 from ibdissect.lint.finding import Severity
 from tests.fabric.made import answer, ask
 from tests.rules.findings import lint
+from tests.rules.MKY.test_ports import KEYED, write
 from tests.rules.PKY.cases import TABLE, send
 from tests.rules.TXN.cases import ARRIVED, MISSED, SKIPPED
 
@@ -31,3 +32,11 @@ def test_the_sender_may_not_have_gone_back_where_the_order_is_not_that_on_the_wi
     again = [*SKIPPED, MISSED, SKIPPED[-1], ARRIVED]
     for before, severity in (([], Severity.ERROR), ([*PAIR, *swapped], Severity.INFO), ([*PAIR, *reversed(swapped)], Severity.ERROR)):
         assert [one.severity for one in lint([*before, *again], "TXN012")] == [severity]
+
+
+@pytest.mark.parametrize("transaction", [1, 2])
+def test_a_set_that_is_sent_again_at_once_does_not_make_itself_uncertain(transaction: int) -> None:
+    """In a capture that changes the order of packets; another Set might have come first."""
+    swapped = [answer(9, 0x10, bytes(64), header={"transaction_id": 0x78}), ask(9, 0x10, header={"transaction_id": 0x78})]
+    found = lint([*KEYED, *PAIR, *swapped, write(tid=1), write(tid=transaction)], "MKY002")
+    assert [(one.count, one.severity) for one in found] == [(2, Severity.ERROR if transaction == 1 else Severity.INFO)]
