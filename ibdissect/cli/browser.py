@@ -14,6 +14,15 @@ DEFAULT_PORT = 80
 MAX_CELLS = 1000
 """Largest width and height of a terminal: one of 100,000 by 100,000 cells would need gigabytes."""
 
+FOCUS = """<script>
+const waiting = setInterval(() => {
+  const keys = document.querySelector(".xterm-helper-textarea");
+  keys?.focus();
+  if (keys && document.activeElement === keys) clearInterval(waiting);
+}, 50);
+</script>"""
+"""The terminal takes keys as soon as it is there; textual-serve's page would wait for a click."""
+
 
 class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual-serve is not installed
     """Serves one command on the loopback interface, below a path that is a secret word: whoever holds the page's address may ask.
@@ -51,6 +60,8 @@ class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual
         if any(_cells(request.query.get(side, "1")) is None for side in ("width", "height")):
             raise web.HTTPBadRequest(text=f"A terminal has 1 to {MAX_CELLS} columns and lines.")
         response = await handler(request)
+        if response.content_type == "text/html":
+            response.text = response.text.replace("</body>", f"{FOCUS}</body>")
         if not response.prepared:
             response.headers["Content-Security-Policy"] = self.policy
             response.headers["Referrer-Policy"] = "no-referrer"

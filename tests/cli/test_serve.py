@@ -86,6 +86,7 @@ def test_the_page_and_the_screen_are_there(served: tuple[str, int, str]) -> None
     assert host == "127.0.0.1"
     status, page = fetch(host, port, f"/{word}/")
     assert status == 200 and "textual" in page
+    assert '.xterm-helper-textarea")' in page and "keys?.focus()" in page, "keys work without a click"
     assert b"SMP" in asyncio.run(screen(*served))
 
 

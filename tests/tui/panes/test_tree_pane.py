@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from ibdissect.tui.panes.bytes_pane import BytesPane
-from tests.tui import made
-from tests.tui.made import running, shows, until
+from tests.study.made import TOTAL
+from tests.tui import drawn, made
+from tests.tui.made import SIZE, app_on, running, shows, until
 
 
 async def test_bytes_and_tree_follow_each_other(tmp_path: Path) -> None:
@@ -29,6 +32,25 @@ async def test_bytes_and_tree_follow_each_other(tmp_path: Path) -> None:
         pane.focus()
         await pilot.press("down", "up", "end", "pageup", "home")
         assert pane.byte == 0
+
+
+async def test_findings_appear_in_the_open_tree(tmp_path: Path) -> None:
+    app = app_on(made.capture(tmp_path))
+    study, go_on = app.study.run, threading.Event()
+
+    def late(news: Callable[[], None]) -> None:
+        go_on.wait(10)
+        study(news)
+
+    app.study.run = late  # type: ignore[method-assign]
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.main.packets.count() == TOTAL)
+        app.jump(3)
+        await shows(pilot, 3)
+        assert "PKY003" not in drawn.text(app)
+        go_on.set()
+        tree = app.main.tree_pane
+        await until(pilot, lambda: any(finding.code == "PKY003" for _, line in tree.lines if line.node for finding in line.findings))
 
 
 async def test_tree_opens_and_closes(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ibdissect.tui.screens.prompt import Prompt
 from ibdissect.tui.screens.statistics import Bars, KindTable, Plot, StatisticsScreen
+from ibdissect.tui.widgets.plots import MARKS
 from tests.study.made import TOTAL
 from tests.tui import made
 from tests.tui.made import running, until
@@ -19,7 +20,12 @@ async def test_statistics(tmp_path: Path) -> None:
         assert "at most 1 in 1 ms" in app.screen.query(Plot).first().render().plain
         drawn = "".join(bars.render().plain for bars in app.screen.query(Bars))
         assert "RC SEND Only" in drawn and "PM" in drawn and "LID 3" in drawn
-        assert "▲" in app.screen.query(Plot).first().render().plain
+        plot = app.screen.query(Plot).first()
+        assert "▲" in plot.render().plain
+        plot.marks = [rank for rank in sorted(MARKS) for _ in range(plot.size.width)]
+        text = plot.render()
+        colors = [span.style for span in text.spans if text.plain[span.start] == "▲"]
+        assert list(dict.fromkeys(colors)) == [plot.ink(MARKS[rank]) for rank in sorted(MARKS)], "red for errors only"
         await pilot.press("tab", "o", "O")
         kinds = app.screen.query_one(KindTable)
         assert kinds.has_focus and "Request" in kinds.head and kinds.sorted_by == -1
