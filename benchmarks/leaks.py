@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ MOST = 60
 
 def sample(path: Path) -> tuple[list[tuple[int, bytes, int]], list[Planted]]:
     """Two frames of each shape with something hidden and all that say which connections there are, and what is hidden in them."""
-    rows, secrets = [], list[Planted]()
+    rows, secrets = list[tuple[int, bytes, int]](), list[Planted]()
     with Capture(path) as opened:
         for table in opened.tables():
             wanted = [row for row, tree in trees(table, 2) if tree.secret_bytes]
@@ -213,13 +214,20 @@ async def drawn_of(path: Path, frames: int) -> str:
     return said + "\n" + re.sub(r"[\s:]", "", said)
 
 
+def words(one: Planted) -> list[Planted]:
+    """A key, or only those words of it that are not found by chance."""
+    parts = [one.value[i : i + 4] for i in range(0, len(one.value), 4)]
+    long = [part for part in parts if int.from_bytes(part, "big") >= LONG]
+    return [one] if long == parts else [replace(one, value=part) for part in long]
+
+
 def outputs(path: Path) -> list[str]:
     """Where a key or checksum was found that is hidden."""
     rows, secrets = sample(path)
     if not secrets:
         return []
-    long = [one for one in secrets if int.from_bytes(one.value, "big") >= LONG and len(one.value) >= 4]
-    short = [one for one in secrets if one not in long and one.field in SUMS]
+    long = [each for one in secrets if len(one.value) >= 4 for each in words(one)]
+    short = [one for one in secrets if len(one.value) < 4 and one.field in SUMS]
     found = []
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "sample.pcapng"
@@ -227,7 +235,7 @@ def outputs(path: Path) -> list[str]:
         if len(shown(_said("show", str(copy), "--format", "jsonl", "--show-keys"), long)) < len({(one.field, one.frame) for one in long}):
             sys.exit(f"{path}: with --show-keys not every key is found, so the search proves nothing")
         for name, said in everything(copy, len(rows), Path(folder)):
-            about = b"\n".join(line for line in said.splitlines() if b"crc" in line.lower())
+            about = b"\n".join(line for line in said.splitlines() if b"crc" in line.lower() and not line.startswith((b"{", b"[")))
             text = "\n".join(f"0x{int.from_bytes(one.value, 'big'):04x}" for one in short)
             told = [word for word in text.split() if word.encode() in about.lower()]
             found += [f"{path.name}: {name}: {what}" for what in (*shown(said, long), *told)]
