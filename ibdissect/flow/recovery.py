@@ -16,8 +16,8 @@ from .stream_packets import GOES_ON, LEAVES, OPERATION, READ, READ_REQUEST, STAR
 PSNS = 1 << 24
 FAR = 1 << 16
 """A PSN farther away than this belongs to a new connection: no sender has that many packets in flight."""
-MAX_HOLES = 64
-"""Gaps remembered per stream; the oldest is evicted first."""
+MAX_HOLES, MAX_ALL_HOLES = 64, 131072
+"""Gaps remembered per stream, and of all streams together; the stream's oldest is evicted first."""
 MTUS = (256, 512, 1024, 2048, 4096)
 MAX_RETRIES = 7
 """The retry counter has three bits."""
@@ -59,6 +59,13 @@ class Hole(Record):
     """Time of its latest request."""
 
 
+class Gaps(Record):
+    """How many gaps all streams together remember, and how many were evicted."""
+
+    dropped: Dropped = field(default_factory=lambda: Dropped("gaps of one stream"))
+    count: int = 0
+
+
 class Counts(Record):
     """Counts of errors in a stream, for statistics."""
 
@@ -96,8 +103,8 @@ class Stream(Record):
     read: tuple[int, int] = (-1, 0)
     """PSN and DMALen of the last READ, while its number of packets is unknown."""
     holes: list[Hole] = field(default_factory=list)
-    forgotten: Dropped = field(default_factory=lambda: Dropped("gaps of one stream"))
-    """Counts evicted gaps."""
+    gaps: Gaps = field(default_factory=Gaps)
+    """Shared by all streams."""
     tries: int = 0
     retry_psn: int = -1
     retry_frame: int = 0
@@ -153,7 +160,7 @@ class Stream(Record):
     def _begin(self, packet: Packet) -> None:
         """Start with the first packet of a connection."""
         if self.ends.service != "UC":  # UC never retransmits: its gaps stay
-            self.holes.clear()
+            self.forget()
         self.tries, self.retry_psn = 0, -1
         self.sent = self.dma_length = -1
         self.read = (-1, 0)
@@ -197,10 +204,21 @@ class Stream(Record):
             self.read = (start, length)
 
     def _gap(self, start: int, missing: int, packet: Packet) -> None:
-        if len(self.holes) >= MAX_HOLES:
-            self.holes.pop(0)
-            self.forgotten.add(packet.frame, packet.time_ns)
         self.holes.append(Hole(start, missing, packet.frame, packet.time_ns, self.last_frame))
+        self._added(1, packet)
+
+    def _added(self, count: int, packet: Packet) -> None:
+        """Count new gaps, and evict the oldest ones if there are too many."""
+        self.gaps.count += count
+        while self.holes and (len(self.holes) > MAX_HOLES or self.gaps.count > MAX_ALL_HOLES):
+            self.holes.pop(0)
+            self.gaps.count -= 1
+            self.gaps.dropped.add(packet.frame, packet.time_ns)
+
+    def forget(self) -> None:
+        """Forget all gaps."""
+        self.gaps.count -= len(self.holes)
+        self.holes.clear()
 
     def _retransmission(self, packet: Packet, step: int, count_tries: bool) -> Iterator[StreamEvent]:
         """Process a packet with a PSN below the highest: retransmitted or late."""
@@ -208,7 +226,7 @@ class Stream(Record):
         middle = step not in (0, -1) and bool(GOES_ON[packet.opcode])
         counts.restarts += step != 0
         counts.middle_restarts += middle
-        if self._fill(packet.psn):
+        if self._fill(packet):
             counts.filled += 1
             return
         read = packet.opcode & OPERATION == READ_REQUEST
@@ -233,14 +251,16 @@ class Stream(Record):
             if -hole.count < distance(hole.start, psn) <= 0:
                 hole.requested, hole.requested_ns = True, time_ns
 
-    def _fill(self, psn: int) -> bool:
-        """Remove a PSN from its gap; False if it is in none."""
+    def _fill(self, packet: Packet) -> bool:
+        """Remove the packet's PSN from its gap, which may leave two; False if it is in none."""
         for i, hole in enumerate(self.holes):
-            at = distance(psn, hole.start)
+            at = distance(packet.psn, hole.start)
             if 0 <= at < hole.count:
-                rest = Hole((psn + 1) % PSNS, hole.count - at - 1, hole.frame, hole.time_ns, hole.before, hole.requested, hole.requested_ns)
+                rest = Hole((packet.psn + 1) % PSNS, hole.count - at - 1, hole.frame, hole.time_ns, hole.before, hole.requested, hole.requested_ns)
                 hole.count = at
-                self.holes[i : i + 1] = [part for part in (hole, rest) if part.count]
+                left = [part for part in (hole, rest) if part.count]
+                self.holes[i : i + 1] = left
+                self._added(len(left) - 1, packet)
                 return True
         return False
 
@@ -271,7 +291,7 @@ class Stream(Record):
         if self.high >= 0 and abs(distance(psn, self.high)) > FAR:
             self.high = self.msn = -1
             self.last_opcode = UNKNOWN
-            self.holes.clear()
+            self.forget()
         if kind in (RNR, NAK):
             if kind == RNR:
                 self.counts.rnr += 1
@@ -285,7 +305,7 @@ class Stream(Record):
             self.counts.missing_responses += distance(psn, self.cursor)
             if in_turn:
                 self._gap(self.cursor, distance(psn, self.cursor), packet)
-        if ahead <= 0 and self._fill(psn):
+        if ahead <= 0 and self._fill(packet):
             self.counts.filled += 1
             if in_turn:
                 return  # it came late; the next one follows those before it

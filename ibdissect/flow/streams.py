@@ -20,7 +20,7 @@ from ibdissect.wire.opcodes import SERVICES
 from ibdissect.wire.transport import NAK, RNR
 
 from .events import LengthWrong, Repeated, StreamEnds, StreamEvent, Wrapped
-from .recovery import FAR, MAX_RETRIES, MTUS, PSNS, Packet, Stream, distance
+from .recovery import FAR, MAX_RETRIES, MTUS, PSNS, Gaps, Packet, Stream, distance
 from .stream_packets import LEAVES, SERVICE, STARTS_WRITE, UNKNOWN, Packets, packets
 
 MAX_STREAMS = 65536
@@ -66,7 +66,8 @@ class Streams:
         """Streams that were not clean at least once, by slot."""
         self.state = {name: np.full(1024, empty, kind) for name, (kind, empty) in _STATE.items()}
         self.last_ns = 0
-        self.dropped = Dropped("streams of packets"), Dropped("gaps of one stream")
+        self.gaps = Gaps()
+        self.dropped = Dropped("streams of packets"), self.gaps.dropped
 
     def feed(self, table: ChunkTable) -> Iterator[StreamEvent]:
         """Process a chunk; yields its events."""
@@ -113,7 +114,9 @@ class Streams:
             siblings.remove(slot)
             if not siblings:
                 del self.between[_way(self.ends[slot])]
-            self.troubled.pop(slot, None)
+            troubled = self.troubled.pop(slot, None)
+            if troubled is not None:
+                troubled.forget()
             self.ends[slot] = ends
             self.dropped[0].add(frame, self.last_ns)
             for name, (_, empty) in _STATE.items():
@@ -372,7 +375,7 @@ class Streams:
         stream = self.troubled.get(slot)
         if stream is None:
             ends = self.ends[slot]
-            stream = self.troubled[slot] = Stream(slot, ends, forgotten=self.dropped[1])
+            stream = self.troubled[slot] = Stream(slot, ends, gaps=self.gaps)
             way = ends.source, ends.destination, ends.dest_qp
             stream.retries_allowed = self.connections.retry_counts.get(way, MAX_RETRIES)
         for name in _SHARED:

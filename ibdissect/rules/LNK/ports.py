@@ -96,7 +96,9 @@ class VlNotOperational(LinkRule):
             body = port.shown.at(frame)[0]
             if body is not None and body[STATE_AT] & 15 != DOWN and (port.number or port.node.kind != SWITCH):
                 most = max(most, int(VLS[body[VLS_AT] >> 4]) or NO_LIMIT)
-        return ({"vl": value, "vls": most}, tuple(proof)) if value >= most else None
+                if most > value:
+                    return None
+        return {"vl": value, "vls": most}, tuple(proof)
 
 
 class UnassignedLid(LinkRule):
