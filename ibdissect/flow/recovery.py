@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct as Record
 from msgspec import field
+from msgspec.structs import replace
 
 from ibdissect.dropped import Dropped
 from ibdissect.wire.transport import ACK, NAK, RNR
@@ -256,7 +257,7 @@ class Stream(Record):
         for i, hole in enumerate(self.holes):
             at = distance(packet.psn, hole.start)
             if 0 <= at < hole.count:
-                rest = Hole((packet.psn + 1) % PSNS, hole.count - at - 1, hole.frame, hole.time_ns, hole.before, hole.requested, hole.requested_ns)
+                rest = replace(hole, start=(packet.psn + 1) % PSNS, count=hole.count - at - 1)
                 hole.count = at
                 left = [part for part in (hole, rest) if part.count]
                 self.holes[i : i + 1] = left
