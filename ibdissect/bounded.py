@@ -8,6 +8,8 @@ from typing import TypeVar
 
 from ibdissect.dropped import Dropped
 
+BUDGET = 2 << 30
+"""Bytes that all state of a check takes at most, were all its bounds reached at once. tests/test_budget.py adds up the shares."""
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

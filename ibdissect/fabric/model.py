@@ -19,8 +19,8 @@ MAX_NODES = 49152
 """Nodes remembered: one per possible unicast LID."""
 MAX_PORTS = 131072
 """Ports remembered in total; at 1.4 KB per port, less than 190 MB."""
-MAX_BLOCKS = 1 << 22
-"""Blocks of forwarding tables over all switches: 300 MB. Limited because a single SMP can claim the last block of a table."""
+MAX_BLOCKS = 1 << 21
+"""Blocks of forwarding tables over all switches, of 2730 full tables: 150 MB. A single SMP can claim the last block of a table."""
 MAX_SMS = 256
 MAX_SHARED = 65536
 """Distinct table blocks that are stored only once."""

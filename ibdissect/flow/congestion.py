@@ -24,7 +24,7 @@ from ibdissect.wire.transport import BTH
 FECN, BECN, CE = 0x80, 0x40, 3
 PATIENCE_NS = SECOND_NS
 """Notifications follow within microseconds; after a second none is expected."""
-MAX_PAIRS, MAX_PORTS = 65536, 64
+MAX_PAIRS, MAX_PORTS = 32768, 64
 SPECIAL_QP = 1
 CONNECTED = np.isin(np.arange(256) >> 5, (0, 1, 5))
 """OpCodes of RC, UC and XRC, bool[256]; without UD, as drivers derive its source port from the flow label alone."""

@@ -11,7 +11,7 @@ from ibdissect.dropped import Dropped
 
 from .finding import Finding, Severity
 
-MAX_FLOWS = 16384
+MAX_FLOWS = 6144
 """Flow keys remembered per rule; beyond that the oldest is evicted, and its next hit starts a new finding."""
 
 

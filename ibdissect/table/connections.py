@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .table import ChunkTable
 
 MESSAGES: tuple[type[Any], ...] = (cm.REQ, cm.MRA, cm.REJ, cm.REP, cm.RTU, cm.DREQ, cm.DREP, SIDRReq, SIDRRep, LAP, APR)
-MAX_CONNECTIONS = 65536
+MAX_CONNECTIONS = 32768
 Key = tuple[End, int]
 """An end and the communication or request id that it chose."""
 

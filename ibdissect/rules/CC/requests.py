@@ -23,7 +23,7 @@ from ibdissect.wire.numbers import CC_CLASS, CLASS_STATUS, GET_RESP, SET
 from ibdissect.wire.spec import Struct
 
 V = TypeVar("V", bound=Struct)
-MAX_NODES = 65536
+MAX_NODES, MAX_SUSPECTS = 65536, 16384
 
 
 def of_class(table: ChunkTable) -> Iterator[tuple[Entry, Seen]]:
@@ -60,7 +60,7 @@ class CCKeyWrong(UnansweredRule):
         super().__init__()
         self.held = BoundedDict[int, tuple[int, int]](MAX_NODES, self.dropped)
         """Protected keys by address, and the frames that showed them."""
-        self.suspects = KeptDict[int, tuple[Hit, tuple[int, int]]](MAX_NODES, self.dropped)
+        self.suspects = KeptDict[int, tuple[Hit, tuple[int, int]]](MAX_SUSPECTS, self.dropped)
         """Possible findings about requests with another key than their target showed, with target and key, by frame."""
         self.refused: set[int] = set()
         """Frames of requests that were answered with an error of this class."""

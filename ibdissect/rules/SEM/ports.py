@@ -30,7 +30,7 @@ NO_CHANGE_WIDTHS = (0, 255)
 TWO_SECONDS = 19
 """4.096 us * 2^19: SubnetTimeOut."""
 LOCAL_CHANGE = 144
-MAX_PORTS = 65536
+MAX_PORTS = 16384
 
 
 class LmcOnSwitchPort(AttributeRule):

@@ -1,0 +1,92 @@
+"""How much memory would all state of a check take if every bound were reached at once? The shares are measured in a flood, and added up."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ibdissect.bounded import BUDGET, BoundedDict, KeptDict, KeptList
+from ibdissect.fabric import groups, model, nodes
+from ibdissect.flow import reassembly, recovery, streams
+from ibdissect.lint.engine import Linter
+from ibdissect.lint.rule import Rule
+from ibdissect.rules import load
+from ibdissect.table import joined
+from ibdissect.table.table import ChunkTable
+from tests.crowds import crowd
+from tests.test_limits import fed
+
+pytestmark = pytest.mark.slow
+
+Bounded = BoundedDict | KeptDict | KeptList
+EMPTY = 300
+"""Bytes of an entry of which the flood shows too few to measure them."""
+OTHERS = {
+    "ports": model.MAX_PORTS * 1400, "blocks of forwarding tables": model.MAX_BLOCKS * 72, "routes": nodes.MAX_HOPS * 350,
+    "members of groups": groups.MAX_ALL_MEMBERS * 200, "streams": streams.MAX_STREAMS * 1400, "gaps": recovery.MAX_ALL_HOLES * 220,
+    "segments": reassembly.MAX_BYTES, "records that straddle segments": joined.MAX_BYTES,
+}  # fmt: skip
+"""State that is no container of `bounded`: its bound, and what an entry takes."""
+OF_OTHERS = (nodes.Node, nodes.Port, nodes.Origin, model.Subnet)
+
+
+def weight(root: Any, counted: set[int]) -> int:  # Any: it walks objects of all types
+    """Bytes of an object and of all that only it refers to; what was counted before, and what is among OTHERS, counts nothing."""
+    if id(root) in counted or isinstance(root, (type, ChunkTable, Rule, *OF_OTHERS)) or callable(root):
+        return 0
+    counted.add(id(root))
+    parts = list(vars(root).values()) if hasattr(root, "__dict__") else []
+    if isinstance(root, dict):
+        parts += [part for pair in root.items() for part in pair]
+    elif isinstance(root, (list, tuple, set, frozenset, deque)):
+        parts += root
+    elif type(root).__module__.startswith("ibdissect."):
+        parts += [getattr(root, name, None) for kind in type(root).__mro__ for name in getattr(kind, "__slots__", ())]
+    return sys.getsizeof(root) + 16 * gc.is_tracked(root) + sum(weight(part, counted) for part in parts)
+
+
+def containers(root: Any, path: str, seen: set[int], depth: int = 0) -> Iterator[tuple[str, Bounded]]:
+    """The bounded containers of a state, with their path."""
+    if id(root) in seen or depth > 6 or isinstance(root, (type, str, bytes, int, float, ChunkTable, nodes.Node, nodes.Origin)):
+        return
+    seen.add(id(root))
+    if isinstance(root, Bounded):
+        if root.limit != nodes.MAX_HOPS:  # a sender's routes: all senders' together are bounded
+            yield path, root
+    elif isinstance(root, (dict, list, tuple)):
+        for part in list(root.values() if isinstance(root, dict) else root)[:100]:
+            yield from containers(part, path, seen, depth + 1)
+    elif type(root).__module__.startswith("ibdissect."):
+        slots = [name for kind in type(root).__mro__ for name in getattr(kind, "__slots__", ())]
+        for name in dict.fromkeys([*slots, *getattr(root, "__dict__", {})]):
+            yield from containers(getattr(root, name, None), f"{path}.{name}", seen, depth + 1)
+
+
+def shares(linter: Linter) -> dict[str, float]:
+    """Bytes that each container would take if it were full; all keys of flows are one share."""
+    flows = [tally.flows for tally in linter.tally.values()]
+    seen, counted, found = {id(one) for one in flows}, set[int](), dict[str, float]()
+    states = [*((rule.code, vars(rule)) for rule in linter.rules), *((type(one).__name__, one) for one in linter.context.sources.values())]
+    for name, state in [*states, ("findings", linter.findings)]:
+        for path, one in containers(state, name, seen):
+            held = weight(one, counted)
+            found[path] = max(found.get(path, 0), one.limit * (held / len(one) if len(one) > 3 else EMPTY))
+    keys = sum(weight(key, counted) for one in flows for key in one) / sum(map(len, flows))
+    found["flows"] = sum(one.limit for one in flows) * (keys + 150)  # an entry of an OrderedDict
+    return found
+
+
+def test_all_bounds_together_stay_within_the_budget() -> None:
+    linter = Linter(load(), max_findings=10)
+    for _ in fed(linter, crowd(8, at_once=2)):
+        pass
+    found = shares(linter) | OTHERS
+    assert len(found) > 70 and {"Transactions.open", "Connections.by_id", "findings.held"} < set(found)
+    total = sum(found.values())
+    largest = sorted(((int(size) >> 20, name) for name, size in found.items()), reverse=True)[:12]
+    assert BUDGET / 2 < total < BUDGET, (int(total) >> 20, largest)
