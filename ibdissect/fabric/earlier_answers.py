@@ -94,7 +94,7 @@ class AttributeSmp(Entry, frozen=True, eq=False):
 
     @property
     def frame(self) -> int:
-        return self.frames
+        return int(self.columns.frames[self.i])
 
     @property
     def time_ns(self) -> int:

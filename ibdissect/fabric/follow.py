@@ -180,9 +180,13 @@ class Follower:
                     if smp is None:
                         smp = self._made(smps, i, hop) if keyed or attribute == numbers.NODE_INFO else plain
                     smp.i, smp.hop, smp.frame, smp.time_ns, smp.modifier = i, hop, frame, time_ns, modifier
-                    hop = self._answer(smps, smp, attribute, keyed)
+                    asked = self._request_of(smps, smp) if keyed and attribute == numbers.PORT_INFO else None
+                    learner.answer(smps, smp, attribute, asked)
+                    hop = smp.hop
                     if attribute == numbers.NODE_INFO:
                         places.taught(way)
+                        if hop is None and smp.origin is not None:
+                            hop = routes.directed(smp.origin, smp.path)
                 elif kind == c.ASKS:
                     smp = smp or self._made(smps, i, hop)
                     smp.frame, smp.time_ns, smp.modifier = frame, time_ns, modifier
@@ -200,17 +204,11 @@ class Follower:
                 return
         self.done = len(smps.rows)
 
-    def _answer(self, smps: Smps, smp: Smp, attribute: int, keyed: bool) -> Hop | None:
-        """Learn from an answer; returns where the node that sent it is now known to be."""
-        asked = None
-        if keyed and attribute == numbers.PORT_INFO:
-            way_back = self._way(smps, smp.i, smps.dlid[smp.i], smps.slid[smp.i])
-            asked = self.asked.pop(way_back, None)
-            self.answered.put(way_back, smp.time_ns)
-        self.learner.answer(smps, smp, attribute, asked)
-        if smp.hop is None and smp.origin is not None and attribute == numbers.NODE_INFO:
-            return self.routes.directed(smp.origin, smp.path)
-        return smp.hop
+    def _request_of(self, smps: Smps, smp: Smp) -> Asked | None:
+        """The request that a PortInfo answers."""
+        way_back = self._way(smps, smp.i, smps.dlid[smp.i], smps.slid[smp.i])
+        self.answered.put(way_back, smp.time_ns)
+        return self.asked.pop(way_back, None)
 
     def _made(self, smps: Smps, i: int, hop: Hop | None) -> Smp:
         """Like `_address`, for a directed SMP whose port is known."""
