@@ -217,7 +217,7 @@ async def drawn_of(path: Path, frames: int) -> str:
 def words(one: Planted) -> list[Planted]:
     """A key, or only those words of it that are not found by chance."""
     parts = [one.value[i : i + 4] for i in range(0, len(one.value), 4)]
-    long = [part for part in parts if int.from_bytes(part, "big") >= LONG]
+    long = [part for part in parts if int.from_bytes(part, "big") >= LONG and part.count(0) < 2]
     return [one] if long == parts else [replace(one, value=part) for part in long]
 
 
