@@ -106,6 +106,8 @@ def _acknowledged(model: CaptureModel, messages: MessageTable, frame: int) -> in
         return None
     frames, places = messages.packets_of(at)
     here = int(np.searchsorted(frames, frame))
+    if frame not in frames[here : here + 1]:
+        return None  # a NAK before all that the capture has of its message
     near = slice(max(here - NEAR, 0), here + NEAR)
     place, frames, places = places[here], frames[near], places[near]
     responses = IS_RESPONSE[model.table(frames.tolist()).located.opcode]

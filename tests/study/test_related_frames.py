@@ -54,6 +54,14 @@ def test_counterparts(learnt: tuple[CaptureModel, Study, Snapshot], frame: int, 
     assert counterpart(model, frame) == other
 
 
+def test_a_nak_whose_packet_the_capture_lacks(repo: Path) -> None:
+    """Frame 26 asks for PSN 12, which comes again behind it."""
+    path = repo / "docs/examples/lost/server.pcap"
+    model = opened(path)
+    studied(model)
+    assert counterpart(model, 26) is None
+
+
 def test_no_conversation_without_infiniband(tmp_path: Path) -> None:
     path = tmp_path / "arp.pcap"
     path.write_bytes(craft.ethernet_pcap([bytes(12) + b"\x08\x06" + bytes(28), craft.roce2(0x04, bytes(4))]))
