@@ -97,21 +97,22 @@ class TempSensing(Struct):
 class ExtendedNodeInfo(Struct):
     """Ways of SL to VL mapping, planes and kind of a node."""
 
-    key, section, size = "mlnxextendednodeinfo", f"{_SOURCE} ib_mlnx_ext_node_info_t", 64
+    key, section, size = "mlnxextendednodeinfo", f"{_SOURCE} ib_mlnx_ext_node_info_t; SL2VLCap: the project's owner", 64
     carried_by = smp(0xFF91)
     num_oob = uint(8, "NumOOB", at="0")
     num_pcie = uint(8, "NumPCIe", at="1")
     sl2vl_act = uint(8, "SL2VLAct", at="2")
-    sl2vl_cap = uint(8, "SL2VLCap", at="3", base="hex")
-    reserved1 = pad(72, at="4")
+    reserved1 = pad(5, at="3")
+    sl2vl_cap = uint(3, "SL2VLCap", at="3[5]", base="hex")
+    reserved2 = pad(72, at="4")
     anycast_lid_table_top = uint(8, "AnycastLIDTableTop", at="13")
     anycast_lid_table_cap = uint(8, "AnycastLIDTableCap", at="14")
     node_type_extended = enum(8, EXTENDED_NODE_TYPE, "NodeTypeExtended", at="15")
     multiplane_asymmetry_enable = flag("MultiplaneAsymmetryEnable", at="16")
     link_auto_retrain_enable = flag("LinkAutoRetrainEnable", at="16[1]")
-    reserved2 = pad(22, at="16[2]")
+    reserved3 = pad(22, at="16[2]")
     asic_max_planes = uint(8, "ASICMaxPlanes", at="19")
-    reserved3 = pad(44 * 8, at="20")
+    reserved4 = pad(44 * 8, at="20")
 
 
 class ExtendedSwitchInfo(Struct):
