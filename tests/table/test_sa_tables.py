@@ -115,7 +115,7 @@ def test_records_closer_than_their_size_are_not_cut_out_of_each_other() -> None:
 
 def test_a_request_of_several_segments_holds_one_record_up_to_its_end() -> None:
     gids = bytes(range(64))
-    frame = sa(MULTI, MULTIPATH, bytes(24) + gids, kind=DATA, flags=7, number=1, length=20 + 24 + 64)
+    frame = sa(MULTI, MULTIPATH, bytes(24) + gids, mask=(1 << 64) - 1, kind=DATA, flags=7, number=1, length=20 + 24 + 64)
     table = native_table([frame])
     found = table.occurrences(MultiPathRecord)
     assert (found.stop - found.at).tolist() == [88]

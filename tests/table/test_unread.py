@@ -146,7 +146,7 @@ def gone(frames: list[bytes], what: bytes) -> bool:
     """Whether bytes are in the frames, and not in their scrubbed copy."""
     out = io.BytesIO()
     with Capture(io.BytesIO(erf_pcap(frames))) as opened:
-        write_scrubbed(opened, None, out, "pcap")
+        write_scrubbed(opened, out, "pcap")
     return any(what in frame for frame in frames) and what not in out.getvalue()
 
 
