@@ -11,8 +11,8 @@ in trees and bytes.
 A query of several RMPP segments is read like one: its record is in the first segment. Nobody reads what is in the later ones (but the GIDs
 of a MultiPathRecord), nor what follows the headers of an ACK, STOP or ABORT (IBA 13.6.2).
 
-An SA answer that failed has no record (IBA 15.2.2); OpenSM returns the request's, with its ComponentMask. `ChunkTable.shown` has what the
-mask names, to be shown and selected, but nothing is learnt from it. The rest is hidden, as it is in the request.
+An SA answer that failed has no record (IBA 15.2.2); OpenSM returns the request's. `ChunkTable.shown` has it, to be shown and
+selected, but nothing is learnt from it.
 """
 
 from __future__ import annotations
@@ -76,18 +76,18 @@ def unread(table: ChunkTable) -> Bool:
         if mgmt_class == SA_CLASS:
             whole = at + MASK_END <= table.located.payload_end[rows]
             rows, at = rows[whole], at[whole]
-            asks = _unread_of_sa(table, rows, at, any(components_of(struct) for _, struct in known))
+            asks = _unread_of_sa(table, at)
         elif mgmt_class == PM_CLASS:
             asks &= (data[at] == BASE_VERSION_IB) & (not any(_chosen(struct).any() for _, struct in known))
         found[rows[asks]] = True
     return found
 
 
-def _unread_of_sa(table: ChunkTable, rows: Int, mad: Int, named: bool) -> Bool:
-    """Which of these MADs have only such data; `named`: their attribute has components."""
+def _unread_of_sa(table: ChunkTable, mad: Int) -> Bool:
+    """Which of these MADs have only such data."""
     data = table.chunk.data
     method, kind, number = data[mad + MAD.method.span[0]], *(value_at(data, mad + MAD.size, field) for field in SEGMENT)
-    asks = np.isin(method, QUERIES[SA_CLASS]) | (named & table.once(failed)[rows])
+    asks = np.isin(method, QUERIES[SA_CLASS])
     blank = ~data[mad[:, None] + np.arange(MASK_AT, MASK_END)].any(axis=1)
     later = (method != GET_MULTI) & (kind == DATA) & (number > 1)
     found: Bool = (asks & (blank | later)) | (kind > DATA)
@@ -122,8 +122,7 @@ def beside(table: ChunkTable) -> Beside | None:
 def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: StructType) -> tuple[Int, Int, Bytes]:
     """The rows of an attribute with such data; its bytes, and the bits of each that nobody reads."""
     data, mad, stop = table.chunk.data, table.located.at("mad")[rows], table.located.payload_end[rows]
-    asks = np.isin(data[mad + 3], QUERIES[mgmt_class]) | table.once(failed)[rows]
-    good = (data[mad] == BASE_VERSION_IB) & (mad + start < stop) & asks
+    good = (data[mad] == BASE_VERSION_IB) & (mad + start < stop) & np.isin(data[mad + 3], QUERIES[mgmt_class])
     rows, mad, stop = rows[good], mad[good], stop[good]
     if mgmt_class == SA_CLASS:
         mask = extract(gather(data, mad + MASK_AT, MASK_END - MASK_AT), 0, 64)
