@@ -105,6 +105,7 @@ class Linter:
             self.findings.selected.choose(table, selected)
         if self.failures is not None and len(table):
             self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
+        self.findings.consequences.begin(table.chunk.first, len(table))
         self._judge(table, selected, consequences=False)
         for source in tuple(self.sources):
             try:
@@ -123,6 +124,7 @@ class Linter:
             numbers = self.context.get(Division).of(table)
             for number, part in self.parts.items():
                 part.feed(table.limited(numbers == number), selected)
+        self.findings.consequences.begin(0, 0)
         self.context.table = None  # its memory is used again
 
     def prepare(self, table: ChunkTable) -> None:

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.lint import consequences
 from ibdissect.lint.engine import Context, Linter
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.rule import REGISTRY, Hit, Rule, on_chunk, on_end
 from ibdissect.session.check import Options
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD
-from tests.craft import erf_pcap, gmp, smp, vcrc
+from tests.craft import erf_pcap, gmp, rc, smp, vcrc
 from tests.fabric.made import answer, ask, node, p_keys, port_info
 from tests.rules.findings import lint
 
@@ -109,6 +110,13 @@ def test_conditions_explain_and_are_explained() -> None:
     assert {(part.frame, part.why) for part in one.related} == {(1, "therefore ZZA903 follows"), (1, "therefore ZZA901 consequence")}
 
 
+def test_frames_of_one_chunk_are_explained_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consequences, "MAX_CAUSES", 3)
+    frames = [shorter(rc(0x04, bytes(64), bth={"psn": number}, slid=1, dlid=2)) for number in range(20)]
+    assert {one.code for one in lint(frames, "ROC007")} == {"ROC007"}
+    assert {one.code for one in lint(frames, "LNK003", "ROC007")} == {"LNK003"}
+
+
 KEY, NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x1122334455667788, 0x11, 0x15, 0x16
 OTHERS = [gmp(4, 0x81, 0x12, slid=9, dlid=8, header={"transaction_id": 100 + i}) for i in range(2)]
 """What the capture goes on with."""
@@ -124,6 +132,11 @@ def longer(frame: bytes) -> bytes:
     data = bytearray(frame[:-2])
     data[5] += 1
     return bytes(data) + vcrc(data)
+
+
+def shorter(frame: bytes) -> bytes:
+    """Another PktLen, so that the VCRC is not where it says."""
+    return frame[:5] + bytes([frame[5] - 1]) + frame[6:]
 
 
 def flipped(frame: bytes) -> bytes:
