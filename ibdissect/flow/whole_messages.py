@@ -17,7 +17,7 @@ from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.tree import Node
 from ibdissect.dissect.value import Presenter
 from ibdissect.table.addresses import ends_of
-from ibdissect.table.joined import JoinedRecords, Span, WholeMessage
+from ibdissect.table.joined import SPAN, JoinedRecords, Span, WholeMessage
 from ibdissect.table.locate import Int
 from ibdissect.table.payloads import about
 from ibdissect.table.services import Services
@@ -35,7 +35,7 @@ MAX_OPEN = 4096
 MAX_BYTES = 1 << 20
 """Bytes of a message; a longer one is given up."""
 MAX_HELD = 64 << 20
-"""Bytes of all messages that are not complete; when there are more, all are given up."""
+"""Memory of all messages that are not complete, in bytes; when they take more, all are given up."""
 PSN_BITS = 24
 FIRST, MIDDLE, LAST = range(3)
 _PARTS = {"first": FIRST, "middle": MIDDLE, "last": LAST}
@@ -57,6 +57,10 @@ class _Open(Record):
     parts: list[bytes]
     spans: list[Span]
     size: int = 0
+
+    @property
+    def memory(self) -> int:
+        return self.size + SPAN * len(self.spans)
 
 
 class MessageJoiner:
@@ -83,7 +87,7 @@ class MessageJoiner:
             one.parts.append(table.chunk.data[starts[i] : stops[i]].tobytes())
             one.spans.append(Span(table.chunk.first + row, starts[i] - int(table.chunk.offset[row]), stops[i] - starts[i]))
             one.size += stops[i] - starts[i]
-            self._held += stops[i] - starts[i]
+            self._held += SPAN + stops[i] - starts[i]
             if PART[int(loc.opcode[row])] == LAST:
                 self._end((bytes(to), pairs[i]))
                 message = WholeMessage(b"".join(one.parts), tuple(one.spans), services[i], sides[i])
@@ -116,14 +120,14 @@ class MessageJoiner:
         if part == FIRST or one is None:
             one = _Open(psn, [], [])
             if (lost := self._open.put(key, one)) is not None:
-                self._held -= lost[1].size
+                self._held -= lost[1].memory
         one.psn = (psn + 1) % (1 << PSN_BITS)
         return one
 
     def _end(self, key: tuple[bytes, int]) -> None:
         one = self._open.pop(key, None)
         if one is not None:
-            self._held -= one.size
+            self._held -= one.memory
 
 
 def headline(message: WholeMessage) -> str:

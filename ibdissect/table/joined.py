@@ -17,8 +17,8 @@ from ibdissect.wire.spec import Struct
 
 MAX_BYTES = 64 << 20
 """Memory of the records kept, in bytes. Those of one window need less than half, so whoever reads a capture in order misses none."""
-OVERHEAD = 500
-"""Memory that a record takes besides its data, in bytes."""
+OVERHEAD, SPAN = 500, 150
+"""Memory that a record takes besides its data, and each of its spans, in bytes."""
 
 
 class Span(Record, frozen=True):
@@ -68,10 +68,10 @@ class JoinedRecords:
         """Add a record that `frame` completed. In frame order."""
         self._frames.append(frame)
         self._records.append(record)
-        self._bytes += OVERHEAD + len(record.data)
+        self._bytes += _memory(record)
         if self._bytes > MAX_BYTES:
             half = (len(self._frames) + 1) // 2
-            self._bytes -= sum(OVERHEAD + len(old.data) for old in self._records[:half])
+            self._bytes -= sum(map(_memory, self._records[:half]))
             del self._frames[:half], self._records[:half]
 
     def among(self, frames: Sequence[int]) -> list[tuple[int, SaRecord | WholeMessage]]:
@@ -81,3 +81,7 @@ class JoinedRecords:
         low, high = bisect_left(self._frames, frames[0]), bisect_right(self._frames, frames[-1])
         found = zip(map(partial(bisect_left, frames), self._frames[low:high]), self._frames[low:high], self._records[low:high], strict=True)
         return [(row, record) for row, frame, record in found if frames[row] == frame]
+
+
+def _memory(record: SaRecord | WholeMessage) -> int:
+    return OVERHEAD + len(record.data) + SPAN * len(record.spans)

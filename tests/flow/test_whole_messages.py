@@ -16,7 +16,7 @@ from ibdissect.dissect.value import Presenter
 from ibdissect.flow import whole_messages
 from ibdissect.flow.whole_messages import layers_of
 from ibdissect.session.capture import Capture
-from ibdissect.table.joined import WholeMessage
+from ibdissect.table.joined import SPAN, WholeMessage
 from ibdissect.wire.ulp import iser, nvme_rdma, rpcrdma
 from tests.acme import PASSIVE_QP, connection, message
 from tests.commands import run
@@ -115,6 +115,11 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole_messages, "MAX_BYTES", 1 << 20)
     monkeypatch.setattr(whole_messages, "MAX_HELD", PACKET)
     assert found([*start, *parts]) == {}
+    tiny = packets(NFS[:40], size=1)
+    monkeypatch.setattr(whole_messages, "MAX_HELD", 40 * (SPAN + 1))
+    assert found([*start, *tiny]) == {len(start) + len(tiny): NFS[:40]}
+    monkeypatch.setattr(whole_messages, "MAX_HELD", 20 * (SPAN + 1))
+    assert found([*start, *tiny]) == {}, "many packets with few bytes take memory, too"
 
 
 def test_commands_agree(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_key_in_such_a_record_is_masked(tmp_path) -> None:  # type: ignore[no-
 
 
 def test_records_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined, "MAX_BYTES", 10 * (joined.OVERHEAD + 64))
+    monkeypatch.setattr(joined, "MAX_BYTES", 10 * (joined.OVERHEAD + joined.SPAN + 64))
     found = JoinedRecords()
     for frame in range(1, 101):
         found.put(frame, SaRecord(0, bytes(64), (Span(frame, 0, 64),), None))
