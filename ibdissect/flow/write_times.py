@@ -55,7 +55,7 @@ class WriteTimes:
         some = mads.take(writes)
         units = some.times // SWAPPED_NS
         request = mix([some.method, some.attribute, some.modifier, *some.keys(np.zeros(len(some), np.bool_))])
-        starts = np.flatnonzero(np.diff(units, prepend=-1))
+        starts = np.flatnonzero(np.append(True, units[1:] != units[:-1]))
         sizes = np.diff(starts, append=len(units))
         several = np.logical_or.reduceat(request != np.repeat(request[starts], sizes), starts) | (sizes > TRIES)
         found = zip(starts.tolist(), sizes.tolist(), units[starts].tolist(), request[starts].tolist(), several.tolist(), strict=True)

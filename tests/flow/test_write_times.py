@@ -62,6 +62,15 @@ def test_other_attributes_with_one_transaction_id_are_other_requests() -> None:
         assert times.others(1, int(table.times[0]))
 
 
+def test_writes_just_before_1970_count() -> None:
+    """A pcapng interface may shift its times back."""
+    times = WriteTimes()
+    for chunk in open_capture(io.BytesIO(craft.erf_pcap([write(1), write(2)]))).chunks():
+        chunk.time_ns[:] = -1
+        times.feed(ChunkTable(chunk).once(Datagrams))
+    assert times.others(1, -1)
+
+
 @pytest.mark.slow
 def test_long_writing_is_one_stretch() -> None:
     """A write in each 10 ms for a quarter of an hour."""
