@@ -12,7 +12,7 @@ import pytest
 
 from ibdissect.bounded import BUDGET, BoundedDict, KeptDict, KeptList
 from ibdissect.fabric import groups, model, nodes
-from ibdissect.flow import reassembly, recovery, streams
+from ibdissect.flow import reassembly, recovery, streams, whole_messages
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
@@ -29,7 +29,8 @@ EMPTY = 300
 OTHERS = {
     "ports": model.MAX_PORTS * 1400, "blocks of forwarding tables": model.MAX_BLOCKS * 72, "routes": nodes.MAX_HOPS * 350,
     "members of groups": groups.MAX_ALL_MEMBERS * 200, "streams": streams.MAX_STREAMS * 1400, "gaps": recovery.MAX_ALL_HOLES * 220,
-    "segments": reassembly.MAX_BYTES, "records that straddle segments": joined.MAX_BYTES,
+    "segments": reassembly.MAX_BYTES, "records that straddle segments": joined.MAX_BYTES, "messages of several packets": joined.MAX_BYTES,
+    "parts of such messages": whole_messages.MAX_HELD,
 }  # fmt: skip
 """State that is no container of `bounded`: its bound, and what an entry takes."""
 OF_OTHERS = (nodes.Node, nodes.Port, nodes.Origin, model.Subnet)
@@ -68,16 +69,13 @@ def containers(root: Any, path: str, seen: set[int], depth: int = 0) -> Iterator
 
 
 def shares(linter: Linter) -> dict[str, float]:
-    """Bytes that each container would take if it were full; all keys of flows are one share."""
-    flows = [tally.flows for tally in linter.tally.values()]
-    seen, counted, found = {id(one) for one in flows}, set[int](), dict[str, float]()
+    """Bytes that each container would take if it were full."""
+    seen, counted, found = set[int](), set[int](), dict[str, float]()
     states = [*((rule.code, vars(rule)) for rule in linter.rules), *((type(one).__name__, one) for one in linter.context.sources.values())]
     for name, state in [*states, ("findings", linter.findings)]:
         for path, one in containers(state, name, seen):
             held = weight(one, counted)
             found[path] = max(found.get(path, 0), one.limit * (held / len(one) if len(one) > 3 else EMPTY))
-    keys = sum(weight(key, counted) for one in flows for key in one) / sum(map(len, flows))
-    found["flows"] = sum(one.limit for one in flows) * (keys + 150)  # an entry of an OrderedDict
     return found
 
 

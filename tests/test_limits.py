@@ -103,8 +103,7 @@ def held(linter: Linter) -> Counter[str]:
         sizes(state, type(state).__name__, out, seen)
     for rule in linter.rules:
         sizes(vars(rule), rule.code, out, seen)
-    for tally in linter.tally.values():
-        sizes(tally.flows, "flows", out, seen)
+    sizes(linter.findings.flows, "flows", out, seen)
     return out
 
 

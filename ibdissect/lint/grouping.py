@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.bounded import KeptList
+from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.table.locate import Bool
 from ibdissect.table.rows import groups, held
@@ -25,6 +25,8 @@ from .tally import Tally
 
 MAX_HELD = 32768
 """Hits that wait for the end of the capture."""
+MAX_FLOWS = 1 << 18
+"""Flows remembered, of all rules together; beyond that the oldest is evicted, and its next hit starts a new finding."""
 Occurred = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
 """Called for every occurrence: rule, its severity if lower than the rule's, finding (None: beyond `max_findings`), frames int[n],
 offset of the faulty bytes in each (int or int[n]) and their length, 0 if only the finding's field tells them."""
@@ -45,12 +47,14 @@ class Grouping:
         failed: Failed,
     ) -> None:
         self.context, self.failed, self.on_occurrence = context, failed, on_occurrence
-        self.dropped = Dropped("flows of one rule")
+        self.dropped = Dropped("flows with findings")
         self.consequences = Consequences(rules)
         self.held: KeptList[tuple[Rule, Hit]] | None = KeptList(MAX_HELD, self.dropped)
         """Hits of rules that wait for the end, in order of discovery; None at the end."""
-        self.tally: dict[str, Tally] = defaultdict(lambda: Tally(max_findings, on_finding, self.dropped))
+        self.tally: dict[str, Tally] = defaultdict(lambda: Tally(max_findings, on_finding))
         """By code, for rules with findings; with `timing` for all rules."""
+        self.flows = BoundedDict[tuple[Any, ...], Finding | None](MAX_FLOWS, self.dropped)
+        """The finding of each flow, by code and key; None where there was no room for it."""
         self.selected = SelectedFrames()
 
     def take_rows(self, rule: Rule, table: ChunkTable, hits: Bool, selected: Bool | None) -> None:
@@ -102,16 +106,16 @@ class Grouping:
         tally = self.tally[rule.code]
         counts = np.bincount(inverse)
         for i in np.argsort(first, kind="stable").tolist():
-            key, entry = keys[first[i]].tobytes(), index[first[i : i + 1]]
-            known = tally.flows.get(key)
+            key, entry = (rule.code, keys[first[i]].tobytes()), index[first[i : i + 1]]
+            known = self.flows.get(key)
             if known is not None:
                 known.count += int(counts[i])
-            elif key not in tally.flows:
+            elif key not in self.flows:
                 if self._room(tally):
                     known = self._made(rule, hit_at(rule, table, entry))
                     known.count = int(counts[i])
                 row = int(table.occurrences(rule.on).rows[entry[0]])
-                tally.keep_flow(key, known, table.chunk.first + row, int(table.chunk.time_ns[row]))
+                self._keep_flow(tally, key, known, table.chunk.first + row, int(table.chunk.time_ns[row]))
             if self.on_occurrence is not None:
                 self._report_rows(rule, table, known, index[inverse == i])
 
@@ -136,15 +140,16 @@ class Grouping:
             return
         for frame in (hit.frame, *(hit.mads if isinstance(hit, Hit) else ())):
             self.consequences.note(rule, frame)
-        tally, key = self.tally[rule.code], hit.key
+        tally = self.tally[rule.code]
+        key: tuple[Any, ...] | None = None if hit.key is None else (rule.code, hit.key)
         if isinstance(hit, Hit):
             hit = with_lines(hit, self.context.files)
-            if hit.severity is not None and key is not None and not (rule.waits and key in tally.flows):
-                key = key, hit.severity  # one finding for certain hits; rules that wait also count the others in it
-        known = tally.flows.get(key) if key is not None else None
+            if hit.severity is not None and key is not None and not (rule.waits and key in self.flows):
+                key = *key, hit.severity  # one finding for certain hits; rules that wait also count the others in it
+        known = self.flows.get(key) if key is not None else None
         if known is not None:
             known.count += hit.count
-        if key is not None and key in tally.flows:
+        if key is not None and key in self.flows:
             self._report(rule, hit, known)
             return
         if isinstance(hit, Again):
@@ -153,11 +158,17 @@ class Grouping:
             tally.lowered[hit.severity] += 1
         if key is not None:
             known = self._made(rule, hit) if self._room(tally) else None
-            tally.keep_flow(key, known, hit.frame, hit.time_ns)
+            self._keep_flow(tally, key, known, hit.frame, hit.time_ns)
         elif tally.room(1):
             known = self._made(rule, hit)
             tally.keep(known)
         self._report(rule, hit, known)
+
+    def _keep_flow(self, tally: Tally, key: tuple[Any, ...], finding: Finding | None, frame: int, time_ns: int) -> None:
+        """Count the first finding of a flow, and keep it if there is room; later hits of the flow are counted in it."""
+        self.flows.put(key, finding, frame, time_ns)
+        if tally.room(1) and finding is not None:
+            tally.keep(finding)
 
     def _room(self, tally: Tally) -> bool:
         """Whether the finding of a new flow is wanted: to be kept, or because subnet files may yet prove outdated, which lowers it."""
@@ -172,12 +183,13 @@ class Grouping:
     def lower(self, refuted: Iterable[int]) -> None:
         """Lower findings that rely on outdated files to infos; `refuted` are lines that the traffic refutes."""
         paths = outdated(self.context.files, [*refuted])
-        for tally in self.tally.values() if paths else ():
-            for finding in {id(one): one for one in (*tally.findings, *tally.flows.values()) if one is not None}.values():
-                before = finding.severity
-                if doubt(finding, paths) and before is not Severity.INFO:
-                    tally.lowered[Severity.INFO] += 1
-                    tally.lowered[before] -= before in tally.lowered
+        kept = (one for tally in self.tally.values() for one in tally.findings)
+        found = {id(one): one for one in (*kept, *self.flows.values()) if one is not None}
+        for finding in found.values() if paths else ():
+            before, lowered = finding.severity, self.tally[finding.code].lowered
+            if doubt(finding, paths) and before is not Severity.INFO:
+                lowered[Severity.INFO] += 1
+                lowered[before] -= before in lowered
 
     def _made(self, rule: Rule, hit: Hit) -> Finding:
         finding = Finding(

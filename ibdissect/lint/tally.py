@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
-
-from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
 
 from .finding import Finding, Severity
-
-MAX_FLOWS = 6144
-"""Flow keys remembered per rule; beyond that the oldest is evicted, and its next hit starts a new finding."""
 
 
 class Tally:
     """What one rule found in a capture: the exact number, and the first findings."""
 
-    def __init__(self, most: int | None, on_finding: Callable[[Finding], None] | None, dropped: Dropped) -> None:
+    def __init__(self, most: int | None, on_finding: Callable[[Finding], None] | None) -> None:
         """`most` findings are kept (None: all); `on_finding` gets each of them."""
         self.most, self.on_finding = most, on_finding
         self.count = 0
@@ -26,8 +19,6 @@ class Tally:
         self.findings: list[Finding] = []
         self.lowered = Counter[Severity]()
         """Number of findings with a severity lower than the rule's, by severity."""
-        self.flows = BoundedDict[Any, Finding | None](MAX_FLOWS, dropped)
-        """The finding of each flow; None where there was no room for it."""
 
     def room(self, number: int) -> int:
         """Count new findings; return how many of them to keep."""
@@ -39,12 +30,6 @@ class Tally:
         self.findings.append(finding)
         if self.on_finding is not None:
             self.on_finding(finding)
-
-    def keep_flow(self, key: Any, finding: Finding | None, frame: int, time_ns: int) -> None:
-        """Count the first finding of a flow, and keep it if there is room; later hits of the flow are counted in it."""
-        self.flows.put(key, finding, frame, time_ns)
-        if self.room(1) and finding is not None:
-            self.keep(finding)
 
     def join(self, other: Tally) -> None:
         """Take over what the same rule found in other packets."""

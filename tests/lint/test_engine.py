@@ -110,7 +110,7 @@ def test_a_flow_is_one_finding_with_a_count() -> None:
     assert linter.tally["ZZA002"].count == 2
     linter, found = run(packets(20), [ByFlow], max_findings=1)
     assert [(f.frame, f.count) for f in found] == [(6, 8)] and linter.tally["ZZA002"].count == 2
-    assert list(linter.tally["ZZA002"].flows.values()) == [found[0], None]
+    assert list(linter.findings.flows.values()) == [found[0], None]
 
 
 def test_a_row_with_several_faulty_entries_is_one_finding_with_all_spans() -> None:

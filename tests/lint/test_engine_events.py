@@ -12,7 +12,7 @@ import pytest
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.opening import open_capture
 from ibdissect.dropped import Dropped
-from ibdissect.lint import tally
+from ibdissect.lint import grouping
 from ibdissect.lint.engine import Context, Linter, Source
 from ibdissect.lint.finding import Evidence, Finding, Related, Span
 from ibdissect.lint.rule import INFO, REGISTRY, Hit, Rule, on_chunk, on_end, on_event
@@ -289,11 +289,11 @@ def test_a_hundred_findings_of_a_rule_are_kept_unless_told_otherwise() -> None:
 
 def test_the_oldest_flow_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for two flows, the evicted first one becomes a new finding, and the latest one continues."""
-    monkeypatch.setattr(tally, "MAX_FLOWS", 2)
+    monkeypatch.setattr(grouping, "MAX_FLOWS", 2)
     gids = [bytes(15) + bytes([last]) for last in (1, 2, 3, 3, 1)]
     linter, found = lint([native(grh={"dgid": gid}) for gid in gids], ByGid, window=1)
     assert [(f.frame, f.count) for f in found] == [(1, 1), (2, 1), (3, 2), (5, 1)] and linter.tally["ZZB006"].count == 4
-    assert [(one.what, one.count, one.frame) for one in linter.context.dropped()] == [("flows of one rule", 2, 3)]
+    assert [(one.what, one.count, one.frame) for one in linter.context.dropped()] == [("flows with findings", 2, 3)]
 
 
 def test_flows_are_told_apart_by_every_byte() -> None:

@@ -46,4 +46,4 @@ def test_a_flow_without_room_for_its_finding_is_counted_once_and_leaves_only_its
     linter, found = lint([native()] * 7, Repeats, max_findings=1)
     tally = linter.tally["ZZC001"]
     assert [(f.frame, f.count) for f in found] == [(1, 8)] and tally.count == 2
-    assert list(tally.flows.items()) == [(1, found[0]), (0, None)]
+    assert list(linter.findings.flows.items()) == [(("ZZC001", 1), found[0]), (("ZZC001", 0), None)]
