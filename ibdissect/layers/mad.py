@@ -73,7 +73,7 @@ class MadLayer(Layer):
         return conf.raw_layer if not room else super().guess_payload_class(payload)
 
     def room(self, size: int) -> int:
-        """How many of `size` bytes after the headers may be an attribute: 0 in later RMPP segments and failed responses."""
+        """How many of `size` bytes after the headers may be an attribute: 0 in later RMPP segments and failed responses, but SA's."""
         rmpp, mgmt_class = self.fields.get("rmpp"), self.mgmt_class
         if rmpp is None:
             return size
@@ -83,8 +83,9 @@ class MadLayer(Layer):
         if mgmt_class not in mad.RMPP_CLASSES or mgmt_class in _VENDOR:
             return size
         if self.method & numbers.RESPONSE_BIT and self.status & numbers.NO_DATA:
-            return size if mgmt_class == numbers.SA_CLASS and not segmented else 0
-        if mgmt_class == numbers.SA_CLASS and self.method in numbers.TABLE_RESPONSES and not self.attribute_offset:
+            if mgmt_class != numbers.SA_CLASS:  # an SA answer repeats the request's record
+                return 0
+        elif mgmt_class == numbers.SA_CLASS and self.method in numbers.TABLE_RESPONSES and not self.attribute_offset:
             return 0
         data = rmpp.data2 - (self.hole[0] - RMPP_END)
         return max(data, 0) if segmented and rmpp.rmpp_flags & numbers.LAST_SEGMENT and data <= size else size

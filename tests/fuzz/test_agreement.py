@@ -55,6 +55,12 @@ MADS = {
         0x03, 1, 0x15, struct.pack(">BBBBIIQHHQ", 1, 0, 0, 0, 0, 0, 0, 0, 0, 1) + DATA, at=24
     ),
     "redirected response with ClassPortInfo": gmp(0x03, 0x81, 0x01, DATA, at=56, header={"status": 2}),
+    **{
+        f"failed table answer in RMPP segment 1, flags {flags}, AttributeOffset {offset}": gmp(
+            0x03, 0x92, 0x35, struct.pack(">BBBBIIQHH8x", 1, 1, flags, 0, 1, length, 0, offset, 0) + DATA, at=24, header={"status": 4}
+        )
+        for flags, offset, length in ((3, 8, 220), (3, 0, 220), (7, 8, 84), (7, 0, 44))
+    },
     "table answer with AttributeOffset 0": gmp(0x03, 0x92, 0x35, struct.pack(">BBBBII", 1, 1, 7, 0, 1, 220) + DATA, at=24),
     "last segment shorter than a record": gmp(
         0x03, 0x92, 0x35, struct.pack(">BBBBIIQHH", 1, 1, 7, 0, 1, 24, 0, 8, 0) + bytes(8) + DATA, at=24
