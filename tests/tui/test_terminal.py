@@ -63,7 +63,7 @@ def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Termina
 
 
 def start(terminal: Terminal, arguments: str, before: str = "") -> None:
-    terminal.type(f"clear; {before}{sys.executable} -m ibdissect {arguments}; stty -a | grep -o -w -e '-*echo'; echo status $?")
+    terminal.type(f"clear; {before}{sys.executable} -m ibdissect {arguments}; s=$?; stty -a | grep -o -w -e '-*echo'; echo status $s")
     terminal.press("Enter")
 
 
@@ -97,7 +97,7 @@ def test_pipe(terminal: Terminal, tmp_path: Path) -> None:
     terminal.press("End")
     terminal.wait("Frame 30 ", "PSN 508")
     terminal.press("q")
-    terminal.wait("echo", PROMPT)
+    assert "echo" in terminal.wait("status 0", PROMPT).splitlines()
 
 
 def test_killed(terminal: Terminal, tmp_path: Path) -> None:
@@ -106,14 +106,14 @@ def test_killed(terminal: Terminal, tmp_path: Path) -> None:
     shell = int(terminal.run("display-message", "-p", "#{pane_pid}"))
     children = subprocess.run(["pgrep", "-P", str(shell)], capture_output=True, text=True, check=True).stdout.split()
     os.kill(int(children[0]), signal.SIGTERM)
-    terminal.wait("echo", PROMPT)
+    assert "echo" in terminal.wait("status 0", PROMPT).splitlines()
 
 
 def test_what_is_no_capture_is_refused(terminal: Terminal, tmp_path: Path) -> None:
     bad = tmp_path / "bad.pcap"
     bad.write_text("nothing of the kind")
     start(terminal, f"tui {bad}")
-    terminal.wait("echo", PROMPT)
+    terminal.wait("status 2", PROMPT)
     assert "not a capture" in terminal.run("capture-pane", "-p", "-J")  # with wrapped lines joined
 
 
