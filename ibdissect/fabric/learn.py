@@ -176,11 +176,11 @@ class Learner:
             port, own = about, about is node.ports.get(hop.entered)
             if own and node.kind and local != port.number:
                 return  # the route leads to another port than assumed
-        before = port.shown.now
+        before = port.infos.now
         if body != before:
-            was = before[STATE_AT] & 15 if before is not None and port.shown.since > 0 else 0
+            was = before[STATE_AT] & 15 if before is not None and port.infos.since > 0 else 0
             # External ports of a switch have no LIDs, so their PortInfos are often equal.
-            port.shown.learn(body if own else self.subnet.share(body), smp.frame)
+            port.infos.learn(body if own else self.subnet.share(body), smp.frame)
             if was != state:
                 self._state_changed(smp, port, was, state)
             if body[DIAG_AT] & 0x80:
@@ -276,7 +276,7 @@ class Learner:
         changed = before != state or was != priority
         counted, sm.count = sm.count, count
         sm.frame = smp.frame
-        sm.shown.learn(SmFacts(state, priority, port.lid if port is not None else 0), smp.frame)
+        sm.facts.learn(SmFacts(state, priority, port.lid if port is not None else 0), smp.frame)
         if changed or count < counted:
             self.out.append(SmSeen(smp.frame, smp.time_ns, sm, before, was, int(smps.mad[smp.i])))
 

@@ -32,23 +32,24 @@ B = TypeVar("B", bytes, tuple[bytes, ...])
 class Sm:
     """A subnet manager, by the GUID of its port."""
 
-    __slots__ = ("count", "frame", "guid", "shown")
+    __slots__ = ("count", "facts", "frame", "guid")
 
     def __init__(self, guid: int) -> None:
         self.guid = guid
-        self.shown: Track[SmFacts] = Track()
+        self.facts: Track[SmFacts] = Track()
+        """What its SMInfo said over time."""
         self.frame = self.count = 0
         """The latest frame that showed it, and its ActCount."""
 
     @property
     def now(self) -> SmFacts:
         """What it said last."""
-        return self.shown.now or SmFacts(0, 0, 0)
+        return self.facts.now or SmFacts(0, 0, 0)
 
     def at(self, frame: int) -> tuple[SmFacts | None, int]:
         """What it had said when `frame` was sent, and the frame that first showed this state."""
-        now, since = self.shown.at(frame)
-        for before, earlier in reversed(self.shown.past):
+        now, since = self.facts.at(frame)
+        for before, earlier in reversed(self.facts.past):
             if earlier < since:
                 if before is None or now is None or before.state != now.state:
                     break

@@ -54,14 +54,14 @@ class SwitchFacts(NamedTuple):
 class Port:
     """A port of a node; on a switch, port 0 is the management port and has the LID and keys."""
 
-    __slots__ = ("facing", "frame", "guard", "guid", "lids", "node", "number", "p_keys", "pages", "peer_frame", "qos", "shown")
+    __slots__ = ("facing", "frame", "guard", "guid", "infos", "lids", "node", "number", "p_keys", "pages", "peer_frame", "qos")
 
     def __init__(self, node: Node, number: int, frame: int) -> None:
         self.node, self.number = node, number
         self.frame = frame
         """The first frame that told of it."""
         self.guid = 0
-        self.shown: Track[bytes] = Track()
+        self.infos: Track[bytes] = Track()
         """PortInfo over time, 64 bytes."""
         self.lids = NEVER
         """(base LID, LMC) over time."""
@@ -83,22 +83,22 @@ class Port:
     @property
     def info_frame(self) -> int:
         """Frame that first showed this PortInfo."""
-        return self.shown.since
+        return self.infos.since
 
     @property
     def info(self) -> PortInfo | None:
         """Latest PortInfo, None if never shown."""
-        return PortInfo(self.shown.now) if self.shown.now is not None else None
+        return PortInfo(self.infos.now) if self.infos.now is not None else None
 
     def info_at(self, frame: int) -> tuple[PortInfo | None, int]:
         """PortInfo as of a frame, and the frame that first showed it."""
-        body, since = self.shown.at(frame)
+        body, since = self.infos.at(frame)
         return (PortInfo(body), since) if body is not None else (None, 0)
 
     @property
     def state(self) -> int:
         """Latest PortState; 0 if never shown."""
-        return self.shown.now[STATE_AT] & 15 if self.shown.now is not None else 0
+        return self.infos.now[STATE_AT] & 15 if self.infos.now is not None else 0
 
     @property
     def peer(self) -> Port | None:
@@ -148,7 +148,7 @@ class Port:
         peers = (one for one, _ in ((self.facing.now, 0), *self.facing.past) if one is not None)
         for port in (self, *peers):
             node = port.node
-            for track in (port.lids, port.shown, port.facing, node.facts, node.switch, node.linear_top):
+            for track in (port.lids, port.infos, port.facing, node.facts, node.switch, node.linear_top):
                 found.update(track.changes())
             if port.p_keys is not None:
                 found.update(port.p_keys.changes())

@@ -95,9 +95,9 @@ def _at(subnet: Subnet, lid: int, number: int, frame: int) -> Port | None:
 
 def _port_info(subnet: Subnet, record: Any, frame: int) -> None:
     port = _at(subnet, record.end_port_lid, record.port_num, frame)
-    if port is not None and port.shown.now is None:
+    if port is not None and port.infos.now is None:
         info: PortInfo = record.port_info
-        port.shown.learn(bytes(info.buffer[info.offset : info.offset + 64]), frame)
+        port.infos.learn(bytes(info.buffer[info.offset : info.offset + 64]), frame)
 
 
 def _switch_info(subnet: Subnet, record: Any, frame: int) -> None:
@@ -165,7 +165,7 @@ def _manager(subnet: Subnet, record: Any, frame: int) -> None:
     if info.guid and info.guid not in subnet.sms:
         sm = subnet.sm(info.guid)
         sm.frame = frame
-        sm.shown.learn(SmFacts(info.sm_state, info.priority, record.lid), frame)
+        sm.facts.learn(SmFacts(info.sm_state, info.priority, record.lid), frame)
 
 
 def _left(subnet: Subnet, record: Any, frame: int) -> None:

@@ -35,28 +35,28 @@ class AddressColumns(Record):
     """The first eight bytes of a 16-byte address."""
     low: U64
     """The last eight bytes, or the whole shorter address."""
-    shown: npt.NDArray[np.uint8] | None = None
+    gid: npt.NDArray[np.uint8] | None = None
     """GIDs to show instead of LIDs, uint8[n, 16], zeros for none; None if no LID has one."""
 
     def take(self, index: Int) -> AddressColumns:
         """Some of the entries."""
-        return AddressColumns(self.size[index], self.high[index], self.low[index], self.shown[index] if self.shown is not None else None)
+        return AddressColumns(self.size[index], self.high[index], self.low[index], self.gid[index] if self.gid is not None else None)
 
     def behind(self, first: AddressColumns) -> AddressColumns:
         """The entries of `first`, followed by these."""
-        join, shown = np.concatenate, None
-        if first.shown is not None or self.shown is not None:
+        join, gids = np.concatenate, None
+        if first.gid is not None or self.gid is not None:
             none = (np.zeros((len(ends.size), GID_SIZE), np.uint8) for ends in (first, self))
-            shown = join([ends.shown if ends.shown is not None else zeros for ends, zeros in zip((first, self), none, strict=True)])
-        return AddressColumns(join([first.size, self.size]), join([first.high, self.high]), join([first.low, self.low]), shown)
+            gids = join([ends.gid if ends.gid is not None else zeros for ends, zeros in zip((first, self), none, strict=True)])
+        return AddressColumns(join([first.size, self.size]), join([first.high, self.high]), join([first.low, self.low]), gids)
 
     def addresses(self) -> list[End]:
         """The addresses as Python values."""
         high, low = self.high.tolist(), self.low.tolist()
         found = [End((far << 64 | near).to_bytes(size, "big")) for size, far, near in zip(self.size.tolist(), high, low, strict=True)]
-        if self.shown is not None:
-            for i in np.flatnonzero(self.shown.any(axis=1)).tolist():
-                found[i].shown = self.shown[i].tobytes()
+        if self.gid is not None:
+            for i in np.flatnonzero(self.gid.any(axis=1)).tolist():
+                found[i].gid = self.gid[i].tobytes()
         return found
 
 
@@ -201,9 +201,9 @@ def _addresses(table: ChunkTable, rows: Int) -> tuple[AddressColumns, AddressCol
     native = np.flatnonzero(start["lrh"][rows] >= 0) if "lrh" in start else rows[:0]
     for header, index, at in by_header(table, rows[native], NETWORK):
         for ends, place in ((near, at + header.source), (far, at + header.destination)):
-            if ends.shown is None:
-                ends.shown = np.zeros((len(rows), GID_SIZE), np.uint8)
-            ends.shown[native[index], : header.size] = gather(data, place, header.size)
+            if ends.gid is None:
+                ends.gid = np.zeros((len(rows), GID_SIZE), np.uint8)
+            ends.gid[native[index], : header.size] = gather(data, place, header.size)
     return near, far
 
 

@@ -212,7 +212,7 @@ def _changes(port: Port) -> Iterator[tuple[str, str, int]]:
     """What became different at a port: its LID, its state, the port at the other end, its P_Keys. (what, text, frame) of each."""
     tracks: tuple[tuple[str, Track[Any], Callable[[Any], str]], ...] = (  # Any: each track with what puts its values into words
         ("LID", port.lids, lambda lid: f"{lid[0]} (LMC {lid[1]})" if lid else "none"),
-        ("State", port.shown, lambda body: STATES.get(body[STATE_AT] & 15, "?") if body else "uncertain"),
+        ("State", port.infos, lambda body: STATES.get(body[STATE_AT] & 15, "?") if body else "uncertain"),
         ("Link", port.facing, lambda peer: port_name(peer) if peer is not None else "uncertain"),
     )
     for what, track, said in tracks:
@@ -266,7 +266,7 @@ def _manager(sm: Sm, subnet: Subnet, current: bool, history: list[Change]) -> En
         ("Subnet manager", name, sm.frame), ("GUID", f"0x{sm.guid:016x}", sm.frame), ("State", state, sm.frame),
         ("Priority", str(sm.now.priority), sm.frame), ("LID", str(sm.now.lid), sm.frame),
     ]  # fmt: skip
-    shown = ((one, frame) for one, frame in sm.shown.values() if one is not None)
+    shown = ((one, frame) for one, frame in sm.facts.values() if one is not None)
     states = ((f"{SM_STATES.get(one.state, one.state)}, priority {one.priority}", frame) for one, frame in shown)
     changes = [Change(next(some)[1], name, "Manager", text) for text, some in groupby(states, lambda state: state[0])]
     entry.details += [("From here on", one.text, one.frame) for one in changes]

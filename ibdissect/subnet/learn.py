@@ -106,7 +106,7 @@ class _Learner:
                 port.node.learn(port.node.switch, switch.facts, line)
                 port.node.linear_top.learn(switch.linear_top, line)
         for line, info, port in self._ported(facts.InfoFact):
-            port.shown.learn(self.subnet.share(info.body), line)
+            port.infos.learn(self.subnet.share(info.body), line)
 
     def _links(self) -> None:
         """Cables; those of caches only where both ports have none."""
@@ -139,7 +139,7 @@ class _Learner:
             if manager.state:
                 sm = self.subnet.sm(manager.guid)
                 sm.frame = line
-                sm.shown.learn(SmFacts(manager.state, manager.priority or sm.now.priority, lid), line)
+                sm.facts.learn(SmFacts(manager.state, manager.priority or sm.now.priority, lid), line)
 
     def _network(self) -> None:
         """The hosts and settings of a RoCE network."""

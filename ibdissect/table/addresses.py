@@ -65,8 +65,8 @@ class End(bytes):
     Ends with the same bytes are equal, whatever address is shown for them. `str(end)` is the text that `show` prints.
     """
 
-    shown: bytes = b""
-    """The address to show, if it differs."""
+    gid: bytes = b""
+    """A GID or IP address to show instead of the LID; empty for none."""
 
     @property
     def lid(self) -> int | None:
@@ -74,7 +74,7 @@ class End(bytes):
         return int.from_bytes(self, "big") if len(self) == LID_SIZE else None
 
     def __str__(self) -> str:
-        return address_text(self.shown or self)
+        return address_text(self.gid or self)
 
 
 NOWHERE = End()
@@ -121,7 +121,7 @@ def ends_of(table: ChunkTable, rows: Int) -> list[tuple[End, End]]:
     for header, index, at in by_header(table, rows[native], NETWORK):
         for i, near, far in _addresses(table, rows[native], header, index, at):
             source, destination = ends[native[i]]
-            source.shown, destination.shown = near, far
+            source.gid, destination.gid = near, far
     return ends
 
 

@@ -93,7 +93,7 @@ class VlNotOperational(LinkRule):
             proof.append((since, "OperationalVLs"))
         most = 0
         for port in subnet.ports_at(frame):
-            body = port.shown.at(frame)[0]
+            body = port.infos.at(frame)[0]
             if body is not None and body[STATE_AT] & 15 != DOWN and (port.number or port.node.kind != SWITCH):
                 most = max(most, int(VLS[body[VLS_AT] >> 4]) or NO_LIMIT)
                 if most > value:
@@ -246,7 +246,7 @@ def swept(subnet: Subnet, frame: int) -> tuple[bool, int]:
             return False, max(node.frame, since)
         switches += node.kind == SWITCH
         for port in known:
-            (body, shown), (peer, faced), (lids, had) = port.shown.at(frame), port.facing_at(frame), port.lids.at(frame)
+            (body, shown), (peer, faced), (lids, had) = port.infos.at(frame), port.facing_at(frame), port.lids.at(frame)
             external = node.kind != SWITCH or port.number
             latest = max(latest, shown, faced, had)
             if body is not None and body[STATE_AT] & 15 == DOWN:

@@ -269,7 +269,7 @@ class TwoManagers(Rule):
             return
         managers: dict[int, list[Sm]] = {}
         for sm in event.subnet.sms.values():
-            for lid in {facts.lid for facts in sm.shown.since_frame(table.chunk.first) if 0 < facts.lid < FIRST_MULTICAST}:
+            for lid in {facts.lid for facts in sm.facts.since_frame(table.chunk.first) if 0 < facts.lid < FIRST_MULTICAST}:
                 managers.setdefault(lid, []).append(sm)
         rows, data = asks.rows[sets], table.chunk.data
         lrh = table.located.at("lrh")[rows]

@@ -58,7 +58,7 @@ class PortLimits:
         for node in {port.node} if port.node.kind == SWITCH else {peer.node for peer in port.facing.since_frame(first)}:
             if node.switch.now is not None and node.switch.now.linear_fdb_cap:
                 self.top[lid] = min(self.top[lid], *node.linear_top.since_frame(first), NO_LIMIT)
-        for body in port.shown.since_frame(first):
+        for body in port.infos.since_frame(first):
             prefix = int.from_bytes(body[8:16], "big")
             self.prefix[lid] = prefix if self.prefix[lid] in (0, prefix) else CHANGED_PREFIX
             if port.node.kind != SWITCH:  # port 0 of a switch has no link
