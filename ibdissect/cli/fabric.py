@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ibdissect.capture.chunk import Member
 from ibdissect.capture.remote import public_name
-from ibdissect.capture.sets import CaptureSet
+from ibdissect.capture.sets import Unit
 from ibdissect.cli.common import Common, common_options, refuse, say, write_json
 from ibdissect.cli.output import opened_capture, set_option, source_of
 from ibdissect.errors import ConfigError
@@ -19,7 +20,11 @@ from ibdissect.lint.set_members import members_object, named
 from ibdissect.wire.text import Paint, counted, printable
 
 if TYPE_CHECKING:
+    from ibdissect.fabric.describe import KeyText
     from ibdissect.fabric.model import Subnet
+    from ibdissect.session.capture import Capture
+    from ibdissect.subnet import SubnetFiles
+    from ibdissect.table.table import ChunkTable
 
 
 @click.command()
@@ -33,9 +38,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--at", "at", type=click.IntRange(min=1), metavar="FRAME", help="What was known when this frame had been sent.")
 @common_options
-def command(
-    captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, written: str | None, at: int | None, common: Common
-) -> None:
+def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, written: str | None, at: int | None, common: Common) -> None:
     """Print nodes, ports, links, LIDs, partitions, keys, subnet managers and forwarding; `-` reads standard input.
     Without CAPTURE: what the files of --subnet say.
 
@@ -49,11 +52,12 @@ def command(
     capture = source_of(captures, as_set) if captures else None
     if capture is None and common.subnet_files is None:
         raise ConfigError("CAPTURE", "--subnet", "one of them must be given")
-    subnet, result, members = _learnt(capture, at, common)
+    learnt, result, members = _learnt(capture, at, common)
     if written in ("partitions.conf", "ibnetdiscover"):
         from ibdissect.subnet.writing import ibnetdiscover, partitions_conf
 
-        click.echo("\n".join(ibnetdiscover(subnet) if written == "ibnetdiscover" else partitions_conf(subnet)))
+        for one in learnt:
+            click.echo("\n".join(ibnetdiscover(one.subnet) if written == "ibnetdiscover" else partitions_conf(one.subnet)))
     elif dot or "dot" in (format_, written):
         click.echo("\n".join(graph(result)))
     elif "json" in (format_, written):
@@ -62,49 +66,93 @@ def command(
         click.echo(named("\n".join(lines(result, common.paint(sys.stdout), quiet=common.quiet)), members))
 
 
-def _learnt(path: str | CaptureSet | None, at: int | None, common: Common) -> tuple[Subnet, dict[str, Any], Sequence[Member]]:
-    """The subnet as learnt up to frame `at`, its description, and the files of a set."""
-    from ibdissect.fabric import Follower
-    from ibdissect.fabric.changes import ChangeLog
-    from ibdissect.fabric.describe import describe
-    from ibdissect.fabric.mixed_subnets import ADVICE
+class _Learnt:
+    """A subnet as learnt from a capture and from files, and what changed in it."""
+
+    def __init__(self, files: SubnetFiles | None) -> None:
+        from ibdissect.fabric import Follower
+        from ibdissect.fabric.changes import ChangeLog
+
+        self.follower, self.changes, self.files = Follower(), ChangeLog(), files
+        if files is not None:
+            from ibdissect.subnet import learn
+
+            learn(self.subnet, files.files)
+
+    @property
+    def subnet(self) -> Subnet:
+        return self.follower.subnet
+
+    def feed(self, table: ChunkTable) -> None:
+        """Process a chunk."""
+        for event in self.follower.feed(table):
+            self.changes.take(event)
+
+    def described(self, key_text: KeyText) -> dict[str, Any]:
+        """What is known, as JSON types."""
+        from ibdissect.fabric.describe import describe
+
+        events = [
+            {"frame": one.frame, "time_ns": one.time_ns, "kind": one.kind, "text": one.text,
+             **({"repressed": one.repressed} if one.kind == "trap" else {})}
+            for one in self.changes.happened
+        ]  # fmt: skip
+        return {**describe(self.subnet, key_text, self.files.known if self.files is not None else ()), "events": events}
+
+
+def _learnt(path: Unit | None, at: int | None, common: Common) -> tuple[Sequence[_Learnt], dict[str, Any], Sequence[Member]]:
+    """The subnet as learnt up to frame `at`, or the subnets that the capture holds; their description, and the files of a set."""
     from ibdissect.table.secrets import Masker, is_secret
 
-    follower, story, frames, files, masker = Follower(), ChangeLog(), 0, common.subnet_files, Masker()
+    whole, frames, masker = _Learnt(common.subnet_files), 0, Masker()
+    parts: dict[int, _Learnt] = {}
     members: Sequence[Member] = ()
-    if files is not None:
-        from ibdissect.subnet import learn
-
-        learn(follower.subnet, files.files)
     if path is not None:
         with opened_capture(path, common, passes=1) as opened:
             for table in opened.tables(until=at, progress=opened.progress):
-                for event in follower.feed(table):
-                    story.take(event)
+                whole.feed(table)
                 frames += len(table)
+            if whole.follower.unreliable:
+                parts = _each_subnet(opened, at, common)
         masker, members = opened.masker, opened.reader.members
-        if follower.unreliable:
-            say(f"note: {path} {ADVICE}")
         if at is not None and at > frames:
             say(f"note: {path} ends with frame {frames}, before --at {at}")
 
     def key_text(kind: str, value: int) -> str | None:
         return None if common.show_keys or not is_secret(kind, value) else masker.name(kind, value)
 
-    described = describe(follower.subnet, key_text, files.known if files is not None else ())
-    name = None if path is None else public_name(str(path))
-    events = [
-        {"frame": one.frame, "time_ns": one.time_ns, "kind": one.kind, "text": one.text,
-         **({"repressed": one.repressed} if one.kind == "trap" else {})}
-        for one in story.happened
-    ]  # fmt: skip
-    return follower.subnet, {
-        "schema": 1, "capture": name, **members_object(members), "frame": frames, **described, "events": events,
-    }, members  # fmt: skip
+    result = {
+        "schema": 1, "capture": None if path is None else public_name(str(path)), **members_object(members), "frame": frames,
+        **whole.described(key_text),
+    }  # fmt: skip
+    if parts:
+        result["subnets"] = [{"subnet": number, **part.described(key_text)} for number, part in parts.items()]
+    return list(parts.values()) or [whole], result, members
+
+
+def _each_subnet(opened: Capture, at: int | None, common: Common) -> dict[int, _Learnt]:
+    """The subnets that a capture mixes, by number; read once more for that. Empty if nothing tells them apart; a note says which."""
+    from ibdissect.fabric.division import Division
+    from ibdissect.fabric.mixed_subnets import ADVICE
+
+    files = common.subnet_files
+    division = opened.division(Division(), files.ports if files is not None else ())
+    found = {number: _Learnt(files if number == 1 else None) for number in division.subnets}
+    for table in opened.tables(keys=False, until=at) if found else ():
+        numbers = division.of(table)
+        for number, part in found.items():
+            part.feed(table.limited(numbers == number))
+    say(f"note: {opened.path} " + (f"mixes packets of {len(found)} subnets, told apart by {division.how}" if found else ADVICE))
+    return found
 
 
 def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Iterator[str]:
-    """The subnet as text; `quiet` omits ports."""
+    """The subnet as text, or each of several; `quiet` omits ports."""
+    if "subnets" in result:
+        for one in result["subnets"]:
+            yield paint(f"Subnet {one['subnet']}", "path")
+            yield from (*lines({"capture": result["capture"], "frame": result["frame"], **one}, paint, quiet=quiet), "")
+        return
     counts = result["counts"]
     unknown = f", {counted(counts['unknown_nodes'], 'node')} without NodeInfo" if counts["unknown_nodes"] else ""
     routers = f", {counted(counts['routers'], 'router')}" if counts["routers"] else ""
@@ -200,12 +248,13 @@ def _frame(fact: dict[str, Any], paint: Paint) -> str:
 
 def graph(result: dict[str, Any]) -> Iterator[str]:
     """Nodes and links in Graphviz's language; switches are boxes."""
+    subnets = result.get("subnets", [result])
     yield "graph fabric {"
     yield "  overlap=false;"
-    for node in result["nodes"]:
+    for node in chain.from_iterable(one["nodes"] for one in subnets):
         label = _quoted("\n".join(part for part in (node["name"], node["guid"]) if part))
         yield f"  {_quoted(node['guid'] or '?')} [label={label}, shape={'box' if node['kind'] == 'switch' else 'ellipse'}];"
-    for link in result["links"]:
+    for link in chain.from_iterable(one["links"] for one in subnets):
         near, far = link["ends"]
         ports = f'taillabel="{near["port"]}", headlabel="{far["port"]}"'
         yield f"  {_quoted(near['node'] or '?')} -- {_quoted(far['node'] or '?')} [{ports}];"

@@ -19,7 +19,7 @@ from ibdissect.capture.sets import CaptureSet, Unit
 from ibdissect.capture.stream import Unpacking, allow_reads
 from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.fabric import Follower
-from ibdissect.fabric.division import Division, divide
+from ibdissect.fabric.division import Division
 from ibdissect.failures import Failures, collected
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Severity
@@ -180,11 +180,8 @@ def linter_of(
 
 
 def _divided(reading: Reading, options: Options) -> Options:
-    """The options with what the capture itself tells of its subnets; the same if it can be read only once."""
-    if not reading.reader.again or reading.reader.far:
-        return options
-    first = options.subnet.ports if options.subnet is not None else ()
-    return replace(options, division=divide(reading.tables(keys=False), options.division, first))
+    """The options with what the capture itself tells of its subnets."""
+    return replace(options, division=reading.division(options.division, options.subnet.ports if options.subnet is not None else ()))
 
 
 def _check(reading: Reading, options: Options, failures: Failures, progress: Progress | None, stop: Stop) -> CaptureReport:

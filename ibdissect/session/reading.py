@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from operator import itemgetter
@@ -30,6 +30,7 @@ from ibdissect.wire.sa import SARecordPiece
 
 if TYPE_CHECKING:
     from ibdissect.dissect.value import Presenter
+    from ibdissect.fabric.division import Division
     from ibdissect.flow.transfers import Joiner
     from ibdissect.flow.whole_messages import MessageJoiner
     from ibdissect.lint.finding import Finding, Secret
@@ -137,6 +138,12 @@ class Reading:
             chunk = table.chunk
             if progress is not None:
                 progress(chunk.first + len(chunk) - 1, chunk.base + chunk.data.size)
+
+    def division(self, site: Division, first: Collection[int]) -> Division:
+        """Which addresses belong to which subnet, as `fabric.division.divide` says; `site` if the capture can be read only once."""
+        from ibdissect.fabric.division import divide  # most captures need no such module
+
+        return site if not self.reader.again or self.reader.far else divide(self.tables(keys=False), site, first)
 
     def _chunks(self, until: int | None) -> Iterator[Chunk]:
         for chunk in self.reader.chunks():

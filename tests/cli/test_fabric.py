@@ -12,7 +12,7 @@ from ibdissect.cli.fabric import command
 from ibdissect.errors import ConfigError
 from tests import craft
 from tests.fabric.made import ANSWER, answer, node, p_keys, port_info, switch, switch_info
-from tests.fabric.test_division import HERE, THERE, mixed
+from tests.fabric.test_division import FULL, HERE, THERE, mixed, subnet
 from tests.subnet.samples import SAMPLES
 
 KEY = 0x1122334455667788
@@ -106,10 +106,27 @@ def test_a_frame_behind_the_end_is_told(tmp_path: Path) -> None:
     assert CliRunner().invoke(command, [path, "--at", "8"]).stderr == ""
 
 
-def test_two_subnets_are_no_subnet(tmp_path: Path) -> None:
-    for other, said in ((THERE, True), (HERE, False)):
-        (tmp_path / "two.pcap").write_bytes(mixed(HERE, other, interfaces=True))
-        assert ("mixes packets of two subnets" in CliRunner().invoke(command, [str(tmp_path / "two.pcap")]).stderr) == said
+def test_two_subnets_are_shown_apart(tmp_path: Path) -> None:
+    path = tmp_path / "two.pcap"
+    path.write_bytes(mixed(HERE, THERE, interfaces=True))
+    result = json.loads(CliRunner().invoke(command, [str(path), "--format", "json"]).stdout)
+    assert [(one["subnet"], one["counts"]["channel_adapters"], [lid["lid"] for lid in one["lids"]]) for one in result["subnets"]] == [
+        (1, 3, [1, 2, 3]), (2, 2, [1, 2]),
+    ]  # fmt: skip
+    for one, maker in zip(result["subnets"], ("0x0002c9", "0x000255"), strict=True):
+        assert all(node["guid"].startswith(maker) for node in one["nodes"])
+    shown = CliRunner().invoke(command, [str(path)])
+    assert "mixes packets of 2 subnets, told apart by capture interfaces" in shown.stderr
+    assert shown.stdout.count("channel adapters, ") == 2 and "\n\nSubnet 2\n0 switches, 2 channel adapters" in shown.stdout
+    assert run(str(path), "--dot").count(" [label=") == run(str(path), "--write", "ibnetdiscover").count("\nCa") == 5
+
+
+def test_two_subnets_that_nothing_tells_apart(tmp_path: Path) -> None:
+    there = subnet(0x255, 1, (1, 2), FULL)  # by the same origin of directed routes
+    for other, said in (([*there, *there], True), (HERE, False)):
+        (tmp_path / "two.pcap").write_bytes(mixed([*HERE, *HERE], other, interfaces=False))
+        shown = CliRunner().invoke(command, [str(tmp_path / "two.pcap")])
+        assert ("mixes packets of two subnets, so none of this is certain" in shown.stderr) == said and "Subnet 2" not in shown.stdout
 
 
 def test_a_roce_network(tmp_path: Path) -> None:
