@@ -134,9 +134,10 @@ def _each_subnet(opened: Capture, at: int | None, common: Common) -> dict[int, _
     """The subnets that a capture mixes, by number; read once more for that. Empty if nothing tells them apart; a note says which."""
     from ibdissect.fabric.division import Division
     from ibdissect.fabric.mixed_subnets import ADVICE
+    from ibdissect.session.reading import division_of
 
     files = common.subnet_files
-    division = opened.division(Division(), files.ports if files is not None else ())
+    division = division_of(opened, Division(), files.ports if files is not None else ())
     found = {number: _Learnt(files if number == 1 else None) for number in division.subnets}
     for table in opened.tables(keys=False, until=at) if found else ():
         numbers = division.of(table)

@@ -31,7 +31,7 @@ from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin
 
-from .reading import Progress, Reading, Selection, open_reading
+from .reading import Progress, Reading, Selection, division_of, open_reading
 
 if TYPE_CHECKING:
     from ibdissect.lint.paths import PathIgnores
@@ -181,7 +181,7 @@ def linter_of(
 
 def _divided(reading: Reading, options: Options) -> Options:
     """The options with what the capture itself tells of its subnets."""
-    return replace(options, division=reading.division(options.division, options.subnet.ports if options.subnet is not None else ()))
+    return replace(options, division=division_of(reading, options.division, options.subnet.ports if options.subnet is not None else ()))
 
 
 def _check(reading: Reading, options: Options, failures: Failures, progress: Progress | None, stop: Stop) -> CaptureReport:

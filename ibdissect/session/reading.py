@@ -139,12 +139,6 @@ class Reading:
             if progress is not None:
                 progress(chunk.first + len(chunk) - 1, chunk.base + chunk.data.size)
 
-    def division(self, site: Division, first: Collection[int]) -> Division:
-        """Which addresses belong to which subnet, as `fabric.division.divide` says; `site` if the capture can be read only once."""
-        from ibdissect.fabric.division import divide  # most captures need no such module
-
-        return site if not self.reader.again or self.reader.far else divide(self.tables(keys=False), site, first)
-
     def _chunks(self, until: int | None) -> Iterator[Chunk]:
         for chunk in self.reader.chunks():
             last = chunk.first + len(chunk) - 1
@@ -287,3 +281,10 @@ def _cut(chunks: Iterable[Chunk], edges: Sequence[int]) -> Iterator[Chunk]:
 def _rows(chunk: Chunk, start: int, stop: int) -> Chunk:
     columns = {name: getattr(chunk, name)[start:stop] for name in _COLUMNS}
     return replace(chunk, first=chunk.first + start, front=None, **columns)
+
+
+def division_of(reading: Reading, site: Division, first: Collection[int]) -> Division:
+    """Which addresses belong to which subnet, as `fabric.division.divide` says; `site` if the capture can be read only once."""
+    from ibdissect.fabric.division import divide  # most captures need no such module
+
+    return site if not reading.reader.again or reading.reader.far else divide(reading.tables(keys=False), site, first)
