@@ -11,6 +11,8 @@ from ibdissect.cli.output import opened_capture
 from ibdissect.errors import ConfigError
 from ibdissect.wire.text import counted
 
+WITH_PAYLOAD = 'ibdissect.message.kind in {"SEND", "WRITE", "READ", "ATOMIC"}'
+
 
 @click.command()
 @click.argument("capture", metavar="CAPTURE")
@@ -24,6 +26,7 @@ def command(capture: str, frame: int, form: str, only: bool, common: Common) -> 
     Each PSN is printed once, however often it was sent; keys are masked. `>` goes the way of FRAME's request, `<` comes back.
     """
     from ibdissect.dissect.named_values import MESSAGE_NAMES
+
     refuse("filter", "frames", reason="does nothing here: FRAME says which connection", hint="--only prints one message")
     from ibdissect.study.payload import MAX_FOLLOWED, MAX_MESSAGES, as_text, followed
 
@@ -32,7 +35,12 @@ def command(capture: str, frame: int, form: str, only: bool, common: Common) -> 
         assert messages is not None
         found = followed(messages, frame, opened.table_at, show_keys=common.show_keys)
         if found is None:
-            raise ConfigError("FRAME", str(frame), "belongs to no RDMA message", hint="show -Y ibdissect.message.bytes lists some")
+            try:
+                opened.dissect(frame)
+            except IndexError as error:
+                raise ConfigError("FRAME", str(frame), str(error)) from None
+            hint = f"ibdissect show {capture} -Y '{WITH_PAYLOAD}' lists such frames"
+            raise ConfigError("FRAME", str(frame), "belongs to no message (SEND, WRITE, READ, ATOMIC or UD datagram)", hint=hint)
         paint = common.paint(sys.stdout)
         many = counted(len(found), "message")
         common.tell(f"{many}, at most {MAX_MESSAGES} and {MAX_FOLLOWED >> 20} MiB before and after that of frame {frame}")

@@ -27,6 +27,7 @@ from ibdissect.lint.grouping import Occurred
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.rules import load
+from ibdissect.table.copies import Copies
 from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin
@@ -201,7 +202,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
             selected = options.selection.rows(table) if options.selection is not None else None
             linter.context.damage = reading.damage
             linter.feed(table, selected)
-            _describe(fresh, table, packed=not reader.members and reader.packed)
+            _describe(fresh, table, reading, linter.copies)
             fresh.clear()
             _count(report, table)
             report.checked += len(table) if selected is None else int(np.count_nonzero(selected))
@@ -225,7 +226,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
         linter.context.damage = [damage for damage in reading.damage if damage.kind != "cut-off"]
     report.findings = linter.finish()
     if table is not None:
-        _describe(fresh, table, packed=not reader.members and reader.packed)  # findings made at the end whose frame is in the last chunk
+        _describe(fresh, table, reading, linter.copies)  # findings made at the end whose frame is in the last chunk
     _word(report, reading, options, failures, numbered=once)
     reading.joins = True
     report.by_rule = {code: tally.count for code, tally in sorted(linter.tally.items()) if tally.count}
@@ -283,19 +284,20 @@ def _count(report: CaptureReport, table: ChunkTable) -> None:
     report.undecoded += int(np.count_nonzero(located.malformed))
 
 
-def _describe(findings: list[Finding], table: ChunkTable, *, packed: bool) -> None:
+def _describe(findings: list[Finding], table: ChunkTable, reading: Reading, copies: Copies) -> None:
     """Add the summary line of its frame, and where that starts in the file, to each finding, while the chunk is in memory."""
     if not findings:
         return
     from ibdissect.dissect.summary import summaries  # a clean capture does not need it
 
     rows = sorted({row for finding in findings if 0 <= (row := finding.frame - table.chunk.first) < len(table)})
-    lines = dict(zip(rows, summaries(table, np.array(rows, np.int64)), strict=True))
+    whole = reading.table_of(table.chunk) if np.isin(rows, table.once(copies.leave_out).rows).any() else table
+    lines = dict(zip(rows, summaries(whole, np.array(rows, np.int64)), strict=True))
     for finding in findings:
         line = lines.get(finding.frame - table.chunk.first)
         if line is not None:
             finding.context = f"{line.source} → {line.destination}  {line.protocol}  {line.info}"
-            if not packed:
+            if reading.reader.members or not reading.reader.packed:
                 finding.starts = table.chunk.base + int(table.chunk.offset[finding.frame - table.chunk.first])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ibdissect.cli.follow import WITH_PAYLOAD
 from tests.commands import run
 
 
@@ -15,5 +16,13 @@ def test_command(repo: Path) -> None:
 
 
 def test_a_frame_without_a_message(repo: Path) -> None:
-    done = run("follow", str(repo / "captures/rxe-rping.pcap"), "1")
-    assert done.returncode == 2 and b"belongs to no RDMA message" in done.stderr
+    capture = str(repo / "captures/rxe-rping.pcap")
+    done = run("follow", capture, "1")
+    assert done.returncode == 2 and b"belongs to no message (SEND, WRITE, READ, ATOMIC or UD datagram); ibdissect show " in done.stderr
+    listed = run("show", capture, "-Y", WITH_PAYLOAD, "-e", "frame.number").stdout.split()
+    assert run("follow", capture, listed[0].decode()).returncode == 0 and b"1" not in listed
+
+
+def test_a_frame_that_the_capture_does_not_have(repo: Path) -> None:
+    done = run("follow", str(repo / "captures/rxe-rping.pcap"), "9999")
+    assert done.returncode == 2 and b"has frames 1 to 125, not 9999" in done.stderr

@@ -43,3 +43,14 @@ def test_what_goes_wrong_ahead_is_reported_and_the_thread_ends(monkeypatch: pyte
         monkeypatch.setattr(reader, "chunks", breaks)
         found = check_reading(Reading(reader), Options(rules=load(), threads=2))
     assert found.status == "unreadable" and "the disk is gone" in str(found.error)
+
+
+def test_a_copy_of_a_frame_is_described_as_the_frame_that_it_repeats(tmp_path: Path) -> None:
+    data = (ROOT / "captures/pkey-lab.pcap").read_bytes()
+    length = 16 + int.from_bytes(data[32:36], "little")
+    path = tmp_path / "twice.pcap"
+    path.write_bytes(data[: 24 + length] + data[24 : 24 + length] + data[24 + length :])
+    with open_capture(str(path)) as reader:
+        findings = check_reading(Reading(reader), Options(rules=load())).findings
+    copy = next(finding for finding in findings if finding.code == "CAP012")
+    assert copy.frame == 2 and copy.context is not None and "link type" not in copy.context and "SMP" in copy.context
