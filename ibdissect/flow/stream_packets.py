@@ -118,6 +118,7 @@ def packets(table: ChunkTable) -> Packets | None:
     length = loc.payload_end.take(rows)
     length -= payload
     length *= payload >= 0
+    length += (-length & 3) * (looked_up(opcode, LEAVES) > 0)  # First and Middle packets have no pad bytes, whatever their headers say
     if not loc.complete.all():
         length[~loc.complete[rows]] = -1
     dma, aeth = np.full((2, len(rows)), -1, np.int64)

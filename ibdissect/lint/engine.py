@@ -106,7 +106,7 @@ class Linter:
         if self.failures is not None and len(table):
             self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
         self.findings.consequences.begin(table.chunk.first, len(table))
-        self._judge(table, selected, consequences=False)
+        self._judge(table, selected, 0)
         for source in tuple(self.sources):
             try:
                 for event in source.feed(table):
@@ -119,7 +119,9 @@ class Linter:
             self._timed(rule, self._structs, table, struct, method)
         for rule, method in self.of_chunk:
             self._take(rule, method, table, self.context)
-        self._judge(table, selected, consequences=True)
+        for rank in range(1, self.findings.consequences.last + 1):
+            self._judge(table, selected, rank)
+            self.findings.take_late(rank)
         if self.parts:
             numbers = self.context.get(Division).of(table)
             for number, part in self.parts.items():
@@ -141,11 +143,14 @@ class Linter:
             self.failures.window = 0, 0
         for part in self.parts.values():
             self._finish(part)
-        self.findings.settle()
+        settle, ranks = self.findings.settle(), self.findings.consequences.ranks
+        for rank in range(self.findings.consequences.last + 1):
+            settle(rank)
+            for rule, method in self.at_end:
+                if ranks.get(rule.code, 0) == rank:
+                    self._take(rule, method, self.context)
         if self.context.files:
             self.findings.lower(line for *_, lines in self.context.get(Refuted).lines() for line in lines)
-        for rule, method in sorted(self.at_end, key=lambda entry: entry[0].code in self.findings.consequences.causes):
-            self._take(rule, method, self.context)
         for code in self._baseless():
             self.tally.pop(code, None)
         found = [finding for tally in self.tally.values() for finding in tally.findings]
@@ -167,14 +172,14 @@ class Linter:
             for rule, _ in takers
         }
 
-    def _judge(self, table: ChunkTable, selected: Bool | None, *, consequences: bool) -> None:
+    def _judge(self, table: ChunkTable, selected: Bool | None, rank: int) -> None:
         """Report where the conditions of stateless rules hold; after all handlers those that may report only a consequence."""
-        late = self.findings.consequences.causes
+        ranks = self.findings.consequences.ranks
         found, left = table.once(self.conditions.holding)
-        found = [one for one in found if (one[0].code in late) == consequences]
+        found = [one for one in found if ranks.get(one[0].code, 0) == rank]
         for rule in left:
             try:
-                found += self.conditions.of_rules(rule.on, [rule], table) if (rule.code in late) == consequences else []
+                found += self.conditions.of_rules(rule.on, [rule], table) if ranks.get(rule.code, 0) == rank else []
             except Exception as error:
                 self._failed(f"rule {rule.code}", error)
         for rule, hits in found:

@@ -51,6 +51,8 @@ class Grouping:
         self.consequences = Consequences(rules)
         self.held: KeptList[tuple[Rule, Hit]] | None = KeptList(MAX_HELD, self.dropped)
         """Hits of rules that wait for the end, in order of discovery; None at the end."""
+        self.late: dict[int, list[tuple[Rule, Hit | Again]]] = {rank: [] for rank in range(1, self.consequences.last + 1)}
+        """Hits of rules that may report only a consequence, by rank; they wait for the causes in the same chunk, or at the end."""
         self.tally: dict[str, Tally] = defaultdict(lambda: Tally(max_findings, on_finding))
         """By code, for rules with findings; with `timing` for all rules."""
         self.flows = BoundedDict[tuple[Any, ...], Finding | None](MAX_FLOWS, self.dropped)
@@ -122,6 +124,10 @@ class Grouping:
     def take(self, rule: Rule, hits: Iterable[Hit | Again]) -> None:
         """Make findings of what a handler yields, at the end if the rule waits."""
         if not rule.waits:
+            rank = self.consequences.ranks.get(rule.code)
+            if rank is not None and self.held is not None:
+                self.late[rank] += [(rule, hit) for hit in hits]
+                return
             for hit in hits:
                 self._take(rule, hit)
             return
@@ -136,10 +142,8 @@ class Grouping:
                 self._take(rule, waiting)
 
     def _take(self, rule: Rule, hit: Hit | Again) -> None:
-        if hit.frame not in self.selected or self.consequences.explained(rule, hit.frame):
+        if hit.frame not in self.selected or self._explained(rule, hit):
             return
-        for frame in (hit.frame, *(hit.mads if isinstance(hit, Hit) else ())):
-            self.consequences.note(rule, frame)
         tally = self.tally[rule.code]
         key: tuple[Any, ...] | None = None if hit.key is None else (rule.code, hit.key)
         if isinstance(hit, Hit):
@@ -147,6 +151,10 @@ class Grouping:
             if hit.severity is not None and key is not None and not (rule.waits and key in self.flows):
                 key = *key, hit.severity  # one finding for certain hits; rules that wait also count the others in it
         known = self.flows.get(key) if key is not None else None
+        lowered = hit.severity if isinstance(hit, Hit) else known.severity if known is not None else None
+        self.consequences.note(rule, hit.frame, lowered, hit.count)
+        for frame in hit.mads if isinstance(hit, Hit) else ():
+            self.consequences.note(rule, frame, lowered)
         if known is not None:
             known.count += hit.count
         if key is not None and key in self.flows:
@@ -164,6 +172,11 @@ class Grouping:
             tally.keep(known)
         self._report(rule, hit, known)
 
+    def _explained(self, rule: Rule, hit: Hit | Again) -> bool:
+        if not self.consequences.causes.get(rule.code):
+            return False
+        return self.consequences.explained(rule, hit.frame, hit.made() if isinstance(hit, Again) else hit)
+
     def _keep_flow(self, tally: Tally, key: tuple[Any, ...], finding: Finding | None, frame: int, time_ns: int) -> None:
         """Count the first finding of a flow, and keep it if there is room; later hits of the flow are counted in it."""
         self.flows.put(key, finding, frame, time_ns)
@@ -174,11 +187,22 @@ class Grouping:
         """Whether the finding of a new flow is wanted: to be kept, or because subnet files may yet prove outdated, which lowers it."""
         return tally.most is None or len(tally.findings) < tally.most or bool(self.context.files)
 
-    def settle(self) -> None:
-        """Make findings of the hits that waited for the end."""
-        held, self.held = self.held, None
-        for rule, hit in held or ():
-            self.take(rule, [hit])
+    def take_late(self, rank: int) -> None:
+        """Make findings of what may be only a consequence, now that its causes in this chunk are known."""
+        waiting, self.late[rank] = self.late[rank], []
+        for rule, hit in waiting:
+            self._take(rule, hit)
+
+    def settle(self) -> Callable[[int], None]:
+        """The capture has ended: nothing waits any more. The result makes findings of the hits that waited, of rules of one rank."""
+        held, self.held = self.held or [], None
+
+        def take(rank: int) -> None:
+            for rule, hit in held:
+                if self.consequences.ranks.get(rule.code, 0) == rank:
+                    self.take(rule, [hit])
+
+        return take
 
     def lower(self, refuted: Iterable[int]) -> None:
         """Lower findings that rely on outdated files to infos; `refuted` are lines that the traffic refutes."""
@@ -197,7 +221,7 @@ class Grouping:
             template=hit.message or rule.message, arguments=hit.arguments, field=hit.field.filter_name if hit.field is not None else None,
             value=hit.value, spans=hit.spans, related=hit.related, evidence=hit.evidence, count=hit.count, reference=rule.reference,
         )  # fmt: skip
-        self.consequences.note(rule, hit.frame, finding)
+        self.consequences.note(rule, hit.frame, hit.severity, hit.count, finding)
         return finding
 
     def _report_rows(self, rule: Rule, table: ChunkTable, finding: Finding | None, entries: npt.NDArray[np.int64]) -> None:

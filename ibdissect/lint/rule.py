@@ -220,7 +220,7 @@ class Rule:
     waits: ClassVar[bool] = False
     """Whether its hits wait for the end of the capture, when `stands` and `severity_at_end` know all packets and which are missing."""
     explains: ClassVar[tuple[str, ...]] = ()
-    """Codes of rules that report only a consequence of this fault; they do not report at frames where this rule does."""
+    """Codes of rules that report only a consequence of this fault: at a frame where this rule reports, or with such a frame as proof."""
     example: ClassVar[str] = ""
     """What a capture that triggers it contains."""
     evidence: ClassVar[str] = ""

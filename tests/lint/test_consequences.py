@@ -10,7 +10,7 @@ import pytest
 from ibdissect.capture.opening import open_capture
 from ibdissect.lint import consequences
 from ibdissect.lint.engine import Context, Linter
-from ibdissect.lint.finding import Finding, Severity
+from ibdissect.lint.finding import Finding, Related, Severity
 from ibdissect.lint.rule import REGISTRY, Hit, Rule, on_chunk, on_end
 from ibdissect.session.check import Options
 from ibdissect.table.table import ChunkTable
@@ -168,3 +168,76 @@ def test_a_request_that_was_dropped_is_not_also_unanswered(code: str, frames: li
     (one,) = lint(everything, code, "TXN001", step_ns=1_000_000_000)
     assert (one.code, one.frame) == (code, at)
     assert one.related[-1].why == "therefore TXN001 request-unanswered"
+
+
+def ca(*, lid: int = 2, **values: int) -> bytes:
+    return answer(lid, NODE_INFO, node(lid, **values))
+
+
+UNKNOWN_METHOD = perf(0x15, 2)
+P_KEY_BLOCK = {"modifier": 1, "header": {"transaction_id": 3}}
+BOTH_SIDES = [*PARTITIONED, ca(lid=1), answer(1, P_KEY_TABLE, p_keys(0x8001))]
+TO_PORT_9 = ask(2, PORT_INFO, method=2, body=port_info(2), modifier=9)
+
+
+@pytest.mark.parametrize(
+    ("cause", "consequence", "frames", "cause_at", "consequence_at"),
+    [
+        ("MAD011", "MAD005", [gmp(4, 1, 0x99, slid=1, dlid=2), gmp(4, 0x81, 0x12, slid=2, dlid=1)], 1, 2),
+        ("PM009", "TXN006", [UNKNOWN_METHOD, perf(0x81, 2)], 1, 2),
+        ("MAD003", "TXN006", [gmp(6, 6, 0x10, slid=1, dlid=2), gmp(6, 0x81, 0x10, slid=2, dlid=1)], 1, 2),
+        ("SMP002", "TXN006", [ask(2, NODE_INFO, method=6), ca()], 1, 2),
+        ("PM009", "TXN008", [perf(5, 2), perf(0x81, 2)], 1, 2),
+        ("AM007", "AM008", [ca(num_ports=2), TO_PORT_9], 2, 2),
+        ("SEM032", "PKY011", [ca(node_type=9), ask(2, P_KEY_TABLE, **P_KEY_BLOCK)], 1, 2),
+        ("SEM034", "SEM038", [ca(num_ports=2), ca(num_ports=1, local_port_num=2)], 2, 2),
+        ("PKY004", "PKY003", [*BOTH_SIDES, rc(0x04, b"1234", bth={"p_key": 0x8002}, slid=1, dlid=2)], 5, 5),
+    ],
+)
+def test_a_finding_that_another_one_proves_wrong_already_is_its_consequence(
+    cause: str, consequence: str, frames: list[bytes], cause_at: int, consequence_at: int
+) -> None:
+    assert [(one.code, one.frame) for one in lint(frames, consequence)] == [(consequence, consequence_at)]
+    (one,) = lint(frames, cause, consequence)
+    assert (one.code, one.frame) == (cause, cause_at)
+    assert [part.why for part in one.related if part.frame == consequence_at][-1].startswith(f"therefore {consequence} ")
+
+
+def test_a_doubtful_cause_leaves_what_is_certain() -> None:
+    class DoubtfulCause(Cause):
+        """Something may be wrong in frames 1 and 2."""
+
+        code = "ZZB904"
+
+        @on_end
+        def end(self, _context: Context) -> Iterator[Hit]:
+            for frame in (1, 2):
+                yield Hit(frame=frame, time_ns=0, arguments={}, severity=Severity.INFO)
+
+    REGISTRY.pop("ZZB904")
+    assert [(one.code, one.frame) for one in found(Consequence, DoubtfulCause)[0]] == [
+        ("ZZA901", 1), ("ZZB904", 1), ("ZZA901", 2), ("ZZB904", 2), ("ZZA901", 3),
+    ]  # fmt: skip
+
+
+def test_what_a_consequence_explains_follows_from_its_cause() -> None:
+    class Last(Rule):
+        """Follows from `Consequence`."""
+
+        code, name, message = "ZZA001", "last", "last"
+
+        @on_end
+        def end(self, _context: Context) -> Iterator[Hit]:
+            yield Hit(frame=2, time_ns=0, arguments={})
+            yield Hit(frame=4, time_ns=0, arguments={}, related=(Related(3, "proof"),))
+
+    class Between(Consequence):
+        """Explains, and is explained."""
+
+        code, explains = "ZZA901", ("ZZA001",)
+
+    for code in ("ZZA001", "ZZA901"):
+        REGISTRY.pop(code)
+    findings, _ = found(Last, Between, Cause)
+    assert [(one.code, one.frame) for one in findings] == [("ZZB001", 1), ("ZZA901", 3)]
+    assert [(part.frame, part.why) for part in findings[1].related] == [(4, "therefore ZZA001 last")]

@@ -52,6 +52,7 @@ class PortInfoRange(TargetRule):
     """
 
     code, name, severity = "AM007", "portinfo-am-port-range", ERROR
+    explains = ("AM008",)
     reference = "IBA 14.2.5.6"
     message = "{method}(PortInfo) of port {port} at {node}, which has {ports} ports"
     example = "NodeInfo says 36 ports, then SubnGet(PortInfo) with AttributeModifier 40"
@@ -84,7 +85,7 @@ class PortInfoOtherPort(TargetRule):
         return smps.sets & adapters(smps) & (number != 0) & (number != smps.entered)
 
     def judge(self, smp: AttributeSmp) -> Judged | None:
-        known = 0 < smp.entered <= smp.node.facts_at(smp.frame)[0].num_ports  # SEM038 says it of a LocalPortNum that cannot be
+        known = 0 < smp.entered <= smp.node.facts_at(smp.frame)[0].num_ports  # any other LocalPortNum does not tell the port
         return ({"port": smp.modifier & 0xFF}, kind_of(smp.node)) if known else None
 
 

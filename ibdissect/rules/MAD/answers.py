@@ -10,7 +10,6 @@ from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredMany
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
-from ibdissect.rules.MAD.packet import is_unknown
 from ibdissect.rules.shared.silence import KnowledgeRule, warm
 from ibdissect.table.addresses import LID_SIZE
 from ibdissect.table.bits import value_at
@@ -60,8 +59,6 @@ class OtherAttribute(KnowledgeRule):
         for i in np.flatnonzero(other).tolist():
             seen = Seen(table, int(event.frames[i]) - table.chunk.first)
             mgmt_class, method = int(event.mgmt_class[i]), int(event.request_method[i])
-            if is_unknown(table, mgmt_class, int(event.attribute[i])):
-                continue  # MAD011 says it of the request
             yield fault(
                 seen, {"what": method_name(mgmt_class, method), "asked": int(event.attribute[i]), "attribute": int(carried[i])},
                 MAD.attribute_id, int(carried[i]), proof=[(int(event.last_frames[i]), "request")],

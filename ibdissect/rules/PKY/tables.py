@@ -41,12 +41,12 @@ class BlockPastTable(AttributeRule):
         node, block = smp.node, smp.modifier & 0xFFFF
         if not node.kind:
             return None
-        (switch, switch_since), (facts, since) = smp.switch, node.facts_at(smp.frame)
+        facts, since = node.facts_at(smp.frame)
         cap = facts.partition_cap
         if node.kind == SWITCH and smp.modifier >> 16:  # an external port
+            switch, since = smp.switch
             cap = switch.partition_enforcement_cap if switch is not None else 0
-        proof = [(max(since, switch_since), "capacity of the table")]
-        return ({"block": block, "cap": cap}, proof) if cap and block >= -(-cap // 32) else None
+        return ({"block": block, "cap": cap}, [(since, "capacity of the table")]) if cap and block >= -(-cap // 32) else None
 
     def flow_of(self, smp: AttributeSmp) -> Any:
         return smp.slot, smp.modifier

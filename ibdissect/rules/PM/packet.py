@@ -80,7 +80,7 @@ class PMMethod(Rule):
     """
 
     code, name, severity = "PM009", "pm-method", ERROR
-    explains = ("TXN006",)
+    explains = ("TXN006", "TXN008")
     reference = "IBA 16.1.1; python-rdma"
     when = (MAD.mgmt_class == PM_CLASS) & ~MAD.method.isin({GET, SET, GET_RESP}) & (MAD.base_version == 1)
     at = MAD.method

@@ -30,7 +30,7 @@ class NodeTypeReserved(Rule):
     """
 
     code, name, severity = "SEM032", "nodetype-reserved", ERROR
-    explains = ("SEM034",)
+    explains = ("PKY011", "SEM034")
     reference = "IBA 14.2.5.3"
     when = ~NodeInfo.node_type.isin({1, 2, 3}) & READ
     message = "node 0x{node_guid:016x} has NodeType {node_type}"
@@ -144,6 +144,7 @@ class NodeInconsistent(AttributeRule):
     """
 
     code, name, severity = "SEM034", "nodeinfo-inconsistent-ports", ERROR
+    explains = ("SEM038",)
     reference = "IBA 14.2.5.3"
     message = "NodeInfo of 0x{guid:016x}: {what} is {now}, {before} before"
     example = "two GetResp(NodeInfo) with one NodeGUID and different DeviceID"
@@ -167,7 +168,7 @@ class NodeInconsistent(AttributeRule):
         hit = super().made(smp, arguments, proof)
         now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())
         others = (one.name for one in SAME if one is not NodeInfo.num_ports)
-        if now.node_type == SWITCH and all(getattr(now, name) == getattr(before, name) for name in others):
+        if now.node_type == SWITCH and now.local_port_num <= now.num_ports and all(getattr(now, name) == getattr(before, name) for name in others):
             hit.severity = INFO
         return hit
 

@@ -14,7 +14,6 @@ from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Mome
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.CM.exchange import timeout_ns
 from ibdissect.rules.shared.elsewhere import Elsewhere
-from ibdissect.rules.shared.mad_conditions import has_method
 from ibdissect.rules.shared.silence import PATIENCE_NS, UnansweredRule, warm
 from ibdissect.table.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
@@ -22,7 +21,6 @@ from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Bool
 from ibdissect.wire.cm import MRA
 from ibdissect.wire.mad import MAD, RESPONSE_OF, method_name
-from ibdissect.wire.numbers import TRAP
 from ibdissect.wire.text import counted
 
 
@@ -129,8 +127,6 @@ class AnswerOfOtherMethod(Rule):
         wrong = ~FITS[event.request_method, event.method] & ((event.method != 0x81) | (event.status == 0))
         for one in event.some(wrong):
             request = one.request
-            if not has_method(request.mgmt_class, request.method):
-                continue  # MAD003, PM009 or SMP002 says it of the request
             yield fault(
                 one, {"what": request.what(context.catalog), "answer": method_name(request.mgmt_class, one.method)}, MAD.method, one.method,
                 proof=[(request.frame, "request")],
@@ -155,8 +151,6 @@ class TrapWithResponse(Rule):
     @on_event(TrapAnswered)
     def answered(self, event: TrapAnswered, _context: Context) -> Iterator[Hit]:
         request = event.request
-        if not has_method(request.mgmt_class, TRAP):
-            return  # MAD003 or PM009 says it of the trap
         yield fault(
             event, {"answer": method_name(request.mgmt_class, event.method), "trap": request.frame}, MAD.method, event.method,
             proof=[(request.frame, "trap")],

@@ -52,11 +52,6 @@ METHODS_OF = {
 """Methods by class (IBA 13.4.5; attributes.csv); others are SMP002, PM009 and MAD003."""
 
 
-def has_method(mgmt_class: int, method: int) -> bool:
-    """Whether a class defines a method, as far as the standard says."""
-    return method in METHODS_OF.get(mgmt_class, (method,))
-
-
 def chosen(record: type[Struct], *names: str) -> Expr:
     """The component mask of an SA MAD selects all of these fields of a record."""
     mask = mask_for(record, names)
