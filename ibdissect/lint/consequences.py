@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
 from msgspec import Struct as Record
 
@@ -10,9 +11,10 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.dropped import Dropped
 
 from .finding import Finding, Related, Severity
-from .rule import Hit, Rule
+from .rule import Hit, Rule, family
 
 MAX_CAUSES = 16384
+HIGHEST = Severity.ERROR.rank
 
 
 class Cause(Record):
@@ -20,10 +22,12 @@ class Cause(Record):
 
     severity: int
     """Its rank if it is lower than the rule's, otherwise the highest."""
-    count: int
+    count: int = 1
     """Packets for which the report stands."""
-    finding: Finding | None
-    """None if the report is only counted in the finding of another frame, or if the finding already lists the consequence."""
+    finding: Finding | None = None
+    """None if the report is only counted in the finding of another frame."""
+    waits: bool = False
+    """Whether it is judged at the end of the capture."""
 
 
 class Consequences:
@@ -35,62 +39,82 @@ class Consequences:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.dropped = Dropped("frames with a finding that explains another")
-        self.causes = {code: BoundedDict[int, Cause](MAX_CAUSES, self.dropped) for rule in rules for code in rule.explains}
-        """By code of the consequence and frame."""
-        self.ranks = _ranks(rules)
+        self.causes = {rule.code: BoundedDict[int, Cause](MAX_CAUSES, self.dropped) for rule in rules if rule.explains}
+        """By code of the cause and frame."""
+        by_name: dict[str, list[str]] = defaultdict(list)
+        for rule in rules:
+            for name in rule.explains:
+                by_name[name].append(rule.code)
+        of = {rule.code: [*by_name.get(rule.code, ()), *by_name.get(family(rule.code), ())] for rule in rules}
+        self.causes_of = {code: causes for code, causes in of.items() if causes}
+        """Codes of the causes, by code of the consequence."""
+        self.ranks = {code: self._rank(code) for code in self.causes_of}
         """By code of the consequence, from 1: causes are judged before what they explain."""
         self.last = max(self.ranks.values(), default=0)
         self._first, self._size = 0, 0
         self._present: dict[str, bytearray] = {}
         """By code: the severity of the cause in each frame of the present chunk, also of causes that were evicted."""
 
+    def _rank(self, code: str, above: tuple[str, ...] = ()) -> int:
+        """How many causes stand behind a consequence, one behind the other."""
+        causes = self.causes_of.get(code, ()) if code not in above else ()
+        return max((1 + self._rank(one, (*above, code)) for one in causes), default=0)
+
     def begin(self, first: int, size: int) -> None:
         """A chunk begins with frame `first`; 0 frames: none is present."""
         self._first, self._size = first, size
         self._present.clear()
 
-    def note(self, rule: Rule, frame: int, severity: Severity | None = None, count: int = 1, finding: Finding | None = None) -> None:
-        """Record that a rule reports at a frame; `severity` if it is lower than the rule's, `finding` if this made a new one."""
-        rank = (Severity.ERROR if severity in (None, rule.severity) else severity).rank
-        for code in rule.explains:
-            causes, row = self.causes[code], frame - self._first
-            if 0 <= row < self._size:
-                present = self._present.setdefault(code, bytearray(self._size))
-                present[row] = max(present[row], rank)
-            known = causes.get(frame)
-            if known is None or finding is not None or rank > known.severity:
-                causes.put(frame, Cause(rank, count, finding or (known and known.finding)), frame)
+    def note(self, rule: Rule, frame: int, lowered: Severity | None, count: int = 1, finding: Finding | None = None) -> None:
+        """Record that a rule reports at a frame; `lowered`: with a severity that may be lower than its own, `finding`: if it is new."""
+        if rule.explains:
+            severity = HIGHEST if lowered in (None, rule.severity) else lowered.rank
+            self._put(rule, frame, Cause(severity, count, finding))
 
-    def explained(self, rule: Rule, frame: int, hit: Hit | None = None) -> bool:
-        """Whether a rule's report at a frame is only a consequence; if so, the cause's finding lists it. `hit`: what it reports."""
-        if rule.code not in self.causes:
-            return False
+    def await_end(self, rule: Rule, hit: Hit) -> None:
+        """Record that a hit waits for the end of the capture, and so does what it explains."""
+        for frame in {hit.frame, *hit.mads} if rule.explains else ():
+            self._put(rule, frame, Cause(HIGHEST, waits=True))
+
+    def end(self) -> None:
+        """Nothing waits any more: what waited is noted again if it is reported."""
+        for causes in self.causes.values():
+            for frame in [frame for frame, cause in causes.items() if cause.waits]:
+                del causes[frame]
+
+    def _put(self, rule: Rule, frame: int, cause: Cause) -> None:
+        causes, row = self.causes[rule.code], frame - self._first
+        if 0 <= row < self._size and not cause.waits:
+            present = self._present.setdefault(rule.code, bytearray(self._size))
+            present[row] = max(present[row], cause.severity)
+        known = causes.get(frame)
+        if known is None or cause.finding is not None or cause.severity > known.severity:
+            cause.finding = cause.finding or (known and known.finding)
+            causes.put(frame, cause, frame)
+
+    def any_of(self, rule: Rule) -> bool:
+        """Whether a cause was reported, or waits, that may explain a rule's reports."""
+        return any(self.causes[code] for code in self.causes_of.get(rule.code, ()))
+
+    def cause(self, rule: Rule, frame: int, hit: Hit | None = None) -> Cause | None:
+        """What explains a rule's report at a frame; `hit`: what it reports."""
         severity = (hit.severity if hit is not None else None) or rule.severity
         for place in (frame, *(one.frame for one in hit.related)) if hit is not None else (frame,):
-            cause = self._cause(rule.code, place)
-            if cause is None or cause.severity < severity.rank or (hit is not None and hit.count > cause.count):
-                continue
-            self.note(rule, frame, severity, cause.count, cause.finding)  # what it explains follows from the cause, too
-            if cause.finding is not None:
-                cause.finding.related = (*cause.finding.related, Related(frame, f"therefore {rule.code} {rule.name}"))
-                cause.finding = None
-            return True
-        return False
+            for code in self.causes_of.get(rule.code, ()):
+                cause = self._at(code, place)
+                if cause is not None and cause.severity >= severity.rank and (hit is None or cause.waits or hit.count <= cause.count):
+                    return cause
+        return None
 
-    def _cause(self, code: str, frame: int) -> Cause | None:
+    def explain(self, rule: Rule, frame: int, cause: Cause) -> None:
+        """Let the finding of a cause list a consequence, and explain what that explains in turn."""
+        if rule.explains:
+            self._put(rule, frame, cause)
+        finding, follows = cause.finding, Related(frame, f"therefore {rule.code} {rule.name}")
+        if finding is not None and follows not in finding.related:
+            finding.related = (*finding.related, follows)
+
+    def _at(self, code: str, frame: int) -> Cause | None:
         present, row = self._present.get(code), frame - self._first
         severity = present[row] if present is not None and 0 <= row < self._size else 0
-        return self.causes[code].get(frame) or (Cause(severity, 1, None) if severity else None)
-
-
-def _ranks(rules: Iterable[Rule]) -> dict[str, int]:
-    """How many causes stand behind each consequence, one behind the other."""
-    causes: dict[str, list[str]] = {}
-    for rule in rules:
-        for code in rule.explains:
-            causes.setdefault(code, []).append(rule.code)
-
-    def rank(code: str, above: tuple[str, ...] = ()) -> int:
-        return 0 if code not in causes or code in above else 1 + max(rank(one, (*above, code)) for one in causes[code])
-
-    return {code: rank(code) for code in causes}
+        return self.causes[code].get(frame) or (Cause(severity) if severity else None)

@@ -63,14 +63,26 @@ class Grouping:
         """Make findings of the occurrences of `rule.on` (of the frames, without it) where the rule's condition holds, bool[n]."""
         rows = np.arange(len(hits)) if rule.on is None else table.occurrences(rule.on).rows
         hits = hits if selected is None else hits & selected[rows]
-        if self.consequences.causes.get(rule.code):
-            explained = [row for row in rows[hits].tolist() if self.consequences.explained(rule, table.chunk.first + row)]
+        if self.consequences.any_of(rule):
+            explained = [row for row in np.unique(rows[hits]).tolist() if self._explains_row(rule, table, row, hits & (rows == row))]
             hits = hits & ~held(rows, np.array(explained, np.int64))
         index = np.flatnonzero(hits)
         if index.size:
             (self._frames if rule.on is None else self._flows if rule.flow else self._occurrences)(rule, table, index)
         for row in rows[hits].tolist() if rule.explains else ():
-            self.consequences.note(rule, table.chunk.first + row)
+            self.consequences.note(rule, table.chunk.first + row, None)
+
+    def _explains_row(self, rule: Rule, table: ChunkTable, row: int, entries: Bool) -> bool:
+        """Whether another finding explains a rule's report at a row, or may do so at the end of the capture."""
+        cause = self.consequences.cause(rule, table.chunk.first + row)
+        if cause is None:
+            return False
+        if cause.waits:
+            seen = Seen(table, row)
+            self._hold(rule, rule.of_frame(seen) if rule.on is None else hit_at(rule, table, np.flatnonzero(entries)))
+        else:
+            self.consequences.explain(rule, table.chunk.first + row, cause)
+        return True
 
     def _occurrences(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> None:
         """One finding per frame."""
@@ -133,9 +145,8 @@ class Grouping:
             return
         for waiting in (hit.made() if isinstance(hit, Again) else hit for hit in hits):
             if self.held is not None:
-                if self.on_occurrence is None:
-                    waiting.frames = ()
-                self.held.keep((rule, waiting), waiting.frame, waiting.time_ns)
+                self.consequences.await_end(rule, waiting)
+                self._hold(rule, waiting)
                 continue
             waiting.severity = waiting.severity or rule.severity_at_end(waiting, self.context)
             if rule.stands(waiting, self.context):
@@ -173,9 +184,25 @@ class Grouping:
         self._report(rule, hit, known)
 
     def _explained(self, rule: Rule, hit: Hit | Again) -> bool:
-        if not self.consequences.causes.get(rule.code):
+        """Whether another finding explains a hit, or may do so at the end of the capture."""
+        if not self.consequences.any_of(rule):
             return False
-        return self.consequences.explained(rule, hit.frame, hit.made() if isinstance(hit, Again) else hit)
+        whole = hit.made() if isinstance(hit, Again) else hit
+        cause = self.consequences.cause(rule, hit.frame, whole)
+        if cause is None:
+            return False
+        if cause.waits:
+            self._hold(rule, whole)
+        else:
+            self.consequences.explain(rule, hit.frame, cause)
+        return True
+
+    def _hold(self, rule: Rule, hit: Hit) -> None:
+        """Keep a hit until the end of the capture."""
+        if self.on_occurrence is None:
+            hit.frames = ()
+        if self.held is not None:
+            self.held.keep((rule, hit), hit.frame, hit.time_ns)
 
     def _keep_flow(self, tally: Tally, key: tuple[Any, ...], finding: Finding | None, frame: int, time_ns: int) -> None:
         """Count the first finding of a flow, and keep it if there is room; later hits of the flow are counted in it."""
@@ -196,6 +223,7 @@ class Grouping:
     def settle(self) -> Callable[[int], None]:
         """The capture has ended: nothing waits any more. The result makes findings of the hits that waited, of rules of one rank."""
         held, self.held = self.held or [], None
+        self.consequences.end()
 
         def take(rank: int) -> None:
             for rule, hit in held:

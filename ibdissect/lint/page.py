@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 
-from .rule import REGISTRY, Rule, handlers
+from .rule import REGISTRY, Rule, family, handlers
 from .setting import settings_of
 
 TITLES = WHY, TO_DO, EVIDENCE = "Why it matters", "What to do", "Evidence"
@@ -36,7 +36,7 @@ def evidence(rule: type[Rule]) -> str:
     """What the rule must see, and what silences it: the words of its docstring or base class, then what its declarations imply."""
     own = sections(rule).get(EVIDENCE) or rule.evidence or ("" if rule.when is None else "One packet is enough.")
     code = getattr(rule, "code", None)
-    causes = ", ".join(sorted(other.code for other in REGISTRY.values() if code in other.explains))
+    causes = ", ".join(sorted(other.code for other in REGISTRY.values() if {code, family(code or "")} & {*other.explains}))
     events = [event for _, mark, listens, _ in handlers((rule,)) if mark == "listens_to_events" for event in listens]
     implied = [
         f"Not reported where another rule reports the cause: {causes}." if causes else "",

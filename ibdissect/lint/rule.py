@@ -190,6 +190,11 @@ class Context(Record, eq=False):
         return (one for one in found if one.count)
 
 
+def family(code: str) -> str:
+    """The letters of a rule's code."""
+    return code[:-3]
+
+
 class Rule:
     """One fault that a capture can show.
 
@@ -220,7 +225,8 @@ class Rule:
     waits: ClassVar[bool] = False
     """Whether its hits wait for the end of the capture, when `stands` and `severity_at_end` know all packets and which are missing."""
     explains: ClassVar[tuple[str, ...]] = ()
-    """Codes of rules that report only a consequence of this fault: at a frame where this rule reports, or with such a frame as proof."""
+    """Rules that report only a consequence of this fault: at a frame where this rule reports, or with such a frame as proof. Codes, or the
+    letters of whole families."""
     example: ClassVar[str] = ""
     """What a capture that triggers it contains."""
     evidence: ClassVar[str] = ""

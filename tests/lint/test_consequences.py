@@ -191,7 +191,7 @@ TO_PORT_9 = ask(2, PORT_INFO, method=2, body=port_info(2), modifier=9)
         ("AM007", "AM008", [ca(num_ports=2), TO_PORT_9], 2, 2),
         ("SEM032", "PKY011", [ca(node_type=9), ask(2, P_KEY_TABLE, **P_KEY_BLOCK)], 1, 2),
         ("SEM034", "SEM038", [ca(num_ports=2), ca(num_ports=1, local_port_num=2)], 2, 2),
-        ("PKY004", "PKY003", [*BOTH_SIDES, rc(0x04, b"1234", bth={"p_key": 0x8002}, slid=1, dlid=2)], 5, 5),
+        ("PKY003", "PKY004", [*BOTH_SIDES, rc(0x04, b"1234", bth={"p_key": 0x8002}, slid=1, dlid=2)], 5, 5),
     ],
 )
 def test_a_finding_that_another_one_proves_wrong_already_is_its_consequence(
@@ -241,3 +241,22 @@ def test_what_a_consequence_explains_follows_from_its_cause() -> None:
     findings, _ = found(Last, Between, Cause)
     assert [(one.code, one.frame) for one in findings] == [("ZZB001", 1), ("ZZA901", 3)]
     assert [(part.frame, part.why) for part in findings[1].related] == [(4, "therefore ZZA001 last")]
+
+
+MISREAD = answer(2, NODE_INFO, bytes(64), modifier=1, header={"transaction_id": 9})
+"""An answer whose bytes are no NodeInfo."""
+OF_PORT_INFO = ask(2, PORT_INFO, modifier=1, header={"transaction_id": 9})
+
+
+def test_what_is_misread_in_an_answer_of_another_attribute_is_one_finding_at_the_end() -> None:
+    codes = ("MAD005", "AM002", "SEM032", "SEM036")
+    assert {one.code for one in lint([ask(2, NODE_INFO, modifier=1, header={"transaction_id": 9}), MISREAD], *codes)} == {*codes[1:]}
+    (one,) = lint([OF_PORT_INFO, MISREAD], *codes)
+    assert (one.code, one.severity) == ("MAD005", Severity.WARNING)
+    assert {part.why.split()[1] for part in one.related if part.frame == 2} == {*codes[1:]}
+
+
+def test_it_stands_where_the_capture_may_lack_another_request() -> None:
+    asked = [gmp(4, 1, 0x12, header={"transaction_id": 7}, slid=1, dlid=2), gmp(4, 0x81, 0x12, header={"transaction_id": 8}, slid=2, dlid=1)]
+    found = lint([*asked, OF_PORT_INFO, MISREAD, *OTHERS], "MAD005", "SEM032")
+    assert [(one.code, one.severity) for one in found if one.frame == 4] == [("MAD005", Severity.INFO), ("SEM032", Severity.ERROR)]

@@ -37,6 +37,7 @@ class OtherAttribute(KnowledgeRule):
     """
 
     code, name, severity = "MAD005", "method-response-attr-mod", WARNING
+    explains = ("AM", "CC", "LNK024", "LNK025", "OPA", "PKY009", "PM", "SA", "SEM")  # what is read from an attribute
     reference = "IBA 13.4.5; opensm o15-0.2.7"
     message = "{what} asks for attribute 0x{asked:04x}, the answer carries 0x{attribute:04x}"
     example = "a PerformanceGet of attribute 0x12, answered with attribute 0x1d and the same transaction id"

@@ -30,7 +30,6 @@ class NotInSourceTable(RefusingTable):
     """
 
     code, name, severity = "PKY004", "pkey-not-in-source-table", ERROR
-    explains = ("PKY003",)
     reference = "IBA 10.9.3"
     message = "P_Key 0x{p_key:04x} from {port} to QP 0x{qp:x}; the sender's P_Key table does not hold that partition"
     example = "NodeInfo and all P_KeyTable blocks of a port, then a packet from it with P_Key 0x9999"
