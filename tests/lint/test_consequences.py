@@ -257,6 +257,6 @@ def test_what_is_misread_in_an_answer_of_another_attribute_is_one_finding_at_the
 
 
 def test_it_stands_where_the_capture_may_lack_another_request() -> None:
-    asked = [gmp(4, 1, 0x12, header={"transaction_id": 7}, slid=1, dlid=2), gmp(4, 0x81, 0x12, header={"transaction_id": 8}, slid=2, dlid=1)]
+    asked = [perf(1, 7), perf(0x81, 8)]
     found = lint([*asked, OF_PORT_INFO, MISREAD, *OTHERS], "MAD005", "SEM032")
     assert [(one.code, one.severity) for one in found if one.frame == 4] == [("MAD005", Severity.INFO), ("SEM032", Severity.ERROR)]
