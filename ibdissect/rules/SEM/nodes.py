@@ -168,7 +168,8 @@ class NodeInconsistent(AttributeRule):
         hit = super().made(smp, arguments, proof)
         now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())
         others = (one.name for one in SAME if one is not NodeInfo.num_ports)
-        if now.node_type == SWITCH and now.local_port_num <= now.num_ports and all(getattr(now, name) == getattr(before, name) for name in others):
+        possible = now.node_type == SWITCH and now.local_port_num <= now.num_ports
+        if possible and all(getattr(now, name) == getattr(before, name) for name in others):
             hit.severity = INFO
         return hit
 
