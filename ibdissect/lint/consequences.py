@@ -68,7 +68,7 @@ class Consequences:
     def note(self, rule: Rule, frame: int, lowered: Severity | None, count: int = 1, finding: Finding | None = None) -> None:
         """Record that a rule reports at a frame; `lowered`: with a severity that may be lower than its own, `finding`: if it is new."""
         if rule.explains:
-            severity = HIGHEST if lowered in (None, rule.severity) else lowered.rank
+            severity = HIGHEST if lowered is None or lowered is rule.severity else lowered.rank
             self._put(rule, frame, Cause(severity, count, finding))
 
     def await_end(self, rule: Rule, hit: Hit) -> None:

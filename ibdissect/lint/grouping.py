@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class Grouping:
 
     def __init__(
         self,
-        rules: Iterable[Rule],
+        rules: Sequence[Rule],
         context: Context,
         max_findings: int | None,
         on_finding: Callable[[Finding], None] | None,
@@ -222,7 +222,8 @@ class Grouping:
 
     def settle(self) -> Callable[[int], None]:
         """The capture has ended: nothing waits any more. The result makes findings of the hits that waited, of rules of one rank."""
-        held, self.held = self.held or [], None
+        held: Sequence[tuple[Rule, Hit]] = self.held or ()
+        self.held = None
         self.consequences.end()
 
         def take(rank: int) -> None:
