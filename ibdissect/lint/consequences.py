@@ -89,7 +89,7 @@ class Consequences:
             present[row] = max(present[row], cause.severity)
         known = causes.get(frame)
         if known is None or cause.finding is not None or cause.severity > known.severity:
-            cause.finding = cause.finding or (known and known.finding)
+            cause.finding = cause.finding or (known.finding if known is not None else None)
             causes.put(frame, cause, frame)
 
     def any_of(self, rule: Rule) -> bool:
