@@ -32,7 +32,7 @@ def _status(_catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
 def _attribute(catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
     base_version, mgmt_class, method, *_ = about
     name = catalog.attribute_name(mgmt_class, value, method, base_version)
-    return hex_text(value, 16) if name.startswith("Attribute 0x") else f"{name} ({hex_text(value, 16)})"
+    return hex_text(value, 16) if name.startswith("attribute 0x") else f"{name} ({hex_text(value, 16)})"
 
 
 def _modifier(_catalog: Catalog, value: int, about: tuple[int, ...]) -> str:

@@ -119,7 +119,7 @@ class Catalog:
             return struct.title
         subnet = mgmt_class in SMP_CLASSES
         known = UNDECODED.get((LID_ROUTED if subnet else mgmt_class, attr_id)) if base_version == 1 else None
-        return known or ({} if subnet else COMMON_ATTRIBUTES).get(attr_id, f"Attribute 0x{attr_id:04x}")
+        return known or ({} if subnet else COMMON_ATTRIBUTES).get(attr_id, f"attribute 0x{attr_id:04x}")
 
     def request_text(self, mgmt_class: int, method: int, attr_id: int, base_version: int = 1) -> str:
         """`PerfGet(PortCounters)`."""

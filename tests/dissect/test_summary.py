@@ -26,7 +26,7 @@ EXPECTED = [
     ("LID 1", "LID 2", "SMP", "SubnGetResp(NodeDescription)"),
     ("LID 7", "LID 1", "SMP", "SubnTrap(Notice) trap 256 (Bad M_Key)"),
     ("LID 1", "LID 2", "SA", "SubnAdmGet(PathRecord) DGID=ff12:401b:ffff::ffff:ffff SGID=fe80::2:c903:0:1491"),
-    ("LID 1", "LID 2", "SMP", "SubnGet(Attribute 0x7777)"),
+    ("LID 1", "LID 2", "SMP", "SubnGet(attribute 0x7777)"),
     ("LID 1", "LID 2", "RC", "RDMA WRITE Only QP 0x000012 PSN 1 VA 0x1000 DMA len 3 len 3"),
     ("LID 1", "LID 2", "RC", "NAK PSN sequence error QP 0x000012 PSN 1 MSN 5"),
     ("LID 1", "LID 2", "RC", "RNR NAK 0.64 ms QP 0x000012 PSN 1 MSN 5"),

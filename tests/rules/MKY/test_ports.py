@@ -93,8 +93,8 @@ def test_a_write_without_key() -> None:
 
 
 def test_an_attribute_without_name() -> None:
-    assert facts_of([*KEYED, write(attribute=0xFF77)], "MKY002")[0].message.startswith("SubnSet(Attribute 0xff77) with")
-    assert facts_of([*KEYED, write(attribute=0x80)], "MKY002")[0].message.startswith("SubnSet(Attribute 0x0080) with"), "Omni-Path has one"
+    assert facts_of([*KEYED, write(attribute=0xFF77)], "MKY002")[0].message.startswith("SubnSet(attribute 0xff77) with")
+    assert facts_of([*KEYED, write(attribute=0x80)], "MKY002")[0].message.startswith("SubnSet(attribute 0x0080) with"), "Omni-Path has one"
     assert facts_of([*KEYED, write(attribute=PORT_INFO)], "MKY002")[0].message.startswith("SubnSet(PortInfo) with")
 
 

@@ -18,7 +18,7 @@ from tests.craft import erf_pcap, gmp
         (0x04, 0x12, "PerfGet(PortCounters)"),
         (0x0B, 0x20, "VendGet(ANInfo)"),
         (0x0D, 0x0101, "VendGet(Temperature)"),
-        (0x04, 0xFF77, "PerfGet(Attribute 0xff77)"),
+        (0x04, 0xFF77, "PerfGet(attribute 0xff77)"),
     ],
 )
 def test_findings_name_the_attribute(mgmt_class: int, attribute: int, what: str) -> None:
