@@ -19,14 +19,12 @@ from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.layout import Layout, layout_of
 from ibdissect.dissect.named_values import Run
 from ibdissect.dissect.summary import summaries
-from ibdissect.dissect.tree import Tree, layer_outline, outline
+from ibdissect.dissect.tree import Tree, outline
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
 from ibdissect.flow.transfers import Transfers, as_json, joined_in, record_json
-from ibdissect.flow.transfers import outline as reassembled
 from ibdissect.flow.whole_messages import as_json as message_json
-from ibdissect.flow.whole_messages import messages_in
-from ibdissect.flow.whole_messages import outline as message_outline
+from ibdissect.flow.whole_messages import completed, messages_in
 from ibdissect.lint.set_members import place, place_text
 from ibdissect.session.capture import Capture
 from ibdissect.session.rows import Named, each_once, named_columns, objects, occurrences, plain_values
@@ -165,10 +163,9 @@ class Trees(Printer):
         self.transfers = Transfers() if form is outline else None
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
-        ended, joined = (self.transfers.feed(table), joined_in(table)) if self.transfers is not None else ({}, {})
+        ended = self.transfers.feed(table) if self.transfers is not None else {}
         if not len(rows):
             return
-        messages = messages_in(table) if self.transfers is not None else {}
         walk, others = Walk(table), table.located.without_infiniband
         for start in range(0, len(rows), BATCH):
             some = rows[start : start + BATCH]
@@ -179,12 +176,10 @@ class Trees(Printer):
                 layout = self.layouts.get(shape.key)
                 if layout is None:
                     layout = self.layouts[shape.key] = layout_of(walk, shape)
-                yield self.blank + self.form(tree_of(walk, layout, row, self.presenter, lines[i]), self.paint)
-                frame = table.chunk.first + row
-                for layer in reassembled(ended.get(frame), joined.get(frame, ()), table.catalog, self.presenter):
-                    yield layer_outline(layer, self.paint)
-                if frame in messages:
-                    yield layer_outline(message_outline(messages[frame], table, self.presenter), self.paint)
+                tree = tree_of(walk, layout, row, self.presenter, lines[i])
+                if self.transfers is not None:
+                    tree.joined = completed(table, row, self.presenter, ended.get(tree.frame))
+                yield self.blank + self.form(tree, self.paint)
                 if self.transfers is not None and others[row]:
                     yield _by_scapy(table, row, self.presenter)
                 self.blank = "\n"

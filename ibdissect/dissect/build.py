@@ -20,7 +20,7 @@ from ibdissect.wire.mad import MAD
 from .dependent_names import ABOUT, NAMES, context_text
 from .layout import BYTES, Item, Layout, Piece, items_of, layout_of
 from .summary import Summary, summaries
-from .tree import Node, Tree
+from .tree import Node, Tree, masked_bytes
 from .value import BESIDE, Presenter
 from .walk import Placement, Walk
 
@@ -74,9 +74,7 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
         data=buffer[frame - start :],
     )
     if not presenter.show_keys:
-        tree.secret_bytes = tuple(
-            (node.offset + low, node.offset + high) for node in tree.walk() if not node.in_front for low, high in node.masked
-        )
+        tree.secret_bytes = masked_bytes(tree.walk())
     return tree
 
 

@@ -31,7 +31,9 @@ class Node:
     """Filter name; empty for a layer."""
     label: str
     offset: int
-    """Offset of the first byte from the start of the frame, or of the ERF header for its fields."""
+    """Offset of the first byte from the start of the frame; for fields of the ERF header, of that header; in `Tree.joined`, of the record
+    or message.
+    """
     length: int
     bit: int
     """First bit, counted from the most significant bit of the byte at `offset`."""
@@ -75,23 +77,38 @@ class Tree:
     """The captured bytes of the frame, without the ERF header."""
     secret_bytes: tuple[tuple[int, int], ...] = ()
     """(start, stop) of masked key bytes in `data`."""
+    joined: list[Node] = field(default_factory=list)
+    """What the frame completes: the layer `Reassembled` with records that straddle RMPP segments, and `Message` with the layers of a
+    message of several packets. Offsets count from the start of the record or message, whose bytes are its `raw`.
+    """
 
     @property
     def snapped(self) -> bool:
         """Whether the capture holds fewer bytes than the frame had on the wire."""
         return self.caplen < self.length
 
-    def walk(self) -> Iterator[Node]:
-        """Every node."""
-        for layer in self.layers:
+    def walk(self, *, joined: bool = False) -> Iterator[Node]:
+        """Every node of the frame; with `joined`, then those of what it completes."""
+        for layer in (*self.layers, *self.joined) if joined else self.layers:
             yield from layer.walk()
+
+    def home(self, node: Node | None) -> Node | None:
+        """The record or message in `joined` that a node is, or is part of; None for a node of the frame."""
+        homes = [home for layer in self.joined for home in ([layer] if layer.raw else layer.children)]
+        return next((home for home in homes if any(one is node for one in home.walk())), None)
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(outline(self))}</pre>"  # for notebooks
 
-    def at_byte(self, byte: int) -> list[Node]:
-        """Nodes that cover a byte of the frame, outer ones first."""
-        return [node for node in self.walk() if not node.in_front and node.offset <= byte < node.offset + node.length]
+    def at_byte(self, byte: int, home: Node | None = None) -> list[Node]:
+        """Nodes that cover a byte of the frame, or of a record or message in `joined`, outer ones first."""
+        nodes = self.walk() if home is None else home.walk()
+        return [node for node in nodes if not node.in_front and node.offset <= byte < node.offset + node.length]
+
+
+def masked_bytes(nodes: Iterable[Node]) -> tuple[tuple[int, int], ...]:
+    """(start, stop) of masked key bytes, from the start of the frame, record or message."""
+    return tuple((node.offset + low, node.offset + high) for node in nodes if not node.in_front for low, high in node.masked)
 
 
 def time_text(time_ns: int) -> str:
@@ -123,13 +140,9 @@ def printed(tree: Tree, paint: Paint, lines_of: Callable[[Node], Iterable[str]])
 
 
 def outline(tree: Tree, paint: Paint = plain) -> str:
-    """Layers, fields and their values, one per line."""
-    return printed(tree, paint, lambda layer: _layer(layer, layer_text(layer), paint))
-
-
-def layer_outline(layer: Node, paint: Paint = plain) -> str:
-    """The outline of a layer that is not part of a frame."""
-    return "\n".join(_layer(layer, layer.text, paint)) + "\n"
+    """Layers, fields and their values, one per line; then what the frame completes."""
+    frame = printed(tree, paint, lambda layer: _layer(layer, layer_text(layer), paint))
+    return frame + "".join(f"{line}\n" for layer in tree.joined for line in _layer(layer, layer.text, paint))
 
 
 def _layer(layer: Node, about: str, paint: Paint) -> Iterator[str]:

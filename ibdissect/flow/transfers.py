@@ -167,10 +167,10 @@ def nodes(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> Iter
 
 
 def node_of(record: SaRecord, catalog: Catalog, presenter: Presenter) -> Node:
-    """A record as a tree. Field offsets count from the start of the record; its text lists its frames."""
+    """A record as a tree. Offsets count from the start of the record; its text lists its frames."""
     view, size = record.view, len(record.data)
     title = type(view).title if view is not None else "Record"
-    node = Node("", f"{title}[{record.number}]", record.spans[0].offset, size, 0, size * 8, None, _places(record.spans), raw=record.data)
+    node = Node("", f"{title}[{record.number}]", 0, size, 0, size * 8, None, _places(record.spans), raw=record.data)
     if view is not None:
         node.struct = type(view)
         node.children = fields_of(type(view), record.data, presenter, catalog)

@@ -14,7 +14,7 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.dissect.build import dissect_row
-from ibdissect.dissect.tree import Node
+from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.value import Presenter
 from ibdissect.table.addresses import ends_of
 from ibdissect.table.joined import SPAN, JoinedRecords, Span, WholeMessage
@@ -28,7 +28,8 @@ from ibdissect.wire.places import CmPayload
 from ibdissect.wire.text import counted
 from ibdissect.wire.transport import BTH
 
-from .transfers import plain
+from .reassembly import Reassembled
+from .transfers import joined_in, outline, plain
 
 MAX_OPEN = 4096
 """Messages that are not complete; the oldest is given up first."""
@@ -146,9 +147,21 @@ def messages_in(table: ChunkTable) -> dict[int, WholeMessage]:
     return {table.chunk.first + row: one for row, one in table.shown.joined if isinstance(one, WholeMessage)}
 
 
-def outline(message: WholeMessage, table: ChunkTable, presenter: Presenter) -> Node:
-    """A layer with a message as a whole, for the frame that completed it."""
-    return Node("", "Message", 0, 0, 0, 0, None, headline(message), layers_of(message, table.catalog, table.services, presenter))
+def completed(table: ChunkTable, row: int, presenter: Presenter, ended: Reassembled | None = None) -> list[Node]:
+    """What a row completes, for `Tree.joined`: records that straddle segments (all records of a transfer that `ended`), and a message."""
+    frame = table.chunk.first + row
+    layers = outline(ended, table.once(joined_in).get(frame, ()), table.catalog, presenter)
+    if (message := table.once(messages_in).get(frame)) is not None:
+        below = layers_of(message, table.catalog, table.services, presenter)
+        layers.append(Node("", "Message", 0, 0, 0, 0, None, headline(message), below, raw=message.data))
+    return layers
+
+
+def whole_tree(table: ChunkTable, presenter: Presenter) -> Tree:
+    """The tree of a table of one row, with what the row completes."""
+    tree = dissect_row(table, 0, presenter)
+    tree.joined = completed(table, 0, presenter)
+    return tree
 
 
 def as_json(message: WholeMessage, table: ChunkTable, presenter: Presenter) -> dict[str, Any]:

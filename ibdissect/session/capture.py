@@ -14,7 +14,6 @@ from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.discover import discover, one_set
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import Source, open_capture
-from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.named_values import MESSAGE_NAMES
 from ibdissect.dissect.tree import Tree
 from ibdissect.errors import CaptureError, ConfigError, FilterError, missing_extra
@@ -129,12 +128,14 @@ class Capture(Reading):
         return Frame(number, int(chunk.time_ns[0]), chunk.frame_bytes(0), int(chunk.link[0]))
 
     def dissect(self, number: int) -> Tree:
-        """The frame with a number as a tree of layers and fields. Raises IndexError if there is none."""
+        """The frame with a number as a tree of layers and fields, and what the frame completes. Raises IndexError if there is none."""
         table = self.table_of(self._one(number))
         if self.keys_to < number:
             for _ in self.tables(until=number):
                 pass
-        return dissect_row(table, 0, self.presenter())
+        from ibdissect.flow.whole_messages import whole_tree  # commands that show no single frame do not need it
+
+        return whole_tree(table, self.presenter())
 
     def selected(self, *, keys: bool = False) -> Iterator[tuple[ChunkTable, Int]]:
         """Tables with the rows of their selected frames, up to the last frame that may be selected. `keys`: number masked keys."""

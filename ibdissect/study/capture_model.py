@@ -18,12 +18,13 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.capture.sets import CaptureSet
 from ibdissect.dfilter.answers import Answers
 from ibdissect.dfilter.computed import State
-from ibdissect.dissect.build import dissect_row, dissect_rows
+from ibdissect.dissect.build import dissect_rows
 from ibdissect.dissect.named_values import Run, answer_text
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError, FilterError
+from ibdissect.flow.whole_messages import whole_tree
 from ibdissect.session.reading import Reading, plain_files
 from ibdissect.session.rows import each_once, named_columns, objects, occurrences, plain_values
 from ibdissect.table.table import ChunkTable
@@ -203,7 +204,7 @@ class CaptureModel:
         frame.
         """
         table = self.table([frame])
-        found = dissect_row(table, 0, self.presenter(frame))
+        found = whole_tree(table, self.presenter(frame))
         comments = [_comment("Comment", text) for text in table.chunk.comments.get(frame, ())]
         if self.numbers and comments:
             found.layers.insert(0, _journey(comments.pop(0).text, self.numbers))

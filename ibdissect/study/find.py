@@ -84,10 +84,12 @@ def place(query: Query, tree: Tree) -> Place | None:
     """Where a matching frame holds what was searched; None: only its line in the list does."""
     if query.kind is FindKind.FILTER:
         names = query.matcher.names if query.matcher is not None else ()
-        node = next((node for node in tree.walk() if node.name in names), None)
+        node = next((node for node in tree.walk(joined=True) if node.name in names), None)
         return Place(node) if node is not None else None
     folded = query.text.casefold()
     node = _node(tree, folded) if query.kind is not FindKind.HEX else None
+    if tree.home(node) is not None:
+        return Place(node)
     wanted = query.hexadecimal(query.text) if query.kind is FindKind.HEX else query.text.encode().lower()
     data = tree.data if query.kind is FindKind.HEX else tree.data.lower()
     at = data.find(wanted) if node is None else data.find(wanted, node.offset, node.offset + node.length)
@@ -99,7 +101,8 @@ def place(query: Query, tree: Tree) -> Place | None:
 
 def _node(tree: Tree, folded: str) -> Node | None:
     """The first field whose label or text holds a text in any case."""
-    return next((n for n in tree.walk() if not n.children and (folded in n.label.casefold() or folded in n.text.casefold())), None)
+    leaves = (node for node in tree.walk(joined=True) if not node.children)
+    return next((node for node in leaves if folded in node.label.casefold() or folded in node.text.casefold()), None)
 
 
 def _matching(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from functools import partial
+from operator import itemgetter
 
 from msgspec import Struct as Record
 
@@ -60,27 +60,26 @@ class JoinedRecords:
     """The records that straddle segments, or the messages, by the frame that completed each; the oldest are forgotten."""
 
     def __init__(self) -> None:
-        self._frames: list[int] = []
-        self._records: list[SaRecord | WholeMessage] = []
+        self._found: list[tuple[int, SaRecord | WholeMessage]] = []
         self._bytes = 0
 
     def put(self, frame: int, record: SaRecord | WholeMessage) -> None:
         """Add a record that `frame` completed. In frame order."""
-        self._frames.append(frame)
-        self._records.append(record)
+        self._found.append((frame, record))
         self._bytes += _memory(record)
         if self._bytes > MAX_BYTES:
-            half = (len(self._frames) + 1) // 2
-            self._bytes -= sum(map(_memory, self._records[:half]))
-            del self._frames[:half], self._records[:half]
+            half = (len(self._found) + 1) // 2
+            self._bytes -= sum(_memory(one) for _, one in self._found[:half])
+            self._found = self._found[half:]  # another thread may read the list that was
 
     def among(self, frames: Sequence[int]) -> list[tuple[int, SaRecord | WholeMessage]]:
         """The records that any of `frames` (ascending) completed, each with the index of its frame."""
-        if not self._frames or not len(frames):
+        found, frame_of = self._found, itemgetter(0)
+        if not found or not len(frames):
             return []
-        low, high = bisect_left(self._frames, frames[0]), bisect_right(self._frames, frames[-1])
-        found = zip(map(partial(bisect_left, frames), self._frames[low:high]), self._frames[low:high], self._records[low:high], strict=True)
-        return [(row, record) for row, frame, record in found if frames[row] == frame]
+        some = found[bisect_left(found, frames[0], key=frame_of) : bisect_right(found, frames[-1], key=frame_of)]
+        rows = [bisect_left(frames, frame) for frame, _ in some]
+        return [(row, record) for row, (frame, record) in zip(rows, some, strict=True) if frames[row] == frame]
 
 
 def _memory(record: SaRecord | WholeMessage) -> int:

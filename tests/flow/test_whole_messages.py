@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from ibdissect.dissect.tree import Node
+from ibdissect.dissect.tree import Node, outline
 from ibdissect.dissect.value import Presenter
 from ibdissect.flow import whole_messages
 from ibdissect.flow.whole_messages import layers_of
 from ibdissect.session.capture import Capture
+from ibdissect.study.capture_model import CaptureModel
 from ibdissect.table.joined import SPAN, WholeMessage
 from ibdissect.wire.ulp import iser, nvme_rdma, rpcrdma
 from tests.acme import PASSIVE_QP, connection, message
@@ -136,3 +137,26 @@ def test_commands_agree(tmp_path: Path) -> None:
     tree = run("show", str(path), "--format", "tree", "--frames", str(last), text=True).stdout
     assert f"Message  {whole['text']}" in tree and tree.count("Write segment") == SEGMENTS and "R_Key#" in tree
     assert "00000927" not in tree.replace(" ", ""), "keys are masked in what is put together, too"
+
+
+def test_one_frame_on_its_own_has_the_whole_message(tmp_path: Path) -> None:
+    """In Python and on the screen, as `show` has it; the frame's own nodes stay those of the frame."""
+    path = tmp_path / "a.pcap"
+    path.write_bytes(erf_pcap([*connection(rpcrdma.SERVICE), *packets(NFS)]))
+    last = 2 + -(-len(NFS) // PACKET)
+    with Capture(str(path)) as opened:
+        assert [opened.dissect(frame).joined for frame in range(1, last)] == [[]] * (last - 1)
+        tree = opened.dissect(last)
+    (whole,) = tree.joined
+    assert (whole.label, whole.text) == ("Message", f"{last - 2} packets, {len(NFS)} bytes, frames 3-{last}") and whole.raw == NFS
+    program = next(node for node in tree.walk(joined=True) if node.name == "rpc.program")
+    assert program not in tree.walk() and NFS[program.offset : program.offset + program.length] == (100003).to_bytes(4, "big")
+    assert tree.home(program) is whole and tree.home(tree.layers[0]) is None
+    assert tree.at_byte(program.offset, whole)[-1] is program and program not in tree.at_byte(program.offset)
+    assert run("show", str(path), "--format", "tree", "--frames", str(last), text=True).stdout == outline(tree)
+    model = CaptureModel(str(path))
+    model.scan(lambda: None)
+    for _ in model.reading.tables():
+        pass
+    assert model.tree(last).joined == tree.joined
+    model.close()

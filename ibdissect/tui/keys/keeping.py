@@ -53,9 +53,10 @@ def copy(app: TuiApp) -> None:
     node, line = app.main.tree_pane.node, app.main.packets.line(app.main.packets.cursor)
     entries: list[tuple[str, str, str]] = []
     if node is not None:
+        secret = any(below.masked for below in node.walk())
         texts = [
             ("field and value", f"{node.label}: {node.text}"), ("value", "" if node.value is None else str(node.value)),
-            ("filter name", node.name), ("as filter", as_filter(node) or ""), ("bytes in hex", "" if node.masked else node.raw.hex(" ")),
+            ("filter name", node.name), ("as filter", as_filter(node) or ""), ("bytes in hex", "" if secret else node.raw.hex(" ")),
         ]  # fmt: skip
         entries += [(text, what, text) for what, text in texts if text]
     if line is not None:

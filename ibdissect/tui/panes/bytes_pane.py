@@ -1,4 +1,4 @@
-"""The bytes of one frame in hex and ASCII: the selected field's bytes marked, its bits doubly; keys stay hidden."""
+"""The bytes of a frame, or of what it completes, in hex and ASCII: the selected field's bytes marked, its bits doubly; keys stay hidden."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from rich.style import Style
 from rich.text import Text
 from textual import events
 
-from ibdissect.dissect.tree import Node, Tree
+from ibdissect.dissect.tree import Node, Tree, masked_bytes
+from ibdissect.wire.text import printable
 
 from ..messages import ByteSelected
 from ..widgets.cells import cut
@@ -37,18 +38,31 @@ class BytesPane(LineList):
         self.found: tuple[int, int] | None = None
         """Bytes that a search found in the frame, to mark with the next field."""
         self.per_line = 8
+        self.frame_tree: Tree | None = None
+        self.home: Node | None = None
+        """The record or message whose bytes are shown; None: the frame's."""
 
     def count(self) -> int:
         return -(-len(self.data) // self.per_line)
 
     def show_tree(self, tree: Tree) -> None:
-        self.data = tree.data
-        self.hidden = frozenset(byte for start, stop in tree.secret_bytes for byte in range(start, min(stop, len(tree.data))))
+        self.frame_tree = tree
+        self._show(None)
+
+    def _show(self, home: Node | None) -> None:
+        """Show the bytes of a record or message, or those of the frame."""
+        tree, self.home = self.frame_tree, home
+        assert tree is not None
+        self.data, secret = (tree.data, tree.secret_bytes) if home is None else (home.raw, masked_bytes(home.walk()))
+        self.hidden = frozenset(byte for start, stop in secret for byte in range(start, min(stop, len(self.data))))
         self.byte = min(self.byte, max(len(self.data) - 1, 0))
         self._fold()
 
     def show_node(self, node: Node | None) -> None:
         """Mark the bytes and bits of a field."""
+        home = self.frame_tree.home(node) if self.frame_tree is not None else None
+        if home is not self.home:
+            self._show(home)
         if node is None or node.in_front or not node.length:
             self.span = self.bits = (0, 0)
         else:
@@ -118,10 +132,10 @@ class BytesPane(LineList):
         return self.ink("span")
 
     def bit_line(self, width: int) -> Text:
-        """The selected field's bytes in binary, its own bits marked; empty for a field of whole bytes."""
+        """The selected field's bytes in binary, its own bits marked; for a field of whole bytes what these are of, if not the frame."""
         first, stop = self.bits
         if not stop or (first % 8 == 0 and stop % 8 == 0) or stop > len(self.data) * 8:
-            return Text()
+            return Text(cut(f" {self.home.label}  {printable(self.home.text)}", width)) if self.home is not None else Text()
         begin, end = first // 8, -(-stop // 8)
         parts: list[tuple[str, Style | None]] = [(f" {begin:04x}  ", self.ink("dim"))]
         for byte in range(begin, min(end, begin + max((width - 20) // 9, 1))):

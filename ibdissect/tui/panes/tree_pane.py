@@ -86,9 +86,9 @@ class TreePane(TreeList[TreeLine]):
         self.post_message(NodeSelected(self.node))
 
     def reveal(self, byte: int) -> None:
-        """Put the cursor on the innermost field of a byte."""
+        """Put the cursor on the innermost field of a byte of the frame, or of the record or message that the cursor is in."""
         tree = self.frame_tree
-        covering = tree.at_byte(byte) if tree is not None else []
+        covering = tree.at_byte(byte, tree.home(self.node)) if tree is not None else []
         if not covering:
             return
         # The last of equal fields is the one inside; the smallest says most.
@@ -121,7 +121,7 @@ class TreePane(TreeList[TreeLine]):
         return [
             TreeLine(None, "frame", about),
             *([TreeLine(None, "malformed", f"✖ Malformed: {tree.malformed}")] if tree.malformed else []),
-            *(self._line(layer, layer.label) for layer in tree.layers),
+            *(self._line(layer, layer.label) for layer in (*tree.layers, *tree.joined)),
             *(TreeLine(None, f"finding {i}", findings=[finding]) for i, finding in enumerate(self.findings)),
         ]
 

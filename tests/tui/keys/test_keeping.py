@@ -55,6 +55,13 @@ async def test_copy(tmp_path: Path) -> None:
         screen.query_one(OptionList).highlighted = list(texts).index("as filter")
         await pilot.press("enter")
         assert app.clipboard == "infiniband.bth.p_key == 0x9999"
+        app.jump(8)
+        await shows(pilot, 8)
+        tree = app.main.tree_pane
+        reth = next(line.node for _, line in tree.lines if line.node is not None and line.node.label == "RETH")
+        tree.reveal_node(reth)
+        await pilot.press("y")
+        assert isinstance(app.screen, Choice) and "bytes in hex" not in {what for _, what, _ in app.screen.entries}, "they hold a key"
 
 
 async def test_a_note_is_a_comment_in_pcapng(tmp_path: Path) -> None:
