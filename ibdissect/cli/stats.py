@@ -113,13 +113,13 @@ TABLES = (
     ("Conversations", "conversations", "from=source|to=destination|frames|bytes"),
     ("Response times", "response_times", "class=class_name|method|attribute=attribute_name|answered|unanswered|min=min_ns|median=p50_ns"
      "|90 %=p90_ns|99 %=p99_ns|max=max_ns"),
-    ("", "connection_list", "frame|=service|active|QP=active_qpn|passive|QP=passive_qpn|MTU=mtu|retries=retry_count|set up in=setup_ns"
-     "|outcome|alternate path=alternate_path"),
+    ("", "connection_list", "frame|=service|active|QP=active_qpn|passive|QP=passive_qpn|MTU=mtu|retries allowed=retry_count"
+     "|set up in=setup_ns|outcome|alternate path=alternate_path"),
     ("Datagram services (SIDR)", "datagram_services", "frame|from=source|to=destination|service=service_id|requests|QP=qpn|outcome"),
     ("Streams", "streams", "=stream|from=source|to=destination|QP=dest_qp|packets|bytes=payload_bytes|repeated|in message=middle_restarts"
      "|READs=repeated_reads|missing|NAK (code)=nak_codes|RNR=rnr_naks|credits=least_credits"),
     ("Messages", "messages", "=service|from=source|to=destination|QP=dest_qp|messages=kinds|complete|bytes|rate=bits_per_second"
-     "|median=p50_ns|95 %=p95_ns|99 %=p99_ns|sent again=retries|NAKs=naks|CNPs=cnps"),
+     "|median=p50_ns|95 %=p95_ns|99 %=p99_ns|retries|NAKs=naks|CNPs=cnps"),
     ("Multicast senders", "multicast", "from=source|QP=source_qp|group|P_Key=p_key|packets|bytes=payload_bytes|largest|MTU=group_mtu"
      "|rate=bits_per_second|group's=group_rate|disagrees"),
     ("Congestion and paths", "congestion", "from=source|to=destination|ECN CE=ce|FECN=fecn|BECN=becn|CNP=cnp|fragments|QPs=queue_pairs"

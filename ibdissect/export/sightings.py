@@ -51,7 +51,7 @@ def _batch(comparison: Comparison, block: Block) -> pa.RecordBatch:
         pa.array([", ".join(name for name, one in zip(FIELDS, row, strict=True) if one) for row in differs.tolist()]),
         pa.array(np.array(OUTCOMES, object)[outcomes(block.seen, journey)[packet]]),
         pa.array(np.array(WHY, object)[journey.why[packet]], mask=~lost), pa.array(~journey.likely[packet], mask=~lost),
-        pa.array(names[journey.before[packet]], mask=~lost | (journey.before[packet] < 0)),
+        pa.array(names[journey.likely_before[packet]], mask=~lost | (journey.likely_before[packet] < 0)),
         pa.array([text[flow][0] for flow in number]), pa.array([text[flow][1] for flow in number]),
         pa.array([known[flow].dest_qp for flow in number]), pa.array(packets.psn[packet].astype(np.int64)),
         pa.array(packets.opcode[packet].astype(np.int64)), pa.array(fields[:, HOP].astype(np.int64) + 1, mask=fields[:, HOP] < 0),

@@ -45,7 +45,7 @@ class Block(Record):
         reach.
         """
         journey = self.journey
-        return int(journey.after[number]), int(journey.before[number]), int(journey.latest[number])
+        return int(journey.after[number]), int(journey.likely_before[number]), int(journey.surely_before[number])
 
     def hop(self, number: int, point: int) -> int:
         """On which link of its directed route a point saw a packet, from 1; 0: it has no directed route."""
@@ -123,7 +123,7 @@ class Comparison:
         covered, perhaps = self.coverage.of(packets)
         return Alike(
             packets.flow, packets.port, packets.frame > 0, covered, perhaps, proofs.answered, proofs.refused, proofs.resent,
-            self.coverage.ambiguous(packets), packets.close,
+            self.coverage.ambiguous(packets), packets.by_order,
         )  # fmt: skip
 
     def blocks(self) -> Iterator[Block]:

@@ -33,7 +33,7 @@ class FlowEnds:
 
 
 class Directions:
-    """For each source and pair of points: +1 if its packets pass the first point first, -1 the second, 0 unknown."""
+    """Whether the packets of each source pass point i before point j (`sign[i, j, source]` is 1), after it (-1), or it is unknown (0)."""
 
     def __init__(self, points: Sequence[Point], flows: Flows) -> None:
         self.points, self.ends = points, FlowEnds(flows)
@@ -50,13 +50,13 @@ class Directions:
                 self._set(i, j, self._by_time(found, i, j))
         for (i, j), found in self.anchors.items():
             if len(found):
-                self._otherwise(found, i, j)
+                self._by_hops_hosts_and_losses(found, i, j)
 
     def _set(self, i: int, j: int, sign: npt.NDArray[np.int8]) -> None:
         self.sign[i, j], self.sign[j, i] = sign, -sign
 
     def _by_time(self, found: Anchors, i: int, j: int) -> npt.NDArray[np.int8]:
-        """The two directions differ by the sum of both latencies, whatever the clocks."""
+        """The sign of each source by delays, which differ by both latencies together, whatever the clocks; all 0 if they do not differ."""
         found = found.prompt_ones()
         time = self.points[j].seen.time[found.second]
         slope = drift_of(found, time, found.flow, PARTS)
@@ -71,38 +71,38 @@ class Directions:
             for name, index in groups:
                 values = np.sort(residual[rows[index]])
                 middle = values[len(values) // 4 : len(values) - len(values) // 4]
-                near, far = divmod(name, self.ends.count)
+                sender, receiver = divmod(name, self.ends.count)
                 error = float(middle.std()) + self.points[i].resolution / 2 + self.points[j].resolution / 2
-                means[segment, near, far] = float(middle.mean()), error / len(values) ** 0.5, len(values)
-        for (segment, near, far), (mean, error, count) in means.items():
-            back = means.get((segment, far, near))
-            if back is not None and near < far and min(count, back[2]) >= 2:
+                means[segment, sender, receiver] = float(middle.mean()), error / len(values) ** 0.5, len(values)
+        for (segment, sender, receiver), (mean, error, count) in means.items():
+            back = means.get((segment, receiver, sender))
+            if back is not None and sender < receiver and min(count, back[2]) >= 2:
                 vote = (mean - back[0]) / max((error**2 + back[1] ** 2) ** 0.5, 1.0)
-                votes[near] += vote
-                votes[far] -= vote
+                votes[sender] += vote
+                votes[receiver] -= vote
         sign = np.where(np.abs(votes) >= CERTAIN, np.sign(votes), 0).astype(np.int8)
         if not ((sign > 0).any() and (sign < 0).any()):
             return np.zeros(self.ends.count, np.int8)
         self.two_way[i, j] = self.two_way[j, i] = True
         other: dict[int, float] = {}
-        for (segment, near, _), (mean, _, count) in means.items():
-            if not sign[near]:
-                sides = {way: [m for (s, a, _), (m, _, _) in means.items() if s == segment and sign[a] == way] for way in (1, -1)}
+        for (segment, sender, _), (mean, _, count) in means.items():
+            if not sign[sender]:
+                sides = {one: [m for (s, a, _), (m, _, _) in means.items() if s == segment and sign[a] == one] for one in (1, -1)}
                 if sides[1] and sides[-1]:
-                    other[near] = other.get(near, 0.0) + count * (mean - (min(sides[1]) + max(sides[-1])) / 2)
-        for near, excess in other.items():
-            sign[near] = 1 if excess > 0 else -1
+                    other[sender] = other.get(sender, 0.0) + count * (mean - (min(sides[1]) + max(sides[-1])) / 2)
+        for sender, excess in other.items():
+            sign[sender] = 1 if excess > 0 else -1
         return sign
 
-    def _otherwise(self, found: Anchors, i: int, j: int) -> None:
-        """Directed routes count their hops; a host's own point is the first for what it sends and the last for what it receives."""
+    def _by_hops_hosts_and_losses(self, found: Anchors, i: int, j: int) -> None:
+        """By hops of directed routes, by hosts (their own point is first for what they send), by losses (seen only earlier)."""
         first, second = self.points[i].seen, self.points[j].seen
         sign = self.sign[i, j].copy()
         source, destination = self.ends.source[found.flow], self.ends.destination[found.flow]
         hops = second.fields[found.second, HOP] - first.fields[found.first, HOP]
-        told = np.zeros(self.ends.count)
-        np.add.at(told, source, np.sign(hops))
-        sign = np.where(told != 0, np.sign(told), sign).astype(np.int8)
+        by_hops = np.zeros(self.ends.count)
+        np.add.at(by_hops, source, np.sign(hops))
+        sign = np.where(by_hops != 0, np.sign(by_hops), sign).astype(np.int8)
         open_ = [(s, rows) for s, rows in by_value(source) if not sign[s]]
         for name, rows in open_:
             homes = {self._home(int(end)) for end in np.unique(destination[rows])}

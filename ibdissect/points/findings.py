@@ -50,13 +50,14 @@ def point_faults(comparison: Comparison) -> list[PointFaults]:
 def _lost(comparison: Comparison, block: Block, found: list[PointFaults]) -> None:
     points, journey = comparison.points, block.journey
     for i in np.flatnonzero(journey.lost).tolist():
-        (after, before, latest), sure = block.ends(i), not journey.likely[i]
+        (after, likely_before, surely_before), sure = block.ends(i), not journey.likely[i]
         proof = ("" if sure else "most likely, as ") + PROOFS[WHY[journey.why[i]]]
         if hop := block.hop(i, after):
             proof += f" (last seen on link {hop} of {comparison.flows.known[block.packets.flow[i]].hops} of its directed route)"
-        if before != latest:
-            proof += f" (most likely before {points[before].name}, which misses packets itself)"
-        arguments = {"after": points[after].name, "before": points[latest].name if latest >= 0 else "its receiver", "proof": proof}
+        if likely_before != surely_before:
+            proof += f" (most likely before {points[likely_before].name}, which misses packets itself)"
+        before = points[surely_before].name if surely_before >= 0 else "its receiver"
+        arguments = {"after": points[after].name, "before": before, "proof": proof}
         code = "PTS005" if block.packets.opcode[i] == CNP_OPCODE else "PTS001"
         found[after].by_rule.setdefault(code, []).append(PointFault(int(block.packets.frame[i, after]), arguments, sure=sure))
 

@@ -158,11 +158,11 @@ class Matcher:
             self.unjoined += len(alone)
             ambiguous += [*here[alone].tolist(), *(int(first[cluster]) + copy for copy in doubtful)]
             number[part] = here
-        close, unknown = np.zeros((2, total), np.bool_)
-        close[number[most[own] > 1]] = True
+        by_order, unknown = np.zeros((2, total), np.bool_)
+        by_order[number[most[own] > 1]] = True
         unknown[ambiguous] = True
         self._ids += total
-        return transmissions_of(seen, number, unknown, close, points, self._ids - total)
+        return transmissions_of(seen, number, unknown, by_order, points, self._ids - total)
 
     def _resolved(self, seen: Seen, rank: npt.NDArray[np.int32]) -> tuple[Int, set[int]]:
         """Which copy each sighting of a cluster is (-1: unknown), and which copies are doubtful because of that."""

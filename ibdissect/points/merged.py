@@ -143,9 +143,9 @@ def _verdict(comparison: Comparison, block: Block, i: int) -> str:
     """What became of a transmission, as the end of a comment."""
     points, journey, text = comparison.points, block.journey, ""
     if journey.lost[i]:
-        after, before, latest = block.ends(i)
-        text += f"; lost after {points[after].name}" + (f", before {points[latest].name}" if latest >= 0 else "")
-        text += f", most likely before {points[before].name}" if before != latest else ""
+        after, likely_before, surely_before = block.ends(i)
+        text += f"; lost after {points[after].name}" + (f", before {points[surely_before].name}" if surely_before >= 0 else "")
+        text += f", most likely before {points[likely_before].name}" if likely_before != surely_before else ""
         text += f" ({WHY[journey.why[i]]})"
     elif journey.ambiguous[i]:
         text += "; equal packets are too close together to tell them apart"

@@ -38,8 +38,8 @@ def _clock_notes(comparison: Comparison, pairs: list[dict[str, Any]]) -> Iterato
             yield f"The clock of {point.name} or of {reference} was set at frame {frames} of {point.name}."
         if not all(segment.two_way for segment in segments):
             yield (
-                f"The packets that {point.name} shares bound its clock on one side only, as those of one direction do: latencies are "
-                f"counted from the quickest packets, of which {QUICK * 100:.0f} % may be below zero."
+                f"The clock of {point.name} is not known exactly, as only packets of one direction tell it: latencies are counted from "
+                f"the quickest packets, and up to {QUICK * 100:.0f} % of them may be negative."
             )
     unsure = {
         point.name: max(segment.uncertainty_ns for segment in segments) for point, segments in zip(points, clocks.segments, strict=True)
@@ -88,8 +88,8 @@ def _forgotten(comparison: Comparison) -> Iterator[str]:
             "with what was still in memory."
         )
     if divided:
-        what = "row was divided at its longest one" if divided == 1 else "rows were divided at their longest ones"
-        yield f"Equal packets followed each other without a pause: {divided} such {what}."
+        what = "group of them was split at its longest gap" if divided == 1 else "groups of them were split at their longest gaps"
+        yield f"Equal packets followed each other without a pause for so long that {divided} {what}."
     flows = int(np.count_nonzero(np.bincount(comparison.of_flows()[0])))
     if flows > LISTED:
         yield f"Not listed: {counted(flows - LISTED, 'conversation')} with fewest losses and packets."

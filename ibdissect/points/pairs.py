@@ -41,7 +41,7 @@ class _Pair:
         way = seen[:, i] & self._forth[self._source[packets.flow]]
         both = np.flatnonzero(way & seen[:, j])
         gone = way & ~seen[:, j] & journey.due[:, j]
-        lost = gone & journey.lost_before[:, j]
+        lost = gone & journey.not_reached[:, j]
         outside = gone & ~lost & ~journey.covered[:, j]
         missed = gone & ~lost & ~outside & (journey.passed[:, j] | journey.answered)
         unknown = gone & ~lost & ~outside & ~missed

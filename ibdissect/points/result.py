@@ -61,13 +61,14 @@ def lost_packets(comparison: Comparison) -> Iterator[dict[str, Any]]:
     for block in comparison.blocks():
         journey = block.journey
         for i in np.flatnonzero(journey.lost).tolist():
-            last, before, latest = block.ends(i)
+            last, likely_before, surely_before = block.ends(i)
+            latest = points[surely_before].name if surely_before >= 0 else None
             hop, hops = block.hop(i, last), comparison.flows.known[block.packets.flow[i]].hops
             yield {
                 "point": points[last].name, "frame": int(block.packets.frame[i, last]), "after": points[last].name,
-                "before": points[before].name if before >= 0 else None, "certainty": "likely" if journey.likely[i] else "proved",
-                "why": WHY[journey.why[i]], **({"hop": hop, "hops": hops} if hop else {}),
-                **({"at_the_latest": points[latest].name if latest >= 0 else None} if latest != before else {}),
+                "before": points[likely_before].name if likely_before >= 0 else None,
+                "certainty": "likely" if journey.likely[i] else "proved", "why": WHY[journey.why[i]],
+                **({"hop": hop, "hops": hops} if hop else {}), **({"at_the_latest": latest} if surely_before != likely_before else {}),
             }  # fmt: skip
 
 

@@ -32,9 +32,9 @@ class Transmissions(Columns):
     asks: npt.NDArray[np.uint8]
     port: npt.NDArray[np.uint16]
     ambiguous: Bool
-    """Equal packets are so close together that it is unknown which was seen where."""
-    close: Bool
-    """Equal packets are so close together that only order and time distinguish them."""
+    """It is unknown which of several equal packets was seen where."""
+    by_order: Bool
+    """Only order and time distinguish it from equal packets."""
 
     def __len__(self) -> int:
         return len(self.id)
@@ -51,10 +51,10 @@ class Again(Columns):
     fields: npt.NDArray[np.int16]
 
 
-def transmissions_of(seen: Seen, number: Int, ambiguous: Bool, close: Bool, points: int, first_id: int) -> tuple[Transmissions, Again]:
+def transmissions_of(seen: Seen, number: Int, ambiguous: Bool, by_order: Bool, points: int, first_id: int) -> tuple[Transmissions, Again]:
     """The transmissions that some sightings are of, and their repeated sightings. `number`: the transmission of each sighting.
 
-    `ambiguous` and `close` are those of the transmissions; ones without a sighting are left out.
+    `ambiguous` and `by_order` are those of the transmissions; ones without a sighting are left out.
     """
     n = len(ambiguous)
     cell = number * points + seen.point
@@ -71,7 +71,7 @@ def transmissions_of(seen: Seen, number: Int, ambiguous: Bool, close: Bool, poin
     found = Transmissions(
         first_id + np.arange(n), time, frame.reshape(n, points), at.reshape(n, points), fields.reshape(n, points, len(FIELDS)),
         seen.flow[example], seen.psn[example], seen.opcode[example], seen.syndrome[example], seen.transaction[example], seen.asks[example],
-        seen.port[example], ambiguous, close,
+        seen.port[example], ambiguous, by_order,
     )  # fmt: skip
     again = Again(first_id + number[more], seen.point[more], seen.frame[more], seen.time[more], seen.fields[more])
     return found.take(time < np.iinfo(np.int64).max), again

@@ -25,11 +25,11 @@ ENOUGH = 8
 """Delivered packets needed to judge a route by itself, not together with all others between the same addresses."""
 TESTED = 20
 """A point misses nothing if at least this many packets provably passed it, and its file has them all."""
-BY_CHANCE = 0.05
+CHANCE_PACKETS = 0.05
 """Two points that lack a packet prove its loss only if both would miss at most this many packets by chance."""
-SHARE = 0.05
-"""The share of such packets that chance may explain if the loss is to count as likely."""
-SOME = 0.05
+CHANCE_SHARE = 0.05
+"""The share of lacking packets that chance may explain if the loss is to count as likely."""
+PART_OF_ROUTE = 0.05
 """A point that saw at least this share of a route's delivered packets, but not ON_PATH, misses packets or sees one of several paths."""
 PORTS = 1 << 17
 """Classes up to which UDP source ports are told apart."""
@@ -53,7 +53,7 @@ class Alike(Columns):
     refused: Bool
     resent: Bool
     ambiguous: Bool
-    close: Bool
+    by_order: Bool
 
     def __len__(self) -> int:
         return len(self.flow)
@@ -103,7 +103,7 @@ class Classes:
 
 def _names(alike: Alike) -> tuple[list[int], Int, Int]:
     """The hashes of the classes of a block, the first transmission of each, and the class of each transmission."""
-    flags = (alike.answered, alike.refused, alike.resent, alike.ambiguous, alike.close)
+    flags = (alike.answered, alike.refused, alike.resent, alike.ambiguous, alike.by_order)
     bits = np.packbits(np.concatenate([alike.seen, alike.covered, alike.perhaps, np.stack(flags, axis=1)], axis=1), axis=1)
     block = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     block[:, : bits.shape[1]] = bits
@@ -129,17 +129,17 @@ class Journey(Columns):
     """bool[n]"""
     lost: Bool
     """bool[n]"""
-    lost_before: Bool
-    """The points that a lost packet should have reached."""
+    not_reached: Bool
+    """Points of its route that a lost packet did not reach."""
     why: npt.NDArray[np.uint8]
     """Index into WHY, uint8[n]."""
     likely: Bool
     """The loss is likely, not certain; bool[n]."""
     after: Int
     """The last point that saw it, int64[n]."""
-    before: Int
-    """The next point that it would have passed, most likely: one that misses packets may have missed it; int64[n]; -1 for none."""
-    latest: Int
+    likely_before: Int
+    """The first later point that lacks it and hardly misses packets, else the last one that lacks it; int64[n]; -1 for none."""
+    surely_before: Int
     """The first later point that it certainly did not reach, int64[n]; -1: only its receiver."""
     ambiguous: Bool
     """bool[n]"""
@@ -188,7 +188,7 @@ def judge(classes: Classes, directions: Directions, flows: Flows) -> Verdicts:
     alike, count = classes.alike(), classes.count
     routes = Routes(alike, count, directions)
     seen, due, place = alike.seen, routes.due, routes.place
-    missed = count @ (routes.missing & ~(alike.ambiguous | alike.close)[:, None])
+    missed = count @ (routes.missing & ~(alike.ambiguous | alike.by_order)[:, None])
     tested = missed + count @ routes.there
     complete = (missed == 0) & (tested >= TESTED) & ~routes.partly
     last = np.where(seen, place, -1).argmax(axis=1)
@@ -198,8 +198,8 @@ def judge(classes: Classes, directions: Directions, flows: Flows) -> Verdicts:
     absent = lacking & alike.covered & ~(alike.answered | vague)[:, None]
     backed = alike.refused | alike.resent
     untested = absent & complete & ~backed[:, None]
-    chance, some = _by_chance(untested, count, count @ (due & alike.covered & (seen | absent)), tested)
-    told = (absent & complete & (backed[:, None] | (chance <= SHARE))).any(axis=1)
+    all_missed, each_missed = _by_chance(untested, count, count @ (due & alike.covered & (seen | absent)), tested)
+    told = (absent & complete & (backed[:, None] | (all_missed <= CHANCE_SHARE))).any(axis=1)
     doubtful = absent & ~told[:, None]
     proved, likely = _absent_twice(doubtful, due, count, np.where(routes.partly, 1.0, (missed + 1) / (tested + 2)))
     refused = alike.refused & ~alike.answered & lacking.any(axis=1)
@@ -207,21 +207,21 @@ def judge(classes: Classes, directions: Directions, flows: Flows) -> Verdicts:
     unclear = int(count[(why > 0) & alike.ambiguous].sum())
     why[alike.ambiguous] = 0
     gone = count * (why > 0)
-    before = _next_point(lacking, place, complete | _hardly_misses(gone @ lacking, gone @ seen, missed, tested))
-    latest = np.where((why == 3) & ~(lacking & complete).any(axis=1), -1, _next_point(lacking, place, complete))
-    likely = np.where(why == 1, ~((absent & complete & (some <= SHARE)).any(axis=1) | backed), likely & (why == 2))
+    likely_before = _next_point(lacking, place, complete | _hardly_misses(gone @ lacking, gone @ seen, missed, tested))
+    surely_before = np.where((why == 3) & ~(lacking & complete).any(axis=1), -1, _next_point(lacking, place, complete))
+    likely = np.where(why == 1, ~((absent & complete & (each_missed <= CHANCE_SHARE)).any(axis=1) | backed), likely & (why == 2))
     lost = why > 0
     journey = Journey(
-        due, alike.covered, place, routes.passed, alike.answered, lost, lacking & lost[:, None], why, likely, last, before, latest,
-        alike.ambiguous,
+        due, alike.covered, place, routes.passed, alike.answered, lost, lacking & lost[:, None], why, likely, last,
+        likely_before, surely_before, alike.ambiguous,
     )
     return Verdicts(journey, missed, tested, complete, routes.partly, unclear)
 
 
 def _by_chance(absent: Bool, count: Int, due: Int, tested: Int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """How likely a point that has all tested packets has merely missed those that it lacks, float64[points].
+    """How likely a point that has all tested packets has merely missed those that it lacks: all of them, and each; float64[points].
 
-    First all of them: they would all be packets that nothing tests, which one or two may well be, but not many. Then each of them.
+    If it has missed all of them, nothing tests any of them. That may be true of one or two packets, hardly of many.
     """
     lacks = count @ absent
     untested = np.maximum(due - tested, 1)
@@ -241,7 +241,7 @@ def _next_point(lacking: Bool, place: npt.NDArray[np.int16], trusted: Bool) -> I
 def _hardly_misses(lacks: Int, has: Int, missed: Int, tested: Int) -> Bool:
     """Which points nearly all lost packets that they lack did not reach, bool[points]. `lacks`, `has`: lost packets, int64[points]."""
     miss = (missed + 1) / (tested + 2)
-    found: Bool = has * miss / (1 - miss) <= SHARE * lacks
+    found: Bool = has * miss / (1 - miss) <= CHANCE_SHARE * lacks
     return found
 
 
@@ -252,8 +252,8 @@ def _absent_twice(absent: Bool, due: Bool, count: Int, miss: npt.NDArray[np.floa
         if np.count_nonzero(pattern) >= 2:
             alike = (absent == pattern).all(axis=1)
             chance = float(miss[pattern].prod()) * count[due[:, pattern].all(axis=1)].sum()
-            proved |= alike & (chance <= BY_CHANCE)
-            likely |= alike & (BY_CHANCE < chance <= SHARE * count[alike].sum())
+            proved |= alike & (chance <= CHANCE_PACKETS)
+            likely |= alike & (CHANCE_PACKETS < chance <= CHANCE_SHARE * count[alike].sum())
     return proved, likely
 
 
@@ -272,7 +272,7 @@ def _due(seen: Bool, passed: Bool, missed: Bool, count: Int, ends: Int, port: np
             known = there + away
             share = np.where(known > 0, there / np.maximum(known, 1), 1.0)
             good.append((((share >= ON_PATH) & (every > 0))[group], (known >= ENOUGH)[group]))
-            partly[i] |= bool(((known >= ENOUGH) & (share >= SOME) & (share < ON_PATH)).any()) and group is fine
+            partly[i] |= bool(((known >= ENOUGH) & (share >= PART_OF_ROUTE) & (share < ON_PATH)).any()) and group is fine
         (of_fine, enough), (of_coarse, _) = good
         due[:, i] = np.where(enough, of_fine, of_coarse)
     return due, partly

@@ -14,7 +14,7 @@ def test_one_and_several(tmp_path: Path) -> None:
     world = World()
     world.conversation(60)
     comparison = Comparison(world.write(tmp_path))
-    for divided, said in (1, "1 such row was divided at its longest one."), (2, "2 such rows were divided at their longest ones."):
+    for divided, said in (1, "1 group of them was split at its longest gap."), (2, "2 groups of them were split at their longest gaps."):
         comparison.matcher.divided = divided
         assert any(note.endswith(said) for note in every_note(comparison, []))
 
@@ -34,8 +34,8 @@ def test_one_direction_only(tmp_path: Path) -> None:
     for psn in range(30):
         world.packet(psn * 20_000, psn=psn)
     said = notes(world, tmp_path)
-    assert "The packets that server shares bound its clock on one side only" in said
-    assert "latencies are counted from the quickest packets, of which 2 % may be below zero" in said
+    assert "The clock of server is not known exactly, as only packets of one direction tell it" in said
+    assert "latencies are counted from the quickest packets, and up to 2 % of them may be negative" in said
     assert "Nothing shows whether packets pass client or server first" in said
     assert "Nothing shows that server captures all that passes it" in said
 

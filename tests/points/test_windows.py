@@ -50,7 +50,7 @@ def test_equal_packets_without_a_pause_are_divided(tmp_path: Path, monkeypatch: 
     for number in range(3_000):
         world.packet(time + 50_000 * number, back=True, opcode=0x81, payload=bytes(16), before="client" if number % 400 == 399 else None)
     (_, (said, rows)), parts = whole_and_windows(world, tmp_path, monkeypatch)
-    assert parts.matcher.divided > 2 and any("such rows were divided" in note for note in said["notes"])
+    assert parts.matcher.divided > 2 and any("groups of them were split" in note for note in said["notes"])
     numbers = {name: world.numbers(name) for name in world.points}
     for row in rows:
         assert len({numbers[name][frame - 1] for name, frame in zip(world.points, row, strict=True) if isinstance(frame, int)}) == 1

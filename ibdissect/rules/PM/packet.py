@@ -23,7 +23,7 @@ from ibdissect.wire.pm import PortCounters, PortCountersExtended
 
 COUNTER_ATTRIBUTES = frozenset({0x0012, 0x001D})
 """PortCounters and PortCountersExtended."""
-FULL = 0xFFFFFFFF
+FULL_32 = 0xFFFFFFFF
 TRAFFIC = (PortCounters.port_xmit_data, PortCounters.port_rcv_data, PortCounters.port_xmit_pkts, PortCounters.port_rcv_pkts)
 GOOD_ANSWER = (MAD.method == GET_RESP) & NO_ERROR
 E = PortCountersExtended
@@ -65,9 +65,12 @@ class CountersFull(Rule):
 
     code, name, severity = "PM006", "saturation-32", INFO
     reference = "IBA 16.1.3.5; python-rdma"
-    when = Or(tuple(counter == FULL for counter in TRAFFIC)) & GOOD_ANSWER
+    when = Or(tuple(counter == FULL_32 for counter in TRAFFIC)) & GOOD_ANSWER
     flow = (LRH.slid, PortCounters.port_select)
-    message = "port {port_select}: data out {port_xmit_data}, in {port_rcv_data}, packets out {port_xmit_pkts}, in {port_rcv_pkts}"
+    message = (
+        "a traffic counter of port {port_select} is full: data out {port_xmit_data}, in {port_rcv_data}, packets out {port_xmit_pkts}, "
+        "in {port_rcv_pkts}"
+    )
     example = "PerformanceGetResp(PortCounters) with PortXmitData 0xffffffff"
 
 
@@ -102,8 +105,8 @@ class ErrorsCounted(Rule):
     when = Or(tuple(counter != 0 for counter in _ERRORS)) & GOOD_ANSWER
     flow = (LRH.slid, PortCountersExtended.port_select)
     message = (
-        "port {port_select}: {symbol_error_counter} symbol errors, {link_downed_counter} times down, {port_rcv_errors} receive errors, "
-        "{port_xmit_discards} discards, or other errors"
+        "port {port_select} counted errors: {symbol_error_counter} symbol errors, {link_downed_counter} times down, "
+        "{port_rcv_errors} receive errors, {port_xmit_discards} discards (others are not listed)"
     )
     example = "PerformanceGetResp(PortCountersExtended) with SymbolErrorCounter 3"
 
@@ -136,8 +139,8 @@ class ErrorCountersFull(Rule):
     when = Or((*(counter == 0xFFFF for counter in WIDE), *(counter == 0xFF for counter in NARROW))) & GOOD_ANSWER
     flow = (LRH.slid, PortCounters.port_select)
     message = (
-        "port {port_select}: {symbol_error_counter} symbol errors, {link_error_recovery_counter} recoveries, "
-        "{link_downed_counter} times down, {port_rcv_errors} receive errors, {port_xmit_discards} discards, or others are full"
+        "an error counter of port {port_select} is full: {symbol_error_counter} symbol errors, {link_error_recovery_counter} recoveries, "
+        "{link_downed_counter} times down, {port_rcv_errors} receive errors, {port_xmit_discards} discards (others are not listed)"
     )
     example = "PerformanceGetResp(PortCounters) with SymbolErrorCounter 65535"
 
@@ -160,7 +163,7 @@ class CountersFell(Rule):
 
     def __init__(self) -> None:
         self.last = BoundedDict[int, tuple[int, list[int]]](MAX_PORTS, "ports with counters")
-        """Frame and counters of the latest answer by address and port; frame 0 where the answer to a Set comes next."""
+        """Frame and counters of the latest answer by address and port; frame 0: a Set was sent, whose answer is skipped."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Again]:
