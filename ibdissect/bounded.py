@@ -77,9 +77,13 @@ class KeptList(list[V]):
 
 def dropped_of(state: object) -> list[Dropped]:
     """What a state counts: in its attribute `dropped`, one or a tuple, and in the containers it has as attributes."""
-    own = (value for value in getattr(state, "__dict__", {}).values() if isinstance(value, (BoundedDict, KeptDict, KeptList)))
-    said = (getattr(one, "dropped", None) for one in (state, *own))
-    return [one for each in said for one in (each if isinstance(each, tuple) else (each,)) if isinstance(one, Dropped)]
+    found: list[Dropped] = []
+    for one in (state, *getattr(state, "__dict__", {}).values()):
+        if one is state or isinstance(one, (BoundedDict, KeptDict, KeptList)):
+            said = getattr(one, "dropped", None)
+            if said is not None:
+                found += [each for each in (said if isinstance(said, tuple) else (said,)) if isinstance(each, Dropped)]
+    return found
 
 
 def _counted(dropped: Dropped | str) -> Dropped:

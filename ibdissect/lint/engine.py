@@ -156,6 +156,14 @@ class Linter:
         found = [finding for tally in self.tally.values() for finding in tally.findings]
         return sorted(found, key=lambda f: (f.frame, f.code))
 
+    def close(self) -> None:
+        """Forget everything. Its parts refer to each other, so that only the garbage collector would free their memory, and slowly."""
+        for part in self.parts.values():
+            part.close()
+        self.context.sources.clear()
+        self.context.states = ()
+        vars(self).clear()
+
     def _finish(self, part: Linter) -> None:
         """Take over what was found in one subnet."""
         part.finish()

@@ -216,6 +216,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     if mixed and not options.division.numbers and not stop():
         divided = _divided(reading, options)
         if divided.division.numbers:
+            linter.close()
             return _check(reading, divided, failures, progress, stop)
         linter.context.sources[Division] = divided.division
     linter.context.damage = reading.damage
@@ -234,6 +235,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     report.counts = {level.value: totals[level] for level in Severity}
     report.seconds = {code: tally.seconds for code, tally in linter.tally.items()} if options.timing else {}
     judge_reading(report, reader, failures.text() if failures else "")
+    linter.close()
     return report
 
 

@@ -39,6 +39,8 @@ R = TypeVar("R", bound="Reading")
 Progress = Callable[[int, int], None]
 """Called with (frames so far, bytes so far)."""
 Prepare = Callable[[ChunkTable], object]
+AHEAD_FROM = 1 << 20
+"""Bytes of a window from which on a thread reads the next one."""
 _COLUMNS = ("offset", "caplen", "length", "time_ns", "link", "interface", "pseudo")
 
 
@@ -210,7 +212,8 @@ def _after(tables: Iterator[ChunkTable], first: Prepare) -> Iterator[ChunkTable]
 def _one_ahead(tables: Iterator[ChunkTable], prepare: Prepare) -> Iterator[ChunkTable]:
     """The same tables in order; a thread makes and prepares the next one while the caller works on the current one.
 
-    Only one window is read ahead, which bounds memory. Exceptions in the thread are raised here.
+    Only one window is read ahead, which bounds memory. Exceptions in the thread are raised here. After a small window, as a rule
+    the last one of its file, there is no thread.
     """
     made: list[ChunkTable | BaseException | None] = []
 
@@ -225,24 +228,20 @@ def _one_ahead(tables: Iterator[ChunkTable], prepare: Prepare) -> Iterator[Chunk
         except BaseException as error:
             made.append(error)
 
-    def ahead() -> Thread:
-        thread = Thread(target=make, name="reading ahead")
-        thread.start()
-        return thread
-
-    thread = ahead()
-    try:
-        while True:
-            thread.join()
-            table = made.pop()
-            if table is None:
-                return
-            if isinstance(table, BaseException):
-                raise table
-            thread = ahead()
+    make()
+    while (table := made.pop()) is not None:
+        if isinstance(table, BaseException):
+            raise table
+        ahead = Thread(target=make, name="reading ahead") if table.window >= AHEAD_FROM else None
+        if ahead is not None:
+            ahead.start()
+        try:
             yield table
-    finally:
-        thread.join()
+        finally:
+            if ahead is not None:
+                ahead.join()
+        if ahead is None:
+            make()
 
 
 def open_reading(source: Source, *, catalog: Catalog | None = None, show_keys: bool = False) -> Reading:

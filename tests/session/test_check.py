@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -12,12 +15,30 @@ import pytest
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
 from ibdissect.errors import CaptureError
+from ibdissect.fabric import Follower
+from ibdissect.lint.engine import Linter
 from ibdissect.rules import load
+from ibdissect.session import check, reading
 from ibdissect.session.check import Options, check_reading
 from ibdissect.session.reading import Reading
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ["pkey-lab-full.pcap", "rxe-rping.pcap", "rxe-nak-bad-rkey.pcap", "opensm-first-sweep.pcap"]
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of threads that are started, after windows of any size."""
+    started: list[str] = []
+
+    class Noted(threading.Thread):
+        def start(self) -> None:
+            started.append(self.name)
+            super().start()
+
+    monkeypatch.setattr(reading, "Thread", Noted)
+    monkeypatch.setattr(reading, "AHEAD_FROM", 0)
+    return started
 
 
 def report(path: Path, threads: int, window: int) -> dict[str, Any]:
@@ -26,13 +47,38 @@ def report(path: Path, threads: int, window: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_a_thread_that_reads_ahead_changes_nothing(name: str) -> None:
+def test_a_thread_that_reads_ahead_changes_nothing(name: str, ahead: list[str]) -> None:
     path = ROOT / "captures" / name
     alone = report(path, 1, 3000)
+    assert not ahead
     assert report(path, 2, 3000) == alone and alone["frames"] > 5
+    assert len(ahead) > 1
 
 
-def test_what_goes_wrong_ahead_is_reported_and_the_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_is_started_for_a_small_capture(ahead: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "AHEAD_FROM", 1 << 20)
+    assert report(ROOT / "captures" / CAPTURES[0], 2, 12 << 20)["frames"] and not ahead
+
+
+def test_the_state_of_a_check_is_freed_at_its_end_without_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    followers: list[weakref.ref[Follower]] = []
+    made = check.linter_of
+
+    def noted(*arguments: Any, **options: Any) -> Linter:
+        linter = made(*arguments, **options)
+        followers.append(weakref.ref(linter.context.get(Follower)))
+        return linter
+
+    monkeypatch.setattr(check, "linter_of", noted)
+    gc.disable()
+    try:
+        assert report(ROOT / "captures" / CAPTURES[0], 1, 3000)["findings"]
+        assert followers and not any(follower() for follower in followers)
+    finally:
+        gc.enable()
+
+
+def test_what_goes_wrong_ahead_is_reported_and_the_thread_ends(ahead: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with open_capture(str(ROOT / "captures/rxe-rping.pcap"), window=3000) as reader:
         chunks = reader.chunks
 
@@ -42,7 +88,7 @@ def test_what_goes_wrong_ahead_is_reported_and_the_thread_ends(monkeypatch: pyte
 
         monkeypatch.setattr(reader, "chunks", breaks)
         found = check_reading(Reading(reader), Options(rules=load(), threads=2))
-    assert found.status == "unreadable" and "the disk is gone" in str(found.error)
+    assert found.status == "unreadable" and "the disk is gone" in str(found.error) and ahead
 
 
 def test_a_copy_of_a_frame_is_described_as_the_frame_that_it_repeats(tmp_path: Path) -> None:
