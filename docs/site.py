@@ -113,7 +113,7 @@ def proofs() -> dict[str, Any]:
 
 def example(rule: type[Rule], proof: Any) -> str:
     """What `show` and `lint` print of the capture: the frames up to the first fault, and the finding."""
-    from tests.rules.test_rules import inform
+    from tests.rules.cases import inform
 
     linter = Linter([rule])
     inform(linter, proof.policy, proof.known)

@@ -55,10 +55,11 @@ class ConfigError(IbdissectError):
         super().__init__(f"{source}: {key}: {reason}" + (f"; {hint}" if hint else ""))
 
 
-def missing_extra(extra: str, module: str) -> ConfigError:
-    """The error that says how to install what a module of an extra needs."""
+def missing_extra(extra: str, *modules: str) -> ConfigError:
+    """The error that says how to install what modules of an extra need."""
     name = f"ibdissect[{extra}]"
-    return ConfigError(name, module, "is not installed", hint=f"install it: python -m pip install '{name}'")
+    what, them = ("is", "it") if len(modules) == 1 else ("are", "them")
+    return ConfigError(name, ", ".join(modules), f"{what} not installed", hint=f"install {them}: python -m pip install '{name}'")
 
 
 class SubnetFileError(IbdissectError):

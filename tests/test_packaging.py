@@ -74,6 +74,17 @@ def test_what_ci_installs_is_pinned_by_hash() -> None:
     assert {re.sub("[._]", "-", name) for name in wanted} - {"ibdissect"} <= {name.replace(".", "-") for name in pinned}
 
 
+def test_the_site_is_built_without_what_developers_install() -> None:
+    """`pip install '.[docs]' && mkdocs serve`: the page of a rule takes its example from the rule's proof, without pytest."""
+    code = (
+        "import runpy, sys; sys.path.insert(0, '.'); sys.modules |= {'pytest': None, 'hypothesis': None}; "
+        "site = runpy.run_path('docs/site.py'); rule = next(rule for rule in site['load']() if rule.code == 'PKY001'); "
+        "print(site['example'](rule, site['proofs']()['PKY001']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True, timeout=60, check=False)
+    assert "limited" in done.stdout, done.stderr
+
+
 def test_no_script_stands_in_front_of_a_module_of_python() -> None:
     """Its folder comes first on the path: a `secrets.py` there broke NumPy in every other script."""
     scripts = {path.stem for path in (REPO / "benchmarks").glob("*.py")}

@@ -47,7 +47,7 @@ def require_extra(*modules: str, extra: str = "export") -> None:
     """Raise ConfigError with the install command if a module is missing."""
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
-        raise missing_extra(extra, ", ".join(missing))
+        raise missing_extra(extra, *missing)
 
 
 def findings_of(opened: Capture, common: Common, max_findings: int | None = None) -> CaptureReport:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ibdissect.capture.chunk import Damage
+from ibdissect.fabric import Follower
+from ibdissect.lint.engine import Linter
 from ibdissect.lint.point_faults import PointFaults
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.subnet import SubnetFile
+from ibdissect.subnet import SubnetFile, learn
 from tests import craft
 
 CASES: dict[str, list[Case]] = {}
@@ -64,3 +66,12 @@ def case(
         code, whole(bad), whole(twin), tuple(frames), frozenset(also), frozenset(twin_also), policy, tuple(known), severity, tuple(damage)
     )
     CASES.setdefault(code, []).append(made)
+
+
+def inform(linter: Linter, policy: SitePolicy | PointFaults | None, known: Sequence[SubnetFile]) -> None:
+    """Tell a linter what the site allows and what files say."""
+    if policy is not None:
+        linter.context.sources[type(policy)] = policy
+    if known:
+        linter.know([file.known for file in known])
+        learn(linter.context.get(Follower).subnet, known)

@@ -11,7 +11,7 @@ from ibdissect.lint.engine import Linter
 from ibdissect.rules import load
 from ibdissect.table.table import ChunkTable
 from tests.rules import test_rules
-from tests.rules.cases import Case
+from tests.rules.cases import Case, inform
 
 RULES = {rule.code: rule for rule in load()}
 
@@ -24,7 +24,7 @@ def test_alone(proof: Case) -> None:
     def found(window: int = 16 << 20) -> list[tuple[str, int, int]]:
         reader = open_capture(io.BytesIO(proof.bad), window=window)
         linter = Linter([RULES[proof.code]])
-        test_rules.inform(linter, proof.policy, proof.known)
+        inform(linter, proof.policy, proof.known)
         for chunk in reader.chunks():
             linter.feed(ChunkTable(chunk))
         linter.context.damage = [*reader.damage, *proof.damage]

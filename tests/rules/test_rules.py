@@ -12,7 +12,6 @@ import pytest
 
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric import Follower
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.page import EVIDENCE, TO_DO, WHY, page, sections, summary
@@ -20,25 +19,16 @@ from ibdissect.lint.point_faults import PointFaults
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
-from ibdissect.subnet import SubnetFile, learn
+from ibdissect.subnet import SubnetFile
 from ibdissect.table.table import ChunkTable
 from tests.conftest import REFERENCE
-from tests.rules.cases import CASES, Case
+from tests.rules.cases import CASES, Case, inform
 from tests.scrub.test_scrub import scrubbed
 
 RULES = load()
 PCAPNG = b"\x0a\x0d\x0d\x0a"
 for path in sorted(Path(__file__).parent.glob("*/cases.py")):
     importlib.import_module(f"tests.rules.{path.parent.name}.cases")
-
-
-def inform(linter: Linter, policy: SitePolicy | PointFaults | None, known: Sequence[SubnetFile]) -> None:
-    """Tell a linter what the site allows and what files say."""
-    if policy is not None:
-        linter.context.sources[type(policy)] = policy
-    if known:
-        linter.know([file.known for file in known])
-        learn(linter.context.get(Follower).subnet, known)
 
 
 def lint(
