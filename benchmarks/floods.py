@@ -30,9 +30,9 @@ def one(packets: int, what: str, rules: list[str], *, followers: bool) -> None:
     chosen = [rule for rule in load() if not rules or rule.code in rules]
     linter = Linter(chosen, max_findings=10)
     if followers:
-        kinds = [type(source) for source in linter.sources]
+        kinds = [type(source) for source in linter.followers]
         linter = Linter([], max_findings=10)
-        linter.sources = [linter.context.get(kind) for kind in kinds]
+        linter.followers = [linter.context.get(kind) for kind in kinds]
     copies = max(1, packets // len(proofs()))
     list(crowd(1, what=what))  # finding the places to change is no work of the linter
     spent = []

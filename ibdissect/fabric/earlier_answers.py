@@ -26,7 +26,7 @@ from .smps import DATA_AT, PlacedSmps
 
 MAX_KEPT = 131072
 """Ports, switches or managers whose latest answer is remembered, per attribute (10 MB); the oldest are evicted first."""
-_NO_KEY = -1
+NO_KEY = -1
 
 
 class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
@@ -170,9 +170,9 @@ class AttributeHistory:
     def keys(self, smps: AttributeSmps) -> Int:
         """The key of each SMP, int64[n]: a number for the port, switch or manager concerned; -1 if unknown."""
         if self.guid_at < 0:
-            return np.full(len(smps), _NO_KEY, np.int64)
+            return np.full(len(smps), NO_KEY, np.int64)
         guid = extract(smps.bodies, self.guid_at * 8, 64).astype(np.uint64).view(np.int64)
-        return np.where(smps.answers & (guid != 0), guid, _NO_KEY)
+        return np.where(smps.answers & (guid != 0), guid, NO_KEY)
 
     def of(self, event: ChunkFollowed) -> AttributeSmps:
         """The SMPs of a chunk, each with the previous answer."""
@@ -201,7 +201,7 @@ class AttributeHistory:
 
     def _learn(self, smps: AttributeSmps) -> None:
         """Add the answers of a chunk to those remembered; evict the oldest if there are too many."""
-        fresh = np.flatnonzero(smps.answers & (smps.key != _NO_KEY))
+        fresh = np.flatnonzero(smps.answers & (smps.key != NO_KEY))
         if not len(fresh):
             return
         keep = self._latest()
@@ -230,7 +230,7 @@ class AttributeHistory:
         span = int(max(self._lesson_frame.max(), frames.max())) + 1
         lessons = np.repeat(np.arange(len(latest)), np.diff(latest, prepend=-1)) * span + self._lesson_frame
         place = np.searchsorted(lessons, number * span + frames) - 1
-        found = (place >= 0) & (key != _NO_KEY)
+        found = (place >= 0) & (key != NO_KEY)
         found &= self._lesson_key[np.maximum(place, 0)] == key
         before[found] = self._lesson_body[place[found]]
         since[found] = self._lesson_frame[place[found]]
@@ -239,7 +239,7 @@ class AttributeHistory:
 
 def port_key(slot: Int, number: Int) -> Int:
     """Slot and port number as one number; -1 for an unknown node."""
-    return np.where(slot < 0, _NO_KEY, slot << 8 | number)
+    return np.where(slot < 0, NO_KEY, slot << 8 | number)
 
 
 class PortInfos(AttributeHistory):
@@ -273,7 +273,7 @@ class PKeyTables(AttributeHistory):
 
     def keys(self, smps: AttributeSmps) -> Int:
         number = np.where(smps.kind == SWITCH, smps.modifier >> 16 & 0xFF, smps.entered)
-        return np.where(smps.slot < 0, _NO_KEY, (smps.slot << 8 | number) << 16 | smps.modifier & 0xFFFF)
+        return np.where(smps.slot < 0, NO_KEY, (smps.slot << 8 | number) << 16 | smps.modifier & 0xFFFF)
 
 
 class NodeInfos(AttributeHistory):

@@ -18,7 +18,6 @@ from ibdissect.wire import numbers
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 
-from . import smps as c
 from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapSeen, WrongMKey
 from .keys import refuses
 from .learn import M_KEY_SIZE, Asked, Learner, Smp
@@ -28,7 +27,7 @@ from .records import Records
 from .routes import Routes
 from .sl_to_vl import SlMaps
 from .smp_places import Places
-from .smps import PlacedSmps, Smps
+from .smps import ASKS, COMPLAINS, HOPS_AT, PLACE_ONLY, TEACHES, PlacedSmps, Smps
 
 MAX_ASKED = 4096
 """PortInfo requests that wait for their answer."""
@@ -51,13 +50,13 @@ class Follower:
         self.routes = Routes(self.subnet)
         self.learner = Learner(self.subnet, self.routes)
         self.asked = BoundedDict[tuple[object, ...], Asked](MAX_ASKED)
-        """PortInfo requests by transaction, modifier and way, once an M_Key was seen."""
+        """PortInfo requests by `_exchange_key`, once an M_Key was seen."""
         self.early = BoundedDict[tuple[object, ...], Asked](MAX_EARLY)
         """The latest PortInfo requests, before an M_Key was seen."""
         self.written = BoundedDict[tuple[int, bool], int](MAX_EARLY)
         """M_Keys that Sets wrote, whether into ports whose NodeInfo is known, and the frame of the last such Set."""
         self.answered = BoundedDict[tuple[object, ...], int](NEIGHBOURS)
-        """Ways of the latest PortInfo answers, and their times: a request that comes right after is not a new one."""
+        """The latest PortInfo answers by `_exchange_key`, and their times: a request that comes right after is not a new one."""
         self.done = 0
         """Number of SMPs of the chunk that were processed."""
         self.unplaced = BoundedDict[tuple[int, ...], tuple[Smp, int]](MAX_UNPLACED)
@@ -97,13 +96,13 @@ class Follower:
         requests = (smps.attribute == numbers.PORT_INFO) & ((smps.method == numbers.GET) | (smps.method == numbers.SET))
         frames = (smps.rows + first).tolist()
         for i in np.flatnonzero(requests[: smps.keyed_from])[-MAX_EARLY:].tolist():
-            way = self._way(smps, i, smps.slid[i], smps.dlid[i])
-            self.early.pop(way, None)
-            self.early.put(way, (int(smps.method[i]), smps.m_key(i), frames[i]))
+            exchange = self._exchange_key(smps, i, smps.slid[i], smps.dlid[i])
+            self.early.pop(exchange, None)
+            self.early.put(exchange, (int(smps.method[i]), smps.m_key(i), frames[i]))
         if smps.keyed_from < len(frames):
             self.subnet.keyed_since = frames[smps.keyed_from]
-            for way, asked in self.early.items():
-                self.asked.put(way, asked)
+            for exchange, asked in self.early.items():
+                self.asked.put(exchange, asked)
             self.early.clear()
 
     def _evicted(self, frame: int, time_ns: int) -> Iterator[FabricEvent]:
@@ -133,7 +132,7 @@ class Follower:
         maps, n = SlMaps(smps, places, self.records.due == AFTER_ALL), len(smps.rows)
         self.done = 0
         if not self.routes.turned:
-            need = smps.kind != c.PLACE_ONLY
+            need = smps.kind != PLACE_ONLY
             yield from self._walk(smps, table, places, np.flatnonzero(need & ~maps.batched | ~places.sure), first=True)
         places.settle(self.done)
         maps.learn(self.subnet, table.chunk.first, self.done)
@@ -153,7 +152,7 @@ class Follower:
         learner.lost, due = False, self.records.due
         plain = Smp(0, 0, 0, 0, None, b"", None, 0, False)
         """For answers whose way and sender do not matter."""
-        for i, kind, way, modifier, attribute, method, frame, time_ns, sure in zip(*(column.tolist() for column in columns), strict=True):
+        for i, kind, group, modifier, attribute, method, frame, time_ns, sure in zip(*(column.tolist() for column in columns), strict=True):
             if frame > due:
                 lost = self.records.learn(self.subnet, frame)
                 due = self.records.due
@@ -161,22 +160,22 @@ class Follower:
                     self.done = int(np.searchsorted(smps.rows, lost - table.chunk.first))
                     return
             keyed = i >= smps.keyed_from
-            if kind == c.COMPLAINS:
+            if kind == COMPLAINS:
                 self._trap(smps, i, frame, time_ns)
             else:
                 hop = None
-                if way >= 0:
-                    hop = hops[way]
+                if group >= 0:
+                    hop = hops[group]
                     if hop is not None and (routes.turned or not hop.node.alive):
-                        hop = places.known(way)
+                        hop = places.known(group)
                 smp = None
-                if hop is None and way >= 0 and kind == c.PLACE_ONLY:
-                    where = places.ways[way]
-                    hop = routes.directed(routes.origin(int.from_bytes(where[: c.HOPS_AT], "big")), where[c.HOPS_AT :])
+                if hop is None and group >= 0 and kind == PLACE_ONLY:
+                    way = places.ways[group]
+                    hop = routes.directed(routes.origin(int.from_bytes(way[:HOPS_AT], "big")), way[HOPS_AT :])
                 elif hop is None:
                     smp = self._address(smps, i, frame)
                     hop = smp.hop
-                if kind == c.TEACHES:
+                if kind == TEACHES:
                     if smp is None:
                         smp = self._made(smps, i, hop) if keyed or attribute == numbers.NODE_INFO else plain
                     smp.i, smp.hop, smp.frame, smp.time_ns, smp.modifier = i, hop, frame, time_ns, modifier
@@ -184,10 +183,10 @@ class Follower:
                     learner.answer(smps, smp, attribute, asked)
                     hop = smp.hop
                     if attribute == numbers.NODE_INFO:
-                        places.taught(way)
+                        places.taught(group)
                         if hop is None and smp.origin is not None:
                             hop = routes.directed(smp.origin, smp.path)
-                elif kind == c.ASKS:
+                elif kind == ASKS:
                     smp = smp or self._made(smps, i, hop)
                     smp.frame, smp.time_ns, smp.modifier = frame, time_ns, modifier
                     self._ask(smps, smp, method, attribute)
@@ -206,9 +205,9 @@ class Follower:
 
     def _request_of(self, smps: Smps, smp: Smp) -> Asked | None:
         """The request that a PortInfo answers."""
-        way_back = self._way(smps, smp.i, smps.dlid[smp.i], smps.slid[smp.i])
-        self.answered.put(way_back, smp.time_ns)
-        return self.asked.pop(way_back, None)
+        exchange = self._exchange_key(smps, smp.i, smps.dlid[smp.i], smps.slid[smp.i])
+        self.answered.put(exchange, smp.time_ns)
+        return self.asked.pop(exchange, None)
 
     def _made(self, smps: Smps, i: int, hop: Hop | None) -> Smp:
         """Like `_address`, for a directed SMP whose port is known."""
@@ -218,9 +217,9 @@ class Follower:
 
     def _address(self, smps: Smps, i: int, frame: int) -> Smp:
         """Find the node that a request goes to or an answer comes from."""
-        far, near = (smps.slid[i], smps.dlid[i]) if smps.answers[i] else (smps.dlid[i], smps.slid[i])
+        asked, asker = (smps.slid[i], smps.dlid[i]) if smps.answers[i] else (smps.dlid[i], smps.slid[i])
         if not smps.directed[i]:
-            return Smp(i, 0, 0, 0, None, b"", self.routes.by_lid(far), near, far == near != PERMISSIVE)
+            return Smp(i, 0, 0, 0, None, b"", self.routes.by_lid(asked), asker, asked == asker != PERMISSIVE)
         if smps.pure[i]:
             smp = self._made(smps, i, None)
             assert smp.origin is not None
@@ -234,7 +233,7 @@ class Follower:
             if end is not None:
                 self.onward[frame] = Hop(end.node, end.entered, end.frame)
             return Smp(i, 0, 0, 0, None, path, self.routes.by_lid(dlid), DIRECTED_SENDER + (smps.transaction(i) >> 32), False)
-        start = self.routes.by_lid(far)  # the directed part starts at the node with this LID
+        start = self.routes.by_lid(asked)  # the directed part starts at the node with this LID
         hop = self.routes.walk(start.node, start.entered, path, start.frame) if start is not None else None
         return Smp(i, 0, 0, 0, None, path, hop, slid, False)
 
@@ -243,11 +242,11 @@ class Follower:
     def _ask(self, smps: Smps, smp: Smp, method: int, attribute: int) -> None:
         presented = smps.m_key(smp.i)
         if attribute == numbers.PORT_INFO:
-            way = self._way(smps, smp.i, smps.slid[smp.i], smps.dlid[smp.i])
-            answered = self.answered.pop(way, None)
+            exchange = self._exchange_key(smps, smp.i, smps.slid[smp.i], smps.dlid[smp.i])
+            answered = self.answered.pop(exchange, None)
             if answered is not None and 0 <= smp.time_ns - answered < NEIGHBOURS_NS:
                 return  # recorded after its answer, or the copy of a second mirror
-            if self.asked.put(way, (method, presented, smp.frame)):
+            if self.asked.put(exchange, (method, presented, smp.frame)):
                 self.subnet.count_drop("requests")
         elif method == numbers.TRAP_REPRESS and attribute == numbers.NOTICE:
             self.learner.out.append(
@@ -301,18 +300,18 @@ class Follower:
         return smp.hop.node.manager(smp.hop.entered) if smp.hop is not None else None
 
     @staticmethod
-    def _way(smps: Smps, i: int, near: int, far: int) -> tuple[object, ...]:
+    def _exchange_key(smps: Smps, i: int, requester: int, target: int) -> tuple[object, ...]:
         """A key that is equal for a request and its answer."""
         what = smps.transaction(i), int(smps.modifier[i])
-        return (*what, smps.path(i)) if smps.directed[i] else (*what, near, far)
+        return (*what, smps.path(i)) if smps.directed[i] else (*what, requester, target)
 
     def _trap(self, smps: Smps, i: int, frame: int, time_ns: int) -> None:
         """Process a trap: a switch reports a link change, or any port a request with a wrong M_Key."""
         out, body, slid = self.learner.out, smps.body(i), smps.slid[i]
         hop = self.routes.by_lid(slid) if not smps.directed[i] and 0 < slid < FIRST_MULTICAST else None
         port = hop.node.manager(hop.entered) if hop is not None else None
-        way = slid, smps.dlid[i], int(smps.sl[i]), smps.directed[i]
-        out.append(TrapSeen(frame, time_ns, port, body, smps.transaction(i), *way, int(smps.mad[i])))
+        header = slid, smps.dlid[i], int(smps.sl[i]), smps.directed[i]
+        out.append(TrapSeen(frame, time_ns, port, body, smps.transaction(i), *header, int(smps.mad[i])))
         if hop is None:
             return
         trap = int.from_bytes(body[Notice.trap_number.span[0] : Notice.trap_number.span[1]], "big")

@@ -15,7 +15,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import mix, places_in
 from ibdissect.wire.numbers import GET
 
-from .earlier_answers import MAX_KEPT, AttributeSmps, PKeyTables, PortInfos
+from .earlier_answers import MAX_KEPT, NO_KEY, AttributeSmps, PKeyTables, PortInfos
 from .events import ChunkFollowed
 from .model import Subnet
 from .nodes import Port
@@ -52,10 +52,10 @@ class FirstAnswers:
         gets = np.hstack((self._gets, np.stack((ids, smps.frames))[:, smps.method == GET]))
         sets = np.hstack((self._sets, np.stack((written, smps.frames))[:, smps.sets]))
         self._gets, self._sets = gets[:, -KEPT_TIDS:], sets[:, -KEPT_TIDS:]
-        lost = np.flatnonzero(smps.sets & (smps.key == NEVER))
+        lost = np.flatnonzero(smps.sets & (smps.key == NO_KEY))
         if len(lost) and not self._blind:
             self._blind = int(smps.frames[lost[0]])
-        fresh = np.flatnonzero((smps.sets | smps.answers) & (smps.key != NEVER))
+        fresh = np.flatnonzero((smps.sets | smps.answers) & (smps.key != NO_KEY))
         fresh = fresh[places_in(self._keys, smps.key[fresh]) < 0]
         keys, first = np.unique(smps.key[fresh], return_index=True)
         if not len(keys):
@@ -110,8 +110,8 @@ class LateFacts:
         port = track.now if track is not None else None
         if track is None or port is None or track.past or not port.node.alive:
             return None
-        smps = self.infos.asked(port.key)
-        return (port, smps) if 0 < track.since <= smps else None
+        frame = self.infos.asked(port.key)
+        return (port, frame) if 0 < track.since <= frame else None
 
     def p_keys(self, port: Port) -> bool:
         """Whether the known part of a port's P_Key table was the same during the whole capture."""
@@ -127,5 +127,5 @@ class LateFacts:
         """Frame that shows the M_Key that the port had during the whole capture; NEVER if that is uncertain."""
         if port.guard is None or port.guard.held.past or port.guard.held.now is None:
             return NEVER
-        smps = self.infos.asked(port.key)
-        return smps if smps == port.guard.held.since else NEVER
+        frame = self.infos.asked(port.key)
+        return frame if frame == port.guard.held.since else NEVER

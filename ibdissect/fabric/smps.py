@@ -86,9 +86,9 @@ class Smps:
         self.pure: npt.NDArray[np.bool_] = directed & (slid == numbers.PERMISSIVE) & (dlid == numbers.PERMISSIVE)
         """Directed-route SMPs without a LID-routed part."""
         lrh = loc.at("lrh")[rows]
-        near, far = u16(data, lrh + LRH.slid.bit // 8), u16(data, lrh + LRH.dlid.bit // 8)
-        self.slid: list[int] = near.tolist()
-        self.dlid: list[int] = far.tolist()
+        source, destination = u16(data, lrh + LRH.slid.bit // 8), u16(data, lrh + LRH.dlid.bit // 8)
+        self.slid: list[int] = source.tolist()
+        self.dlid: list[int] = destination.tolist()
         self.sl = value_at(data, lrh, LRH.sl)
         self.ways = _ways(data, at, head, np.minimum(hops, MAX_HOPS).astype(np.uint8))
         """The way of each SMP, padded with zeros, uint8[n, words * WORD]; `high` and `path` read it."""

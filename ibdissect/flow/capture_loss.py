@@ -42,9 +42,9 @@ class CaptureLoss:
 
     def __init__(self, streams: Streams | None = None, transactions: Transactions | None = None) -> None:
         self.streams, self.transactions = streams or Streams(), transactions or Transactions()
-        self.counted, self.cut = Missed("lost packets"), Missed("cut packets")
+        self.counted_losses, self.cut = Missed("lost packets"), Missed("cut packets")
         self.gaps = SmpGaps()
-        self.dropped = self.counted.dropped, self.cut.dropped, *dropped_of(self.gaps)
+        self.dropped = self.counted_losses.dropped, self.cut.dropped, *dropped_of(self.gaps)
         self.erf = False
         """The capture has ERF records; those of ibdump do not count losses."""
         self.set_back = False
@@ -58,7 +58,7 @@ class CaptureLoss:
         """First and last second of the times with missed packets: they are apart from each other, and ascend."""
         self._swaps: bool | None = None
         self._writes = WriteTimes()
-        self.counts = False
+        self.card_counts_losses = False
         """The ERF records come from a card that counts losses: their lengths are padded, unlike those of ibdump."""
 
     def feed(self, table: ChunkTable) -> tuple[()]:
@@ -82,10 +82,10 @@ class CaptureLoss:
         lost = np.flatnonzero(table.values(ERF.loss_counter))
         rows = table.occurrences(ERF).rows[lost]
         for row in rows.tolist():
-            self.counted.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
-        if not self.counts:
+            self.counted_losses.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
+        if not self.card_counts_losses:
             padded = table.values(ERF.record_length).astype(np.int64) > table.values(ERF.wire_length).astype(np.int64) + ERF.size
-            self.counts = bool(padded.any())
+            self.card_counts_losses = bool(padded.any())
         return ()
 
     def _times(self) -> tuple[list[int], list[int]]:
@@ -101,7 +101,7 @@ class CaptureLoss:
         return self._known
 
     def _evidence(self) -> Iterator[tuple[int, int]]:
-        missed = (self.counted, self.cut, self.transactions.missed, self.transactions.transfers.missed)
+        missed = (self.counted_losses, self.cut, self.transactions.missed, self.transactions.transfers.missed)
         yield from ((second, second) for one in missed for second in one.seconds)
         for _, hole, acknowledged in holes(self.streams):
             if acknowledged and not hole.requested:
@@ -128,7 +128,7 @@ class CaptureLoss:
         return self._any(0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR)
 
     def unsettled(self, frame: int, time_ns: int) -> bool:
-        """Whether another request than that of a frame wrote something around that time, in a capture that changes the order of packets."""
+        """Whether another write near a frame's time may have come before it, as the capture reorders packets."""
         return self._writes.others(frame, time_ns) and self.disorderly()
 
     def disorderly(self) -> bool:
@@ -150,7 +150,7 @@ class CaptureLoss:
 
     def complete(self) -> bool:
         """Whether the traffic shows that nothing is missing: enough packets could be checked, and none is missing."""
-        return ((self.erf and self.counts) or self._checked() >= ENOUGH) and not any(self._times())
+        return ((self.erf and self.card_counts_losses) or self._checked() >= ENOUGH) and not any(self._times())
 
     def _checked(self) -> int:
         """Number of packets whose loss would have been noticed."""

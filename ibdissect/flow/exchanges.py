@@ -179,7 +179,7 @@ def ends_of(request: Request) -> tuple[Name, Name]:
 
 def _by_ends(event: AnsweredMany) -> Iterator[tuple[Pair, Int]]:
     """Requester, responder and class, and the indices of their answers."""
-    index = event.many
+    index = event.by_columns
     near, far = event.mads.source.take(event.asked[index]), event.mads.destination.take(event.asked[index])
     classes = event.mgmt_class[index]
     to = [np.where(classes == DIRECTED, 0, column) for column in (far.size, far.high, far.low)]

@@ -11,7 +11,7 @@ from msgspec import Struct as Record
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import U64, held, order_of
 
-NOTHING, ASKS, ANSWERS, OTHER = range(4)
+NOTHING, REQUEST, ANSWER, OTHER = range(4)
 """Roles of a datagram in matching."""
 
 
@@ -43,7 +43,7 @@ def pair(marks: U64, columns: Sequence[npt.NDArray[np.uint64]], role: npt.NDArra
     sizes = np.diff(starts, append=len(order))
     group = np.repeat(np.arange(len(starts)), sizes)
     second = (np.arange(len(order)) - starts[group] & 1).astype(np.bool_)
-    fine = role == np.where(second, ANSWERS, ASKS).astype(np.uint8)
+    fine = role == np.where(second, ANSWER, REQUEST).astype(np.uint8)
     for column in columns:
         found = column[order]
         fine[1:] &= (found[1:] == found[:-1]) | new[1:]

@@ -36,7 +36,7 @@ class Request(Record):
     """Hash that is equal for a request and its answer."""
     transaction: int
     tries: int = 1
-    alone: bool = True
+    only_one_open: bool = True
     """No other request of its transaction was waiting when it was sent."""
     answered_before: bool = False
     """Its answer was recorded just before it: the capture changed the order."""
@@ -113,14 +113,14 @@ class AnsweredMany(Record, frozen=True, eq=False):
     """Requests that were processed one by one, by array index."""
     mads: Datagrams
     asked: Int
-    """Index into `mads` of all other requests."""
+    """Index into `mads` of the requests that were matched by columns."""
 
     def __len__(self) -> int:
         return len(self.frames)
 
     @property
-    def many(self) -> Int:
-        """Indices of all others, whose requests `asked` gives, ascending."""
+    def by_columns(self) -> Int:
+        """Indices of the answers that were matched by columns, whose requests are in `asked`; ascending."""
         return np.delete(np.arange(len(self)), list(self.singles))
 
     def targets(self) -> Int:

@@ -20,8 +20,7 @@ from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, LID_ROUTED, NOTICE,
 
 from .datagrams import Datagrams, Listed
 from .loss_times import Missed
-from .pairs import ANSWERS, NOTHING, OTHER, Pairs, pair
-from .pairs import ASKS as ASKING
+from .pairs import ANSWER, NOTHING, OTHER, REQUEST, Pairs, pair
 from .requests import (
     Answered,
     AnsweredAgain,
@@ -37,7 +36,7 @@ from .requests import (
 )
 from .rmpp import Message, OpenTransfers, Transfer, TransferEvent
 
-ASKS = frozenset(RESPONSE_OF) - {TRAP}
+ASKING = frozenset(RESPONSE_OF) - {TRAP}
 """Methods that require an answer."""
 RETRY_NS = 10_000_000_000
 """The same request after this time is another one, no further try. An answer counts however late it is."""
@@ -85,7 +84,7 @@ class Transactions:
         """By the hash of class, transaction and requester: the latest of its open LID-routed requests."""
         self.unasked = BoundedDict[Key, tuple[int, int, int, bool]](MAX_UNASKED)
         """Latest answers without request, as the request may be recorded after its answer: frame, time, hash, and if in `missed`."""
-        self.alone = BoundedDict[int, Request](MAX_TRAPS)
+        self.lone_answers = BoundedDict[int, Request](MAX_TRAPS)
         """The latest answers whose request is not in the capture, by frame."""
         self.superseded = KeptList[Request](MAX_UNASKED, dropped)
         """Requests that nobody waits for any more, as their sender went on with the same transaction id. Only Sets are kept."""
@@ -139,19 +138,19 @@ class Transactions:
         columns = mads.keys((mads.method >= RESPONSE_BIT) | (mads.method == TRAP_REPRESS))
         marks, askers = mix(columns), mix([columns[0] & np.uint64(0xFFFF), *columns[1:3], *columns[4:5]])  # class, transaction, requester
         waited = np.array([*late, *(request.mark for request in self.open.values())], np.uint64)
-        pairs = self._sure(pair(marks, columns, role, waited), role == ANSWERS, askers)
-        pairs = self._not_swapped(mads, pairs, role == ANSWERS, marks)
+        pairs = self._sure(pair(marks, columns, role, waited), role == ANSWER, askers)
+        pairs = self._not_swapped(mads, pairs, role == ANSWER, marks)
         if len(pairs.answers):
             self.first_match = min(self.first_match, int(mads.frames[pairs.answers[0]]))
-        before, ordinals = self.answers, np.cumsum(role == ANSWERS) + self.answers
-        self._recall(marks[pairs.rest[role[pairs.rest] == ANSWERS]])
-        alone = np.zeros(len(mads), np.bool_)
-        alone[pairs.rest] = True
-        index = np.flatnonzero(alone | segments)
+        before, ordinals = self.answers, np.cumsum(role == ANSWER) + self.answers
+        self._recall(marks[pairs.rest[role[pairs.rest] == ANSWER]])
+        one_by_one = np.zeros(len(mads), np.bool_)
+        one_by_one[pairs.rest] = True
+        index = np.flatnonzero(one_by_one | segments)
         found: list[tuple[int, Request]] = []
         if len(index):
             each = Listed(mads, index, marks, askers)
-            matters, numbers = alone[index].tolist(), ordinals[index].tolist()
+            matters, numbers = one_by_one[index].tolist(), ordinals[index].tolist()
             for i in range(len(each)):
                 self.answers = numbers[i]
                 if each.rmpp_type[i] and index[i] >= early:
@@ -161,7 +160,7 @@ class Transactions:
         self.answers = before if not len(ordinals) else int(ordinals[-1])
         self._remember(mads, pairs, marks, ordinals)
         yield from self._wait(mads, pairs.waits)
-        if alone[:early].any():
+        if one_by_one[:early].any():
             for key, _ in sorted(self.open.items(), key=lambda entry: _age(entry[1])):
                 self.open.move_to_end(key)
         for asker in [asker for asker, keys in self.asked.items() if self.open.keys().isdisjoint(keys)]:
@@ -227,7 +226,7 @@ class Transactions:
         method = mads.method[i]
         if method & RESPONSE_BIT:
             yield from self._answer(mads, i, found)
-        elif method in ASKS:
+        elif method in ASKING:
             yield from self._ask(mads, i)
         elif method == TRAP:
             key = _key(mads, i, False)
@@ -253,7 +252,7 @@ class Transactions:
                 return
             del self.open[key]
         request = request_of(mads, i)
-        request.alone = before is None
+        request.only_one_open = before is None
         if before is not None and not before.answered_before:
             if before.earlier is not None:
                 yield self._unanswered(before.earlier)
@@ -277,7 +276,7 @@ class Transactions:
             del self.unasked[key]
             if found[3]:
                 self.missed.remove(found[1])
-                self.alone.pop(found[0], None)
+                self.lone_answers.pop(found[0], None)
                 self.swapped += 1
                 request.lone_answer = found[:2]
             request.answered_before = True
@@ -320,7 +319,7 @@ class Transactions:
             yield AnsweredFromElsewhere(frame, time_ns, request, mads.source[i])
         elif frame > self.first_match:
             self.missed.add(frame, time_ns)
-            self.alone.put(frame, request_of(mads, i))
+            self.lone_answers.put(frame, request_of(mads, i))
             self.unasked.put(key, (frame, time_ns, mads.marks[i], True))
 
 
@@ -339,9 +338,9 @@ def _requests(mads: Datagrams) -> list[Request]:
 
 
 _ROLES = np.full(256, NOTHING, np.uint8)
-_ROLES[list(ASKS)] = ASKING
+_ROLES[list(ASKING)] = REQUEST
 _ROLES[[TRAP, TRAP_REPRESS]] = OTHER
-_ROLES[RESPONSE_BIT:] = ANSWERS
+_ROLES[RESPONSE_BIT:] = ANSWER
 
 
 def _roles(mads: Datagrams) -> tuple[npt.NDArray[np.uint8], Bool]:

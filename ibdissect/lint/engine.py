@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from .grouping import Grouping, Occurred
 from .rule import Again, Context, Hit, Rule, Seen, handlers
 
 
-class Source:
-    """State that follows the capture and emits events for rules; one class per kind of state, made by the context."""
+class FollowerProtocol(Protocol):
+    """What the engine needs of a follower: state that follows the capture and emits events for rules, made by the context."""
 
     after: ClassVar[tuple[type[Any], ...]] = ()
     """Followers whose state this one reads: they are passed to its constructor and fed first."""
@@ -84,18 +84,18 @@ class Linter:
                 (self.of_chunk if mark == "listens_to_chunks" else self.at_end).append((rule, method))
         wanted = {event.source for event in self.of_event if hasattr(event, "source")}
         wanted |= {kind for rule in self.rules for kind in rule.needs}
-        self.sources: list[Source] = [self.context.get(kind) for kind in in_order(wanted)]
+        self.followers: list[FollowerProtocol] = [self.context.get(kind) for kind in in_order(wanted)]
         self.parts: dict[int, Linter] = {}
         """Linters that check only the packets of one subnet each, by its number; 0: those of no certain one."""
-        for source in self.sources:
-            if hasattr(source, "hear"):
-                source.hear(self.of_event)
+        for follower in self.followers:
+            if hasattr(follower, "hear"):
+                follower.hear(self.of_event)
 
     def know(self, files: Sequence[KnownFile]) -> None:
         """Set the subnet files whose facts the model holds before the first frame."""
         self.context.files = files
         refuted: Any = self.context.get(Refuted)
-        self.sources.append(refuted)
+        self.followers.append(refuted)
 
     def feed(self, table: ChunkTable, selected: Bool | None = None) -> None:
         """Check a chunk; `selected` bool[n] limits the rows that are reported, but state is learnt from all rows."""
@@ -107,14 +107,14 @@ class Linter:
             self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
         self.findings.consequences.begin(table.chunk.first, len(table))
         self._judge(table, selected, 0)
-        for source in tuple(self.sources):
+        for follower in tuple(self.followers):
             try:
-                for event in source.feed(table):
+                for event in follower.feed(table):
                     for rule, method in self.of_event.get(type(event), ()):
                         self._take(rule, method, event, self.context)
             except Exception as error:  # its state is no longer reliable: drop it rather than report wrongly
-                self._failed(type(source).__name__, error)
-                self.sources.remove(source)
+                self._failed(type(follower).__name__, error)
+                self.followers.remove(follower)
         for rule, struct, method in self.of_struct:
             self._timed(rule, self._structs, table, struct, method)
         for rule, method in self.of_chunk:
@@ -133,8 +133,8 @@ class Linter:
         """Compute what needs no state ahead of `feed`; another thread may call it while earlier chunks are checked."""
         table.once(self.copies.leave_out)
         table.once(self.conditions.holding)
-        for source in self.sources:
-            for derive in getattr(source, "columns", ()):
+        for follower in self.followers:
+            for derive in getattr(follower, "columns", ()):
                 table.once(derive)
 
     def finish(self) -> list[Finding]:

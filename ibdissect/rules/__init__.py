@@ -7,7 +7,7 @@ With state it handles structures, events or chunks, or fills in a base class of 
 
 - `AttributeRule`: an SMP against earlier answers of the same port; `AM.targets.TargetRule`: the modifier of a request.
 - `LinkRule`: a packet against the ports at both ends; `GroupRule`: against its multicast group; `AgreedRule`: against its connection.
-- `TrapRule`: a trap. `UnansweredRule`: requests without an answer. `KnowledgeRule`: facts that the capture may have missed changes of.
+- `TrapRule`: a trap. `UnansweredRule`: requests without an answer. `LearntFactRule`: a packet against facts that may have changed unseen.
 
 Proven: in `tests/rules/PKY/cases.py` by a capture that triggers it and a twin that stays silent. Its code is reserved in
 `tests/reference/rules.csv`. Nothing is registered: adding a module to a family's folder adds its rules.

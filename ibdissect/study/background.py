@@ -155,13 +155,13 @@ class Study:
         get = self._linter.context.get
         self._follower, self._transactions = get(Follower), get(Transactions)
         self._streams, self._connections = get(Streams), get(Connections)
-        sources: list[Any] = self._linter.sources  # Any: the engine asks for nothing but `feed`
-        for source in (self._follower, self._transactions, self._streams, self._connections):
-            if source not in sources:
-                sources.append(source)
-        sources[sources.index(self._follower)] = Overheard(self._follower, self._followed)
-        sources[sources.index(self._transactions)] = Overheard(self._transactions, self._exchanged)
-        sources[sources.index(self._streams)] = Overheard(self._streams, self._streamed)
+        followers: list[Any] = self._linter.followers  # Any: the engine asks for nothing but `feed`
+        for follower in (self._follower, self._transactions, self._streams, self._connections):
+            if follower not in followers:
+                followers.append(follower)
+        followers[followers.index(self._follower)] = Overheard(self._follower, self._followed)
+        followers[followers.index(self._transactions)] = Overheard(self._transactions, self._exchanged)
+        followers[followers.index(self._streams)] = Overheard(self._streams, self._streamed)
 
     def _followed(self, event: object) -> None:
         if isinstance(event, ChunkFollowed):

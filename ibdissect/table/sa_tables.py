@@ -20,17 +20,17 @@ from ibdissect.wire.sa import SAFormat
 from .bits import value_at
 from .locate import Bool, Int
 from .occurrences import Occurrences, merged
-from .unread import ASKING, unread
+from .unread import QUERY_CLASSES, unread
 
 if TYPE_CHECKING:
     from .table import ChunkTable
 
 MAD_SIZE = {BASE_VERSION_IB: 256, BASE_VERSION_OPA: 2048}
 """Bytes of a MAD by base version; RMPP segments are padded to it."""
-RMPP_END, HEADERS = MAD.size + RMPP.size, SAFormat.attribute_offset.span[1]
+RMPP_END, HEADERS_END = MAD.size + RMPP.size, SAFormat.attribute_offset.span[1]
 """Offsets of the end of the RMPP header, and of the end of AttributeOffset."""
 SEGMENT = (RMPP.rmpp_version, RMPP.rmpp_type, RMPP.last, RMPP.segment_number, RMPP.payload_length)
-NONE = 0
+NO_RMPP = 0
 
 
 class _Segments(Record, frozen=True, eq=False):
@@ -100,7 +100,7 @@ def _of_segments(seg: _Segments, size: int) -> list[Occurrences]:
 
 def of_methods(table: ChunkTable, rows: Int, place: Mad) -> Int:
     """The rows with a method of the place, without requests whose data nobody reads."""
-    if place.mgmt_class in ASKING:
+    if place.mgmt_class in QUERY_CLASSES:
         rows = rows[~table.once(unread)[rows]]
     if place.methods is None:
         return rows
@@ -113,14 +113,14 @@ def starts_data(table: ChunkTable, rows: Int) -> Bool:
     long = mad + RMPP_END <= table.located.payload_end[rows]
     first: Bool = np.ones(len(rows), np.bool_)
     kind, number = (value_at(table.chunk.data, mad[long] + MAD.size, field) for field in (RMPP.rmpp_type, RMPP.segment_number))
-    first[long] = (kind == NONE) | ((kind == DATA) & (number == 1))
+    first[long] = (kind == NO_RMPP) | ((kind == DATA) & (number == 1))
     return first
 
 
 def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int) -> _Segments:
     data, located = table.chunk.data, table.located
     mad = located.at("mad")[rows]
-    good = (mad + max(data_at, HEADERS) <= located.payload_end[rows]) & (
+    good = (mad + max(data_at, HEADERS_END) <= located.payload_end[rows]) & (
         (data[mad] == BASE_VERSION_OPA) == (place.base_version == BASE_VERSION_OPA)
     )
     rows, mad = rows[good], mad[good]
@@ -128,11 +128,11 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int)
     response = (method & RESPONSE_BIT) != 0
     version, kind, last, number, length = (value_at(data, mad + MAD.size, field) for field in SEGMENT)
     if place.mgmt_class == DM_CLASS:  # the RMPP header is present only if its version is not 0 (kernel core/mad.c)
-        kind = np.where(version == 0, NONE, kind)
+        kind = np.where(version == 0, NO_RMPP, kind)
     segmented = kind == DATA
     failed = response & ((status & NO_DATA) != 0)
     repeats = failed & (table.repeats and place.mgmt_class == SA_CLASS)
-    empty = (failed & ~repeats) | ~(segmented | (kind == NONE))
+    empty = (failed & ~repeats) | ~(segmented | (kind == NO_RMPP))
     stop = located.payload_end[rows]
     step, phase = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     room, header = MAD_SIZE[place.base_version] - data_at, data_at - RMPP_END

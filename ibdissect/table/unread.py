@@ -51,8 +51,8 @@ from .locate import Bool, Int
 if TYPE_CHECKING:
     from .table import ChunkTable
 
-ASKING = SMP_CLASSES | {SA_CLASS, PM_CLASS}
-"""Classes with such requests."""
+QUERY_CLASSES = SMP_CLASSES | {SA_CLASS, PM_CLASS}
+"""Classes whose requests may carry data that nobody reads."""
 MASK_AT, MASK_END = SAFormat.component_mask.span
 MAD_END = 256
 SEGMENT = (RMPP.rmpp_type, RMPP.segment_number)
@@ -68,7 +68,7 @@ def unread(table: ChunkTable) -> Bool:
     data = table.chunk.data
     for (mgmt_class, attr_id), rows in table.attributes().items():
         known = table.catalog.attributes.get((mgmt_class, attr_id), ())
-        if mgmt_class not in ASKING or attr_id >= FIRST_VENDOR or not known:
+        if mgmt_class not in QUERY_CLASSES or attr_id >= FIRST_VENDOR or not known:
             continue
         at = table.located.at("mad")[rows]
         method = data[at + 3]

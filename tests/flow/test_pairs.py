@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ibdissect.flow.pairs import ANSWERS, ASKS, NOTHING, OTHER, pair
+from ibdissect.flow.pairs import ANSWER, NOTHING, OTHER, REQUEST, pair
 from ibdissect.table.rows import held, mix
 
-ROLES = {"?": ASKS, "!": ANSWERS, "x": OTHER, ".": NOTHING}
+ROLES = {"?": REQUEST, "!": ANSWER, "x": OTHER, ".": NOTHING}
 
 
 def matched(

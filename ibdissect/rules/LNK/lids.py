@@ -16,7 +16,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
-from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.bits import extract
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.rows import common, groups
@@ -47,7 +47,7 @@ class LidUnaligned(Rule):
     at = PortInfo.lid
 
 
-class LidConflict(KnowledgeRule):
+class LidConflict(LearntFactRule):
     """Two ports have the same LID.
 
     Packets to that LID reach one of them, depending on where they come from. Two subnets were joined, or two subnet managers assign LIDs.

@@ -15,7 +15,7 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Seen
 from ibdissect.rules.LNK.packet import LOCAL, VL_MANAGEMENT
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import NO_LIMIT, VLS_AT, LinkRule, PortLimits, flows
-from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import foreign_lids
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
@@ -182,7 +182,7 @@ class UnassignedLid(LinkRule):
                 )  # fmt: skip
 
 
-class RawFiltered(KnowledgeRule):
+class RawFiltered(LearntFactRule):
     """A raw packet goes over a switch port that filters raw packets.
 
     The port drops it, so it never arrives. If the packet was captured after passing that port, the filter does not work.

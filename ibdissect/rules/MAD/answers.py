@@ -10,7 +10,7 @@ from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredMany
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.silence import KnowledgeRule, warm
+from ibdissect.rules.shared.silence import LearntFactRule, warm
 from ibdissect.table.addresses import LID_SIZE
 from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
@@ -24,7 +24,7 @@ KNOWN_CLASSES = (0x01, 0x81, 0x03, 0x04, 0x06, 0x21)
 """Classes whose answers carry the requested attribute; vendors may define otherwise."""
 
 
-class OtherAttribute(KnowledgeRule):
+class OtherAttribute(LearntFactRule):
     """An answer carries another attribute than its request asked for.
 
     The requester matches answers by transaction id and takes the data for what it asked for.
@@ -56,7 +56,7 @@ class OtherAttribute(KnowledgeRule):
         other &= event.request_method != GET_TRACE  # asks with paths, and gets TraceRecords
         other &= ~((carried == CLASS_PORT_INFO) & (event.status & REDIRECTED != 0))
         # Of those found one by one, keep requests sent once and not answered yet, without another open request of the transaction.
-        other[[k for k, one in event.singles.items() if one.tries > 1 or not one.alone or one.answered_before]] = False
+        other[[k for k, one in event.singles.items() if one.tries > 1 or not one.only_one_open or one.answered_before]] = False
         for i in np.flatnonzero(other).tolist():
             seen = Seen(table, int(event.frames[i]) - table.chunk.first)
             mgmt_class, method = int(event.mgmt_class[i]), int(event.request_method[i])
@@ -89,13 +89,13 @@ class AnswerAlone(Rule):
 
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, _context: Context) -> None:
-        source = event.mads.source.take(event.asked[event.many])
+        source = event.mads.source.take(event.asked[event.by_columns])
         self.asking[source.low[source.size == LID_SIZE].astype(np.int64)] = True
         self.asking[[lid for request in event.singles.values() if (lid := request.source.lid) is not None]] = True
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        for answer in context.get(Transactions).alone.values():
+        for answer in context.get(Transactions).lone_answers.values():
             lid = answer.target.lid
             if lid is not None and self.asking[lid] and warm(answer.time_ns, context):
                 yield fault(

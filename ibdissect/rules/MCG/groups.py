@@ -16,7 +16,7 @@ from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
-from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where
@@ -92,7 +92,7 @@ class Wish(Record):
     state: int
 
 
-class BroadcastOutside(KnowledgeRule):
+class BroadcastOutside(LearntFactRule):
     """A port sends to the IPoIB broadcast group after leaving it or being refused.
 
     An interface must be a full member of the broadcast group (RFC 4391). Switches may not forward its packets, and it gets no answers.

@@ -13,7 +13,7 @@ from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_event
-from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.rows import held
@@ -23,7 +23,7 @@ from ibdissect.wire.sm import SMP
 MAX_PORTS = 65536
 
 
-class LeaseExpired(KnowledgeRule):
+class LeaseExpired(LearntFactRule):
     """The M_Key lease of a port expired: everybody may read and write it.
 
     After a request with a wrong key, the port waits for one lease period for a request with the right key. Then it sets its protect bits to

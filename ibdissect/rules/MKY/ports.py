@@ -21,7 +21,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Evidence, value_of
 from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
-from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import foreign_keys, foreign_keys_held
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY
 from ibdissect.table.table import ChunkTable
@@ -34,10 +34,10 @@ MAX_WAITING = 65536
 """Requests that may still be answered."""
 
 
-class _WrongKey(KnowledgeRule):
+class _WrongKey(LearntFactRule):
     """Base of rules about requests with a wrong M_Key: one finding per sender and port, with the resulting trap."""
 
-    needs = (*KnowledgeRule.needs, Transactions)
+    needs = (*LearntFactRule.needs, Transactions)
     evidence = (
         "The M_Key that the port showed in PortInfo, and no good answer to the request. An `info` where the capture may have "
         "missed a packet since that PortInfo."

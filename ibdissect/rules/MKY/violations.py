@@ -16,7 +16,7 @@ from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Judged, Rule, fault
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.senders import senders_of
-from ibdissect.rules.shared.silence import doubtful, warm
+from ibdissect.rules.shared.silence import lowered_severity, warm
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule
 from ibdissect.table.bits import value_at
 from ibdissect.table.history import SECOND_NS
@@ -72,7 +72,7 @@ class BadMKeyStorm(TrapRule):
         """An info unless the capture shows what the receivers of its traps send to the port, and misses nothing."""
         lid = hit.key[0]
         heard = all((lid, manager) in self.represses for manager in self.managers.get(lid, ()))
-        return doubtful(context, hit.time_ns) if heard else INFO
+        return lowered_severity(context, hit.time_ns) if heard else INFO
 
     def judge(self, event: TrapSeen, context: Context) -> Judged | None:
         self.managers.put(event.slid, {*self.managers.get(event.slid, ()), event.dlid}, event.frame, event.time_ns)
@@ -155,7 +155,7 @@ class TrapWithoutRequest(TrapRule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info where the capture may have missed a packet."""
-        return doubtful(context, hit.time_ns)
+        return lowered_severity(context, hit.time_ns)
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:

@@ -17,7 +17,7 @@ from ibdissect.fabric.nodes import ROUTER, SWITCH, Node, Port
 from ibdissect.fabric.partitions import PKeys, Verdict
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event
-from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
@@ -160,7 +160,7 @@ def _answers(header: bytes) -> bool:
     return is_response(mad.method, mad.attribute_modifier, mad.mgmt_class)
 
 
-class RefusingTable(KnowledgeRule):
+class RefusingTable(LearntFactRule):
     """Base of rules about the table of one end: one finding per sender, QP and P_Key."""
 
     evidence = (

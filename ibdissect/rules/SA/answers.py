@@ -15,7 +15,7 @@ from ibdissect.flow.datagrams import Queries
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
 from ibdissect.rules.shared.refused_join import RefusedJoin
-from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.bits import extract
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
@@ -196,7 +196,7 @@ class NotReversible(Rule):
                 yield fault(seen, {"request": request}, PathRecord.reversible, of=view, proof=proof, key=key)
 
 
-class ServicePartition(KnowledgeRule):
+class ServicePartition(LearntFactRule):
     """A service is registered in a partition that its registrant is not a member of.
 
     The SA refuses the registration; clients of that partition could not reach the service anyway.

@@ -17,7 +17,7 @@ from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Context, Hit, Judged, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, node_info, switches
-from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.history import Track
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
@@ -161,7 +161,7 @@ class SubnetTimeoutHigh(AttributeRule):
         return smps.sets & (smps.since > 0) & (now > TWO_SECONDS) & (now > before) & ~(switches(smps) & (smps.number > 0))
 
 
-class CounterWritten(KnowledgeRule, AttributeRule):
+class CounterWritten(LearntFactRule, AttributeRule):
     """A Set writes a violation counter with a value that is neither 0 nor what the port last showed.
 
     Writing 0 clears the counter; anything else falsifies it, and the alarms that rely on it.

@@ -14,7 +14,7 @@ from ibdissect.fabric.follow import Follower
 from ibdissect.fabric.nodes import Node
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Judged, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule
-from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, TrapRule
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import LIDS, PERMISSIVE, PORT_INFO
@@ -57,7 +57,7 @@ class TrapRepeated(TrapRule):
         return {"after": (event.time_ns - before[0]) / 1000, "allowed": allowed / 1000}, [(before[1], "sent before")]
 
 
-class RepressUnknown(KnowledgeRule):
+class RepressUnknown(LearntFactRule):
     """A TrapRepress does not carry the transaction id of its trap, and the port repeats the trap.
 
     The port does not recognise the answer, so it goes on repeating the trap and loads the subnet manager.
@@ -169,7 +169,7 @@ class RepressAnswered(AttributeRule):
         return ({"tid": tid}, self.earlier(smp)) if smp.answers else None
 
 
-class MasterSmLid(TrapRule, KnowledgeRule):
+class MasterSmLid(TrapRule, LearntFactRule):
     """A trap goes to a LID other than the MasterSMLID of its port, or with another service level than MasterSMSL.
 
     The trap does not reach the master; the port repeats it, and nobody acts on it.

@@ -11,7 +11,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.MAD.packet import IN_USE
-from ibdissect.rules.shared.silence import doubtful, warm
+from ibdissect.rules.shared.silence import lowered_severity, warm
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
 
@@ -54,7 +54,7 @@ class SegmentOrphan(Rule):
             yield of_transfer(event)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        return doubtful(context, hit.time_ns)
+        return lowered_severity(context, hit.time_ns)
 
 
 class SegmentGap(Rule):
@@ -200,7 +200,7 @@ class RMPPAbort(Rule):
 class RMPPStop(Rule):
     """The receiver of an RMPP transfer stopped it for lack of resources.
 
-    The transfer ends without its data. A subnet administrator that runs out of memory answers nobody in full.
+    The transfer ends without its data. A subnet administrator that runs out of memory answers keep_unanswered in full.
 
     Ask again later or for less; check memory and load of the end that sent the STOP.
     """

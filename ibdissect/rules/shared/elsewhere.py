@@ -14,7 +14,7 @@ from ibdissect.flow.requests import AnsweredFromElsewhere
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import Context, Hit, Rule, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.silence import doubtful
+from ibdissect.rules.shared.silence import lowered_severity
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD
@@ -101,5 +101,5 @@ class Elsewhere(Rule):
         silent = {request.frame for request in context.get(Transactions).open_requests()} if self.repeated else ()
         for asked, hit in self.repeated:
             if asked in silent:
-                hit.severity = doubtful(context, hit.time_ns)
+                hit.severity = lowered_severity(context, hit.time_ns)
                 yield hit

@@ -15,7 +15,7 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Node, Port
 from ibdissect.lint.rule import Context, Hit, Judged, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
-from ibdissect.rules.shared.silence import KnowledgeRule
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import groups
@@ -66,7 +66,7 @@ class PortLimits:
                 self.vls[lid] = min(self.vls[lid], int(VLS[body[VLS_AT] >> 4]) or NO_LIMIT)
 
 
-class LinkRule(KnowledgeRule):
+class LinkRule(LearntFactRule):
     """Base of rules that group suspicious packets by source, destination and value, and judge the first one after every change."""
 
     evidence = (

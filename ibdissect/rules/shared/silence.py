@@ -25,8 +25,8 @@ MAX_KEPT = 16384
 """Requests without an answer that are kept until the end; further ones are not judged."""
 
 
-def doubtful(context: Context, time_ns: int) -> Severity | None:
-    """INFO if the capture may have missed the packet; None (the rule's own severity) if it was certainly not sent."""
+def lowered_severity(context: Context, time_ns: int) -> Severity | None:
+    """INFO if the capture may have missed the packet; None (keep the rule's own severity) if it was certainly not sent."""
     return None if context.get(CaptureLoss).proves_silence(time_ns) else Severity.INFO
 
 
@@ -35,7 +35,7 @@ def warm(time_ns: int, context: Context) -> bool:
     return bool(time_ns - context.get(Transactions).first_ns >= WARM_UP_NS)
 
 
-class KnowledgeRule(Rule):
+class LearntFactRule(Rule):
     """Base of rules that compare a packet with facts from earlier ones, which a change missed by the capture makes uncertain."""
 
     waits = True
@@ -71,7 +71,7 @@ class UnansweredRule(Rule):
         self.given_up = KeptList[Request](MAX_KEPT, self.dropped)
 
     @on_event(Unanswered)
-    def nobody(self, event: Unanswered, _context: Context) -> None:
+    def keep_unanswered(self, event: Unanswered, _context: Context) -> None:
         if self.mgmt_class in (None, event.request.mgmt_class):
             self.given_up.keep(event.request, event.frame, event.time_ns)
 
