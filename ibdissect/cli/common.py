@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError
-from ibdissect.wire.text import Paint, counted, printable, visible_json
+from ibdissect.wire.text import Paint, counted, plain, printable, visible_json
 
 from .config import Config, read_config
 
@@ -247,7 +247,7 @@ def coloured(choice: str | None, stream: IO[str]) -> bool:
 def painter(choice: str | None, stream: IO[str]) -> Paint:
     """A function (text, style) -> text; without colour it returns the text."""
     if not coloured(choice, stream):
-        return lambda text, style: text
+        return plain
     from rich.color import ColorSystem
     from rich.style import Style
 

@@ -306,7 +306,7 @@ class ScapyText(Printer):
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
         from ibdissect.cli.scapy_text import shown
 
-        for row in np.asarray(rows).tolist():
+        for row in rows.tolist():
             number = table.chunk.first + row
             yield f"{self.blank}###[ Frame {number} ]###\n" + shown(table, row, self.presenter)
             self.blank = "\n"

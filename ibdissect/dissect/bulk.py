@@ -278,7 +278,7 @@ class JsonLines:
             return "%s", [[_bytes_json(self.presenter, item, value) for value in values]]
         if item.covered_secrets:
             shown = (self.presenter.present(field, value, reveals=True) for value in rows.numbers(item))
-            return "%s", [[f'{json.dumps(plain)}, "text": {quoted(text)}' for plain, text in shown]]
+            return "%s", [[_said(plain, text) for plain, text in shown]]
         values = rows.cut(item, item.byte, item.byte + item.length) if item.kind in OPAQUE else rows.numbers(item)
         known = self._texts(field, item)
         if values and values[0] == values[-1] and values.count(values[0]) == len(values):

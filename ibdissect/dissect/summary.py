@@ -7,14 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import gather, u16, u24
+from ibdissect.capture.scattered import gather, u16
 from ibdissect.table.addresses import LINKS, SHOWN, address_text, by_header
+from ibdissect.table.bits import value_at
 from ibdissect.table.locate import EXTENDED_SIZE, EXTENDED_STRUCTS, MALFORMED, Int
 from ibdissect.table.rows import by_value
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import FLOW_CONTROL_OPS
+from ibdissect.wire.link import FLOW_CONTROL_OPS, FlowControl
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.transport import AETH_KINDS, NAK_CODES, RNR_TIMER_US
+from ibdissect.wire.transport import AETH, AETH_KINDS, BTH, DETH, NAK_CODES, RETH, RNR_TIMER_US, XRCETH, ImmDt
+from ibdissect.wire.ulp.ipoib import IPoIB
 
 from . import summary_mad, summary_other
 from .value import Presenter
@@ -118,7 +120,7 @@ def _ipoib(table: ChunkTable, rows: Int, places: list[int], lines: Summaries) ->
     likely = np.flatnonzero((payload >= 0) & (stop - payload >= 24))
     if not likely.size:
         return
-    likely = likely[np.isin(u16(data, payload[likely]), summary_other.IPOIB_TYPES) & (u16(data, payload[likely] + 2) == 0)]
+    likely = likely[np.isin(u16(data, payload[likely]), summary_other.IPOIB_TYPES) & (value_at(data, payload[likely], IPoIB.reserved) == 0)]
     for i in likely.tolist():
         said = summary_other.ipoib(data[payload[i] : stop[i]].tobytes())
         if said is not None:
@@ -130,14 +132,14 @@ def _ipoib(table: ChunkTable, rows: Int, places: list[int], lines: Summaries) ->
 def _infos(table: ChunkTable, code: int, bth: Int, length: Int, *, whole: bool) -> tuple[str, list[str]]:
     """The protocol and infos of rows with the same OpCode; `whole`: the extended headers fit."""
     data = table.chunk.data
-    qp, psn = u24(data, bth + 5).tolist(), u24(data, bth + 9).tolist()
+    qp, psn = value_at(data, bth, BTH.destqp).tolist(), value_at(data, bth, BTH.psn).tolist()
     opcode = OPCODES.get(code)
     if opcode is None:
         return "BTH", [f"OpCode 0x{code:02x} QP 0x{q:06x} PSN {p}" for q, p in zip(qp, psn, strict=True)]
     if opcode.service == "CNP":
         return "CNP", [f"Congestion Notification QP 0x{q:06x}" for q in qp]
     base = [f"{opcode.operation} QP 0x{q:06x} PSN {p}" for q, p in zip(qp, psn, strict=True)]
-    at, more = bth + 12, [""] * len(base)
+    at, more = bth + BTH.size, [""] * len(base)
     if whole:
         for name in opcode.headers:
             if name == "AETH":
@@ -157,7 +159,7 @@ def _acknowledge(table: ChunkTable, at: Int, operation: str, qp: list[int], psn:
     """`ACK`, `NAK` with its reason, `RNR NAK` with its time; a response keeps its name, followed by its MSN and any NAK."""
     syndrome = table.chunk.data[at].tolist()
     names = {value: _syndrome(value) for value in set(syndrome)}
-    msn = u24(table.chunk.data, at + 1).tolist()
+    msn = value_at(table.chunk.data, at, AETH.msn).tolist()
     if operation != "Acknowledge":
         return [f"{b} MSN {m}" + ("" if names[s] == "ACK" else f" {names[s]}") for b, s, m in zip(base, syndrome, msn, strict=True)]
     return [f"{names[s]} QP 0x{q:06x} PSN {p} MSN {m}" for s, q, p, m in zip(syndrome, qp, psn, msn, strict=True)]
@@ -176,24 +178,23 @@ def _extended(table: ChunkTable, name: str, at: Int) -> list[str]:
     """What an extended header adds to the info."""
     data = table.chunk.data
     if name == "DETH":
-        return [f" from QP 0x{q:06x}" for q in u24(data, at + 5).tolist()]
+        return [f" from QP 0x{q:06x}" for q in value_at(data, at, DETH.srcqp).tolist()]
     if name in ("RETH", "AtomicETH"):
         address = gather(data, at, 8).view(">u8").ravel().tolist()
         if name == "AtomicETH":
             return [f" VA 0x{va:x}" for va in address]
-        size = gather(data, at + 12, 4).view(">u4").ravel().tolist()
+        size = value_at(data, at, RETH.dmalen).tolist()
         return [f" VA 0x{va:x} DMA len {n}" for va, n in zip(address, size, strict=True)]
     if name == "ImmDt":
-        return [f" imm 0x{value:08x}" for value in gather(data, at, 4).view(">u4").ravel().tolist()]
+        return [f" imm 0x{value:08x}" for value in value_at(data, at, ImmDt.immdt).tolist()]
     if name == "XRCETH":
-        return [f" SRQ 0x{q:06x}" for q in u24(data, at + 1).tolist()]
+        return [f" SRQ 0x{q:06x}" for q in value_at(data, at, XRCETH.xrcsrq).tolist()]
     return [""] * len(at)
 
 
 def _flow_control(table: ChunkTable, rows: Int, position: list[int], lines: Summaries) -> None:
     at = table.located.at("link")[rows]
-    first, second = u16(table.chunk.data, at).tolist(), u16(table.chunk.data, at + 2).tolist()
-    for place, a, b in zip(position, first, second, strict=True):
-        kind = FLOW_CONTROL_OPS.get(a >> 12, f"operand {a >> 12}")
+    fields = (FlowControl.op, FlowControl.vl, FlowControl.fctbs, FlowControl.fccl)
+    for place, op, vl, fctbs, fccl in zip(position, *(value_at(table.chunk.data, at, field).tolist() for field in fields), strict=True):
         lines.protocol[place] = "Link"
-        lines.info[place] = f"Flow control {kind} VL {b >> 12} FCTBS {a & 0xFFF} FCCL {b & 0xFFF}"
+        lines.info[place] = f"Flow control {FLOW_CONTROL_OPS.get(op, f'operand {op}')} VL {vl} FCTBS {fctbs} FCCL {fccl}"

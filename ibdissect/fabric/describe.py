@@ -7,6 +7,7 @@ from typing import Any
 
 from ibdissect.wire.names import NODE_TYPE, PORT_STATE
 from ibdissect.wire.numbers import BASE, FULL
+from ibdissect.wire.spec import decode_text
 from ibdissect.wire.text import gid_text, printable
 
 from .file_lines import KnownFile, is_doubtful, place_text
@@ -91,7 +92,7 @@ def guid(value: int) -> str | None:
 
 def name_of(node: Node) -> str:
     """NodeDescription without padding, as printable text."""
-    return printable(node.name.split(b"\0")[0].decode("utf-8", "replace")).strip()
+    return printable(decode_text(node.name)).strip()
 
 
 def ranges(numbers: Iterable[int]) -> str:

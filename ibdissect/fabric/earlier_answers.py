@@ -186,12 +186,8 @@ class AttributeHistory:
             smps.about_ports = self.attributes == (numbers.PORT_INFO,)
             smps.key = self.keys(smps)
             self._learn(smps)
-            smps.before, smps.since = self._before(smps.key, smps.frames)
+            smps.before, smps.since = self.at(smps.key, smps.frames)
         return smps
-
-    def at(self, key: Int, frames: Int) -> tuple[Bytes, Int]:
-        """The attribute in the last answer before each frame, uint8[n, 64], and its frame (0: none). Call `of` for the chunk first."""
-        return self._before(key, frames)
 
     def answers(self, key: int) -> list[int]:
         """Frames of the answers in the current chunk, and of the last one before."""
@@ -220,8 +216,8 @@ class AttributeHistory:
         key = self._lesson_key
         return np.flatnonzero(np.append(key[1:] != key[:-1], True)) if len(key) else np.empty(0, np.int64)
 
-    def _before(self, key: Int, frames: Int) -> tuple[Bytes, Int]:
-        """The last remembered answer before each frame with the same key."""
+    def at(self, key: Int, frames: Int) -> tuple[Bytes, Int]:
+        """The attribute in the last answer before each frame, uint8[n, 64], and its frame (0: none). Call `of` for the chunk first."""
         before, since = np.zeros((len(key), 64), np.uint8), np.zeros(len(key), np.int64)
         if not len(self._lesson_key) or not len(key):
             return before, since

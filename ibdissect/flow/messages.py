@@ -22,7 +22,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SPREAD
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES, RC, RD, UD, XRC
-from ibdissect.wire.transport import RNR
+from ibdissect.wire.transport import BTH, RNR
 
 from .events import StreamEnds
 from .message_parts import (
@@ -156,7 +156,7 @@ class Messages:
         rows = np.flatnonzero((table.located.opcode == CNP_OPCODE) & (bth >= 0))
         if not len(rows):
             return
-        qp = u24(table.chunk.data, bth[rows] + 5).astype(np.uint64) << np.uint64(8)
+        qp = u24(table.chunk.data, bth[rows] + BTH.destqp.span[0]).astype(np.uint64) << np.uint64(8)
         ways = ends_hash(table, rows)
         keys = [(((qp | np.uint64(service | response)) ^ ways) * SPREAD).tolist() for response in (1, 0) for service in (RC, XRC)]
         asked = parts.take(parts.role == REQUEST)
@@ -182,7 +182,7 @@ class Messages:
         rows = np.flatnonzero(good & (bth >= 0) & (loc.at("mad") < 0) & (loc.at("payload") >= 0))
         if not len(rows):
             return
-        qp = u24(table.chunk.data, bth[rows] + 5)
+        qp = u24(table.chunk.data, bth[rows] + BTH.destqp.span[0])
         key = ((qp.astype(np.uint64) << np.uint64(8) | np.uint64(UD)) ^ ends_hash(table, rows)) * SPREAD
         keys, first, of = np.unique(key, return_index=True, return_inverse=True)
         new = [i for i, one in enumerate(keys.tolist()) if one not in self.streams.by_key]

@@ -8,9 +8,8 @@ from typing import Any
 
 from ibdissect.errors import ConfigError, nearest
 from ibdissect.fabric.division import INTERFACE, LID, PREFIX, Address, Division
-from ibdissect.wire.numbers import BASE
+from ibdissect.wire.numbers import BASE, LAST_UNICAST
 
-LAST_UNICAST = 0xBFFF
 KEY_BITS = 64
 KNOWN = ("partitions", "no-partitions", "managers", "m-keys", "lids", "subnet", "subnets")
 OF_SUBNET = {"interfaces": INTERFACE, "lids": LID, "prefixes": PREFIX}

@@ -5,13 +5,21 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.scattered import Bytes, gather, looked_up, u16, u24
+from ibdissect.capture.scattered import Bytes, gather, looked_up, u24
 from ibdissect.table.addresses import ends_hash
+from ibdissect.table.bits import extract, value_at
 from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
 from ibdissect.table.rows import SPREAD, U64, Columns, by_value, digest, mix
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.transport import BTH
+from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
+from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.network import GRH
+from ibdissect.wire.numbers import DIRECTED
+from ibdissect.wire.sm import SMPDirected
+from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.transport import BTH, DETH, ICRC
 
 from .flows import HOPS_AT, MOST_HOPS, ROUTE, ROUTE_BITS, WHOLE, Flows
 
@@ -20,10 +28,7 @@ FIELDS = ("vl", "fecn", "ecn", "ttl", "mac", "vlan", "hop_pointer", "sl", "addre
 HOP, UNCHANGED = FIELDS.index("hop_pointer"), FIELDS.index("sl")
 LONGEST = 288
 """Bytes after the BTH that are compared; a MAD with all its headers is shorter."""
-ICRC_SIZE = 4
-UD_SEND, DIRECTED = 0x64, 0x81
-DETH_SIZE, HOP_POINTER, RETURN_PATH, INITIAL_PATH, SMP_SIZE = 8, 6, 192, 128, 256
-"""Sizes and offsets in a directed-route SMP (IBA 14.2.1.2)."""
+UD_SEND = 0x64
 
 
 class Seen(Columns):
@@ -68,16 +73,16 @@ def seen_in(table: ChunkTable, point: int, flows: Flows, shortest: int) -> Seen:
     end = np.minimum(np.minimum(loc.limit[rows], stop), np.minimum(start + shortest, bth + BTH.size + LONGEST))
     transport = np.zeros((len(rows), 16), np.uint8)
     transport[:, : BTH.size] = head.part(0, BTH.size)
-    marks = transport[:, 4].copy()
-    transport[:, 4] = 0  # FECN, BECN and reserved bits
-    dest_qp, psn = (head.part(at, 4).view(">u4")[:, 0].astype(np.int64) & 0xFFFFFF for at in (4, 8))
+    marks = transport[:, BTH.fecn.span[0]].copy()
+    transport[:, BTH.fecn.span[0]] = 0  # FECN, BECN and reserved bits
+    dest_qp, psn, p_key = (extract(transport, one.bit, one.bits).astype(np.int64) for one in (BTH.destqp, BTH.psn, BTH.p_key))
     directed, hop, route = _directed(table, rows, end)
     network[directed] = 0  # the LIDs change where LID routing and directed routing meet
     body = _body(table, rows, bth + BTH.size, np.maximum(end - bth - BTH.size, 0), directed)
     udp = loc.at("udp")[rows]
     port = np.zeros(len(rows), np.uint16)
-    port[udp >= 0] = u16(chunk.data, udp[udp >= 0])
-    fields = _fields(table, rows, marks, hop, transport[:, 2:4].copy().view(">u2")[:, 0].astype(np.uint64), body)
+    port[udp >= 0] = value_at(chunk.data, udp[udp >= 0], UDP.source_port)
+    fields = _fields(table, rows, marks, hop, p_key.astype(np.uint64), body)
     return Seen(
         np.full(len(rows), point, np.uint8), (chunk.first + rows).astype(np.int32), chunk.time_ns[rows],
         mix([network, digest(transport), body]),
@@ -99,39 +104,41 @@ def _network(table: ChunkTable, rows: Int) -> tuple[Int, Int, U64]:
     """
     loc, data = table.located, table.chunk.data
     start, stop, value = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64), np.zeros(len(rows), np.uint64)
-    for name, size, kept in _INVARIANT:
+    for name, struct, kept in _INVARIANT:
         at = loc.at(name)[rows]
         there = np.flatnonzero(at >= 0)
         if not len(there):
             continue
-        block = Place(loc.front, rows[there], at[there]).part(0, size) & kept
+        block = Place(loc.front, rows[there], at[there]).part(0, len(kept)) & kept
         value[there] = mix([value[there], digest(block)])
         first = there[start[there] < 0]
         start[first] = at[first]
         if name == "lrh":
-            stop[first] = at[first] + ((u16(data, at[first] + 4) & 0x7FF) << 2) - ICRC_SIZE
+            stop[first] = at[first] + (value_at(data, at[first], LRH.pktlen) << 2) - ICRC.size
         elif name == "grh":
-            stop[first] = at[first] + size + u16(data, at[first] + 4) - ICRC_SIZE
+            stop[first] = at[first] + struct.size + value_at(data, at[first], GRH.pay_len) - ICRC.size
         elif name == "udp":
-            stop[there] = at[there] + u16(data, at[there] + 4) - ICRC_SIZE
+            stop[there] = at[there] + value_at(data, at[there], UDP.length) - ICRC.size
     return start, stop, value
 
 
-def _kept(size: int, *ranges: tuple[int, int]) -> Bytes:
-    mask = np.zeros(size, np.uint8)
-    for first, stop in ranges:
-        mask[first:stop] = 0xFF
+def _kept(struct: type[Struct], *changed: Field[int]) -> Bytes:
+    """A mask of the bytes of a header without those of some fields, padded to words of 8 bytes."""
+    mask = np.zeros(-(-struct.size // 8) * 8, np.uint8)
+    mask[: struct.size] = 0xFF
+    for field in changed:
+        mask[slice(*field.span)] = 0
     return mask
 
 
-_INVARIANT = (
-    ("lrh", 8, _kept(8, (1, 8))),
-    ("grh", 40, _kept(40, (4, 7), (8, 40))),
-    ("ip4", 24, _kept(24, (0, 1), (2, 8), (9, 10), (12, 20))),
-    ("ip6", 40, _kept(40, (4, 7), (8, 40))),
-    ("udp", 8, _kept(8, (0, 6))),
+_INVARIANT: tuple[tuple[str, type[Struct], Bytes], ...] = (
+    ("lrh", LRH, _kept(LRH, LRH.vl)),
+    ("grh", GRH, _kept(GRH, GRH.tclass, GRH.flow_label, GRH.hop_lmt)),
+    ("ip4", IPv4, _kept(IPv4, IPv4.dsfield, IPv4.ttl, IPv4.checksum)),
+    ("ip6", IPv6, _kept(IPv6, IPv6.traffic_class, IPv6.flow_label, IPv6.hop_limit)),
+    ("udp", UDP, _kept(UDP, UDP.checksum)),
 )
-"""Header, bytes of it, and which of them no hop changes: those that the ICRC covers (IBA 7.8.1, A17.3.3)."""
+"""Header, and which of its bytes no hop changes: those that the ICRC covers (IBA 7.8.1, A17.3.3)."""
 
 
 def _directed(table: ChunkTable, rows: Int, end: Int) -> tuple[Bool, Int, U64]:
@@ -140,21 +147,21 @@ def _directed(table: ChunkTable, rows: Int, end: Int) -> tuple[Bool, Int, U64]:
     The low bits of the hash are those of `flows`.
     """
     data, bth = table.chunk.data, table.located.at("bth")[rows]
-    smp = bth + BTH.size + DETH_SIZE
+    smp = bth + BTH.size + DETH.size
     directed = (table.located.opcode[rows] == UD_SEND) & (smp + 8 <= end)
     some = np.flatnonzero(directed)
-    some = some[(u24(data, bth[some] + 5) == 0) & (data[smp[some] + 1] == DIRECTED)]
+    some = some[(u24(data, bth[some] + BTH.destqp.span[0]) == 0) & (value_at(data, smp[some], MAD.mgmt_class) == DIRECTED)]
     directed[:] = False
     directed[some] = True
     hop, route = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.uint64)
     at = smp[some]
-    back, pointer, count = data[at + 4] >> 7, data[at + HOP_POINTER].astype(np.int64), data[at + HOP_POINTER + 1].astype(np.int64)
+    back, pointer, count = (value_at(data, at, field) for field in (SMPDirected.d, SMPDirected.hop_pointer, SMPDirected.hop_count))
     hop[some] = np.clip(np.where(back, count - pointer, pointer - 1), 0, np.maximum(count - 1, 0))
     value = mix([count])
-    whole = at + RETURN_PATH <= table.located.limit[rows[some]]
+    whole = at + SMPDirected.return_path.span[0] <= table.located.limit[rows[some]]
     if whole.any():
-        value[whole] = mix([value[whole], digest(gather(data, at[whole] + INITIAL_PATH, 64))])
-    flags = back + whole * np.uint64(WHOLE) + (np.minimum(count, MOST_HOPS) << HOPS_AT).astype(np.uint64)
+        value[whole] = mix([value[whole], digest(gather(data, at[whole] + SMPDirected.initial_path.span[0], 64))])
+    flags = back.astype(np.uint64) + whole * np.uint64(WHOLE) + (np.minimum(count, MOST_HOPS) << HOPS_AT).astype(np.uint64)
     route[some] = value >> np.uint64(ROUTE_BITS) << np.uint64(ROUTE_BITS) | flags | np.uint64(ROUTE)
     return directed, hop, route
 
@@ -169,8 +176,8 @@ def _body(table: ChunkTable, rows: Int, at: Int, size: Int, directed: Bool) -> U
         block = np.array(Place(table.located.front, rows[group], at[group]).part(0, width))
         block[:, width - 8 :][np.arange(width - 8, width) >= size[group][:, None]] = 0
         moving = np.flatnonzero(directed[group])
-        block[moving, DETH_SIZE + HOP_POINTER : DETH_SIZE + HOP_POINTER + 1] = 0
-        block[moving, DETH_SIZE + RETURN_PATH : DETH_SIZE + SMP_SIZE] = 0
+        for field in (SMPDirected.hop_pointer, SMPDirected.return_path):
+            block[moving, DETH.size + field.span[0] : DETH.size + field.span[1]] = 0
         value[group] = digest(block)
     return value
 

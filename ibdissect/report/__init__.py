@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FORMATS = {
     "text": "text:report_text", "json": "json:json_text", "jsonl": "json:jsonl_text", "sarif": "sarif:sarif_text",
     "junit": "junit:junit_text", "github": "github:github_text", "gitlab": "gitlab:gitlab_text", "markdown": "markdown:markdown_text",
-    "html": "html:html_text",
+    "html": "html:page_text",
 }  # fmt: skip
 """Name of a format -> module and function, imported on use. A function takes the reports and the Run."""
 

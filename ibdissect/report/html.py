@@ -82,18 +82,13 @@ class Pictures(Record):
     """Decoded frames as HTML, by `id` of the finding."""
 
 
-def html_text(reports: list[CaptureReport], run: Run) -> str:
-    """The findings alone, as `lint --format html` prints them."""
-    return page_text(reports, run)
-
-
 def page_text(
     reports: Sequence[CaptureReport], run: Run, pictures: Sequence[Pictures] = (), compared: Compared | None = None,
     notes: Sequence[str] = (), limit: int | None = None,
 ) -> str:  # fmt: skip
-    """The page. `pictures` has one entry for each report, or none at all; `notes` say what was left out.
+    """The page; without `pictures` the findings alone, as `lint --format html` prints them.
 
-    At most `limit` findings of a rule and capture are listed.
+    `pictures` has one entry for each report; `notes` say what was left out. At most `limit` findings of a rule and capture are listed.
     """
     seen = list(pictures) or [Pictures() for _ in reports]
     rows = _rows(reports, seen, compared, limit)

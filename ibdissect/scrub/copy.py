@@ -19,7 +19,7 @@ def write_scrubbed(opened: Capture, file: IO[bytes], container: str) -> tuple[in
     opened.read_twice("to learn first how its LIDs are used")
     scrubber = Scrubber(opened.catalog)
     for table in opened.tables(keys=False, progress=opened.progress):
-        scrubber.survey(table)
+        scrubber.lids.survey(table)
     with CaptureWriter(file, container=container) as writer:
         for table, rows in opened.selected():
             known = opened.reader.interfaces

@@ -49,9 +49,6 @@ class Scrubber:
         self.headers, self.management = survivors(catalog)
         self._templates: dict[StructType, Bytes] = {}
 
-    def survey(self, table: ChunkTable) -> None:
-        self.lids.survey(table)
-
     def replaced(self) -> Iterator[tuple[str, list[bytes]]]:
         """The identities and keys replaced so far by kind, except LIDs, QPNs and those that are also a substitute."""
         for name, each in self.maps.items():

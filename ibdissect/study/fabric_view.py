@@ -17,11 +17,11 @@ from ibdissect.fabric.nodes import STATE_AT, SWITCH, Node, Port
 from ibdissect.fabric.partitions import Block, keys_in
 from ibdissect.fabric.topology import way
 from ibdissect.table.history import Track
+from ibdissect.wire.numbers import MASTER
 from ibdissect.wire.text import counted, printable
 
 from .ladder import short_ends
 
-MASTER = 3
 MAX_NODES = 5000
 """Nodes shown; a bigger subnet says so."""
 

@@ -14,7 +14,7 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.partitions import BLOCK, PKeys, keys_in
 from ibdissect.fabric.topology import links
-from ibdissect.wire.numbers import BASE
+from ibdissect.wire.numbers import BASE, MASTER
 from ibdissect.wire.text import gid_text
 
 Change = Any
@@ -170,7 +170,7 @@ def _routes(before: Subnet, after: Subnet) -> Iterator[Change]:
 
 
 def _managers(before: Subnet, after: Subnet) -> Iterator[Change]:
-    old, new = ({sm.guid for sm in subnet.sms.values() if sm.now.state == 3} for subnet in (before, after))
+    old, new = ({sm.guid for sm in subnet.sms.values() if sm.now.state == MASTER} for subnet in (before, after))
     if old and new and old != new:
         yield {"before": [guid(one) for one in sorted(old)], "after": [guid(one) for one in sorted(new)]}
 

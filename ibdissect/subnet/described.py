@@ -8,6 +8,7 @@ from typing import Any
 from ibdissect.fabric.describe import JOIN, KINDS, SM_STATES
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.nodes import SWITCH, SwitchFacts
+from ibdissect.wire.numbers import MASTER, MULTICAST_LIDS
 
 from .facts import (
     End,
@@ -41,7 +42,7 @@ def described(subnet: Any) -> Iterator[Fact]:
         state = SM_NUMBERS.get(str(sm.get("state")), 0)
         if _guid(sm, "guid"):
             yield ManagerFact(
-                _int(sm, "frame"), _guid(sm, "guid"), _int(sm, "lid", LIDS), _int(sm, "priority", range(16)), state, state == 3
+                _int(sm, "frame"), _guid(sm, "guid"), _int(sm, "lid", LIDS), _int(sm, "priority", range(16)), state, state == MASTER
             )
     for group in _list(subnet, "groups"):
         yield from _group(group)
@@ -81,7 +82,7 @@ def _node(node: dict[str, Any]) -> Iterator[Fact]:
                 yield RouteFact(line, End(own, own, 0), lid, _int(entry, "port", NODE_PORTS))
         for entry in _list(tables, "multicast"):
             ports = tuple(port for port in _values(entry, "ports") if isinstance(port, int) and port in NODE_PORTS)
-            yield MulticastFact(line, End(own, own, 0), _int(entry, "lid", range(0xC000, 0xFFFF)), ports)
+            yield MulticastFact(line, End(own, own, 0), _int(entry, "lid", MULTICAST_LIDS), ports)
 
 
 def _group(group: dict[str, Any]) -> Iterator[Fact]:
@@ -91,7 +92,7 @@ def _group(group: dict[str, Any]) -> Iterator[Fact]:
     mtu, rate, sl = (_int(group, name, range(256)) for name in ("mtu", "rate", "sl"))
     q_key = group.get("q_key")
     key = _int(q_key, "value", range(1 << 32)) if isinstance(q_key, dict) else 0
-    facts = GroupFacts(_int(group, "mlid", range(0xC000, 0xFFFF)), _int(group, "p_key", range(1 << 16)), key, mtu, rate, sl)
+    facts = GroupFacts(_int(group, "mlid", MULTICAST_LIDS), _int(group, "p_key", range(1 << 16)), key, mtu, rate, sl)
     line = _int(group, "frame")
     yield GroupFact(line, mgid, facts)
     for member in _list(group, "members"):

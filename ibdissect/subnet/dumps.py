@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.nodes import SWITCH
+from ibdissect.wire.numbers import MULTICAST_LIDS
 
 from .facts import End, Fact, GroupFact, LinkFact, ManagerFact, MulticastFact, NodeFact, PortFact, RouteFact, WholeFact
 from .text import KIND_WORDS, LIDS, Lines, guid, number
 
-MULTICAST = range(0xC000, 0xFFFF)
 SIDE = re.compile(
     r"\{ (CA|SW|Rt|\*\*)(-SM)? Ports:([0-9A-Fa-f]{2}) SystemGUID:([0-9a-f]{16}) NodeGUID:([0-9a-f]{16}) PortGUID:([0-9a-f]{16}) "
     r"VenID:([0-9A-Fa-f]+) DevID:([0-9A-Fa-f]+) Rev:[0-9A-Fa-f]+ \{(.*?)\} LID:([0-9A-Fa-f]{4}) PN:([0-9A-Fa-f]{2}) \}"
@@ -118,7 +118,7 @@ def mcfdbs(lines: Lines) -> Iterator[Fact]:
             yield NodeFact(lines.number, switch.node, SWITCH)
             continue
         first, colon, rest = text.partition(":")
-        lid = number(first, MULTICAST, 16)
+        lid = number(first, MULTICAST_LIDS, 16)
         ports = [number(word, range(256), 16) for word in rest.split()]
         if colon and lid and switch.node and None not in ports:
             yield MulticastFact(lines.number, switch, lid, tuple(port for port in ports if port is not None))
@@ -134,7 +134,7 @@ def dump_mfts(lines: Lines) -> Iterator[Fact]:
         if head:
             switch = _switch(head[1])
             yield NodeFact(lines.number, switch.node, SWITCH)
-        elif row and switch.node and (lid := number(row[1], MULTICAST, 16)):
+        elif row and switch.node and (lid := number(row[1], MULTICAST_LIDS, 16)):
             # two characters per port, port 0 in column 12
             yield MulticastFact(lines.number, switch, lid, tuple(i for i, cross in enumerate(row[2][6::2]) if cross == "x" and i < 256))
         elif text.strip() and not re.match(r"[\s\d]+$|\s+Ports:|\s*MLid|\d+ valid|\*\*\*", text):
@@ -148,7 +148,7 @@ def sa_dump(lines: Lines) -> Iterator[Fact]:
         text = text.strip()
         head, member = GROUP.fullmatch(text), MEMBER.fullmatch(text)
         if head:
-            mlid = number(head[1], MULTICAST, 16)
+            mlid = number(head[1], MULTICAST_LIDS, 16)
             said = {name: int(value, 16) for name, value in PAIR.findall(text)}
             if mlid is None:
                 lines.unknown("a group with its multicast LID")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.nodes import SWITCH, SwitchFacts
 from ibdissect.wire.names import PORT_STATE
+from ibdissect.wire.numbers import MASTER, MULTICAST_LIDS
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
 
@@ -191,7 +192,7 @@ def sminfo(lines: Lines) -> Iterator[Fact]:
         port = guid(found[2]) if found else None
         if found and port:
             state, priority = (number(found[i], range(16), 10) or 0 for i in (4, 3))
-            yield ManagerFact(lines.number, port, number(found[1], LIDS, 10) or 0, priority, state, state == 3)
+            yield ManagerFact(lines.number, port, number(found[1], LIDS, 10) or 0, priority, state, state == MASTER)
         elif text.strip():
             lines.unknown("the LID and the GUID of the subnet manager")
 
@@ -301,7 +302,7 @@ def _manager_record(record: Printed) -> Iterator[Fact]:
     port = guid(record.text("GUID"))
     if port:
         lid, priority, state = record.number("LID", LIDS), record.number("Priority", range(16)), record.number("SMState", range(16))
-        yield ManagerFact(record.line, port, lid or 0, priority or 0, state or 0, state == 3)
+        yield ManagerFact(record.line, port, lid or 0, priority or 0, state or 0, state == MASTER)
 
 
 def _switch_record(record: Printed) -> Iterator[Fact]:
@@ -319,7 +320,7 @@ def _switch_record(record: Printed) -> Iterator[Fact]:
 
 def _group_record(record: Printed) -> Iterator[Fact]:
     record.values = {name.lower(): value for name, value in record.values.items()}
-    mgid, mlid = gid(record.text("mgid")), record.number("mlid", range(0xC000, 0xFFFF))
+    mgid, mlid = gid(record.text("mgid")), record.number("mlid", MULTICAST_LIDS)
     if mgid is None or mlid is None:
         record.lines.unknown("the MGID and the MLID of a group")
         return

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
+from ibdissect.wire.numbers import LAST_UNICAST
 
 MOST_LINE = 8192
 """Longest line in bytes; no tool writes longer ones."""
 KIND_WORDS = {"ca": CA, "channel adapter": CA, "sw": SWITCH, "switch": SWITCH, "rt": ROUTER, "router": ROUTER}
-LAST_UNICAST = 0xBFFF
 GUIDS, LIDS = range(1, 1 << 64), range(1, LAST_UNICAST + 1)
 NODE_PORTS = range(256)
 

@@ -11,14 +11,14 @@ from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
-from ibdissect.capture.scattered import u16
 from ibdissect.table.rows import by_value
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.column import ComputedField
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct, field_named
 
-from .bits import extract
+from .bits import extract, value_at
 from .computed import values_of
 from .find_structures import HEADERS, find
 from .first_bytes import Front, Place, tight
@@ -187,7 +187,7 @@ class ChunkTable:
             if mad is not None:
                 rows = np.flatnonzero(mad >= 0)
                 at = mad[rows]
-                key = (self.chunk.data[at + 1].astype(np.int64) << 16) | u16(self.chunk.data, at + 16)
+                key = (value_at(self.chunk.data, at, MAD.mgmt_class) << 16) | value_at(self.chunk.data, at, MAD.attribute_id)
                 for value, index in by_value(key):
                     self._groups[value >> 16, value & 0xFFFF] = rows[index]
         return self._groups

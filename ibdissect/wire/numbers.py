@@ -4,7 +4,8 @@ Their displayed names are in `wire.mad` and `wire.names`.
 """
 
 # -- LIDs (IBA 4.1.3)
-FIRST_MULTICAST, PERMISSIVE, LIDS = 0xC000, 0xFFFF, 1 << 16
+LAST_UNICAST, FIRST_MULTICAST, PERMISSIVE, LIDS = 0xBFFF, 0xC000, 0xFFFF, 1 << 16
+MULTICAST_LIDS = range(FIRST_MULTICAST, PERMISSIVE)
 MAX_LMC = 7
 """A port has 2 to the power of LMC consecutive LIDs."""
 
@@ -14,6 +15,9 @@ LINK_LOCAL = 0xFE80 << 48
 # -- P_Keys (IBA 10.9)
 FULL, BASE = 0x8000, 0x7FFF
 """The membership bit, and the bits that name the partition."""
+
+# -- States of a subnet manager (IBA 14.2.5.13)
+STANDBY, MASTER = 2, 3
 
 # -- Management classes (IBA 13.4.4)
 LID_ROUTED, DIRECTED = 0x01, 0x81

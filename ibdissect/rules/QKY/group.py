@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.capture.scattered import u16
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.finding import value_of
@@ -18,6 +17,7 @@ from ibdissect.rules.shared.group_rule import UD, GroupRule
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.trap_rule import DETAILS_AT, ReportedPackets
 from ibdissect.table.addresses import End, ends_of
+from ibdissect.table.bits import value_at
 from ibdissect.table.connection_events import Resolved
 from ibdissect.table.history import Track
 from ibdissect.table.locate import Int
@@ -118,8 +118,8 @@ class BadQKeyReported(ReportedPackets):
         datagrams = np.flatnonzero((opcode == 0x64) | (opcode == 0x65))
         rows = rows[datagrams]
         at = table.located.at("bth")[rows] + BTH.size  # the DETH follows the BTH
-        whole = at + 4 <= table.located.limit[rows]
-        found[datagrams[whole]] = u16(table.chunk.data, at[whole]) << 16 | u16(table.chunk.data, at[whole] + 2)
+        whole = at + DETH.q_key.span[1] <= table.located.limit[rows]
+        found[datagrams[whole]] = value_at(table.chunk.data, at[whole], DETH.q_key)
         return found
 
     def key_text(self, key: int) -> Any:

@@ -16,10 +16,10 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Rule
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, SMP_SET
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import MASTER, STANDBY
 from ibdissect.wire.sm import SMInfo
 
 HANDOVER, ACKNOWLEDGE, DISABLE, STAND_BY, DISCOVER = range(1, 6)
-STANDBY, MASTER = 2, 3
 """SMInfo.SMState."""
 MAX_MASTERS = 64
 

@@ -12,7 +12,6 @@ SMC_R, SMC_D = b"\xe2\xd4\xc3\xd9", b"\xe2\xd4\xc3\xc4"
 EYECATCHERS: Mapping[int, str] = {int.from_bytes(SMC_R, "big"): "SMC-R", int.from_bytes(SMC_D, "big"): "SMC-D"}
 MESSAGES: Mapping[int, str] = {1: "Proposal", 2: "Accept", 3: "Confirm", 4: "Decline"}
 """Types of CLC messages (RFC 7609 A.1; kernel net/smc/smc_clc.h)."""
-TRAILER = 4
 
 
 class SMCHandshake(Struct):
