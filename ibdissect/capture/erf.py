@@ -13,21 +13,21 @@ from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, Chunk
 from ibdissect.capture.records import DAY, Records
 from ibdissect.capture.scan import Mask, Stride
 from ibdissect.capture.scattered import Bytes, Ints, Words
+from ibdissect.wire.encapsulation import ERF_ETHERNET
 
 from . import scattered
 
 HEADER = 16
 TYPE_PAD = 48
-ETHERNET = (2, 11, 16, 20)
 KNOWN = (*range(1, 26), 27, 28, 29, TYPE_PAD)
 """Defined record types; 28 and 29 are Omni-Path, 27 metadata, 48 padding."""
 
 _SUBHEADER = np.zeros(128, np.int64)
-_SUBHEADER[list(ETHERNET)] = 2  # offset and padding byte
+_SUBHEADER[list(ERF_ETHERNET)] = 2  # offset and padding byte
 _SUBHEADER[[5, 6, 7, 8, 9, 12, 17, 18]] = 4  # multi-channel header
 _SKIP = np.tile(HEADER + _SUBHEADER, 2).astype(np.uint8)
 _LINK = np.full((2, 128), LINK_ERF, np.uint8)
-_LINK[:, ETHERNET] = LINK_ETHERNET
+_LINK[:, ERF_ETHERNET] = LINK_ETHERNET
 """By the byte that holds the type: bytes before the frame (without extension headers), and link type of the frame."""
 _KNOWN = np.zeros(128, np.bool_)
 _KNOWN[list(KNOWN)] = True

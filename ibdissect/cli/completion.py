@@ -55,7 +55,10 @@ def names(_context: click.Context, _parameter: click.Parameter, incomplete: str)
 
 
 BY_NAME: dict[str, Complete] = {
-    "capture": files, "paths": files, "config": files, "plugins": files, "target": files, "output": files, "baseline": files,
-    "write_baseline": files, "codes": codes, "selected": codes, "ignored": codes, "filter": filters, "prefix": names, "names": names,
+    **dict.fromkeys(
+        ("capture", "captures", "paths", "before", "after", "folders", "subnet", "cache", "config", "plugins", "target", "output",
+         "baseline", "write_baseline"), files,
+    ),
+    "codes": codes, "selected": codes, "ignored": codes, "filter": filters, "prefix": names, "names": names,
 }  # fmt: skip
 """By parameter name, the same in every command."""

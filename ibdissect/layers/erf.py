@@ -15,7 +15,7 @@ from .derive import Layer, layer, make
 from .fields import scapy_fields
 from .link import LRH, FlowControl
 
-ETHERNET, INFINIBAND, INFINIBAND_LINK = 2, 21, 25
+ETHERNET, INFINIBAND, INFINIBAND_LINK = 2, encapsulation.ERF_INFINIBAND, encapsulation.ERF_INFINIBAND_LINK
 _COMPUTED = {"types": None, "timestamp": None, "record_length": None, "wire_length": None}
 
 

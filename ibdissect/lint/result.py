@@ -35,7 +35,7 @@ class CaptureReport:
     error: str | None = None
     """Why it is unreadable, or what failed; the exit status is 2."""
     phases: int | None = None
-    """1 for a pipe, which is checked in a single pass; otherwise None."""
+    """1 for a source that can be read only once, such as a pipe; otherwise None. Findings do not depend on it."""
     findings: list[Finding] = field(default_factory=list)
     by_rule: dict[str, int] = field(default_factory=dict)
     """Exact number of findings by code, not limited by --max-findings."""

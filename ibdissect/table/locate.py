@@ -172,12 +172,12 @@ class _Finder:
             self.bad(rows[~there], NO_ERF)
             rows, pseudo = rows[there], pseudo[there]
         kind = self.loc.front.part(rows, pseudo + 8, 1)[:, 0] & 0x7F
-        infiniband = kind == 21
+        infiniband = kind == encapsulation.ERF_INFINIBAND
         if infiniband.all():
             self.native(rows)
             return
         self.native(rows[infiniband])
-        flow = rows[kind == 25]
+        flow = rows[kind == encapsulation.ERF_INFINIBAND_LINK]
         if flow.size:
             at = self.chunk.offset[flow]
             good = at + 6 <= self.loc.end[flow]

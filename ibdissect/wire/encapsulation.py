@@ -9,7 +9,8 @@ from .spec import Struct, bit, enum, flag, gid, ip4, mac, pad, part, raw, uint
 ETHERTYPES = {
     0x0800: "IPv4", 0x0806: "ARP", 0x8100: "802.1Q", 0x86DD: "IPv6", 0x88A8: "802.1ad", 0x8915: "RoCE v1", 0x88CC: "LLDP",
 }  # fmt: skip
-ERF_TYPES = {0x02: "ETH", 0x10: "COLOR_ETH", 0x15: "INFINIBAND", 0x19: "INFINIBAND_LINK"}
+ERF_ETHERNET, ERF_INFINIBAND, ERF_INFINIBAND_LINK = (2, 11, 16, 20), 21, 25
+ERF_TYPES = {2: "ETH", 16: "COLOR_ETH", ERF_INFINIBAND: "INFINIBAND", ERF_INFINIBAND_LINK: "INFINIBAND_LINK"}
 IP_PROTOCOLS = {1: "ICMP", 2: "IGMP", 6: "TCP", 17: "UDP", 58: "ICMPv6", 0x1B: "IBA transport"}
 ECN = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
 PACKET_TYPES = {0: "to us", 1: "broadcast", 2: "multicast", 3: "to another host", 4: "from us"}

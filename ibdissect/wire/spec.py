@@ -378,6 +378,8 @@ class Struct(metaclass=_StructMeta):
                 start = low // 8 * 8 + 8 - low % 8 - field.bits if whole.little else whole.bits - low - field.bits
                 field.place(cls, whole.bit + start)
                 parts.setdefault(id(whole), []).append(field)
+        if cls.carried_by and not cls.key:
+            raise SpecError(cls.__name__, "key", "is missing: it is the middle part of the filter names")
         if at % 8:
             raise SpecError(cls.__name__, "", f"ends in the middle of a byte, at bit {at}")
         if vars(cls).get("size", at // 8) != at // 8:

@@ -1,4 +1,4 @@
-"""Headers read from the records' gathered fronts must be the bytes of the data, wherever they lie."""
+"""Are headers read from the gathered fronts of records the bytes of the data, wherever they lie?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places of structures: merged in frame order, and picked."""
+"""Are places of structures merged in frame order, and picked?"""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Grouping rows by their columns must be exact, whatever the numbers are."""
+"""Are rows grouped by their columns exactly, whatever the numbers are?"""
 
 from __future__ import annotations
 

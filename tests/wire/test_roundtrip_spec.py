@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from ibdissect.errors import SpecError
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.spec import Field, Struct, array, bit, hole, nested, pad, part, raw, rest, text, uint
+from ibdissect.wire.places import Mad
+from ibdissect.wire.spec import Field, Struct, array, bit, hole, made, nested, pad, part, raw, rest, text, uint
 
 STRUCTS = builtin().structs
 
@@ -141,6 +142,11 @@ def test_wrong_offsets_are_refused() -> None:
     with pytest.raises(SpecError, match="fields so far end at bit 12"):
         declare(a=uint(12, "A", at="0"), b=uint(4, "B", at="1"))
     assert declare(a=uint(12, "A", at="0"), b=uint(4, "B", at="1[4]")).size == 2
+
+
+def test_a_structure_with_a_place_needs_a_key() -> None:
+    with pytest.raises(SpecError, match="key: is missing"):
+        made("Nameless", {"carried_by": Mad(4, 0x77), "value": uint(8, "Value", at="0")})
 
 
 def test_wrong_sizes_are_refused() -> None:

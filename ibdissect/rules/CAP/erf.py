@@ -8,10 +8,10 @@ import numpy as np
 
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, SEEN, Context, Hit, Moment, Rule, Seen, each, fault, on_chunk, on_end
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.encapsulation import ERF, ERF_TYPES
+from ibdissect.wire.encapsulation import ERF, ERF_ETHERNET, ERF_INFINIBAND, ERF_INFINIBAND_LINK, ERF_TYPES
 
-ERF_INFINIBAND = (21, 25)
-ERF_BESIDE = frozenset({2, 11, 16, 20, *ERF_INFINIBAND, 27, 28, 29, 48})
+INFINIBAND = (ERF_INFINIBAND, ERF_INFINIBAND_LINK)
+BESIDE = frozenset({*ERF_ETHERNET, *INFINIBAND, 27, 28, 29, 48})
 """Record types that may accompany InfiniBand: Ethernet, metadata, Omni-Path, padding (Endace ERF types)."""
 BURST, BURST_NS = 4096, 4_000_000
 """ibdump's buffer in packets (2^12 unless set by --max-burst), and a time in which its process may not run: one tick at 250 Hz."""
@@ -99,7 +99,7 @@ class ErfLoss(Rule):
 
     code, name, severity = "CAP004", "erf-lctr", INFO
     reference = "Endace ERF: lctr; ibdump always writes 0"
-    when = (ERF.loss_counter != 0) & ERF.type.isin(ERF_INFINIBAND)
+    when = (ERF.loss_counter != 0) & ERF.type.isin(INFINIBAND)
     message = "the capture card lost {loss_counter} packets before this one"
     example = "an ERF header with loss counter 3"
 
@@ -171,8 +171,8 @@ class ErfType(Rule):
         """Note the first record of each unexpected type; whether the file holds InfiniBand is known at the end."""
         types = table.values(ERF.type)
         number = np.bincount(types, minlength=128)
-        self.infiniband = self.infiniband or bool(number[list(ERF_INFINIBAND)].any())
-        number[list(ERF_BESIDE)] = 0
+        self.infiniband = self.infiniband or bool(number[list(INFINIBAND)].any())
+        number[list(BESIDE)] = 0
         strange = number[types] != 0 if number.any() else np.zeros(0, np.bool_)
         chunk, rows = table.chunk, table.occurrences(ERF).rows
         for i in np.flatnonzero(strange).tolist():

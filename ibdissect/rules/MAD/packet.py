@@ -80,7 +80,7 @@ class MethodOfClass(Rule):
 
     Nobody answers it, or only with status 2 (method not supported). If the method is a known one, its byte or the class is wrong.
 
-    Compare with the method set of the class (`ibdissect fields mad`) and correct the sender.
+    Compare with the methods that the standard gives this class, and correct the sender.
     """
 
     code, name, severity = "MAD003", "method-not-valid-for-class", ERROR

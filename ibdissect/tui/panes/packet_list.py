@@ -41,7 +41,7 @@ TINTS = {"SMP": "smp", "SA": "sa", "CM": "cm", "PM": "gs", "BM": "gs", "DM": "gs
 
 
 class PacketList(LineList):
-    """Lines of the displayed frames; columns come from `columns`."""
+    """Lines of the displayed frames; the columns are those of `study.packet_columns`."""
 
     empty = "No frames yet."
     headed = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from textual.widgets import SelectionList
 
 from ibdissect.study import packet_columns
@@ -46,13 +47,15 @@ async def test_names_stand_for_addresses_until_the_key_is_pressed(tmp_path: Path
         await until(pilot, lambda: not app.filtering.busy and 0 < app.main.packets.count() < app.model.index.frames)
 
 
-async def test_a_note_says_why_the_default_columns_are_shown(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("known", "shown"), [(("number",), ("number",)), ((), packet_columns.DEFAULT)])
+async def test_a_note_names_unknown_columns(tmp_path: Path, known: tuple[str, ...], shown: tuple[str, ...]) -> None:
+    """Without any known one the default columns are shown."""
     path = made.capture(tmp_path)
-    (tmp_path / "screen.json").write_text('{"columns": ["number", "\\u001b[31mx"]}')
+    (tmp_path / "screen.json").write_text(json.dumps({"columns": [*known, "\x1b[31mx"]}))
     async with running(path) as (app, _):
         note = app.query_one(KeyBar).note
         assert "unknown now" in note and "\x1b" not in note
-        assert [column.key for column in app.main.packets.columns] == ["number"]
+        assert [column.key for column in app.main.packets.columns] == [*shown]
 
 
 async def test_time_formats(tmp_path: Path) -> None:

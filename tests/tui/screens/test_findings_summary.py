@@ -18,16 +18,9 @@ async def test_summary_screen(tmp_path: Path) -> None:
         place = next(i for i, group in enumerate(table.items) if group.code == "PKY003")
         await pilot.press(*["down"] * place, "enter")
         await until(pilot, lambda: app.main.packets.rows.frames(0, 9) == [3])
-        await pilot.press("S", "e")
-        assert isinstance(app.screen, PageScreen)
-
-
-async def test_summary_explains_and_filters(tmp_path: Path) -> None:
-    async with running(made.capture(tmp_path)) as (app, pilot):
         await pilot.press("S")
         assert isinstance(app.screen, SummaryScreen)
-        table = app.screen.table
-        code = table.items[1].code
+        code = app.screen.table.items[1].code
         await pilot.press("down", "e")
         await until(pilot, lambda: isinstance(app.screen, PageScreen))
         assert code in app.screen.heading.plain  # type: ignore[attr-defined]
