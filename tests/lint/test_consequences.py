@@ -176,7 +176,6 @@ def ca(*, lid: int = 2, **values: int) -> bytes:
 
 UNKNOWN_METHOD = perf(0x15, 2)
 P_KEY_BLOCK = {"modifier": 1, "header": {"transaction_id": 3}}
-BOTH_SIDES = [*PARTITIONED, ca(lid=1), answer(1, P_KEY_TABLE, p_keys(0x8001))]
 TO_PORT_9 = ask(2, PORT_INFO, method=2, body=port_info(2), modifier=9)
 
 
@@ -191,7 +190,6 @@ TO_PORT_9 = ask(2, PORT_INFO, method=2, body=port_info(2), modifier=9)
         ("AM007", "AM008", [ca(num_ports=2), TO_PORT_9], 2, 2),
         ("SEM032", "PKY011", [ca(node_type=9), ask(2, P_KEY_TABLE, **P_KEY_BLOCK)], 1, 2),
         ("SEM034", "SEM038", [ca(num_ports=2), ca(num_ports=1, local_port_num=2)], 2, 2),
-        ("PKY003", "PKY004", [*BOTH_SIDES, rc(0x04, b"1234", bth={"p_key": 0x8002}, slid=1, dlid=2)], 5, 5),
     ],
 )
 def test_a_finding_that_another_one_proves_wrong_already_is_its_consequence(

@@ -248,7 +248,7 @@ class NotInDestinationTable(RefusingTable):
     """
 
     code, name, severity = "PKY003", "pkey-not-in-dest-table", ERROR
-    explains = ("PKY004", "TXN001")
+    explains = ("TXN001",)
     reference = "IBA 10.9.3"
     message = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x} of {port}, whose P_Key table does not hold that partition"
     example = "NodeInfo and all P_KeyTable blocks of a port, then a packet with P_Key 0x9999 to it"
