@@ -2,11 +2,13 @@
 
 The first packet of a message is decoded as far as it goes. The whole belongs to the frame that completed the message, as reassembled
 data does in Wireshark. Only SENDs on queue pairs whose service is known are put together, and only if all their packets are in the capture
-in order; repetitions do not count.
+in order; repetitions do not count. What RPC-over-RDMA moves by RDMA becomes a part of its message (`rdma_chunks`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import accumulate, groupby
 from typing import Any
 
 import numpy as np
@@ -26,9 +28,25 @@ from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.places import CmPayload
 from ibdissect.wire.text import counted
-from ibdissect.wire.transport import BTH
+from ibdissect.wire.transport import BTH, RETH
+from ibdissect.wire.ulp import rpcrdma
 
+from .rdma_chunks import Chunks, Range
 from .reassembly import Reassembled
+from .stream_packets import (
+    GOES_ON,
+    IN_STREAM,
+    IS_RESPONSE,
+    LEAVES,
+    NO_MESSAGE,
+    OPERATION,
+    READ,
+    READ_FIRST,
+    READ_ONLY,
+    READ_REQUEST,
+    STARTS_WRITE,
+    WRITE,
+)  # fmt: skip
 from .transfers import joined_in, outline, plain
 
 MAX_OPEN = 4096
@@ -38,16 +56,38 @@ MAX_BYTES = 1 << 20
 MAX_HELD = 64 << 20
 """Memory of all messages that are not complete, in bytes; when they take more, all are given up."""
 PSN_BITS = 24
-FIRST, MIDDLE, LAST = range(3)
-_PARTS = {"first": FIRST, "middle": MIDDLE, "last": LAST}
+FIRST, MIDDLE, LAST, ONLY = range(4)
+_PARTS = {"first": FIRST, "middle": MIDDLE, "last": LAST, "only": ONLY}
 PART: dict[int, int] = {
     code: part
     for code, opcode in OPCODES.items()
     for word, part in _PARTS.items()
     if opcode.operation.casefold().startswith("send") and word in opcode.operation.casefold()
 }
-"""Which part of a SEND of several packets an OpCode is."""
-IN_PARTS = np.isin(np.arange(256), list(PART))
+"""Which part of a SEND an OpCode is."""
+IN_PARTS = np.isin(np.arange(256), [code for code, part in PART.items() if part != ONLY])
+OF_INTEREST = (
+    np.isin(np.arange(256), list(PART)) | STARTS_WRITE | (GOES_ON == WRITE) | (GOES_ON == READ)
+    | (IN_STREAM & np.isin(np.arange(256) & OPERATION, (READ_REQUEST, READ_FIRST, READ_ONLY)))
+)  # fmt: skip
+RPC = CmPayload(rpcrdma.SERVICE)
+
+
+class _Packet(Record):
+    """A packet of a SEND, WRITE or READ."""
+
+    source: bytes
+    to: tuple[bytes, int]
+    """Address and queue pair."""
+    psn: int
+    code: int
+    service: int
+    side: int
+    complete: bool
+    data: bytes
+    span: Span
+    memory: Range
+    """Of its RETH, if it has one."""
 
 
 class _Open(Record):
@@ -71,41 +111,78 @@ class MessageJoiner:
         self._found, self._services = found, services
         self._open = BoundedDict[tuple[bytes, int], _Open](MAX_OPEN, "messages of several packets")
         self._held = 0
+        self._chunks = Chunks()
 
     def feed(self, table: ChunkTable) -> None:
         """Take the packets of a chunk; messages that they complete go to `found`."""
-        rows, services, sides = self._services.messages(table, IN_PARTS)
-        if not len(rows) or not len(claimed := self._claimed(table, services)):
+        for packet in self._packets(table):
+            message = self._sent(packet) if packet.code in PART else self._moved(packet)
+            if message is not None:
+                self._found.put(packet.span.frame, message)
+
+    def _packets(self, table: ChunkTable) -> Iterator[_Packet]:
+        """The packets of SENDs to services that a structure is for, and those that move chunks of RPC-over-RDMA."""
+        rows, services, sides = self._services.messages(table, OF_INTEREST)
+        claimed = self._claimed(table, rows, services)
+        if not len(claimed):
             return
         rows, services, sides = rows[claimed], [services[i] for i in claimed], [sides[i] for i in claimed]
-        loc = table.located
-        numbers, pairs = (table.of_rows(field)[0][rows].tolist() for field in (BTH.psn, BTH.destqp))
-        whole, starts, stops = loc.complete[rows].tolist(), loc.at("payload")[rows].tolist(), loc.payload_end[rows].tolist()
-        for i, (row, (_, to)) in enumerate(zip(rows.tolist(), ends_of(table, rows), strict=True)):
-            one = self._taking((bytes(to), pairs[i]), numbers[i], PART[int(loc.opcode[row])], whole[i])
-            if one is None:
-                continue
-            one.parts.append(table.chunk.data[starts[i] : stops[i]].tobytes())
-            one.spans.append(Span(table.chunk.first + row, starts[i] - int(table.chunk.offset[row]), stops[i] - starts[i]))
-            one.size += stops[i] - starts[i]
-            self._held += SPAN + stops[i] - starts[i]
-            if PART[int(loc.opcode[row])] == LAST:
-                self._end((bytes(to), pairs[i]))
-                message = WholeMessage(b"".join(one.parts), tuple(one.spans), services[i], sides[i])
-                self._found.put(table.chunk.first + row, message)
-            elif one.size > MAX_BYTES:
-                self._end((bytes(to), pairs[i]))
-            elif self._held > MAX_HELD:
-                self._open.clear()
-                self._held = 0
+        loc, chunk = table.located, table.chunk
+        fields = (BTH.psn, BTH.destqp, RETH.r_key, RETH.va, RETH.dmalen)
+        numbers, pairs, *memory = (table.of_rows(field)[0][rows].tolist() for field in fields)
+        codes, whole = loc.opcode[rows].tolist(), loc.complete[rows].tolist()
+        starts, stops, frames = loc.at("payload")[rows], loc.payload_end[rows].tolist(), chunk.offset[rows].tolist()
+        starts = np.where(starts < 0, stops, starts).tolist()
+        for i, (row, (source, to)) in enumerate(zip(rows.tolist(), ends_of(table, rows), strict=True)):
+            yield _Packet(
+                bytes(source), (bytes(to), pairs[i]), numbers[i], codes[i], services[i], sides[i], whole[i],
+                chunk.data[starts[i] : stops[i]].tobytes(), Span(chunk.first + row, starts[i] - frames[i], stops[i] - starts[i]),
+                (memory[0][i], memory[1][i], memory[2][i]),
+            )  # fmt: skip
 
-    def _claimed(self, table: ChunkTable, services: list[int]) -> Int:
-        """Which of the services a structure is for."""
+    def _claimed(self, table: ChunkTable, rows: Int, services: list[int]) -> Int:
+        """Which of the packets are of SENDs in parts to services that a structure is for, or to those of RPC-over-RDMA."""
         places = (place for struct in table.catalog.structs for place in struct.carried_by if isinstance(place, CmPayload))
         wanted, numbers = np.zeros(len(services), np.bool_), np.array(services, np.uint64)
         for place in set(places):
             wanted |= about(table, place, numbers)
-        return np.flatnonzero(wanted)
+        return np.flatnonzero((wanted & IN_PARTS[table.located.opcode[rows]]) | about(table, RPC, numbers))
+
+    def _sent(self, packet: _Packet) -> WholeMessage | None:
+        """A packet of a SEND; the message that it completes, with its chunks."""
+        part = PART[packet.code]
+        if part == ONLY:
+            one = _Open(0, [packet.data], [packet.span]) if packet.complete else None
+        elif (one := self._taking(packet.to, packet.psn, part, packet.complete)) is not None:
+            one.parts.append(packet.data)
+            one.spans.append(packet.span)
+            one.size += len(packet.data)
+            self._held += SPAN + len(packet.data)
+        if one is None:
+            return None
+        if part in (ONLY, LAST):
+            if part == LAST:
+                self._end(packet.to)
+            message = WholeMessage(b"".join(one.parts), tuple(one.spans), packet.service, packet.side, one.spans[0].length)
+            return self._chunks.sent(message, packet.source, packet.to) or (message if part == LAST else None)
+        if one.size > MAX_BYTES:
+            self._end(packet.to)
+        elif self._held > MAX_HELD:
+            self._open.clear()
+            self._held = 0
+        return None
+
+    def _moved(self, packet: _Packet) -> WholeMessage | None:
+        """A READ request, or a packet of a READ response or WRITE; the call that it completes."""
+        code, to, psn = packet.code, packet.to, packet.psn
+        if code & OPERATION == READ_REQUEST:
+            self._chunks.asked(packet.source, to[0], psn, packet.memory)
+            return None
+        if STARTS_WRITE[code]:
+            self._chunks.wrote(packet.source, to, psn, packet.memory)
+        if not packet.complete:
+            return None
+        return self._chunks.moved(to, psn, packet.data, packet.span, is_read=bool(IS_RESPONSE[code]), goes_on=LEAVES[code] != NO_MESSAGE)
 
     def _taking(self, key: tuple[bytes, int], psn: int, part: int, complete: bool) -> _Open | None:
         """The message that a packet goes on with, or begins; None if it is of none, repeats one, or ends what can no longer be complete."""
@@ -132,9 +209,11 @@ class MessageJoiner:
 
 
 def headline(message: WholeMessage) -> str:
-    """`4 packets, 8312 bytes, frames 20-23`."""
-    frames = [span.frame for span in message.spans]
-    return f"{counted(len(frames), 'packet')}, {counted(len(message.data), 'byte')}, frames {min(frames)}-{max(frames)}"
+    """`4 packets, 8312 bytes, frames 20-23`; with chunks `1 packet and 3 of RDMA, ...`."""
+    frames, moved = {span.frame for span in message.spans}, {span.frame for span in message.chunks}
+    of_rdma = f" and {len(moved)} of RDMA" if moved else ""
+    size = counted(len(message.data), "byte")
+    return f"{counted(len(frames - moved), 'packet')}{of_rdma}, {size}, frames {min(frames)}-{max(frames)}"
 
 
 def layers_of(message: WholeMessage, catalog: Catalog, services: Services, presenter: Presenter) -> list[Node]:
@@ -153,8 +232,20 @@ def completed(table: ChunkTable, row: int, presenter: Presenter, ended: Reassemb
     layers = outline(ended, table.once(joined_in).get(frame, ()), table.catalog, presenter)
     if (message := table.once(messages_in).get(frame)) is not None:
         below = layers_of(message, table.catalog, table.services, presenter)
+        below += _moved(message)
         layers.append(Node("", "Message", 0, 0, 0, 0, None, headline(message), below, raw=message.data))
     return layers
+
+
+def _moved(message: WholeMessage) -> Iterator[Node]:
+    """What RDMA moved of a message, with its frames; without the bytes, as fields of other layers have them."""
+    ends = list(accumulate(span.length for span in message.spans))
+    for moved, run in groupby(zip(message.spans, ends, strict=True), lambda one: one[0] in message.chunks):
+        if moved:
+            places = list(run)
+            size = sum(span.length for span, _ in places)
+            text = f"{counted(size, 'byte')}, {counted(len(places), 'packet')}, frames {places[0][0].frame}-{places[-1][0].frame}"
+            yield Node("", "Moved by RDMA", places[-1][1] - size, size, 0, size * 8, None, text)
 
 
 def whole_tree(table: ChunkTable, presenter: Presenter) -> Tree:

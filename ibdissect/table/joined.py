@@ -42,7 +42,7 @@ class SaRecord(Record, frozen=True):
 
 
 class WholeMessage(Record, frozen=True):
-    """A SEND of several packets on a queue pair whose service is known (`flow.whole_messages`)."""
+    """A SEND of several packets on a queue pair whose service is known, or one with its chunks (`flow.whole_messages`)."""
 
     data: bytes
     spans: tuple[Span, ...]
@@ -50,6 +50,10 @@ class WholeMessage(Record, frozen=True):
     service: int
     """As `Services.messages` has it."""
     side: int
+    known: int = 0
+    """Bytes at its start that an earlier frame, or the same one, shows already."""
+    chunks: tuple[Span, ...] = ()
+    """Those of the spans that RDMA READ or WRITE moved (`flow.rdma_chunks`)."""
 
 
 Joined = Callable[[], Sequence[tuple[int, SaRecord | WholeMessage]]]

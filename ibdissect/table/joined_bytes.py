@@ -46,12 +46,12 @@ def whole_messages(table: ChunkTable) -> tuple[Occurrences, npt.NDArray[np.uint6
 
 
 def not_in_first(table: ChunkTable, field: Field[Any], found: Occurrences) -> Bool:
-    """Which entries of a field, in occurrences of its structure, the first packet of a message did not have already, bool[k, entries].
+    """Which entries of a field, in occurrences of its structure, no frame has but the one that completed a message, bool[k, entries].
 
-    The first packet has the structures that fit into it, the last field of such a structure perhaps in part.
+    The packets that are `known` have the structures that fit into them, the last field of such a structure perhaps in part.
     """
     begin = table.once(starts)
-    first = np.array([one.spans[0].length if isinstance(one, WholeMessage) else 0 for _, one in table.joined])
+    first = np.array([one.known if isinstance(one, WholeMessage) else 0 for _, one in table.joined])
     of = np.searchsorted(begin, found.at, "right") - 1
     has = np.where(of >= 0, begin[of] + first[np.minimum(of, len(first) - 1)], -1)
     size = found.at + field.owner.size

@@ -44,6 +44,7 @@ def _first_of_message() -> Bool:
 
 
 STARTS_MESSAGE = _first_of_message()
+HAS_PAYLOAD = np.array([code not in OPCODES or OPCODES[code].payload for code in range(256)])
 
 
 class Services:
@@ -131,7 +132,7 @@ class Services:
         payload, bth = loc.start.get("payload"), loc.start.get("bth")
         if not self._ends or payload is None or bth is None:
             return empty
-        rows = np.flatnonzero((payload >= 0) & (bth >= 0) & opcodes[loc.opcode])
+        rows = np.flatnonzero(((payload >= 0) | ~HAS_PAYLOAD[loc.opcode]) & (bth >= 0) & opcodes[loc.opcode])
         if "mad" in loc.start:
             rows = rows[loc.start["mad"][rows] < 0]
         qps = table.of_rows(BTH.destqp)[0][rows].astype(np.int64)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from msgspec import Struct as Record
+
 from ..cm_names import IP_CM_PREFIX
 from ..places import CmPayload, CmService, Inside, Parsed
 from ..spec import Struct, bit, enum, hole, rest, secret, uint
@@ -13,6 +15,7 @@ NFS_PORT = 20049
 SERVICE = IP_CM_PREFIX | 0x06 << 16 | NFS_PORT
 PRIVATE_MAGIC = 0xF6AB0E18
 
+VERSION, INLINE, NO_INLINE = 1, 0, 1
 PROCEDURES: Mapping[int, str] = {0: "RDMA_MSG", 1: "RDMA_NOMSG", 2: "RDMA_MSGP", 3: "RDMA_DONE", 4: "RDMA_ERROR"}
 """Message types of version 1 (RFC 8166 4.2)."""
 
@@ -75,8 +78,7 @@ class RPCRDMAError(Struct):
 
 MOST = 256
 """Maximum segments read per message; real headers have far fewer."""
-_MESSAGES = ((RPCRDMA.message_type, frozenset({0, 1})),)
-_INLINE = ((RPCRDMA.message_type, frozenset({0})),)
+_MESSAGES = ((RPCRDMA.message_type, frozenset({INLINE, NO_INLINE})),)
 READ_CHUNK, SEGMENT = 20, 16
 """Bytes of a read list entry after its discriminator, and of a segment."""
 
@@ -86,16 +88,16 @@ def _word(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 4], "big") if at + 4 <= len(data) else -1
 
 
-def _lists(body: bytes) -> tuple[list[int], list[int], int]:
-    """Offsets of read chunks, segments and the RPC message (-1 if the lists are invalid)."""
+def _lists(body: bytes) -> tuple[list[int], list[int], int, int]:
+    """Offsets of read chunks, segments and the RPC message (-1 if the lists are invalid), and how many segments are of the write list."""
     reads: list[int] = []
     segments: list[int] = []
-    at = 0
+    at = of_writes = 0
     while _word(body, at) == 1 and len(reads) < MOST:
         reads.append(at + 4)
         at += 4 + READ_CHUNK
     if _word(body, at) != 0:
-        return reads, segments, -1
+        return reads, segments, -1, 0
     at += 4
     writing = True  # then at most one reply chunk
     while len(segments) < MOST:
@@ -109,9 +111,9 @@ def _lists(body: bytes) -> tuple[list[int], list[int], int]:
         elif more != 0:
             break
         if not writing:
-            return reads, segments, at
-        writing = more == 1
-    return reads, segments, -1
+            return reads, segments, at, of_writes
+        writing, of_writes = more == 1, len(segments)
+    return reads, segments, -1, 0
 
 
 def find_reads(body: bytes) -> list[int]:
@@ -125,7 +127,7 @@ def find_segments(body: bytes) -> list[int]:
 
 
 def find_rpc(body: bytes) -> Iterator[tuple[int, int]]:
-    """Start and end of the RPC message after the lists."""
+    """Start and end of the RPC message after the lists; it is empty where chunks hold all of it."""
     at = _lists(body)[2]
     if at >= 0:
         yield at, len(body)
@@ -152,6 +154,23 @@ class RPCRDMASegment(Struct):
     offset_ = uint(64, "Offset", at="8", base="hex", ws="rpcordma.rdma_offset")
 
 
+class ChunkLists(Record):
+    """The memory that a message names, but for its write list."""
+
+    reads: list[RPCRDMAReadChunk]
+    reply: list[RPCRDMASegment]
+    rpc: int
+    """Offset of the RPC message in the body."""
+
+
+def chunk_lists(body: bytes) -> ChunkLists | None:
+    """The lists of a message with RPC; None if they are invalid."""
+    reads, segments, rpc, of_writes = _lists(body)
+    if rpc < 0 or any(at + SEGMENT > len(body) for at in segments):
+        return None
+    return ChunkLists([RPCRDMAReadChunk(body, at) for at in reads], [RPCRDMASegment(body, at) for at in segments[of_writes:]], rpc)
+
+
 PROGRAMS: Mapping[int, str] = {
     100000: "Portmap", 100003: "NFS", 100005: "Mount", 100021: "NLM", 100227: "NFS ACL", 0x40000000: "NFS callback",
 }  # fmt: skip
@@ -162,7 +181,7 @@ class RPCMessage(Struct):
     """What every RPC message starts with."""
 
     key, section, size, title = "rpcrdma.rpc", "RFC 5531 9", 8, "RPC"
-    carried_by = (Parsed(RPCRDMA.body, find_rpc, _INLINE),)
+    carried_by = (Parsed(RPCRDMA.body, find_rpc, _MESSAGES),)
     xid = uint(32, "XID", at="0", base="hex", ws="rpc.xid")
     message_type = enum(32, {0: "Call", 1: "Reply"}, "Message Type", at="4", ws="rpc.msgtyp")
     body = rest("Body", at="8")
