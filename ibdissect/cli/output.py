@@ -78,7 +78,7 @@ def _options(common: Common) -> Options:
 
 
 def early_options(common: Common, *, points: bool = False) -> Options | None:
-    """Raise what is wrong with options, configuration and filter before a screen is drawn; the options, if they are more than the default.
+    """Check options, configuration and filter before a screen is drawn. Returns the options, or None if the defaults apply.
 
     Loading the rules takes longer than the first rows of the screen.
     """

@@ -100,7 +100,7 @@ class _Maker(Record):
     """Where the frame starts."""
     buffer: bytes
     """The captured bytes."""
-    heeded: bytes
+    data_as_read: bytes
     """The same with zeros for what nobody reads."""
     ignored: bytes = b""
     """The bits of them that nobody reads; empty if there are none."""
@@ -163,6 +163,6 @@ class _Maker(Record):
         """The value of an item."""
         assert item.field is not None
         start = self.at[item.piece] - self.start
-        buffer = self.buffer if item.kind == "rest" else self.heeded  # bytes outside any structure are shown, or hidden, as they are
+        buffer = self.buffer if item.kind == "rest" else self.data_as_read  # bytes outside any structure are shown, or hidden, as they are
         view = item.struct(buffer, start + item.view, self.stop[item.piece] - self.start)
         return value_of(item.field, view) if isinstance(item.field, ComputedField) else item.field.read(view, item.bit)

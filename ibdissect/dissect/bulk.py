@@ -65,7 +65,7 @@ class _Rows(Record):
     """The rows of one shape."""
 
     data: npt.NDArray[np.uint8]
-    heeded: npt.NDArray[np.uint8]
+    data_as_read: npt.NDArray[np.uint8]
     """The same with zeros for what nobody reads."""
     at: list[Int]
     """Start of each piece, per row."""
@@ -83,7 +83,7 @@ class _Rows(Record):
         found = self.matrices.get(piece)
         if found is None:
             size = self.layout.pieces[piece].placement.struct.size
-            found = self.matrices[piece] = gather(self.heeded, self.at[piece], size)
+            found = self.matrices[piece] = gather(self.data_as_read, self.at[piece], size)
         return found
 
     def numbers(self, item: Item) -> list[Any]:
@@ -116,7 +116,7 @@ class _Rows(Record):
 
     def computed(self, item: Item, field: ComputedField) -> list[int | str]:
         """A computed field in every row."""
-        data, starts, stops = self.heeded.data, self.at[item.piece].tolist(), self.stop[item.piece].tolist()
+        data, starts, stops = self.data_as_read.data, self.at[item.piece].tolist(), self.stop[item.piece].tolist()
         # The view gets a copy that starts at 0, so that a plugin function cannot see other frames.
         return [value_of(field, item.struct(bytes(data[a:b]), 0, b - a)) for a, b in zip(starts, stops, strict=True)]
 
@@ -262,7 +262,7 @@ class JsonLines:
         return "%s", [[_said(None, BESIDE) if ignored else text for text, ignored in zip(filled, beside.tolist(), strict=True)]]
 
     def _carried(self, item: Item, rows: _Rows) -> tuple[str, list[Column]]:
-        """The same, whether it is read or not."""
+        """`VALUE, "text": TEXT` of every row, also where nobody reads the field."""
         field = item.field
         assert field is not None
         if item.kind == "nested":

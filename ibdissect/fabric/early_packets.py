@@ -14,7 +14,7 @@ from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native
 from ibdissect.table.rows import SLOTS, slot
-from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LIDS
+from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LID_COUNT
 
 from .events import ChunkFollowed
 from .follow import Follower
@@ -168,7 +168,7 @@ def _known_from(subnet: Subnet, lids: Int) -> Int | None:
             since[lid] = max(subnet.lids[lid].changes()[0], port.p_keys.first)
     if not since:
         return None if len(lids) else np.zeros(1, np.int64)
-    known = np.zeros(LIDS, np.int64)
+    known = np.zeros(LID_COUNT, np.int64)
     known[lids] = AFTER_ALL
     for lid, frame in since.items():
         known[lid] = frame

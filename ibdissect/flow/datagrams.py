@@ -16,7 +16,7 @@ from ibdissect.table.mads import Mads
 from ibdissect.table.rows import U64, Entry, mix, places_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, RMPP_CLASSES
-from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, LIDS, RESPONSE_BIT, TRAP
+from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, LID_COUNT, RESPONSE_BIT, TRAP
 from ibdissect.wire.sm import SMPDirected
 
 PATH_AT, PATH_SIZE = SMPDirected.initial_path.bit // 8, 64
@@ -261,7 +261,7 @@ class Queries:
 
 def number_text(number: int) -> str:
     """An address of `Queries` as text, as far as its number tells it."""
-    return f"LID {number}" if number < LIDS else "this address"
+    return f"LID {number}" if number < LID_COUNT else "this address"
 
 
 def _numbers(ends: AddressColumns) -> U64:

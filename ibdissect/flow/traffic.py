@@ -25,7 +25,7 @@ LAYERS = (
     ("link", "Flow control"), ("rwh", "Raw"), ("grh", "GRH"), ("ip4", "IPv4"), ("ip6", "IPv6"), ("udp", "UDP"), ("bth", "BTH"),
 )  # fmt: skip
 """Headers of the hierarchy from the outside in; service and management class follow the BTH."""
-MAX_KEYS = 65536
+MAX_VALUES = 65536
 """Most distinct values counted of each kind; further ones are counted together."""
 WIDTHS = {"lid": LID_SIZE, "ipv4": IP4_SIZE, "gid": GID_SIZE}
 """Kinds of addresses, and their bytes."""
@@ -38,7 +38,7 @@ class Tally:
         self.frames: Counter[Any] = Counter()
         self.bytes: Counter[Any] = Counter()
         self.others: list[int] = [0, 0]
-        """Frames and bytes of values beyond MAX_KEYS."""
+        """Frames and bytes of values beyond MAX_VALUES."""
 
     def add(self, values: npt.NDArray[Any], sizes: Int) -> None:
         """Count values; `sizes` are the frames' bytes."""
@@ -48,7 +48,7 @@ class Tally:
         counts = np.bincount(inverse.ravel(), minlength=len(found))
         total = np.bincount(inverse.ravel(), weights=sizes, minlength=len(found)).astype(np.int64)
         for value, count, size in zip(found.tolist(), counts.tolist(), total.tolist(), strict=True):
-            if value in self.frames or len(self.frames) < MAX_KEYS:
+            if value in self.frames or len(self.frames) < MAX_VALUES:
                 self.frames[value] += count
                 self.bytes[value] += size
             else:

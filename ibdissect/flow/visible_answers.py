@@ -8,7 +8,7 @@ from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import gather, u16
 from ibdissect.table.addresses import ENDS, LID_SIZE, by_header
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.numbers import DIRECTED, LIDS
+from ibdissect.wire.numbers import DIRECTED, LID_COUNT
 
 from .datagrams import Queries
 from .requests import Request
@@ -20,7 +20,7 @@ class VisibleAnswers:
     """Receivers of management answers. One per capture; feed chunks in order."""
 
     def __init__(self) -> None:
-        self.lids = np.zeros(LIDS, np.bool_)
+        self.lids = np.zeros(LID_COUNT, np.bool_)
         """Receivers by LID, bool[65536]."""
         self.addresses = KeptDict[bytes, None](MAX_ADDRESSES, "addresses that are answered")
         """Receivers by IP address or GID."""

@@ -185,7 +185,7 @@ class MessageJoiner:
         return self._chunks.moved(to, psn, packet.data, packet.span, is_read=bool(IS_RESPONSE[code]), goes_on=LEAVES[code] != NO_MESSAGE)
 
     def _taking(self, key: tuple[bytes, int], psn: int, part: int, complete: bool) -> _Open | None:
-        """The message that a packet goes on with, or begins; None if it is of none, repeats one, or ends what can no longer be complete."""
+        """The message that a packet begins or continues; None if it has none, is repeated, or shows that the message is incomplete."""
         one = self._open.get(key)
         behind = (one.psn - 1 - psn) % (1 << PSN_BITS) if one is not None else 0
         if one is not None and behind < len(one.parts):

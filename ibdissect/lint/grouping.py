@@ -29,7 +29,7 @@ MAX_FLOWS = 1 << 18
 """Flows remembered, of all rules together; beyond that the oldest is evicted, and its next hit starts a new finding."""
 Occurred = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
 """Called for every occurrence: rule, its severity if lower than the rule's, finding (None: beyond `max_findings`), frames int[n],
-offset of the faulty bytes in each (int or int[n]) and their length, 0 if only the finding's field tells them."""
+offset of the faulty bytes in each (int or int[n]) and their length; length 0: those of the finding's field."""
 Failed = Callable[[str, Exception, int | None], None]
 """Called with who raised what, and at which frame."""
 

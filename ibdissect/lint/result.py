@@ -45,7 +45,7 @@ class CaptureReport:
     """Time by rule, with --timing."""
 
     captures: int = 1
-    """How many captures these numbers are of."""
+    """Number of captures that were added up."""
 
     @property
     def remarkable(self) -> bool:
@@ -53,7 +53,7 @@ class CaptureReport:
         return self.error is not None or self.status == "interrupted" or bool(self.doubts)
 
     def add(self, other: CaptureReport) -> None:
-        """Count another capture in. Of the findings of both, only a worst one stays."""
+        """Count another capture in. Of the findings of both, only one of the most severe stays."""
         for name in ("captures", "frames", "checked", "infiniband", "undecoded"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for mine, theirs in ((self.by_rule, other.by_rule), (self.counts, other.counts), (self.seconds, other.seconds)):

@@ -14,7 +14,7 @@ from ibdissect.wire.spec import Field
 
 
 class Kind(StrEnum):
-    """How a field is scrubbed; an identity (all from KEY on, called as in `wire.spec.HELD`) gets a substitute, everywhere the same."""
+    """How a field is scrubbed. Names of identities are those of `wire.spec.HELD`."""
 
     KEEP = auto()
     """Stays unchanged."""
@@ -33,7 +33,8 @@ class Kind(StrEnum):
     MAC = auto()
 
 
-IDENTITIES = tuple(Kind)[3:]
+IDENTITIES = Kind.KEY, Kind.TEXT, Kind.GUID, Kind.PREFIX, Kind.GID, Kind.LID, Kind.QPN, Kind.IP4, Kind.MAC
+"""They get a substitute, everywhere the same."""
 _BY_WORD = {
     "number": Kind.KEEP, "checksum": Kind.KEEP, "pkey": Kind.KEEP, "ports": Kind.KEEP, "data": Kind.DROP, "reserved": Kind.MARK,
 }  # fmt: skip

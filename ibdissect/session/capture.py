@@ -188,7 +188,7 @@ class Capture(Reading):
             return {}
         from ibdissect.subnet.names import names_of
 
-        return names_of(self.subnet).hosts
+        return names_of(self.subnet).node_by_address
 
     def state(self, names: Iterable[str]) -> State:
         """What columns of these names need beyond their frames: findings, answers, names of nodes. ConfigError, CaptureError."""

@@ -140,7 +140,7 @@ def occurrences(
 ) -> tuple[Int, Cell, Bool]:
     """Every value of a column in some rows of a chunk (of a declared field: in all rows), in order of frames and bytes.
 
-    The row of each, the values as `read` makes them of a run, given which of its values to hide, and which of all to hide.
+    Returns the row of each, the values, and which of them to hide. `read(run, hidden)` makes the values of a run.
     """
     if not column.fields:
         return undeclared(column.source, table, state, rows)

@@ -239,7 +239,7 @@ class Study:
             from ibdissect.subnet.names import names_in  # not needed for the first rows
 
             self._named, self.names = state, names_in(self._follower.subnet)
-            self.model.hosts.update(self.names.hosts)
+            self.model.hosts.update(self.names.node_by_address)
 
     @property
     def routes(self) -> Routes:

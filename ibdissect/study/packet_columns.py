@@ -61,7 +61,7 @@ ANSWERS = (
         ("naks", "Msg NAKs"))),
     Column(INTERFACE, "Interface", "left", 6, 16, 4, INTERFACE),
 )  # fmt: skip
-"""Columns that the capture as a whole fills; shown when they are asked for."""
+"""Further columns, which `v` offers; the values of most depend on other frames."""
 POINT = Column(INTERFACE, "Point", "left", 6, 12, field=INTERFACE)
 """Of the merged capture of several points."""
 LEAST_INFO, GOOD_INFO = 14, 30

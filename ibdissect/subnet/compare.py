@@ -64,7 +64,7 @@ def _node(subnet: Subnet, node_guid: int) -> Change:
 def _port(port: Port) -> Change:
     base, lmc = port.lids.now or (0, 0)
     said: Change = {"port_guid": guid(port.guid), "node": name_of(port.node), "port": port.number, "lid": base or None, "lmc": lmc}
-    keys = held(port)
+    keys = known_p_keys(port)
     return {**said, "pkeys": None if keys is None else [f"0x{key:04x}" for key in sorted(keys[0])], "at": _at(port)}
 
 
@@ -87,7 +87,7 @@ def _lids(was: Port, now: Port) -> Iterator[Change]:
         yield {**_identity(now), "before": was.lid, "after": now.lid}
 
 
-def held(port: Port, blocks: set[int] | None = None) -> tuple[set[int], set[int]] | None:
+def known_p_keys(port: Port, blocks: set[int] | None = None) -> tuple[set[int], set[int]] | None:
     """The P_Keys of a port and the blocks of its table that are known; None if nothing certain is known."""
     table = port.p_keys
     if table is None:
@@ -105,10 +105,10 @@ def held(port: Port, blocks: set[int] | None = None) -> tuple[set[int], set[int]
 
 def _p_keys(was: Port, now: Port) -> Iterator[Change]:
     """Changes of P_Key tables, in the blocks that both sides know."""
-    old, new = held(was), held(now)
+    old, new = known_p_keys(was), known_p_keys(now)
     if old is not None and new is not None and _from_table(was.p_keys) and _from_table(now.p_keys) and old[1] != new[1]:
         both = old[1] & new[1]
-        old, new = held(was, both), held(now, both)
+        old, new = known_p_keys(was, both), known_p_keys(now, both)
     if old is not None and new is not None and old[0] != new[0]:
         removed, added = ([f"0x{key:04x}" for key in sorted(one)] for one in (old[0] - new[0], new[0] - old[0]))
         yield {**_identity(now), "lid_after": now.lid or None, "removed": removed, "added": added}
@@ -145,11 +145,11 @@ def _cable(subnet: Subnet, cable: Cable) -> list[Change]:
 
 def _partitions(was: dict[int, Port], now: dict[int, Port]) -> list[Change]:
     """Partitions that have members now but had none, if the tables of all ports were known before."""
-    tables = [held(port) for port in was.values()]
+    tables = [known_p_keys(port) for port in was.values()]
     if not tables or None in tables:
         return []
     before = {key & BASE for table in tables if table is not None for key in table[0]}
-    after = {key & BASE for port in now.values() if (table := held(port)) is not None for key in table[0]}
+    after = {key & BASE for port in now.values() if (table := known_p_keys(port)) is not None for key in table[0]}
     return [{"partition": f"0x{number:04x}"} for number in sorted(after - before)]
 
 

@@ -17,10 +17,10 @@ from .text import LIDS
 
 MAGIC = bytes.fromhex("2b83e78f")
 HEADER, NODE, PORT = Struct("<4sIIIQI"), Struct("<HBB64sQBB64s64sB"), Struct("<QBBHB64sQBQB")
-PORT_NAME = 9
-"""Bytes of a port in the list of its node: GUID and number."""
-KEY = 8
-"""Bytes of the M_Key at the start of PortInfo, which are not kept."""
+PORT_ENTRY_BYTES = 9
+"""Size of a port in the list of its node: GUID and number."""
+M_KEY_BYTES = 8
+"""Size of the M_Key at the start of PortInfo, which is not kept."""
 
 
 def ibnetdiscover_cache(path: str, data: bytes) -> Iterator[Fact]:
@@ -32,7 +32,7 @@ def ibnetdiscover_cache(path: str, data: bytes) -> Iterator[Fact]:
         at, switches = HEADER.size, dict[int, tuple[int, int]]()
         for _ in range(nodes):
             lid, lmc, _, _, node, kind, count, info, name, known = NODE.unpack_from(data, at)
-            at += NODE.size + PORT_NAME * known
+            at += NODE.size + PORT_ENTRY_BYTES * known
             view = NodeInfo(info)
             if not node or kind not in (CA, SWITCH, ROUTER):
                 continue
@@ -48,7 +48,7 @@ def ibnetdiscover_cache(path: str, data: bytes) -> Iterator[Fact]:
             lid, lmc = switches.get(node, (lid, lmc))
             end = owners[guid, number] = End(guid if own else 0, node, number, lid if own and lid in LIDS else 0)
             yield PortFact(0, end, lmc if lmc < 8 else -1)
-            yield InfoFact(0, end._replace(lid=0), bytes(KEY) + info[KEY:])
+            yield InfoFact(0, end._replace(lid=0), bytes(M_KEY_BYTES) + info[M_KEY_BYTES:])
             if cabled:
                 cables.append((end, (far, far_number)))
     except error as cut:

@@ -21,24 +21,24 @@ IN_TEXT = re.compile(r"0x([0-9a-f]{16})\b( port \d+)?( \(LID \d+\))?|\bLID (\d{1
 class Names(Record):
     """Names from the files; they do not follow ports that move during the capture."""
 
-    nodes: dict[int, str]
+    node_by_guid: dict[int, str]
     """NodeGUID -> `node07 HCA-1`."""
-    lids: dict[int, str]
+    port_by_lid: dict[int, str]
     """LID -> `node07 HCA-1 port 1`."""
-    guids: dict[int, str]
+    port_by_guid: dict[int, str]
     """Port GUID, the lower half of a GID -> the same."""
-    hosts: dict[int | bytes, str]
+    node_by_address: dict[int | bytes, str]
     """LID -> `node07 HCA-1`; address of RoCE (16 bytes, IPv4 addresses mapped) -> `node07`."""
 
     def address(self, text: str) -> str:
         """The name for `LID 7`, a GID or an IP address; other addresses are returned unchanged."""
         if text.startswith("LID "):
-            return self.lids.get(int(text[4:]), text) if text[4:].isdecimal() else text
+            return self.port_by_lid.get(int(text[4:]), text) if text[4:].isdecimal() else text
         try:
             packed = mapped(ip_address(text).packed)
         except ValueError:
             return text
-        return self.hosts.get(packed) or self.guids.get(int.from_bytes(packed[8:], "big"), text)
+        return self.node_by_address.get(packed) or self.port_by_guid.get(int.from_bytes(packed[8:], "big"), text)
 
     def sentence(self, text: str) -> str:
         """A text with names in place of NodeGUIDs, and after LIDs and IPv4 addresses."""
@@ -46,12 +46,12 @@ class Names(Record):
 
     def _named(self, found: re.Match[str]) -> str:
         if found[4] is not None:
-            name = self.lids.get(int(found[4]))
+            name = self.port_by_lid.get(int(found[4]))
             return f"{found[0]} ({name})" if name is not None else found[0]
         if found[1] is None:
             name = self.address(found[0])
             return f"{found[0]} ({name})" if name != found[0] else name
-        name = self.nodes.get(int(found[1], 16))
+        name = self.node_by_guid.get(int(found[1], 16))
         return f"{name}{found[2] or ''}{found[3] or ''}" if name is not None else found[0]
 
 
@@ -62,7 +62,7 @@ def names_of(files: SubnetFiles) -> Names:
 
 
 def names_in(subnet: Subnet) -> Names:
-    """The names that a subnet as known now gives to nodes; not while another thread teaches it."""
+    """The names that a subnet as known now gives to nodes. Do not call while another thread changes it."""
     named = {lid: port for lid in sorted(subnet.lids) if (port := subnet.by_lid(lid)) is not None and port.node.name}
     return Names(
         {node.guid: name_of(node) for node in subnet.nodes.values() if node.name},

@@ -9,7 +9,7 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import CA, ROUTER, SWITCH, Node, Port
 from ibdissect.wire.numbers import BASE, FULL
 
-from .compare import held
+from .compare import known_p_keys
 
 DEFAULT = 0x7FFF
 KINDS = {CA: ("Ca", "H", "caguid"), SWITCH: ("Switch", "S", "switchguid"), ROUTER: ("Rt", "R", "rtguid")}
@@ -22,7 +22,7 @@ def partitions_conf(subnet: Subnet) -> Iterator[str]:
     named = {port.guid: name_of(port.node) for port in ports}
     outside = []
     for port in ports:
-        known = held(port)
+        known = known_p_keys(port)
         for key in known[0] if known is not None else ():
             members.setdefault(key & BASE, {}).setdefault(port.guid, set()).add(key & FULL)
         if known is not None and not any(key & BASE == DEFAULT for key in known[0]):

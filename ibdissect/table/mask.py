@@ -243,7 +243,7 @@ class Judge:
     def _read(self, field: Field[Any]) -> Series:
         """The values of a field that are read."""
         found, which = self._carried(field)
-        read = self.table.heeded(field, which)
+        read = self.table.read_mask(field, which)
         return found if read is None else found.pick(np.flatnonzero(read))
 
     def _carried(self, field: Field[Any]) -> tuple[Series, Int | None]:

@@ -12,7 +12,7 @@ from ibdissect.table.locate import EXTENDED_AT, Int
 from ibdissect.table.rows import common
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
-from ibdissect.wire.numbers import LIDS
+from ibdissect.wire.numbers import LID_COUNT
 from ibdissect.wire.transport import BTH, DETH
 
 BY_P_KEY_TABLE = (np.arange(256) < 0x80) | (np.arange(256) & 0xE0 == 0xA0)
@@ -60,6 +60,6 @@ def lids_of(values: Int) -> Int:
     """The distinct LIDs, ascending."""
     if len(values) < FEW:
         return np.array(sorted(set(values.tolist())), np.int64)
-    there = np.zeros(LIDS, np.bool_)
+    there = np.zeros(LID_COUNT, np.bool_)
     there[values] = True
     return np.flatnonzero(there)

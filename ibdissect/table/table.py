@@ -279,10 +279,10 @@ class ChunkTable:
             starts = np.array([(bit - field.bit) // 8 for bit in field.entries()], np.int64)
             rows, at = np.repeat(rows, field.count), (at[:, None] + starts).ravel()
             values = values.reshape(len(rows), -1) if field.kind in BYTE_KINDS else values.ravel()
-        read = self.heeded(field, None if keep is None else np.flatnonzero(keep))
+        read = self.read_mask(field, None if keep is None else np.flatnonzero(keep))
         return Column(rows, at, values) if read is None else Column(rows[read], at[read], values[read])
 
-    def heeded(self, field: Field[Any], which: Int | None) -> Bool | None:
+    def read_mask(self, field: Field[Any], which: Int | None) -> Bool | None:
         """Which entries of a field are read, in the occurrences `which` (None: all) of its structure, bool[k]; None: all.
 
         Of a message put together from packets, those that its first packet has are not read again.

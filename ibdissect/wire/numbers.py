@@ -4,7 +4,7 @@ Their displayed names are in `wire.mad` and `wire.names`.
 """
 
 # -- LIDs (IBA 4.1.3)
-LAST_UNICAST, FIRST_MULTICAST, PERMISSIVE, LIDS = 0xBFFF, 0xC000, 0xFFFF, 1 << 16
+LAST_UNICAST, FIRST_MULTICAST, PERMISSIVE, LID_COUNT = 0xBFFF, 0xC000, 0xFFFF, 1 << 16
 MULTICAST_LIDS = range(FIRST_MULTICAST, PERMISSIVE)
 MAX_LMC = 7
 """A port has 2 to the power of LMC consecutive LIDs."""

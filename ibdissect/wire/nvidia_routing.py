@@ -135,7 +135,7 @@ class AdaptiveRoutingInfo(Struct):
 
 
 class ARGroupTable(Struct):
-    """Two adaptive routing groups of 32 bytes, of which the header does not say how subgroups share them."""
+    """Two adaptive routing groups of 32 bytes. How subgroups share them is unknown: `ib_types.h` does not describe it."""
 
     key, section, size = "mlnxargrouptable", f"{_SOURCE} ib_ar_group_table_t", 64
     carried_by = smp(0xFF21)

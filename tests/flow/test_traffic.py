@@ -10,7 +10,7 @@ from ibdissect.flow.traffic import Tally
 
 
 def test_tallies_are_bounded(monkeypatch: Any) -> None:
-    monkeypatch.setattr("ibdissect.flow.traffic.MAX_KEYS", 4)
+    monkeypatch.setattr("ibdissect.flow.traffic.MAX_VALUES", 4)
     tally = Tally()
     tally.add(np.arange(10), np.full(10, 100))
     assert len(tally.frames) == 4 and tally.others == [6, 600]

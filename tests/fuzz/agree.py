@@ -89,7 +89,7 @@ def column_of(table: ChunkTable, one: Field[Any]) -> Column:
     assert one.owner is not None and one.count == 1 and one.when is None
     low, high = one.span
     found = table.occurrences(one.owner)
-    read = table.heeded(one, None)
+    read = table.read_mask(one, None)
     which = slice(None) if read is None else read
     return Column(found.rows[which], found.at[which] + low, table.matrix(one.owner)[which, low:high])
 

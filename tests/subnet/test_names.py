@@ -39,7 +39,7 @@ def test_the_administrator_names_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "topology").write_text(SAMPLES["ibnetdiscover"])
     (tmp_path / "map").write_text('0x0002c90200400010 "door"\n0x99 "gone"\n')
     os.utime(tmp_path / "map", (1e9, 1e9))
-    assert sorted(names_of(read_files([str(tmp_path)])).nodes.values()) == ["door", "host A, \"fast\" lid 99", "host B"]
+    assert sorted(names_of(read_files([str(tmp_path)])).node_by_guid.values()) == ["door", "host A, \"fast\" lid 99", "host B"]
 
 
 def test_hosts_of_roce(tmp_path: Path) -> None:
@@ -49,8 +49,8 @@ def test_hosts_of_roce(tmp_path: Path) -> None:
     assert names.address("192.168.0.9") == "192.168.0.9"
     assert names.sentence("192.168.0.1 sends to 192.168.0.9") == "192.168.0.1 (node01) sends to 192.168.0.9"
     table = ChunkTable(next(iter(open_capture(io.BytesIO(ethernet_pcap([roce2(), roce2(ip={"source": bytes(4)})]))).chunks())))
-    assert compile_filter('ibdissect.src.node == "node01"', hosts=names.hosts).rows(table).tolist() == [True, False]
-    assert compile_filter('ibdissect.node == "node02"', hosts=names.hosts).rows(table).all()
+    assert compile_filter('ibdissect.src.node == "node01"', hosts=names.node_by_address).rows(table).tolist() == [True, False]
+    assert compile_filter('ibdissect.node == "node02"', hosts=names.node_by_address).rows(table).all()
 
 
 def test_filters(names: Names) -> None:
@@ -61,7 +61,7 @@ def test_filters(names: Names) -> None:
         ('ibdissect.dst.node == "host B"', [True, True, True]),
         ('not ibdissect.src.node', [False, True, False]),
     ):  # fmt: skip
-        matcher = compile_filter(text, hosts=names.hosts)
+        matcher = compile_filter(text, hosts=names.node_by_address)
         assert matcher.hosts
         assert pickle.loads(pickle.dumps(matcher)).rows(table).tolist() == matcher.rows(table).tolist() == rows
     assert not compile_filter('ibdissect.src.node == "host B"').rows(table).any()

@@ -19,7 +19,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value
 from ibdissect.wire.link import LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, LIDS
+from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT
 
 SLS, VLS = 16, 16
 DROPPED = 15
@@ -56,7 +56,7 @@ class MappedToNothing(Rule):
         suspects = [lid for lid in native.slids[native.slids < FIRST_MULTICAST].tolist() if _drops(subnet, lid)]
         if not suspects:
             return
-        suspicious = np.zeros(LIDS, np.bool_)
+        suspicious = np.zeros(LID_COUNT, np.bool_)
         suspicious[suspects] = True
         index = np.flatnonzero(suspicious[native.slid] & (native.vl != VL_MANAGEMENT))
         for flow, where in by_value(native.slid[index] * SLS + native.sl[index]):

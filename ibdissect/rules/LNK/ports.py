@@ -20,7 +20,7 @@ from ibdissect.rules.shared.site_policy import foreign_lids
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.link import LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, LIDS
+from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT
 from ibdissect.wire.sm_port import PortInfo
 
 MAX_PAIRS = 4096
@@ -129,7 +129,7 @@ class UnassignedLid(LinkRule):
         late = [lid for lid, since in owned.items() if since > first]
         if not late:
             return none, none
-        since = np.zeros(LIDS, np.int64)
+        since = np.zeros(LID_COUNT, np.int64)
         since[late] = [owned[lid] for lid in late]
         index = np.flatnonzero(native.rows + first < since[native.dlid])
         complete = complete_since(native.rows[index] + first, lambda frame: swept(event.subnet, frame))
@@ -139,7 +139,7 @@ class UnassignedLid(LinkRule):
         return {}, ((value, "the last port of the sweep"),)
 
     def __init__(self) -> None:
-        self.senders = np.zeros(LIDS, np.bool_)
+        self.senders = np.zeros(LID_COUNT, np.bool_)
         """LIDs that packets came from, bool[65536]."""
 
     def rests_on(self, hit: Hit, context: Context) -> None:

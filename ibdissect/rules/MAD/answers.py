@@ -16,7 +16,7 @@ from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, method_name
-from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, LIDS, MULTI_PATH, PATH, SA_CLASS
+from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, LID_COUNT, MULTI_PATH, PATH, SA_CLASS
 
 REDIRECTED = 0x0002
 """A redirection (bit 1 of the status) carries a ClassPortInfo, whatever was requested; eHCA does so (opensm osm_perfmgr.c)."""
@@ -84,7 +84,7 @@ class AnswerAlone(Rule):
     needs = (Transactions,)
 
     def __init__(self) -> None:
-        self.asking = np.zeros(LIDS, np.bool_)
+        self.asking = np.zeros(LID_COUNT, np.bool_)
         """LIDs whose requests the capture shows, bool[65536]."""
 
     @on_event(AnsweredMany)

@@ -26,7 +26,7 @@ from ibdissect.table.rows import distinct_values, groups
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD, is_response
-from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LIDS, P_KEY_TABLE, PORT_INFO
+from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LID_COUNT, P_KEY_TABLE, PORT_INFO
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.transport import BTH
 
@@ -68,7 +68,7 @@ def _refusals(table: ChunkTable, subnet: Subnet, native: Native, outbound: bool)
         return
     lids = native.dlid if outbound else native.slid
     keep = BY_P_KEY_TABLE[native.opcode] & (native.dest_qp != 0)  # QP0 does not check P_Keys
-    known = np.zeros(LIDS, np.bool_)
+    known = np.zeros(LID_COUNT, np.bool_)
     for lid in (native.dlids if outbound else native.slids).tolist():
         known[lid] = 0 < lid < FIRST_MULTICAST and any(keys is not None for port in subnet.owners(lid) for keys in _tables(port))
     keep &= known[lids]

@@ -17,7 +17,7 @@ from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, TrapRule
 from ibdissect.wire.notice import Notice
-from ibdissect.wire.numbers import LIDS, PERMISSIVE, PORT_INFO
+from ibdissect.wire.numbers import LID_COUNT, PERMISSIVE, PORT_INFO
 from ibdissect.wire.sm_port import PortInfo
 
 
@@ -187,7 +187,7 @@ class MasterSmLid(TrapRule, LearntFactRule):
     written = (PORT_INFO,)
 
     def __init__(self) -> None:
-        self.masters = np.zeros(LIDS, np.bool_)
+        self.masters = np.zeros(LID_COUNT, np.bool_)
         """LIDs that some PortInfo names."""
         self.levels = np.zeros(16, np.bool_)
         """Service levels that some PortInfo names."""

@@ -21,7 +21,7 @@ from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, LIDS, PORT_INFO, SWITCH_INFO
+from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, PORT_INFO, SWITCH_INFO
 from ibdissect.wire.sm_port import PortInfo
 
 KEPT = 4096
@@ -38,9 +38,9 @@ class PortLimits:
     """
 
     def __init__(self, event: ChunkFollowed) -> None:
-        self.mtu, self.vls, self.top = (np.full(LIDS, NO_LIMIT, np.int32) for _ in range(3))
+        self.mtu, self.vls, self.top = (np.full(LID_COUNT, NO_LIMIT, np.int32) for _ in range(3))
         """Largest payload allowed on the port's link; data VLs of that link; LinearFDBTop of its first switch."""
-        self.prefix = np.zeros(LIDS, np.uint64)
+        self.prefix = np.zeros(LID_COUNT, np.uint64)
         """GidPrefix of the port; 0 if unknown, CHANGED_PREFIX if it changed in the chunk."""
         native, filled = event.table.once(Native), []
         self.unicast: Int = native.dlids[native.dlids < FIRST_MULTICAST]

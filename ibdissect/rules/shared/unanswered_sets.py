@@ -12,8 +12,8 @@ from ibdissect.flow.requests import Request
 from ibdissect.flow.transactions import Transactions
 from ibdissect.wire.numbers import PERMISSIVE, SET, SMP_CLASSES
 
-LIDS = 4
-"""Bytes of `Request.route` before the path: both LIDs of the directed route."""
+PATH_AT = 4
+"""Offset of the path in `Request.route`, behind both LIDs of the directed route."""
 PURE = PERMISSIVE.to_bytes(2, "big") * 2
 Frames = tuple[list[int], list[int]]
 
@@ -73,5 +73,5 @@ class UnansweredSets:
             port = self.follower.subnet.owner(request.target.lid or 0, request.frame)[0]
             return port.node.slot if port is not None else None
         origin = routes.origins.get(request.transaction >> 32)
-        hop = routes.directed(origin, request.route[LIDS:]) if origin is not None and request.route[:LIDS] == PURE else None
+        hop = routes.directed(origin, request.route[PATH_AT:]) if origin is not None and request.route[:PATH_AT] == PURE else None
         return hop.node.slot if hop is not None else None

@@ -1,4 +1,4 @@
-"""Which captures are open (Ctrl+O, ], [, Ctrl+W), and what do their packets carry (D)? What the user says is not guessed."""
+"""Which captures are open (Ctrl+O, ], [, Ctrl+W), and what do their packets carry (D)?"""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def decode_as(app: TuiApp) -> None:
             app.main.packets.forget()
             app.main.packets.tell()
             app.filtering.apply(app.filtering.text)
-            app.note("Read so from now on; the findings so far were made before, as what came through a pipe cannot be read again")
+            app.note("New frames are read this way. A pipe cannot be read again, so earlier findings stay")
 
     entries = [(str(i), one.carrier, one.what) for i, one in enumerate(found)]
     app.choose("Decode as", entries, done, "Select a message to a queue pair, or, in a file, UDP that is not read as RoCE")

@@ -32,7 +32,7 @@ def set_reference(app: TuiApp) -> None:
 def toggle_names(app: TuiApp) -> None:
     app.main.packets.toggle_names()
     app.main.findings_pane.redraw()
-    named, known = app.main.packets.named, app.study.names is not None and app.study.names.nodes
+    named, known = app.main.packets.named, app.study.names is not None and app.study.names.node_by_guid
     app.main.key_bar.say(("names where they are known" if known else "no names are known yet") if named else "addresses")
 
 

@@ -43,7 +43,7 @@ def _some(count: int, ink: str) -> Cell:
 
 class ConversationTable(Table[Conversation]):
     empty = "No data packets: the capture holds no conversation between queue pairs."
-    behind, least_behind = "Over time", SPARK
+    rest_title, least_rest = "Over time", SPARK
 
     def __init__(self, conversations: Sequence[Conversation], name: Callable[[str], str] = str, id: str = "conversations") -> None:
         super().__init__(conversations, id=id)
@@ -95,7 +95,7 @@ def response_cells(exchange: Exchange) -> dict[str, Cell]:
 
 class ExchangeTable(Table[Exchange]):
     empty = "No management requests."
-    behind, least_behind = "Latency 0.5 µs … 30 s", SPARK
+    rest_title, least_rest = "Latency 0.5 µs … 30 s", SPARK
 
     def __init__(self, exchanges: Sequence[Exchange], name: Callable[[str], str] = str) -> None:
         super().__init__(exchanges, id="exchanges")

@@ -18,7 +18,7 @@ class HistoryTable(Table[Change]):
     """Changes in the order of time. The axis has a dot for each change of the same port, a full one for that of the line."""
 
     empty = "Nothing changed, as far as the capture shows."
-    behind, least_behind = "Time axis", 16
+    rest_title, least_rest = "Time axis", 16
 
     def __init__(self, changes: Sequence[Change], seconds: Callable[[int], float], span: float) -> None:
         super().__init__(changes, id="history")

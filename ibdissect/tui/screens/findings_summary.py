@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class RuleTable(Table[RuleGroup]):
     """Rules with findings, the worst first."""
 
-    behind = "For example"
+    rest_title = "For example"
     columns = (
         Heading("severity", "Severity", 9, "left"), Heading("code", "Code", 8, "left"), Heading("name", "Name", 33, "left"),
         Heading("findings", "Findings", 8), Heading("places", "Places", 8, rank=2), Heading("frames", "Frames", 8, rank=1),

@@ -19,7 +19,7 @@ from ..widgets.plain_input import PlainInput
 class Prompt(ModalScreen[tuple[str, str] | None]):
     """Returns (kind, text); None when it was left with Escape. `kinds` can be changed with the arrow keys.
 
-    `ask` may put a question to a good text: the same text entered again is the answer yes.
+    `ask` may return a question about a valid text; entering it again means yes.
     """
 
     BINDINGS = [Binding("escape", "dismiss(None)", "back"), Binding("up", "kind(-1)", show=False), Binding("down", "kind(1)", show=False)]

@@ -42,9 +42,9 @@ class Table(LineList, Generic[T]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("o", "sort(1)", "sort"), Binding("O", "sort(-1)", "sort")]
     headed = True
     columns: Sequence[Heading] = ()
-    behind = ""
+    rest_title = ""
     """Title of what is drawn after the columns."""
-    least_behind = 0
+    least_rest = 0
     """Cells it has at least, while columns can be left out."""
 
     def __init__(self, items: Sequence[T], *, id: str | None = None) -> None:
@@ -99,7 +99,7 @@ class Table(LineList, Generic[T]):
     def head(self) -> str:
         columns = self._fitting(self.line_width)
         cells = ("".join(fit(head.title, head.width, head.align) + " " * GAP for head in columns))
-        return " " * MARGIN + cells + self.behind
+        return " " * MARGIN + cells + self.rest_title
 
     def parts(self, index: int, width: int) -> list[Segment]:
         item, columns = self.items[self.order[index]], self._fitting(width)
@@ -119,7 +119,7 @@ class Table(LineList, Generic[T]):
             head = columns[self.sorted_by]
             sign = "▾" if head.align == "right" else "▴"
             columns[self.sorted_by] = replace(head, title=f"{head.title[: head.width - 1]}{sign}", rank=0)
-        return fitting(columns, width, self.least_behind)
+        return fitting(columns, width, self.least_rest)
 
 
 def fitting(columns: Sequence[Heading], width: int, rest: int = 0) -> list[Heading]:

@@ -94,4 +94,4 @@ async def test_findings_in_a_pipe_are_said_to_be_older(tmp_path: Path) -> None:
         await pilot.press("D", "enter")
         await pilot.pause()
         assert app.capture is before and [one.qp for one in app.model.decodings] == [0x12]
-        assert any("the findings so far were made before" in one.message for one in app._notifications)
+        assert any("earlier findings stay" in one.message for one in app._notifications)
