@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from textual.css.query import NoMatches
 from textual.pilot import Pilot
 
 from ibdissect.rules import load
@@ -28,11 +29,12 @@ def app_on(path: Path, *, follow: bool = False, show_keys: bool = False, display
 
 
 async def until(pilot: Pilot[None], true: Callable[[], object]) -> None:
-    """Wait for what a thread does; fails after ten seconds."""
+    """Wait for what a thread does, or for the widgets of a screen that opens; fails after ten seconds."""
     for _ in range(400):
-        if true():
-            await pilot.pause()
-            return
+        with suppress(NoMatches):
+            if true():
+                await pilot.pause()
+                return
         await pilot.pause(0.025)
     raise AssertionError("nothing came of it")
 
