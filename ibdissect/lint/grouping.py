@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
-from ibdissect.table.locate import Bool
+from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import groups, held
 from ibdissect.table.table import ChunkTable
 
@@ -64,7 +64,7 @@ class Grouping:
         rows = np.arange(len(hits)) if rule.on is None else table.occurrences(rule.on).rows
         hits = hits if selected is None else hits & selected[rows]
         if self.consequences.any_of(rule):
-            explained = [row for row in np.unique(rows[hits]).tolist() if self._explains_row(rule, table, row, hits & (rows == row))]
+            explained = [row for row in np.unique(rows[hits]).tolist() if self._explains_row(rule, table, row, rows, hits)]
             hits = hits & ~held(rows, np.array(explained, np.int64))
         index = np.flatnonzero(hits)
         if index.size:
@@ -72,14 +72,18 @@ class Grouping:
         for row in rows[hits].tolist() if rule.explains else ():
             self.consequences.note(rule, table.chunk.first + row, None)
 
-    def _explains_row(self, rule: Rule, table: ChunkTable, row: int, entries: Bool) -> bool:
-        """Whether another finding explains a rule's report at a row, or may do so at the end of the capture."""
+    def _explains_row(self, rule: Rule, table: ChunkTable, row: int, rows: Int, hits: Bool) -> bool:
+        """Whether another finding explains a rule's report at a row, or may do so at the end of the capture.
+
+        `rows` ascend; `hits` says where in them the rule's condition holds.
+        """
         cause = self.consequences.cause(rule, table.chunk.first + row)
         if cause is None:
             return False
         if cause.waits:
-            seen = Seen(table, row)
-            self._hold(rule, rule.of_frame(seen) if rule.on is None else hit_at(rule, table, np.flatnonzero(entries)))
+            first, stop = np.searchsorted(rows, (row, row + 1)).tolist()
+            index = first + np.flatnonzero(hits[first:stop])
+            self._hold(rule, rule.of_frame(Seen(table, row)) if rule.on is None else hit_at(rule, table, index))
         else:
             self.consequences.explain(rule, table.chunk.first + row, cause)
         return True

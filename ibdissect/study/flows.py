@@ -12,6 +12,7 @@ from ibdissect.table.addresses import End, ends_bytes, ends_of
 from ibdissect.table.locate import EXTENDED_AT
 from ibdissect.table.rows import groups
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.opcodes import SERVICES
 
 from .traffic_counts import TimeLines
 
@@ -21,7 +22,6 @@ KEPT = 16384
 """The busiest flows that a snapshot shows."""
 SPARK = 64
 """Points of a flow's time line."""
-SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 4: "CNP", 5: "XRC"}
 DETH_AT = EXTENDED_AT["DETH"]
 
 
@@ -89,7 +89,7 @@ class Flows:
             self._sparks.sums = np.concatenate([self._sparks.sums, np.zeros_like(self._sparks.sums)])
         if place < MAX_FLOWS:
             source, destination = ends[row]
-            service = SERVICES.get(key[-1], f"0x{key[-1]:x}")
+            service = SERVICES.get(key[-1] << 5, f"0x{key[-1]:x}")
             sender = int.from_bytes(key[-7:-4], "big") if key[-8] else -1
             flow = Flow(source, destination, int.from_bytes(key[-4:-1], "big"), service, sender, place=place, first_frame=frame)
         else:
