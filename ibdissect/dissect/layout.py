@@ -40,7 +40,7 @@ class Item(Record):
     title: str = ""
     """Text shown instead of a value: the title of the structure inside."""
     covered_secrets: tuple[tuple[int, int], ...] = ()
-    """For hex: (start, stop) of the key bytes inside, counted from the item's first byte."""
+    """(start, stop) of bytes to hide, counted from the item's first byte: the keys in a hex field, all of a checksum that reveals one."""
 
     @property
     def name(self) -> str:

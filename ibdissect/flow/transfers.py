@@ -210,7 +210,7 @@ def joined_in(table: ChunkTable) -> dict[int, list[SaRecord]]:
     return found
 
 
-def outline(transfer: Reassembled | None, joined: Sequence[SaRecord], catalog: Catalog, presenter: Presenter) -> list[Node]:
+def reassembled_nodes(transfer: Reassembled | None, joined: Sequence[SaRecord], catalog: Catalog, presenter: Presenter) -> list[Node]:
     """A layer with the records of a transfer, for the frame that completed it, or else with those that a frame `joined`; perhaps none."""
     if transfer is not None and len(transfer.segments) > 1:
         text, shown = headline(transfer, catalog), list(records(transfer, catalog))

@@ -47,7 +47,7 @@ from .stream_packets import (
     STARTS_WRITE,
     WRITE,
 )  # fmt: skip
-from .transfers import joined_in, outline, plain
+from .transfers import joined_in, plain, reassembled_nodes
 
 MAX_OPEN = 4096
 """Messages that are not complete; the oldest is given up first."""
@@ -229,7 +229,7 @@ def messages_in(table: ChunkTable) -> dict[int, WholeMessage]:
 def completed(table: ChunkTable, row: int, presenter: Presenter, ended: Reassembled | None = None) -> list[Node]:
     """What a row completes, for `Tree.joined`: records that straddle segments (all records of a transfer that `ended`), and a message."""
     frame = table.chunk.first + row
-    layers = outline(ended, table.once(joined_in).get(frame, ()), table.catalog, presenter)
+    layers = reassembled_nodes(ended, table.once(joined_in).get(frame, ()), table.catalog, presenter)
     if (message := table.once(messages_in).get(frame)) is not None:
         below = layers_of(message, table.catalog, table.services, presenter)
         below += _moved(message)

@@ -31,7 +31,7 @@ class Substitutes(Protocol):
     def __getitem__(self, value: int) -> int: ...
 
 
-class Map:
+class Replacement:
     """One kind of number: which values stay, and the substitutes of the others."""
 
     def __init__(self, numbers: Numbers | Addresses, special: Callable[[U64], Bool]) -> None:

@@ -25,7 +25,7 @@ from . import checksums
 from . import substitutes as subs
 from .kinds import IDENTITIES, Kind, kind_of, survivors
 from .listed import ByLid
-from .occurrences import Map, Spot, gids, integers, learn, mark, replace
+from .occurrences import Replacement, Spot, gids, integers, learn, mark, replace
 
 ERF_HEADER = 16
 TYPE_AT = 40
@@ -41,8 +41,8 @@ class Scrubber:
         made: dict[str, Callable[[int, int], int]] = {
             "guid": subs.guid, "prefix": subs.prefix, "site": subs.site, "group": subs.group_id, "qpn": subs.qpn, "mac": subs.mac,
         }  # fmt: skip
-        self.maps = {name: Map(subs.Numbers(make), subs.SPECIAL[name]) for name, make in made.items()}
-        self.maps["ip4"] = Map(subs.Addresses(), subs.SPECIAL["ip4"])
+        self.replacements = {name: Replacement(subs.Numbers(make), subs.SPECIAL[name]) for name, make in made.items()}
+        self.replacements["ip4"] = Replacement(subs.Addresses(), subs.SPECIAL["ip4"])
         self.lids = ByLid()
         self.texts = subs.Numbers(subs.text)
         self.wide_keys: dict[str, subs.Numbers] = {}
@@ -51,7 +51,7 @@ class Scrubber:
 
     def replaced(self) -> Iterator[tuple[str, list[bytes]]]:
         """The identities and keys replaced so far by kind, except LIDs, QPNs and those that are also a substitute."""
-        for name, each in self.maps.items():
+        for name, each in self.replacements.items():
             size = {"qpn": 0, "ip4": 4, "mac": 6}.get(name, getattr(each.numbers, "size", 8))
             known = each.numbers.known
             yield name, [value.to_bytes(size, "big") for value in known.keys() - set(known.values()) if size]
@@ -141,17 +141,17 @@ class Scrubber:
         for name, found in spots.items():
             if name == "lid":
                 continue
-            known = self.maps.get(name)
+            known = self.replacements.get(name)
             if known is None:
-                known = self.maps[name] = self._keys(name.removeprefix("key "), found[0].bits)
+                known = self.replacements[name] = self._keys(name.removeprefix("key "), found[0].bits)
             where = [~known.special(spot.values) for spot in found]
             learn(known.numbers, [(spot.at[keep], spot.values[keep]) for spot, keep in zip(found, where, strict=True)])
             for spot, keep in zip(found, where, strict=True):
                 replace(data, spot, keep, known.numbers)
         self.lids.replace(table, data, spots.get("lid", []), lambda struct: self._places(table, struct))
 
-    def _keys(self, kind: str, bits: int) -> Map:
-        return Map(subs.Keys(bits, privileged=kind == "Q_Key"), lambda values: subs.special_keys(kind, values))
+    def _keys(self, kind: str, bits: int) -> Replacement:
+        return Replacement(subs.Keys(bits, privileged=kind == "Q_Key"), lambda values: subs.special_keys(kind, values))
 
     def _texts(self, data: Bytes, texts: list[tuple[int, str, int, bytes]]) -> None:
         """Replace strings, and keys too wide for an integer column, in byte order."""

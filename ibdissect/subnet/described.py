@@ -24,7 +24,7 @@ from .facts import (
     SwitchFact,
     TableFact,
 )
-from .text import GUIDS, LIDS, NODE_PORTS, gid, number
+from .text import GUIDS, NODE_PORTS, UNICAST_LIDS, gid, number
 
 NUMBERS = {name: number for number, name in KINDS.items()}
 SM_NUMBERS = {name: number for number, name in SM_STATES.items()}
@@ -42,7 +42,7 @@ def described(subnet: Any) -> Iterator[Fact]:
         state = SM_NUMBERS.get(str(sm.get("state")), 0)
         if _guid(sm, "guid"):
             yield ManagerFact(
-                _int(sm, "frame"), _guid(sm, "guid"), _int(sm, "lid", LIDS), _int(sm, "priority", range(16)), state, state == MASTER
+                _int(sm, "frame"), _guid(sm, "guid"), _int(sm, "lid", UNICAST_LIDS), _int(sm, "priority", range(16)), state, state == MASTER
             )
     for group in _list(subnet, "groups"):
         yield from _group(group)
@@ -58,7 +58,7 @@ def _node(node: dict[str, Any]) -> Iterator[Fact]:
         )  # fmt: skip
     switch_lid = 0
     for port in _list(node, "ports"):
-        at, lid = _int(port, "number", NODE_PORTS), _int(port, "lid", LIDS)
+        at, lid = _int(port, "number", NODE_PORTS), _int(port, "lid", UNICAST_LIDS)
         end = End(_guid(port, "guid"), own, at, lid)
         switch_lid = lid if kind == SWITCH and at == 0 else switch_lid
         if kind == SWITCH and at:
@@ -124,6 +124,6 @@ def _ranges(text: str) -> Iterator[int]:
     """The LIDs of `1-3,7`."""
     for part in text.split(","):
         low, _, high = part.partition("-")
-        first, last = number(low, LIDS, 10), number(high or low, LIDS, 10)
+        first, last = number(low, UNICAST_LIDS, 10), number(high or low, UNICAST_LIDS, 10)
         if first is not None and last is not None:
             yield from range(first, last + 1)

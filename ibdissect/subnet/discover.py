@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
 
 from .facts import End, Fact, LinkFact, NameFact, NodeFact, PortFact, WholeFact
-from .text import KIND_WORDS, LIDS, NODE_PORTS, Lines, guid, number
+from .text import KIND_WORDS, NODE_PORTS, UNICAST_LIDS, Lines, guid, number
 
 LETTERS = {"S": SWITCH, "H": CA, "R": ROUTER}
 ATTRIBUTE = re.compile(r"(vendid|devid|sysimgguid|switchguid|caguid|rtguid)=(0x[0-9a-fA-F]+)(?:\(([0-9a-fA-F]+)\))?")
@@ -75,7 +75,7 @@ def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
         cabled.add(other)
         if letter != SWITCH and kind == SWITCH:
             remote = REMOTE_LID.match(cable[7])
-            lid = number(remote[1], LIDS, 10) or 0 if remote else 0
+            lid = number(remote[1], UNICAST_LIDS, 10) or 0 if remote else 0
             yield PortFact(lines.number, End(guid(cable[6] or "") or 0, other, far, lid))
         yield LinkFact(lines.number, End(node=node, number=at), End(node=other, number=far))
     if blocks and cabled <= blocks and not lines.strange:
@@ -84,7 +84,7 @@ def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
 
 def _lid(found: re.Match[str] | None) -> tuple[int, int]:
     """LID and LMC; 0 and -1: not given."""
-    return (number(found[1], LIDS, 10) or 0, int(found[2])) if found else (0, -1)
+    return (number(found[1], UNICAST_LIDS, 10) or 0, int(found[2])) if found else (0, -1)
 
 
 def name_map(lines: Lines) -> Iterator[Fact]:
@@ -172,6 +172,6 @@ def iblinkinfo(lines: Lines) -> Iterator[Fact]:
         else:  # -l: the GUID belongs to a switch or an adapter port; the line does not say which
             yield PortFact(lines.number, End(port, lid=lid))
             near = End(lid=lid, number=at)
-        far_lid, far = (number(found[i] or "", LIDS, 10) for i in (7, 8))
+        far_lid, far = (number(found[i] or "", UNICAST_LIDS, 10) for i in (7, 8))
         if far_lid and far is not None:
             yield LinkFact(lines.number, near, End(lid=far_lid, number=far))

@@ -13,7 +13,7 @@ from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
 from ibdissect.wire.sm import NodeInfo
 
 from .facts import End, Fact, InfoFact, LinkFact, NodeFact, PortFact, WholeFact
-from .text import LIDS
+from .text import UNICAST_LIDS
 
 MAGIC = bytes.fromhex("2b83e78f")
 HEADER, NODE, PORT = Struct("<4sIIIQI"), Struct("<HBB64sQBB64s64sB"), Struct("<QBBHB64sQBQB")
@@ -46,7 +46,7 @@ def ibnetdiscover_cache(path: str, data: bytes) -> Iterator[Fact]:
             at += PORT.size
             own = number == 0 or node not in switches
             lid, lmc = switches.get(node, (lid, lmc))
-            end = owners[guid, number] = End(guid if own else 0, node, number, lid if own and lid in LIDS else 0)
+            end = owners[guid, number] = End(guid if own else 0, node, number, lid if own and lid in UNICAST_LIDS else 0)
             yield PortFact(0, end, lmc if lmc < 8 else -1)
             yield InfoFact(0, end._replace(lid=0), bytes(M_KEY_BYTES) + info[M_KEY_BYTES:])
             if cabled:

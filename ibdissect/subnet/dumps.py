@@ -13,7 +13,7 @@ from ibdissect.fabric.nodes import SWITCH
 from ibdissect.wire.numbers import MULTICAST_LIDS
 
 from .facts import End, Fact, GroupFact, LinkFact, ManagerFact, MulticastFact, NodeFact, PortFact, RouteFact, WholeFact
-from .text import KIND_WORDS, LIDS, Lines, guid, number
+from .text import KIND_WORDS, UNICAST_LIDS, Lines, guid, number
 
 SIDE = re.compile(
     r"\{ (CA|SW|Rt|\*\*)(-SM)? Ports:([0-9A-Fa-f]{2}) SystemGUID:([0-9a-f]{16}) NodeGUID:([0-9a-f]{16}) PortGUID:([0-9a-f]{16}) "
@@ -42,7 +42,7 @@ def subnet_lst(lines: Lines) -> Iterator[Fact]:
         ends = []
         for side in sides:
             ports, system, node, port, vendor, device, lid, at = (int(side[i], 16) for i in (3, 4, 5, 6, 7, 8, 10, 11))
-            kind, lid = KIND_WORDS.get(side[1].lower(), 0), lid if lid in LIDS else 0
+            kind, lid = KIND_WORDS.get(side[1].lower(), 0), lid if lid in UNICAST_LIDS else 0
             yield NodeFact(
                 lines.number, node, kind, ports, side[9], system, (device >> 16 or device) & 0xFFFF, vendor & 0xFFFFFF
             )  # fmt: skip
@@ -60,7 +60,7 @@ def forwarding(lines: Lines) -> Iterator[Fact]:
         text = text.strip()
         head = UNICAST.fullmatch(text)
         if head:
-            switch, tables = _switch(head[2], number(head[1] or "", LIDS, 10) or 0), tables + 1
+            switch, tables = _switch(head[2], number(head[1] or "", UNICAST_LIDS, 10) or 0), tables + 1
             yield NodeFact(lines.number, switch.node, SWITCH)
             yield PortFact(lines.number, switch)
             continue
@@ -68,7 +68,7 @@ def forwarding(lines: Lines) -> Iterator[Fact]:
             whole += not end[2]  # ibroute omits LIDs
             continue
         found = ROUTE.fullmatch(text)
-        lid_, port = (number(found[1], LIDS, 16), number(found[2], range(255), 10)) if found else (None, None)
+        lid_, port = (number(found[1], UNICAST_LIDS, 16), number(found[2], range(255), 10)) if found else (None, None)
         if found and switch.node and lid_ and port is not None:
             owner = guid(found[4]) if found[4] else None
             if owner and found[3] == "Switch":
@@ -99,7 +99,7 @@ def fdbs(lines: Lines) -> Iterator[Fact]:
         if head:
             switch = _switch(head[1])
             yield NodeFact(lines.number, switch.node, SWITCH)
-        elif len(words) >= 2 and (lid := number(words[0], LIDS, 16)):
+        elif len(words) >= 2 and (lid := number(words[0], UNICAST_LIDS, 16)):
             port = number(words[1], range(255), 10)
             if port is not None and switch.node:
                 yield RouteFact(lines.number, switch, lid, port)

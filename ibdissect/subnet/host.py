@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ibdissect.fabric.nodes import CA
 
 from .facts import End, Fact, NodeFact, PortFact, TableFact
-from .text import LIDS, NODE_PORTS, Lines, gid, guid, number
+from .text import NODE_PORTS, UNICAST_LIDS, Lines, gid, guid, number
 
 SYSFS = re.compile(
     r"(?:==> )?(?:\S*?/)?(?P<device>[^/\s]+)/(?:ports/(?P<port>\d+)/)?"
@@ -84,7 +84,7 @@ def _end(device: str, port: int, ports: Ports) -> End:
     address = gid(said.get("gids/0", ""))
     own = int.from_bytes(address[8:], "big") if address else 0
     node_guid = guid(node.get("node_guid", "")) or 0
-    return End(own, node_guid if own else 0, port, number(said.get("lid", ""), LIDS, 0) or 0)
+    return End(own, node_guid if own else 0, port, number(said.get("lid", ""), UNICAST_LIDS, 0) or 0)
 
 
 def _lmc(text: str, base: int) -> int:
@@ -105,7 +105,7 @@ def ibstat(lines: Lines) -> Iterator[Fact]:
         elif colon and port:
             said[name] = value
             if name == "Link layer" and value != "Ethernet":
-                own, lid = guid(said.get("Port GUID", "")), number(said.get("Base lid", ""), LIDS, 10)
+                own, lid = guid(said.get("Port GUID", "")), number(said.get("Base lid", ""), UNICAST_LIDS, 10)
                 if own and node and port < 256:
                     yield NodeFact(start, node, CA)
                     yield PortFact(start, End(own, node, port, lid or 0), _lmc(said.get("LMC", ""), 10))
@@ -127,7 +127,7 @@ def ibv_devinfo(lines: Lines) -> Iterator[Fact]:
         elif name == "port":
             end, lmc, line = End(number=number(value, NODE_PORTS, 10) or 0), -1, lines.number
         elif name == "port_lid":
-            end = end._replace(lid=number(value, LIDS, 10) or 0)
+            end = end._replace(lid=number(value, UNICAST_LIDS, 10) or 0)
         elif name == "port_lmc":
             lmc = _lmc(value, 0)
         elif name.replace(" ", "") == "GID[0]" and (address := gid(value.split(",")[0])):
@@ -140,7 +140,7 @@ def rdma_link(lines: Lines) -> Iterator[Fact]:
     """`rdma link`: LIDs, without GUIDs; LID 65535 is none."""
     for text in lines:
         found = LINK.fullmatch(text.strip())
-        lid = number(found[3], LIDS, 10) if found else None
+        lid = number(found[3], UNICAST_LIDS, 10) if found else None
         if found and lid:
             yield PortFact(lines.number, End(lid=lid), _lmc(found[4] or "", 10))
 

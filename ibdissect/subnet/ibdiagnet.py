@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from ibdissect.fabric.nodes import SWITCH
 
 from .facts import End, Fact, LinkFact, NodeFact, PortFact
-from .text import LIDS, NODE_PORTS, Lines, guid, number
+from .text import NODE_PORTS, UNICAST_LIDS, Lines, guid, number
 
 Row = dict[str, str]
 
@@ -62,7 +62,7 @@ def _node(row: Row, line: int, switches: set[int]) -> Iterator[Fact]:
 
 def _port(row: Row, line: int, switches: set[int]) -> Iterator[Fact]:
     node, port = guid(row.get("nodeguid", "")), guid(row.get("portguid", "")) or 0
-    at, lid, lmc = number(row.get("portnum", ""), NODE_PORTS, 0), _value(row, "lid", LIDS), number(row.get("lmc", ""), range(8), 0)
+    at, lid, lmc = number(row.get("portnum", ""), NODE_PORTS, 0), _value(row, "lid", UNICAST_LIDS), number(row.get("lmc", ""), range(8), 0)
     if node and at is not None:
         own = at == 0 or node not in switches  # an external port of a switch has no GUID and no LID of its own
         yield PortFact(line, End(port if own else 0, node, at, lid if own else 0), -1 if lmc is None else lmc)

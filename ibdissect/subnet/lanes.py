@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from .facts import End, Fact, LanesFact, WeightsFact
-from .text import LIDS, NODE_PORTS, Lines, guid, number
+from .text import NODE_PORTS, UNICAST_LIDS, Lines, guid, number
 
 HEAD = re.compile(
     r"# (?:SL2VL table|VLArbitration tables): Lid (\d+)(?: port (\d+))?.*|(Switch|Channel Adapter|Router) (0x[0-9a-fA-F]+), base LID .*"
@@ -29,7 +29,7 @@ def lanes(lines: Lines) -> Iterator[Fact]:
             end = End(own, own if head[3] == "Switch" else 0)
         elif head:
             at = number(head[2] or "", NODE_PORTS, 10)
-            end = End(lid=number(head[1], LIDS, 10) or 0, number=-1 if at is None else at)
+            end = End(lid=number(head[1], UNICAST_LIDS, 10) or 0, number=-1 if at is None else at)
         elif row:
             yield from mapped(lines, end, row[1], row[2], re.findall(r"\d+", row[3]))
         elif shares and shares[1] == "VL":

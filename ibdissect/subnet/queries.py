@@ -20,7 +20,7 @@ from ibdissect.wire.spec import Field
 from .facts import End, Fact, GroupFact, InfoFact, LinkFact, ManagerFact, NodeFact, PortFact, RouteFact, SwitchFact, TableFact
 from .lanes import VLS as VL_NUMBERS
 from .lanes import WEIGHTS, mapped, weighted
-from .text import KIND_WORDS, LIDS, NODE_PORTS, Lines, gid, guid, number
+from .text import KIND_WORDS, NODE_PORTS, UNICAST_LIDS, Lines, gid, guid, number
 
 ENTRIES, BLOCK_BYTES = 32, 64
 P_KEY_ROW = re.compile(r"\s*(\d+):((?:\s+0x[0-9a-fA-F]{4}){1,8})\s*")
@@ -67,7 +67,7 @@ def smpquery(lines: Lines) -> Iterator[Fact]:
     for text in lines:
         head, row, last = HEAD.fullmatch(text), P_KEY_ROW.fullmatch(text), CAPACITY.fullmatch(text)
         if head:
-            lid, at = number(head[2] or "", LIDS, 10) or 0, number(head[3] or "", NODE_PORTS, 10)
+            lid, at = number(head[2] or "", UNICAST_LIDS, 10) or 0, number(head[3] or "", NODE_PORTS, 10)
             yield from _SMP[head[1]](Printed(lines, lid, at))
         elif row:
             place = number(row[1], range(0, 1 << 15, 8), 10)
@@ -91,7 +91,7 @@ def smpquery(lines: Lines) -> Iterator[Fact]:
 
 def _asked(text: str, pattern: re.Pattern[str]) -> End | None:
     found = pattern.match(text)
-    lid = number(found[1], LIDS, 0 if found[1].startswith("0x") else 10) if found else None
+    lid = number(found[1], UNICAST_LIDS, 0 if found[1].startswith("0x") else 10) if found else None
     if not found or lid is None:
         return None
     at = number(found[2], NODE_PORTS, 10) if found[2] else None
@@ -133,14 +133,14 @@ class Printed:
     def port(self, lid: str, at: str) -> End:
         """A port by the names of its LID and its number."""
         found = self.number(at, NODE_PORTS)
-        return End(lid=self.number(lid, LIDS) or 0, number=-1 if found is None else found)
+        return End(lid=self.number(lid, UNICAST_LIDS) or 0, number=-1 if found is None else found)
 
 
 def _port_info(info: Printed) -> Iterator[Fact]:
     if LAST_OF_PORT_INFO not in info.values:
         info.lines.unknown("a whole PortInfo")
         return
-    own, lmc = info.number("Lid", LIDS), info.number("LMC", range(8))
+    own, lmc = info.number("Lid", UNICAST_LIDS), info.number("LMC", range(8))
     at = info.number("LocalPort", NODE_PORTS) if info.at is None else info.at
     lid = info.lid or own or 0
     if at is None or not lid:
@@ -192,7 +192,7 @@ def sminfo(lines: Lines) -> Iterator[Fact]:
         port = guid(found[2]) if found else None
         if found and port:
             state, priority = (number(found[i], range(16), 10) or 0 for i in (4, 3))
-            yield ManagerFact(lines.number, port, number(found[1], LIDS, 10) or 0, priority, state, state == MASTER)
+            yield ManagerFact(lines.number, port, number(found[1], UNICAST_LIDS, 10) or 0, priority, state, state == MASTER)
         elif text.strip():
             lines.unknown("the LID and the GUID of the subnet manager")
 
@@ -227,7 +227,7 @@ def saquery(lines: Lines) -> Iterator[Fact]:
 def _p_key_record(lines: Lines) -> Iterator[TableFact]:
     line, record = lines.number, Printed(lines)
     keys = [number(word, range(1 << 16), 16) for _, text in record.rows for word in text.split() if word.startswith("0x")]
-    lid, at, block = (record.number(name, allowed) for name, allowed in (("LID", LIDS), ("Port", NODE_PORTS), ("Block", range(1024))))
+    lid, at, block = record.number("LID", UNICAST_LIDS), record.number("Port", NODE_PORTS), record.number("Block", range(1024))
     if lid is None or at is None or block is None or len(keys) != ENTRIES or None in keys:
         lines.unknown("LID, Port, Block and 32 P_Keys")
         return
@@ -263,16 +263,16 @@ def _lanes_record(record: Printed) -> Iterator[Fact]:
 
 
 def _forwarding_record(record: Printed) -> Iterator[Fact]:
-    lid = record.number("LID", LIDS)
+    lid = record.number("LID", UNICAST_LIDS)
     for line, words in ((line, text.split()) for line, text in record.rows):
-        target, port = (number(words[0], LIDS, 10), number(words[1], range(255), 10)) if len(words) == 2 else (None, None)
+        target, port = (number(words[0], UNICAST_LIDS, 10), number(words[1], range(255), 10)) if len(words) == 2 else (None, None)
         if lid and target and port is not None:
             yield RouteFact(line, End(lid=lid), target, port)
 
 
 def _path(record: Printed, paths: dict[int, tuple[int, set[int]]]) -> None:
     for gid_name, lid_name in (("sgid", "slid"), ("dgid", "dlid")):
-        address, lid = gid(record.text(gid_name)), record.number(lid_name, LIDS)
+        address, lid = gid(record.text(gid_name)), record.number(lid_name, UNICAST_LIDS)
         port = int.from_bytes(address[8:], "big") if address is not None else 0
         if port and lid:
             paths.setdefault(port, (record.values[lid_name][1], set()))[1].add(lid)
@@ -280,13 +280,13 @@ def _path(record: Printed, paths: dict[int, tuple[int, set[int]]]) -> None:
 
 def _node_record(record: Printed) -> Iterator[Fact]:
     names = ("node_type", "num_ports", "sys_guid", "node_guid", "port_guid", "partition_cap", "device_id", "port_num", "vendor_id")
-    record.lid = record.number("lid", LIDS) or 0
+    record.lid = record.number("lid", UNICAST_LIDS) or 0
     yield from _node(record, names, record.text("NodeDescription"))
 
 
 def _port_record(record: Printed) -> Iterator[Fact]:
     if "GidPrefix" in record.values:  # not the short form of saquery -s
-        record.lid, record.at = record.number("EndPortLid", LIDS) or 0, record.number("PortNum", NODE_PORTS)
+        record.lid, record.at = record.number("EndPortLid", UNICAST_LIDS) or 0, record.number("PortNum", NODE_PORTS)
         yield from _port_info(record)
 
 
@@ -301,7 +301,7 @@ def _link_record(record: Printed) -> Iterator[Fact]:
 def _manager_record(record: Printed) -> Iterator[Fact]:
     port = guid(record.text("GUID"))
     if port:
-        lid, priority, state = record.number("LID", LIDS), record.number("Priority", range(16)), record.number("SMState", range(16))
+        lid, priority, state = record.number("LID", UNICAST_LIDS), record.number("Priority", range(16)), record.number("SMState", range(16))
         yield ManagerFact(record.line, port, lid or 0, priority or 0, state or 0, state == MASTER)
 
 
@@ -309,7 +309,7 @@ def _switch_record(record: Printed) -> Iterator[Fact]:
     caps = "LinearFDBCap", "RandomFDBCap", "MulticastFDBCap", "PartitionEnforcementCap"
     names = *caps, "flags", "LifeTimeValue/PortStateChange/OpSL2VL", "LinearFDBTop"
     found = [record.number(name, range(1 << 16)) for name in names]
-    lid = record.number("LID", LIDS)
+    lid = record.number("LID", UNICAST_LIDS)
     if None in found or not lid:
         record.lines.unknown("a whole SwitchInfo")
         return

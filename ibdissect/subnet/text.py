@@ -13,7 +13,7 @@ from ibdissect.wire.numbers import LAST_UNICAST
 MOST_LINE = 8192
 """Longest line in bytes; no tool writes longer ones."""
 KIND_WORDS = {"ca": CA, "channel adapter": CA, "sw": SWITCH, "switch": SWITCH, "rt": ROUTER, "router": ROUTER}
-GUIDS, LIDS = range(1, 1 << 64), range(1, LAST_UNICAST + 1)
+GUIDS, UNICAST_LIDS = range(1, 1 << 64), range(1, LAST_UNICAST + 1)
 NODE_PORTS = range(256)
 
 

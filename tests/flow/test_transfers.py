@@ -15,7 +15,7 @@ from ibdissect.cli.show import command as show
 from ibdissect.dissect.value import Presenter
 from ibdissect.flow.reassembly import Reassembled, Segment
 from ibdissect.flow.rmpp import Message
-from ibdissect.flow.transfers import Transfers, headline, nodes, outline, records
+from ibdissect.flow.transfers import Transfers, headline, nodes, reassembled_nodes, records
 from ibdissect.session.capture import Capture
 from ibdissect.table.addresses import End
 from ibdissect.wire.catalog import builtin
@@ -73,7 +73,7 @@ def test_a_transfer_that_was_given_up() -> None:
 def test_one_segment_is_no_reassembly() -> None:
     whole = segment(1, 7, 20 + STEP, TABLE[:STEP])
     (transfer,) = Transfers().feed(native_table([whole])).values()
-    assert outline(transfer, (), builtin(), Presenter()) == []
+    assert reassembled_nodes(transfer, (), builtin(), Presenter()) == []
 
 
 def test_an_answer_without_records() -> None:
