@@ -30,7 +30,7 @@ class Agents:
     """All agents of a capture. One per capture; feed chunks in order."""
 
     def __init__(self) -> None:
-        self.by_place = BoundedDict[tuple[int, int], Track[Agent]](MAX_AGENTS, "management agents")
+        self.by_address = BoundedDict[tuple[int, int], Track[Agent]](MAX_AGENTS, "management agents")
         """Announcements over time, by management class and address (LID, or hash of GID or IP address, as in `Queries`)."""
 
     def feed(self, table: ChunkTable) -> tuple[()]:
@@ -42,16 +42,16 @@ class Agents:
         good = (table.of_rows(MAD.status)[0] == 0) & (table.first(ClassPortInfo) >= 0)
         for one in asked.each(infos[good[asked.rows[infos]]]):
             view: ClassPortInfo = table.view(ClassPortInfo, int(table.first(ClassPortInfo)[one.rows]))
-            place = one.mgmt_class, one.source
+            address = one.mgmt_class, one.source
             frame, time_ns = table.chunk.first + one.rows, int(table.chunk.time_ns[one.rows])
-            known = self.by_place.get(place)
+            known = self.by_address.get(address)
             if known is None:
                 known = Track()
-                self.by_place.put(place, known, frame, time_ns)
+                self.by_address.put(address, known, frame, time_ns)
             known.learn(Agent(view.capability_mask, view.resp_time_value), frame)
         return ()
 
-    def at(self, mgmt_class: int, place: int, frame: int) -> tuple[Agent | None, int]:
+    def at(self, mgmt_class: int, address: int, frame: int) -> tuple[Agent | None, int]:
         """What an agent had announced when `frame` was sent, and the frame that announced it first."""
-        known = self.by_place.get((mgmt_class, place))
+        known = self.by_address.get((mgmt_class, address))
         return known.at(frame) if known is not None else (None, 0)

@@ -108,12 +108,12 @@ class Congestion:
             return
         loc = table.located
         bits = loc.front.part(rows, loc.start["bth"][rows] + BTH.fecn.bit // 8, 1)[:, 0] & (FECN | BECN)
-        told = loc.opcode[rows] == CNP_OPCODE
+        is_cnp = loc.opcode[rows] == CNP_OPCODE
         ce = ecn(table, rows) == CE
-        some = np.flatnonzero(ce | told | (bits != 0))
+        some = np.flatnonzero(ce | is_cnp | (bits != 0))
         if not len(some):
             return
-        rows, bits, told, ce = rows[some], bits[some], told[some], ce[some]
+        rows, bits, is_cnp, ce = rows[some], bits[some], is_cnp[some], ce[some]
         opcode = loc.opcode[rows]
         ends = ends_hash(table, rows)
         times = table.chunk.time_ns[rows]
@@ -123,29 +123,29 @@ class Congestion:
         for mine, pair in zip(together, self._pairs(table, rows[[mine[0] for mine in together]]), strict=True):
             if pair is not None:
                 pair.ce += int(np.count_nonzero(ce[mine]))
-                pair.notifications += int(np.count_nonzero(told[mine]))
+                pair.notifications += int(np.count_nonzero(is_cnp[mine]))
                 pair.fecn += int(np.count_nonzero(bits[mine] & FECN))
-                pair.becn += int(np.count_nonzero((bits[mine] & BECN != 0) & ~told[mine]))
+                pair.becn += int(np.count_nonzero((bits[mine] & BECN != 0) & ~is_cnp[mine]))
                 seen[pair.source, pair.destination] = mine
-        for near, far in dict.fromkeys((*seen, *((far, near) for near, far in seen))):
-            pair = self.pairs.get((near, far))
+        for source, destination in dict.fromkeys((*seen, *((two, one) for one, two in seen))):
+            pair = self.pairs.get((source, destination))
             if pair is not None:
-                mine, back = seen.get((near, far), none), seen.get((far, near), none)
+                mine, back = seen.get((source, destination), none), seen.get((destination, source), none)
                 marked = mine[ce[mine] & ANSWERED[opcode[mine]]]
-                self._match(pair, table.chunk.first + rows[marked], times[marked], times[back[told[back]]])
+                self._match(pair, table.chunk.first + rows[marked], times[marked], times[back[is_cnp[back]]])
 
-    def _match(self, pair: Pair, frames: Int, times: Int, told: Int) -> None:
-        """Match marked packets of a pair with the notifications that came back, both in order of time."""
+    def _match(self, pair: Pair, frames: Int, times: Int, notified: Int) -> None:
+        """Match marked packets of a pair with the times `notified` of the notifications that came back, both in order of time."""
         if pair.open_frame:
             frames, times = np.concatenate(([pair.open_frame], frames)), np.concatenate(([pair.open_ns], times))
         if not len(frames):
             return
-        after = np.searchsorted(told, times)
-        late = np.flatnonzero((after < len(told)) & (np.append(told, 0)[np.minimum(after, len(told))] - times > PATIENCE_NS))
+        after = np.searchsorted(notified, times)
+        late = np.flatnonzero((after < len(notified)) & (np.append(notified, 0)[np.minimum(after, len(notified))] - times > PATIENCE_NS))
         if len(late):
             pair.open_frame, pair.open_ns = int(frames[late[0]]), int(times[late[0]])
             self._ignored(pair)
-        open_ = np.flatnonzero(after == len(told))
+        open_ = np.flatnonzero(after == len(notified))
         pair.open_frame, pair.open_ns = (int(frames[open_[0]]), int(times[open_[0]])) if len(open_) else (0, 0)
         if len(open_) and int(times[-1]) - pair.open_ns > PATIENCE_NS:
             self._ignored(pair)
@@ -183,7 +183,7 @@ class Congestion:
     def _fragments(self, table: ChunkTable) -> None:
         """Count IP fragments of UDP datagrams."""
         start = table.located.start
-        for name, test in (("ip4", _split_4), ("ip6", lambda head: head.part(6, 1)[:, 0] == IP6_FRAGMENT)):
+        for name, test in (("ip4", _is_ip4_fragment), ("ip6", lambda head: head.part(6, 1)[:, 0] == IP6_FRAGMENT)):
             if name not in start:
                 continue
             rows = np.flatnonzero(start[name] >= 0)
@@ -196,16 +196,16 @@ class Congestion:
                         pair.fragments += count
 
 
-def _split_4(head: Place) -> Bool:
+def _is_ip4_fragment(head: Place) -> Bool:
     offset = head.part(6, 2)
-    split: Bool = (offset[:, 0] & 0x3F != 0) | (offset[:, 1] != 0)
-    return split & (head.part(9, 1)[:, 0] == UDP_PROTOCOL) if split.any() else split
+    fragment: Bool = (offset[:, 0] & 0x3F != 0) | (offset[:, 1] != 0)
+    return fragment & (head.part(9, 1)[:, 0] == UDP_PROTOCOL) if fragment.any() else fragment
 
 
 def _marked(table: ChunkTable) -> bool:
     """Whether any packet is marked or is a notification."""
-    told = (table.values(BTH.opcode) == CNP_OPCODE).any() or table.values(BTH.fecn).any() or table.values(BTH.becn).any()
-    return bool(told or any((table.values(field) == CE).any() for field in (IPv4.ecn, IPv6.ecn)))
+    in_bth = (table.values(BTH.opcode) == CNP_OPCODE).any() or table.values(BTH.fecn).any() or table.values(BTH.becn).any()
+    return bool(in_bth or any((table.values(field) == CE).any() for field in (IPv4.ecn, IPv6.ecn)))
 
 
 def traffic_class(table: ChunkTable, rows: Int) -> Int:

@@ -14,18 +14,16 @@ CREDITS = (
     0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384,
     24576, 32768,
 )  # fmt: skip
-"""Number of messages by code (IBA 9.7.7.2.4; Linux rdmavt credit_table); code 31 grants no credits."""
-SILENT = 31
+"""Number of messages by code (IBA 9.7.7.2.4; Linux rdmavt credit_table); code 31 says nothing of credits."""
+NO_INFORMATION = 31
 MAX_STREAMS = 65536
 Way = tuple[End, End, int]
 """Source and destination of the acknowledgements, and their destination queue pair."""
 
 
-class Room(Record):
+class Granted(Record):
     """Credits in the acknowledgements of one responder."""
 
-    told: int = 0
-    """Acknowledgements with credit information."""
     least: int = CREDITS[-1]
     none: int = 0
     """Acknowledgements with 0 credits: the requester may send one message at a time."""
@@ -35,27 +33,26 @@ class Credits:
     """Credits of all responders. Feed chunks in order."""
 
     def __init__(self) -> None:
-        self.by_way = KeptDict[Way, Room](MAX_STREAMS, "ends of connections with credits")
+        self.by_way = KeptDict[Way, Granted](MAX_STREAMS, "ends of connections with credits")
 
     def feed(self, table: ChunkTable) -> None:
         found = table.occurrences(AETH)
         if not len(found):
             return
         syndrome = table.values(AETH.syndrome)
-        index = np.flatnonzero((syndrome >> 5 == 0) & (syndrome != SILENT))
+        index = np.flatnonzero((syndrome >> 5 == 0) & (syndrome != NO_INFORMATION))
         if not len(index):
             return
         rows, code = found.rows[index], syndrome[index].astype(np.int64)
         queue_pair = table.of_rows(BTH.destqp)[0][rows]
         _, first, which = np.unique(ends_hash(table, rows) ^ queue_pair.astype(np.uint64), return_index=True, return_inverse=True)
-        least = np.full(len(first), SILENT, np.int64)
+        least = np.full(len(first), NO_INFORMATION, np.int64)
         np.minimum.at(least, which.ravel(), code)
-        told, none = np.bincount(which.ravel()), np.bincount(which.ravel(), weights=code == 0).astype(np.int64)
+        none = np.bincount(which.ravel(), weights=code == 0).astype(np.int64)
         for k, i in enumerate(first.tolist()):
             row = int(rows[i])
             way = (*ends_at(table, row), int(queue_pair[i]))
-            room = self.by_way.made(way, Room, table.chunk.first + row, int(table.chunk.time_ns[row]))
-            if room is not None:
-                room.told += int(told[k])
-                room.least = min(room.least, CREDITS[int(least[k])])
-                room.none += int(none[k])
+            granted = self.by_way.made(way, Granted, table.chunk.first + row, int(table.chunk.time_ns[row]))
+            if granted is not None:
+                granted.least = min(granted.least, CREDITS[int(least[k])])
+                granted.none += int(none[k])

@@ -42,7 +42,7 @@ class AddressColumns(Record):
         """Some of the entries."""
         return AddressColumns(self.size[index], self.high[index], self.low[index], self.gid[index] if self.gid is not None else None)
 
-    def behind(self, first: AddressColumns) -> AddressColumns:
+    def preceded_by(self, first: AddressColumns) -> AddressColumns:
         """The entries of `first`, followed by these."""
         join, gids = np.concatenate, None
         if first.gid is not None or self.gid is not None:
@@ -53,7 +53,7 @@ class AddressColumns(Record):
     def addresses(self) -> list[End]:
         """The addresses as Python values."""
         high, low = self.high.tolist(), self.low.tolist()
-        found = [End((far << 64 | near).to_bytes(size, "big")) for size, far, near in zip(self.size.tolist(), high, low, strict=True)]
+        found = [End((top << 64 | rest).to_bytes(size, "big")) for size, top, rest in zip(self.size.tolist(), high, low, strict=True)]
         if self.gid is not None:
             for i in np.flatnonzero(self.gid.any(axis=1)).tolist():
                 found[i].gid = self.gid[i].tobytes()
@@ -72,7 +72,7 @@ class Datagrams:
         of_class[list(RMPP_CLASSES)] = True
         active, version = mads.column(RMPP.active, MAD.size), mads.column(RMPP.rmpp_version, MAD.size)
         self.rmpp: Bool = of_class[mads.mgmt_class] & (active == 1) & (version == 1)
-        """RMPP is in use; not kept by `take` and `behind`."""
+        """RMPP is in use; not kept by `take` and `preceded_by`."""
         self.rmpp_type: npt.NDArray[np.uint8] = np.where(self.rmpp, mads.column(RMPP.rmpp_type, MAD.size), 0)
         """RMPPType; 0 if RMPP is not in use."""
         self.rmpp_flags = mads.column(RMPP.rmpp_flags, MAD.size)
@@ -95,12 +95,12 @@ class Datagrams:
         some.lids, some.route, some.routed = self.lids[place], self.route[place], self.routed[place]
         return some
 
-    def behind(self, first: Datagrams) -> Datagrams:
+    def preceded_by(self, first: Datagrams) -> Datagrams:
         """The entries of `first`, followed by these; `rmpp` is not kept."""
         both: Datagrams = object.__new__(Datagrams)
         for name in _COLUMNS:
             setattr(both, name, np.concatenate([getattr(first, name), getattr(self, name)]))
-        both.source, both.destination = self.source.behind(first.source), self.destination.behind(first.destination)
+        both.source, both.destination = self.source.preceded_by(first.source), self.destination.preceded_by(first.destination)
         both.directed = np.concatenate([first.directed, self.directed + len(first)])
         both.lids, both.routed = np.concatenate([first.lids, self.lids]), np.concatenate([first.routed, self.routed])
         parts = first.route, self.route
@@ -120,16 +120,16 @@ class Datagrams:
 
         Class, transaction id, and either requester and target or the directed route. Columns of zeros may be left out.
         """
-        near, far = self.source, self.destination
+        source, destination = self.source, self.destination
         columns = [
             self.mgmt_class.astype(np.uint64), self.transaction,
-            np.where(back, far.low, near.low), np.where(back, near.low, far.low),
+            np.where(back, destination.low, source.low), np.where(back, source.low, destination.low),
         ]  # fmt: skip
-        wide = ((near.size != LID_SIZE) | (far.size != LID_SIZE)).any()
+        wide = ((source.size != LID_SIZE) | (destination.size != LID_SIZE)).any()
         if wide:
-            sizes = near.size.astype(np.uint64) ^ np.uint64(LID_SIZE), far.size.astype(np.uint64) ^ np.uint64(LID_SIZE)
+            sizes = source.size.astype(np.uint64) ^ np.uint64(LID_SIZE), destination.size.astype(np.uint64) ^ np.uint64(LID_SIZE)
             columns[0] |= np.where(back, sizes[1], sizes[0]) << np.uint64(8) | np.where(back, sizes[0], sizes[1]) << np.uint64(16)
-            columns += [np.where(back, far.high, near.high), np.where(back, near.high, far.high)]
+            columns += [np.where(back, destination.high, source.high), np.where(back, source.high, destination.high)]
         if len(self.directed):
             at: Any = slice(None) if len(self.directed) == len(self) else self.directed
             if wide:
@@ -189,9 +189,9 @@ class Listed:
 def _addresses(table: ChunkTable, rows: Int) -> tuple[AddressColumns, AddressColumns]:
     """Sender and receiver of each row; LID 0 if there is none."""
     data, start = table.chunk.data, table.located.start
-    near, far = (AddressColumns(np.full(len(rows), LID_SIZE, np.uint8), *np.zeros((2, len(rows)), np.uint64)) for _ in range(2))
+    source, destination = (AddressColumns(np.full(len(rows), LID_SIZE, np.uint8), *np.zeros((2, len(rows)), np.uint64)) for _ in range(2))
     for header, index, at in by_header(table, rows, ENDS):
-        for ends, place in ((near, at + header.source), (far, at + header.destination)):
+        for ends, place in ((source, at + header.source), (destination, at + header.destination)):
             ends.size[index] = header.size
             if header.size == GID_SIZE:
                 words = gather(data, place, GID_SIZE).view(">u8")
@@ -200,11 +200,11 @@ def _addresses(table: ChunkTable, rows: Int) -> tuple[AddressColumns, AddressCol
                 ends.low[index] = u16(data, place) if header.size == LID_SIZE else gather(data, place, header.size).view(">u4").ravel()
     native = np.flatnonzero(start["lrh"][rows] >= 0) if "lrh" in start else rows[:0]
     for header, index, at in by_header(table, rows[native], NETWORK):
-        for ends, place in ((near, at + header.source), (far, at + header.destination)):
+        for ends, place in ((source, at + header.source), (destination, at + header.destination)):
             if ends.gid is None:
                 ends.gid = np.zeros((len(rows), GID_SIZE), np.uint8)
             ends.gid[native[index], : header.size] = gather(data, place, header.size)
-    return near, far
+    return source, destination
 
 
 def _routes(table: ChunkTable, rows: Int, at: Int) -> tuple[U64, U64, Bool]:

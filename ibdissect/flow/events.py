@@ -90,7 +90,7 @@ class MsnFell(StreamEvent, frozen=True):
 
     msn: int
     before: int
-    known: int
+    before_frame: int
     """Frame of the acknowledgement with `before`."""
 
 
@@ -99,5 +99,5 @@ class MsnJumped(StreamEvent, frozen=True):
 
     msn: int
     before: int
-    known: int
+    before_frame: int
     packets: int

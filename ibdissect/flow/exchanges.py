@@ -180,11 +180,11 @@ def ends_of(request: Request) -> tuple[Name, Name]:
 def _by_ends(event: AnsweredMany) -> Iterator[tuple[Pair, Int]]:
     """Requester, responder and class, and the indices of their answers."""
     index = event.by_columns
-    near, far = event.mads.source.take(event.asked[index]), event.mads.destination.take(event.asked[index])
+    source, target = event.mads.source.take(event.asked[index]), event.mads.destination.take(event.asked[index])
     classes = event.mgmt_class[index]
-    to = [np.where(classes == DIRECTED, 0, column) for column in (far.size, far.high, far.low)]
-    first, group = groups([classes, near.size, near.high, near.low, *to])
-    requesters, responders = near.take(first).addresses(), far.take(first).addresses()
+    to = [np.where(classes == DIRECTED, 0, column) for column in (target.size, target.high, target.low)]
+    first, group = groups([classes, source.size, source.high, source.low, *to])
+    requesters, responders = source.take(first).addresses(), target.take(first).addresses()
     for number, members in by_value(group):
         mgmt_class = int(classes[first[number]])
         yield (requesters[number], ROUTES if mgmt_class == DIRECTED else responders[number], mgmt_class), index[members]

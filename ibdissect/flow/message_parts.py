@@ -127,9 +127,9 @@ def assembled(parts: Parts) -> MessageColumns:
     first_frame = np.minimum.reduceat(p.frame[mine[asked]], np.cumsum(per_message) - per_message) if count else ack
     begin, answered = (parts.time_ns[np.searchsorted(parts.frame, frames)] for frames in (first_frame, np.maximum(ack, first_frame)))
     service = sent.opcode[sent.start] & SERVICE
-    silent = (service == UC) | (service == UD)
-    complete = whole & ((ack > 0) | silent)
-    ack[silent | ~whole] = 0
+    unacknowledged = (service == UC) | (service == UD)
+    complete = whole & ((ack > 0) | unacknowledged)
+    ack[unacknowledged | ~whole] = 0
     return MessageColumns(
         place=start, next=end, kind=kind, first_frame=first_frame, last_frame=last_frame, begin_ns=begin, ack_frame=ack,
         latency_ns=np.where(ack > 0, np.maximum(answered - begin, 0), -1), bytes=size, packets=np.bincount(of, minlength=count),
@@ -168,10 +168,10 @@ def _requests(p: Parts, data: _Responses) -> _Requests:
 
 def _acknowledged(p: Parts, last: Int) -> Int:
     """The first frame that acknowledges each place in `last` (ascending), directly or by acknowledging a later one; 0 if none does."""
-    told = np.flatnonzero((p.role != REQUEST) & (p.role != NOTIFIED))
-    upto = p.place[told] - (p.role[told] == REFUSED)
+    answers = np.flatnonzero((p.role != REQUEST) & (p.role != NOTIFIED))
+    upto = p.place[answers] - (p.role[answers] == REFUSED)
     order = np.argsort(upto, kind="stable")
-    upto, frame = upto[order], p.frame[told[order]]
+    upto, frame = upto[order], p.frame[answers[order]]
     found = np.zeros(len(last), np.int64)
     if not len(upto):
         return found

@@ -25,8 +25,10 @@ _STATE: dict[str, int] = {
     "seen": UNKNOWN, "psn": UNKNOWN, "unwrapped": 0, "first": 0, "newest": 0, "reach": 0, "acknowledged": 0, "ended": 0, "floor": 0,
     "reads": 0, "partner": UNKNOWN, "paired": AFTER_ALL, "shift": 0, "packets": 0, "sealed": 0,
 }  # fmt: skip
-"""Columns with the state of every stream, and the value if unknown. Of requests: places, `paired` the frame from which on the stream
-of responses is known. Of responses: `shift` from their unwrapped PSN to the place. `seen`: the latest PSN, even of a damaged packet."""
+"""Columns with the state of every stream, and the value if unknown. `seen`: the latest PSN, even of a damaged packet; `sealed`: the first
+packet had a correct ICRC. Of requests, as places: `newest` sent, `reach` the end of what was sent; `acknowledged`; below `ended` all
+messages have ended, below `floor` incomplete ones, too. `paired`: the frame from which on the stream of responses is known. Of responses:
+`shift` from their unwrapped PSN to the place."""
 
 
 class Run(Record):

@@ -53,13 +53,13 @@ BEHIND_SENT = 1024
 """The same behind the highest PSN sent, while no acknowledgement has been seen."""
 NOWHERE = 1 << 62
 """A place behind all others."""
-_MAY_ATTACH = np.array([code in OPCODES and (code & SERVICE) != RD for code in range(256)])
+_OF_MESSAGES = np.array([code in OPCODES and (code & SERVICE) != RD for code in range(256)])
 _OPERATIONS = np.arange(256) & OPERATION
 _ROLE = np.where(~IS_RESPONSE, REQUEST, ACKNOWLEDGED).astype(np.uint8)
 _ROLE[IS_RESPONSE & (_OPERATIONS >= READ_FIRST) & (_OPERATIONS <= READ_ONLY)] = READ_DATA
 _ROLE[IS_RESPONSE & (_OPERATIONS == ATOMIC_ACKNOWLEDGE)] = ATOMIC_DATA
 _IS_READ = _OPERATIONS == READ_REQUEST
-_SILENT = np.isin(np.arange(256) & SERVICE, (0x20, UD))
+_UNACKNOWLEDGED = np.isin(np.arange(256) & SERVICE, (0x20, UD))
 
 
 class Ended(Record):
@@ -119,7 +119,7 @@ class Messages:
         """The packets of streams with their places; responses to unknown requests are left out."""
         opcode, first_ns = p.opcode, table.chunk.time_ns
         group = np.repeat(np.arange(len(p.starts)), np.diff(np.append(p.starts, len(p.rows))))
-        good = looked_up(opcode, _MAY_ATTACH) & ~self.streams.damaged(table, p, group)
+        good = looked_up(opcode, _OF_MESSAGES) & ~self.streams.damaged(table, p, group)
         index = np.flatnonzero(good)
         if not len(index):
             return
@@ -178,7 +178,7 @@ class Messages:
         bth = loc.start.get("bth")
         if bth is None:
             return
-        good = ((loc.opcode & SERVICE) == UD) & looked_up(loc.opcode, _MAY_ATTACH)
+        good = ((loc.opcode & SERVICE) == UD) & looked_up(loc.opcode, _OF_MESSAGES)
         rows = np.flatnonzero(good & (bth >= 0) & (loc.at("mad") < 0) & (loc.at("payload") >= 0))
         if not len(rows):
             return
@@ -207,7 +207,7 @@ class Messages:
         starts = np.flatnonzero(np.concatenate(([True], of[1:] != of[:-1])))
         streams, last = of[starts], np.append(starts[1:], len(of)) - 1
         base = (of + self.streams.base) << PLACE_BITS
-        asks, told = role == REQUEST, (role != REQUEST) & (role != NOTIFIED)
+        asks, answers = role == REQUEST, (role != REQUEST) & (role != NOTIFIED)
 
         def rising(values: Int, name: str) -> Int:
             values[starts] = np.maximum(values[starts], state[name][streams])
@@ -216,9 +216,9 @@ class Messages:
             return values
 
         newest = rising(np.where(asks, place, base), "newest")
-        acknowledged = rising(np.where(told, place + (role != REFUSED), base), "acknowledged")
+        acknowledged = rising(np.where(answers, place + (role != REFUSED), base), "acknowledged")
         reads = rising(base + ((role == READ_DATA) | (role == ATOMIC_DATA)), "reads") > base
-        unheard = newest + 1 - np.where(looked_up(opcode, _SILENT), BEHIND_ACKNOWLEDGED, BEHIND_SENT)
+        unheard = newest + 1 - np.where(looked_up(opcode, _UNACKNOWLEDGED), BEHIND_ACKNOWLEDGED, BEHIND_SENT)
         heard = acknowledged - np.where(reads, BEHIND_READ, BEHIND_ACKNOWLEDGED)
         floor = rising(np.where(frame >= state["paired"][of], heard, np.where(asks, unheard, base)), "floor")
         late = np.zeros(len(of), np.bool_)

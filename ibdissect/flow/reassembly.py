@@ -45,7 +45,7 @@ class Reassembled(Transfer, eq=False):
     """RMPPStatus of the STOP or ABORT."""
     end_frame: int = 0
     """Frame of the message that ended it; 0 if evicted."""
-    room: int = 0
+    memory: int = 0
     """Memory that its segments take, in bytes."""
 
     def replaced_by(self, first: Message) -> bool:
@@ -167,7 +167,7 @@ class Reassembler(OpenTransfers[Reassembled]):
         going = [transfer for transfer in (*self.open.values(), *self.sent.values()) if not transfer.ended]
         return sorted(going, key=lambda transfer: transfer.first.frame)
 
-    def held(self, transfer: Reassembled, message: Message) -> None:
+    def on_data(self, transfer: Reassembled, message: Message) -> None:
         """Keep a segment."""
         known = transfer.segments.get(message.number)
         if known is not None:
@@ -181,17 +181,17 @@ class Reassembler(OpenTransfers[Reassembled]):
             self._end(transfer, "complete", message)
         self._grow(transfer, SEGMENT + len(message.data))
 
-    def _grow(self, transfer: Reassembled, room: int) -> None:
+    def _grow(self, transfer: Reassembled, size: int) -> None:
         """Account for memory; the oldest transfers go if there is too much."""
-        transfer.room += room
-        self._bytes += room
+        transfer.memory += size
+        self._bytes += size
         while self._bytes > MAX_BYTES:
             _, oldest = (self.sent or self.open).popitem(last=False)
-            self.over(oldest, "evicted", None)
+            self.on_end(oldest, "evicted", None)
 
-    def over(self, transfer: Reassembled, how: str, message: Message | None) -> None:
+    def on_end(self, transfer: Reassembled, how: str, message: Message | None) -> None:
         """Release the memory of a transfer."""
-        self._bytes -= transfer.room
+        self._bytes -= transfer.memory
         self._end(transfer, how, message)
 
     def _end(self, transfer: Reassembled, how: str, message: Message | None) -> None:

@@ -45,7 +45,7 @@ class Request(Record):
     earlier: Request | None = None
     """An earlier request of the same transaction that may still be answered."""
 
-    def silent(self) -> Iterator[Request]:
+    def unanswered(self) -> Iterator[Request]:
         """This request and the earlier one, if unanswered."""
         if self.earlier is not None:
             yield self.earlier

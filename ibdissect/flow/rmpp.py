@@ -23,7 +23,7 @@ MAX_TRANSFERS = 4096
 """Transfers kept in progress, and as many whose last segment was seen, to tell their repeated segments from new transfers."""
 AGAIN_NS = 500_000
 """Nobody asks for a transfer again as fast as that under the same transaction id."""
-ROOM = 220
+SEGMENT_BYTES = 220
 """Payload bytes per segment, including the class header: of subnet administration and of vendor classes of range 2."""
 
 
@@ -154,21 +154,21 @@ class OpenTransfers(Generic[T]):
             for key in (message.key(), message.key(back=True)):
                 self._forget(key, "stopped" if message.kind == STOP else "aborted", message)
 
-    def held(self, transfer: T, message: Message) -> None:
+    def on_data(self, transfer: T, message: Message) -> None:
         """Called for a DATA message that belongs to a transfer."""
 
-    def over(self, transfer: T, how: str, message: Message | None) -> None:
+    def on_end(self, transfer: T, how: str, message: Message | None) -> None:
         """Called when a transfer is no longer followed: `stopped`, `aborted`, `replaced` by a message, or `evicted`."""
 
     def _forget(self, key: TransferKey, how: str, message: Message) -> None:
         for transfers in (self.open, self.sent):
             if (transfer := transfers.pop(key, None)) is not None:
-                self.over(transfer, how, message)
+                self.on_end(transfer, how, message)
 
     def _put(self, transfers: BoundedDict[TransferKey, T], key: TransferKey, transfer: T, message: Message) -> None:
         evicted = transfers.put(key, transfer, message.frame, message.time_ns)
         if evicted is not None:
-            self.over(evicted[1], "evicted", None)
+            self.on_end(evicted[1], "evicted", None)
 
     def _data(self, message: Message) -> Iterator[TransferEvent]:
         key, segment, frame, time_ns = message.key(), message.number, message.frame, message.time_ns
@@ -191,14 +191,14 @@ class OpenTransfers(Generic[T]):
             transfer.announced = message.length
         if message.flags & LAST_SEGMENT and key in self.open:
             transfer.last = segment
-            found = (segment - 1) * ROOM + message.length
+            found = (segment - 1) * SEGMENT_BYTES + message.length
             if not transfer.missing and transfer.announced and segment > 1 and found != transfer.announced:
                 yield LengthDisagrees(frame, time_ns, transfer, segment, found)
             del self.open[key]
             self._put(self.sent, key, transfer, message)
         else:
             (self.open if key in self.open else self.sent).move_to_end(key)
-        self.held(transfer, message)
+        self.on_data(transfer, message)
 
     def _ack(self, message: Message) -> Iterator[TransferEvent]:
         segment, window, key = message.number, message.length, message.key(back=True)

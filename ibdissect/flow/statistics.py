@@ -47,8 +47,8 @@ class Statistics:
         """Count a chunk."""
         for event in self.transactions.feed(table):
             self.exchanges.count(event)
-        for source in (self.streams, self.connections):
-            for _ in source.feed(table):
+        for follower in (self.streams, self.connections):
+            for _ in follower.feed(table):
                 pass  # the counts are in the follower's state
         for ended in self.messages.feed(table):
             self.message_statistics.take(ended)
@@ -115,14 +115,15 @@ class Statistics:
                 "restarts": counts.restarts, "middle_restarts": counts.middle_restarts, "repeated_reads": counts.repeated_reads,
                 "nak_codes": {str(code): number for code, number in sorted(counts.naks.items())},
                 "repeated_responses": counts.repeated_responses, "missing_responses": counts.missing_responses,
-                **self._room(ends),
+                **self._credits(ends),
             })  # fmt: skip
         return result
 
-    def _room(self, ends: StreamEnds) -> dict[str, int | None]:
+    def _credits(self, ends: StreamEnds) -> dict[str, int | None]:
         """End-to-end credits that a responder granted."""
-        room = self.credits.by_way.get((ends.source, ends.destination, ends.dest_qp)) if ends.response else None
-        return {"least_credits": room.least if room is not None else None, "no_credits": room.none if room is not None else None}
+        granted = self.credits.by_way.get((ends.source, ends.destination, ends.dest_qp)) if ends.response else None
+        least, none = (granted.least, granted.none) if granted is not None else (None, None)
+        return {"least_credits": least, "no_credits": none}
 
 
 def _outcome(connection: Connection) -> str:

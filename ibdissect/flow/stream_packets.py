@@ -43,7 +43,7 @@ UNKNOWN = 0xFF
 """OpCode before the first packet seen; no transport uses it."""
 _TAG = np.array([code & SERVICE | bool(IS_RESPONSE[code]) for code in range(256)], np.uint8)
 _IS_READ = (np.arange(256) & OPERATION) == READ_REQUEST
-_ROOM = (BTH.size + EXTENDED_SIZE).astype(np.uint8)
+_HEADERS_SIZE = (BTH.size + EXTENDED_SIZE).astype(np.uint8)
 _LOW24 = 0xFFFFFF
 """PSNs and queue pairs are the lower 24 bits of their words."""
 
@@ -76,7 +76,7 @@ class Packets(Record):
     """The message that each packet leaves open, or NO_MESSAGE."""
     reads: Int
     """Indices of READ requests."""
-    told: Int
+    with_aeth: Int
     """Indices of packets with an AETH."""
     total: Int
     """Running total of known payload bytes before each packet, and after the last one: int64[n + 1]."""
@@ -88,7 +88,7 @@ def cut_off(table: ChunkTable) -> Int:
     bth = loc.start.get("bth")
     if bth is None:
         return np.empty(0, np.int64)
-    return np.flatnonzero((bth >= 0) & looked_up(loc.opcode, IN_STREAM) & (loc.limit - bth < looked_up(loc.opcode, _ROOM)))
+    return np.flatnonzero((bth >= 0) & looked_up(loc.opcode, IN_STREAM) & (loc.limit - bth < looked_up(loc.opcode, _HEADERS_SIZE)))
 
 
 def packets(table: ChunkTable) -> Packets | None:
@@ -97,7 +97,7 @@ def packets(table: ChunkTable) -> Packets | None:
     bth = loc.start.get("bth")
     if bth is None:
         return None
-    good = looked_up(loc.opcode, IN_STREAM) & (loc.limit - bth >= looked_up(loc.opcode, _ROOM))
+    good = looked_up(loc.opcode, IN_STREAM) & (loc.limit - bth >= looked_up(loc.opcode, _HEADERS_SIZE))
     good &= bth >= 0
     rows = np.flatnonzero(good)
     if not len(rows):
@@ -130,15 +130,15 @@ def packets(table: ChunkTable) -> Packets | None:
     key, opcode, aeth, length = key.take(order), opcode.take(order), aeth.take(order), length.take(order)
     starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
     rows = rows.take(order)
-    told = np.flatnonzero(aeth >= 0)
+    with_aeth = np.flatnonzero(aeth >= 0)
     msn = np.full(len(rows), -1, np.int64)
-    msn[told] = aeth[told] & 0xFFFFFF
+    msn[with_aeth] = aeth[with_aeth] & 0xFFFFFF
     total = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(np.maximum(length, 0), out=total[1:])
     return Packets(
         rows, key, psn.take(order), opcode, length, dma.take(order), aeth >> 24, msn, dest.take(order[starts]), starts,
         looked_up(opcode, IS_RESPONSE), looked_up(opcode, GOES_ON), looked_up(opcode, LEAVES),
-        np.flatnonzero(looked_up(opcode, _IS_READ)), told, total,
+        np.flatnonzero(looked_up(opcode, _IS_READ)), with_aeth, total,
     )  # fmt: skip
 
 

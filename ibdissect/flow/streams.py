@@ -193,10 +193,10 @@ class Streams:
         last_opcode = state["last_opcode"][slots]
         before[first] = np.where(last_opcode == UNKNOWN, goes_on[first], LEAVES[last_opcode])
         bad |= before != goes_on
-        bad[p.told] |= p.syndrome[p.told] >= RNR << 5
+        bad[p.with_aeth] |= p.syndrome[p.with_aeth] >= RNR << 5
         dirty = np.zeros(len(slots), np.bool_)
         dirty[group[np.flatnonzero(bad)]] = True
-        dirty |= self._behind(slots, p.response[first]) & (state["holes"][slots] > 0)
+        dirty |= self._repeating(slots, p.response[first]) & (state["holes"][slots] > 0)
         dirty[group[self._wrong_msn(p, slots, group)]] = True
         return used, dirty
 
@@ -209,7 +209,7 @@ class Streams:
 
     def _wrong_msn(self, p: Packets, slots: Int, group: Int) -> Int:
         """Indices of packets whose MSN fell, or rose by more than the PSN."""
-        index = p.told
+        index = p.with_aeth
         if not len(index):
             return index
         g, psn, msn = group[index], p.psn[index], p.msn[index]
@@ -250,23 +250,23 @@ class Streams:
             yield Wrapped(int(frame[i]), int(table.chunk.time_ns[p.rows[i]]), self.ends[slot], slot, int(p.psn[i]))
         at, end, response = slots[clean], last[clean], response[clean]
         after = (p.psn[end] + used[end]) % PSNS
-        behind = self._behind(at, response)
-        if behind.any():
-            yield from self._repetitions(table, p, at[behind], p.starts[clean][behind], end[behind])
+        repeating = self._repeating(at, response)
+        if repeating.any():
+            yield from self._repetitions(table, p, at[repeating], p.starts[clean][repeating], end[repeating])
         reached, high = np.where(response, p.psn[end], after), state["high"][at]
         farther = (((reached - high + (PSNS >> 1)) & (PSNS - 1)) > PSNS >> 1) | (high < 0)
         state["high"][at] = np.where(farther, reached, high)
         state["cursor"][at] = after
         state["last_opcode"][at], state["last_frame"][at] = p.opcode[end], frame[end]
-        told = p.told[clean[group[p.told]]]
+        told = p.with_aeth[clean[group[p.with_aeth]]]
         at = slots[group[told]]
         state["msn"][at], state["msn_psn"][at], state["msn_frame"][at] = p.msn[told], p.psn[told], frame[told]
 
-    def _behind(self, slots: Int, response: Bool) -> Bool:
-        """Streams that are repeating: they have not yet reached their highest PSN again; bool[n]."""
+    def _repeating(self, slots: Int, response: Bool) -> Bool:
+        """Streams that repeat: they have not yet reached their highest PSN again; bool[n]."""
         high = self.state["high"][slots]
-        behind: Bool = (high >= 0) & (self.state["cursor"][slots] != np.where(response, (high + 1) % PSNS, high))
-        return behind
+        repeating: Bool = (high >= 0) & (self.state["cursor"][slots] != np.where(response, (high + 1) % PSNS, high))
+        return repeating
 
     def _repetitions(self, table: ChunkTable, p: Packets, slots: Int, first: Int, last: Int) -> Iterator[StreamEvent]:
         """Count retransmissions that replay without another PSN jump."""

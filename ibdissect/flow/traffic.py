@@ -173,7 +173,7 @@ class Traffic:
         return [traffic_row(frames, size, path=list(path)) for path, (frames, size) in sorted(total.items())]
 
     def _conversations(self, top: int | None) -> list[dict[str, Any]]:
-        found = [traffic_row(n, s, source=near, destination=far) for kind in WIDTHS for near, far, n, s in self.pairs(kind, top)]
+        found = [traffic_row(n, s, source=one, destination=two) for kind in WIDTHS for one, two, n, s in self.pairs(kind, top)]
         found.sort(key=lambda entry: (-entry["frames"], entry["source"], entry["destination"]))
         return found[:top]
 

@@ -116,7 +116,7 @@ class Transactions:
 
     def open_requests(self) -> Iterator[Request]:
         """Unanswered requests so far, oldest first."""
-        one_by_one = [silent for request in self.open.values() for silent in request.silent()]
+        one_by_one = [one for request in self.open.values() for one in request.unanswered()]
         yield from sorted((*one_by_one, *(_requests(self.waiting) if self.waiting is not None else ())), key=_age)
 
     def answers_to(self, frames: Collection[int]) -> Iterator[Answered]:
@@ -132,7 +132,7 @@ class Transactions:
     def _chunk(self, mads: Datagrams) -> Iterator[object]:
         early, late = 0, self._recorded_behind(int(mads.frames[0]), int(mads.times[0]))
         if self.waiting is not None:
-            mads, early = mads.behind(self.waiting), len(self.waiting)
+            mads, early = mads.preceded_by(self.waiting), len(self.waiting)
         role, segments = _roles(mads)
         segments[:early] = False  # already processed
         columns = mads.keys((mads.method >= RESPONSE_BIT) | (mads.method == TRAP_REPRESS))
@@ -259,7 +259,7 @@ class Transactions:
             before.earlier, request.earlier = None, before
         self._look_behind(key, request)
         oldest = self.open.put(key, request, mads.frames[i], mads.times[i])
-        for gone in oldest[1].silent() if oldest is not None else ():
+        for gone in oldest[1].unanswered() if oldest is not None else ():
             yield self._unanswered(gone)
         if mads.mgmt_class[i] != DIRECTED:
             others = (other for other in self.asked.get(mads.askers[i], ()) if other != key and other in self.open)

@@ -114,9 +114,9 @@ class Joiner(Reassembler):
         for message in _messages(table, rows):
             self.put(message)
 
-    def held(self, transfer: Reassembled, message: Message) -> None:
+    def on_data(self, transfer: Reassembled, message: Message) -> None:
         again = message.number in transfer.segments
-        super().held(transfer, message)
+        super().on_data(transfer, message)
         if not again and message.number in transfer.segments:
             struct = self.catalog.attribute(message.mgmt_class, message.attribute, message.method)
             for number, data, spans in transfer.joined(message.number):

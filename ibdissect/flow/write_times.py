@@ -78,7 +78,7 @@ class WriteTimes:
         self.stretches[start:stop] = [stretch]
 
     def others(self, frame: int, time_ns: int) -> bool:
-        """Whether another request than that of a frame wrote around that time."""
+        """Whether a request other than that of a frame wrote around that time."""
         unit = time_ns // SWAPPED_NS
         start = bisect_left(self.stretches, unit - 1, key=_last)
         stop = bisect_right(self.stretches, unit + 1, key=_first)

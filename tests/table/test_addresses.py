@@ -140,7 +140,7 @@ def test_a_request_with_a_grh_and_its_answer_without() -> None:
 
 def test_datagrams_keep_what_is_shown_when_joined() -> None:
     plain, routed = (Datagrams(table_of([frame])) for frame in (request(), request(grh=THERE)))
-    joined = routed.behind(plain).take(np.array([1, 0]))
+    joined = routed.preceded_by(plain).take(np.array([1, 0]))
     listed = Listed(joined, np.arange(2))
     assert list(map(str, listed.source)) == ["fe80::3", "LID 3"] and listed.source[0] == listed.source[1]
 

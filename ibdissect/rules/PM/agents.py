@@ -53,7 +53,7 @@ class AgentRule(Rule):
         asked = table.once(Queries)
         agents = context.get(Agents)
         mine = np.flatnonzero((asked.mgmt_class == PM_CLASS) & asked.asks)
-        if not len(mine) or not agents.by_place:
+        if not len(mine) or not agents.by_address:
             return
         for one in asked.each(mine[self.suspicious(table, asked.rows[mine])]):
             seen = Seen(table, one.rows)

@@ -155,7 +155,7 @@ class MsnRegression(Rule):
 
     @on_event(MsnFell)
     def fell(self, event: MsnFell, _context: Context) -> Iterator[Hit]:
-        yield of_stream(event, (event.known, "the higher MSN"), msn=event.msn, before=event.before)
+        yield of_stream(event, (event.before_frame, "the higher MSN"), msn=event.msn, before=event.before)
 
 
 class MsnJump(Rule):
@@ -175,7 +175,7 @@ class MsnJump(Rule):
 
     @on_event(MsnJumped)
     def jumped(self, event: MsnJumped, _context: Context) -> Iterator[Hit]:
-        yield of_stream(event, (event.known, "the lower MSN"), msn=event.msn, before=event.before, packets=event.packets)
+        yield of_stream(event, (event.before_frame, "the lower MSN"), msn=event.msn, before=event.before, packets=event.packets)
 
 
 class ReadUnanswered(SilenceRule):
