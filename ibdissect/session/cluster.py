@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import tempfile
 import threading
@@ -192,10 +193,16 @@ class Doing(WorkerPlugin):  # type: ignore[misc]
             with open(name, "rb") as file:
                 self.files[name] = file.read()
         self.work: Work[Any] | None = None
+        self.copied = ""
+        """The folder that this worker made for them; empty: none."""
 
     def setup(self, worker: Worker) -> None:
         if self.ours:  # Ctrl+C reaches all processes of the terminal; the command ends the workers
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def teardown(self, worker: Worker) -> None:
+        if self.copied:
+            shutil.rmtree(self.copied, ignore_errors=True)
 
     def unpacked(self) -> Work[Any]:
         """The work, made of the names of rules and plugins when it is first needed."""
@@ -211,7 +218,7 @@ class Doing(WorkerPlugin):  # type: ignore[misc]
         """Use a folder with copies of the plugins if ours is not here."""
         if os.path.isdir(self.folder) and all(os.path.isfile(os.path.join(self.folder, name)) for name in self.files):
             return
-        self.folder = tempfile.mkdtemp(prefix="ibdissect-")
+        self.folder = self.copied = tempfile.mkdtemp(prefix="ibdissect-")
         for name, content in self.files.items():
             path = os.path.normpath(os.path.join(self.folder, name))
             if path.startswith(self.folder):

@@ -176,7 +176,6 @@ def ca(*, lid: int = 2, **values: int) -> bytes:
 
 UNKNOWN_METHOD = perf(0x15, 2)
 P_KEY_BLOCK = {"modifier": 1, "header": {"transaction_id": 3}}
-TO_PORT_9 = ask(2, PORT_INFO, method=2, body=port_info(2), modifier=9)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +186,6 @@ TO_PORT_9 = ask(2, PORT_INFO, method=2, body=port_info(2), modifier=9)
         ("MAD003", "TXN006", [gmp(6, 6, 0x10, slid=1, dlid=2), gmp(6, 0x81, 0x10, slid=2, dlid=1)], 1, 2),
         ("SMP002", "TXN006", [ask(2, NODE_INFO, method=6), ca()], 1, 2),
         ("PM009", "TXN008", [perf(5, 2), perf(0x81, 2)], 1, 2),
-        ("AM007", "AM008", [ca(num_ports=2), TO_PORT_9], 2, 2),
         ("SEM032", "PKY011", [ca(node_type=9), ask(2, P_KEY_TABLE, **P_KEY_BLOCK)], 1, 2),
         ("SEM034", "SEM038", [ca(num_ports=2), ca(num_ports=1, local_port_num=2)], 2, 2),
     ],

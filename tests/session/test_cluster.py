@@ -141,6 +141,8 @@ def test_plugins_travel_to_hosts_without_our_folder(tmp_path: Path, monkeypatch:
     doing.folder = "/nowhere"
     assert doing.unpacked()("a", stop=None) == "A"
     assert (Path(doing.folder) / "rules/own.py").read_text() == "one = 1"
+    doing.teardown(None)  # type: ignore[arg-type]
+    assert not Path(doing.folder).exists()
 
 
 def test_the_command_gives_the_same_bytes(pair: str, tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ def app_for(walk: str, folder: Path, repo: Path) -> TuiApp:
     if walk == "points":
         merged = Merged([str(repo / f"docs/examples/lost/{name}.pcap") for name in ("client", "tap", "server")], Common())
         app = app_on(shutil.copy(merged.file.name, folder / "points.pcapng"))
+        merged.file.close()
         merged.tell(app.model)
         app.main.recall()
         app.study.load = lambda: Options(rules=[LostBetweenPoints], policy=merged.known)

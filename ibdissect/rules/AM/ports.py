@@ -52,7 +52,6 @@ class PortInfoRange(TargetRule):
     """
 
     code, name, severity = "AM007", "portinfo-am-port-range", ERROR
-    explains = ("AM008",)
     reference = "IBA 14.2.5.6"
     message = "{method}(PortInfo) of port {port} at {node}, which has {ports} ports"
     example = "NodeInfo says 36 ports, then SubnGet(PortInfo) with AttributeModifier 40"
