@@ -7,6 +7,7 @@ import struct
 
 from ibdissect.wire.encapsulation import IPv4
 from ibdissect.wire.ulp import smc, smc_llc
+from ibdissect.wire.ulp import smc_v2 as v2
 from tests.craft import build, roce2
 
 CLIENT, SERVER = bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
@@ -28,9 +29,9 @@ def segment(payload: bytes, *, answer: bool = False, options: bytes = b"", at: i
     return bytes(range(2, 14)) + b"\x08\0" + ip + tcp
 
 
-def clc(kind: int, body: bytes, *, word: bytes = smc.SMC_R, end: bytes = smc.SMC_R) -> bytes:
-    """A handshake message."""
-    return word + bytes([kind]) + (12 + len(body)).to_bytes(2, "big") + b"\x18" + body + end
+def clc(kind: int, body: bytes, *, word: bytes = smc.SMC_R, end: bytes = smc.SMC_R, flags: int = 0x18) -> bytes:
+    """A handshake message; `flags`: version, first contact, types."""
+    return word + bytes([kind]) + (12 + len(body)).to_bytes(2, "big") + bytes([flags]) + body + end
 
 
 PROPOSAL = clc(1, build(smc.SMCProposal, peer_id=5, gid=gid_of(CLIENT)) + build(smc.SMCSubnet, mask=b"\xff\xff\0\0", mask_bits=16))
@@ -44,6 +45,30 @@ def message(kind: int, body: bytes, *, answer: bool = False, psn: int = 80) -> b
     ends = {"source": SERVER, "destination": CLIENT} if answer else {"source": CLIENT, "destination": SERVER}
     data = bytes([kind, smc_llc.SIZE]) + body.ljust(smc_llc.SIZE - 2, b"\0")
     return roce2(0x04, data, bth={"destqp": CLIENT_QP if answer else SERVER_QP, "psn": psn}, ip=ends)
+
+
+def prefix(last: int) -> bytes:
+    return build(v2.SMCPrefix, value=bytes(15) + bytes([last]), length=64)
+
+
+PROPOSAL_V2 = clc(
+    1,
+    build(smc.SMCProposal, peer_id=5, gid=gid_of(CLIENT), area_offset=40) + build(v2.SMCProposalSMCD, ism_gid=9, chid=7, extension=70)
+    + build(smc.SMCSubnet, mask_bits=16, prefixes=2) + prefix(1) + prefix(2)
+    + build(v2.SMCProposalV2, eids=2, devices=1, flags=0x11, smcd=96, gid=gid_of(CLIENT), connections=16, links=2)
+    + build(v2.SMCEid, eid="GROUP1") + build(v2.SMCEid, eid="GROUP2")
+    + build(v2.SMCProposalSMCDV2, system_eid="SYSTEM") + build(v2.SMCDevice, gid=0x1234, chid=0x56),
+    flags=0x2F,
+)  # fmt: skip
+V2 = build(v2.SMCAcceptV2, eid="GROUP1") + build(v2.SMCFirstContact, flags=0x80, system=2, release=1, host="host1")
+FEATURES = build(v2.SMCFeatures, connections=16, links=2, features=1)
+ACCEPT_V2 = clc(2, ACCEPT[8:-4] + V2 + FEATURES, flags=0x28)
+CONFIRM_V2 = clc(3, CONFIRM[8:-4] + V2 + FEATURES + build(v2.SMCGidList, count=2) + 2 * gid_of(CLIENT), flags=0x28)
+MEMORY = build(v2.SMCDAccept, gid=0x1234, token=0xDEADBEEF, index=1, buffer_size=3, link=5)
+ACCEPT_D = clc(2, MEMORY + bytes(12), word=smc.SMC_D, end=smc.SMC_D, flags=0x11)
+CONFIRM_D = clc(
+    3, MEMORY + build(v2.SMCDAcceptV2, chid=0x56, eid="SYSTEM") + V2[40:] + FEATURES, word=smc.SMC_D, end=smc.SMC_D, flags=0x29
+)  # fmt: skip
 
 
 def frames() -> list[bytes]:

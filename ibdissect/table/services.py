@@ -59,6 +59,8 @@ class Services:
         self._ends = OrderedDict[int, dict[bytes, list[tuple[int, int, int]]]]()
         """Queue pair -> address -> (start time, service, side) in order of time."""
         self._count = 0
+        self._smc = False
+        """A handshake of SMC-R was seen."""
         self.fed = 0
         """The last frame fed."""
 
@@ -79,10 +81,14 @@ class Services:
             self._learn(event)
 
     def _learn_smc(self, table: ChunkTable) -> None:
-        from .smc_pairs import agreed  # it looks for structures, and so do those who ask here
+        from .smc_pairs import added, agreed  # it looks for structures, and so do those who ask here
 
-        for row, qp, addresses in agreed(table):
-            self._bind(addresses, qp, int(table.chunk.time_ns[row]), table.chunk.first + row, smc_llc.SERVICE, ACTIVE)
+        found, before = list(agreed(table)), -1
+        self._smc = self._smc or bool(found)
+        while self._smc and self._count > before:  # a link may be added on one that was added
+            before = self._count
+            for row, qp, addresses in (*found, *added(table, self)):
+                self._bind(addresses, qp, int(table.chunk.time_ns[row]), table.chunk.first + row, smc_llc.SERVICE, ACTIVE)
 
     def _learn(self, event: object) -> None:
         if isinstance(event, Resolved) and event.resolution.status == 0:

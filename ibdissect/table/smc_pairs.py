@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 from ibdissect.wire.places import Behind
 from ibdissect.wire.ulp.ip import TCP
 from ibdissect.wire.ulp.smc import SMC_R, SMCAccept, SMCConfirm, SMCHandshake
+from ibdissect.wire.ulp.smc_llc import SERVICE, SMCAddLink
 
 from .find_structures import placed
 from .occurrences import Occurrences
 from .payloads import tcp_data
 
 if TYPE_CHECKING:
+    from .services import Services
     from .table import ChunkTable
 
 _KINDS = {2: SMCAccept, 3: SMCConfirm}
 _BEHIND = tuple(place for place in TCP.carried_by if isinstance(place, Behind))
+ADD_LINK = 0x02
 _V4_MAPPED = bytes(10) + b"\xff\xff"
 
 
@@ -32,6 +35,22 @@ def agreed(table: ChunkTable) -> Iterator[tuple[int, int, set[bytes]]]:
             yield from _in_segments(table, tcp_data(table, placed(table, TCP, place), SMC_R))
 
 
+def added(table: ChunkTable, services: Services) -> Iterator[tuple[int, int, set[bytes]]]:
+    """The same of Add Link messages on queue pairs that `services` know: a side's queue pair for another link."""
+    rows, numbers, _ = services.messages(table)
+    at, stop = table.located.at("payload"), table.located.payload_end
+    for row, number in zip(rows.tolist(), numbers, strict=True):
+        data = table.chunk.data[at[row] : stop[row]]
+        if number == SERVICE and len(data) >= SMCAddLink.size and data[0] == ADD_LINK:
+            said = SMCAddLink(data.tobytes())
+            if not said.rejected and said.qpn:
+                yield row, said.qpn, _addresses(said.gid)
+
+
+def _addresses(gid: bytes) -> set[bytes]:
+    return {gid, gid.removeprefix(_V4_MAPPED)}
+
+
 def _in_segments(table: ChunkTable, found: Occurrences) -> Iterator[tuple[int, int, set[bytes]]]:
     for row, at, stop in zip(found.rows.tolist(), found.at.tolist(), found.stop.tolist(), strict=True):
         data = table.chunk.data[at:stop].tobytes()
@@ -40,4 +59,4 @@ def _in_segments(table: ChunkTable, found: Occurrences) -> Iterator[tuple[int, i
             continue
         if data[length - len(SMC_R) : length] == SMC_R:
             said = kind(data[SMCHandshake.size :])
-            yield row, said.qpn, {said.gid, said.gid.removeprefix(_V4_MAPPED)}
+            yield row, said.qpn, _addresses(said.gid)

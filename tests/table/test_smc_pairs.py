@@ -9,8 +9,9 @@ import pytest
 
 from ibdissect.session.capture import Capture
 from ibdissect.wire.ulp import smc, smc_llc
-from tests.craft import ethernet_pcap, roce2
-from tests.smc import ACCEPT, CLIENT, CONFIRM, KINDS, PROPOSAL, SERVER, SERVER_QP, clc, frames, message, segment
+from ibdissect.wire.ulp.smc_llc import SMCAddLink
+from tests.craft import build, ethernet_pcap, roce2
+from tests.smc import ACCEPT, CLIENT, CONFIRM, KINDS, PROPOSAL, SERVER, SERVER_QP, clc, frames, gid_of, message, segment
 
 
 def shown(tmp_path: Path, some: Iterable[bytes]) -> dict[int, set[str]]:
@@ -58,3 +59,21 @@ def test_only_that_queue_pair_of_that_port_from_then_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", range(0, 68, 5))
 def test_a_cut_handshake_teaches_nothing(tmp_path: Path, cut: int) -> None:
     assert 2 not in shown(tmp_path, [segment(CONFIRM)[: 54 + cut], message(7, b"", answer=True)])
+
+
+def test_links_that_are_added_are_followed(tmp_path: Path) -> None:
+    """On the queue pair of the handshake the server names another, and on that one a third."""
+    port = gid_of(SERVER)
+
+    def link(pair: int, **said: int) -> bytes:
+        return build(SMCAddLink, type=2, length=44, gid=port, qpn=pair, link=2, **said)[2:]
+
+    def to(pair: int) -> bytes:
+        return roce2(0x04, bytes([7, 44]) + bytes(42), bth={"destqp": pair}, ip={"source": CLIENT, "destination": SERVER})
+
+    start = [segment(CONFIRM), to(0x456), message(2, link(0x456), answer=True), to(0x456)]
+    assert set(shown(tmp_path, start)) == {1, 3, 4}
+    again = roce2(0x04, bytes([2, 44]) + link(0x789), bth={"destqp": 0x456}, ip={"source": CLIENT, "destination": SERVER})
+    assert set(shown(tmp_path, [*start, again, to(0x789)])) == {1, 3, 4, 5, 6}
+    assert set(shown(tmp_path, [segment(CONFIRM), message(2, link(0x456, flags=0xC0), answer=True), to(0x456)])) == {1, 2}, "rejected"
+    assert set(shown(tmp_path, [message(2, link(0x456), answer=True), to(0x456)])) == set()

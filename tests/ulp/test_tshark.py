@@ -85,15 +85,31 @@ def test_smc_r_says_the_same(tmp_path: Path) -> None:
     """Every field that tshark shows of SMC-R, but the keys of Add Link Continuation, which it reads two bytes too early."""
     path = tmp_path / "smc.pcap"
     path.write_bytes(ethernet_pcap(smc.frames()))
-    known = builtin().names.items()
-    names = tuple(name for name, fields in known if name.startswith("smc.") and fields[0].kind in ("uint", "flag"))
-    names = tuple(name for name in names if not name.startswith(("smc.clc.", "smc.add.link.cont.rmb.")))
+    names = with_their_names("smc.")
     mine, tshark = ours(path, names), theirs(path, names)
     compared = {name for name in names if tshark[name]}
     header = {"smc.proposal.smc.version", "smc.proposal.first.contact", "smc.proposal.smc.type"}
     assert len(compared) > 60 and not {name: mine[name] for name in compared - header if dict(mine[name]) != tshark[name]}
     for name in header:  # tshark has other names for these in some messages
         assert tshark[name].items() <= mine[name].items(), name
+
+
+def test_smc_version_2_says_the_same(tmp_path: Path) -> None:
+    """What tshark has a name for; of Accept and Confirm it is one for each, so their new fields are compared by eye."""
+    path = tmp_path / "smc.pcap"
+    path.write_bytes(ethernet_pcap([smc.segment(smc.PROPOSAL_V2), smc.segment(smc.CONFIRM_V2, at=2000)]))
+    names = tuple(name for name in with_their_names("smc.proposal.", "smc.confirm.gid") if name != "smc.proposal.first.contact")
+    mine, tshark = ours(path, names), theirs(path, names)
+    compared = {name for name in names if tshark[name]}
+    assert len(compared) >= 15 and {"smc.proposal.smcv2.type", "smc.confirm.gid.list.entry_count"} <= compared
+    for name in compared:
+        assert tshark[name].items() <= mine[name].items(), name
+
+
+def with_their_names(*starts: str) -> tuple[str, ...]:
+    """Names of numbers that begin so and that were declared to be tshark's."""
+    numbers = {name: fields[0] for name, fields in builtin().names.items() if fields[0].kind in ("uint", "flag")}
+    return tuple(name for name, field in numbers.items() if name.startswith(starts) and field.filter_key.startswith("smc."))
 
 
 def test_rds_is_known_here_where_tshark_guesses_nfs(shared: Path) -> None:

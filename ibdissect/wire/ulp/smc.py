@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..places import Inside, TcpData
-from ..spec import Struct, enum, flag, gid, ip4, mac, pad, qpn, rest, secret, uint
+from ..spec import Field, Struct, bit, enum, gid, ip4, mac, pad, part, qpn, rest, secret, uint
 
 SMC_R, SMC_D = b"\xe2\xd4\xc3\xd9", b"\xe2\xd4\xc3\xc4"
 """The words SMCR and SMCD in EBCDIC, with which messages begin and end."""
 EYECATCHERS: Mapping[int, str] = {int.from_bytes(SMC_R, "big"): "SMC-R", int.from_bytes(SMC_D, "big"): "SMC-D"}
 MESSAGES: Mapping[int, str] = {1: "Proposal", 2: "Accept", 3: "Confirm", 4: "Decline"}
 """Types of CLC messages (RFC 7609 A.1; kernel net/smc/smc_clc.h)."""
+PROPOSAL, ACCEPT, CONFIRM, DECLINE = MESSAGES
+PATHS: Mapping[int, str] = {0: "SMC-R", 1: "SMC-D", 2: "neither", 3: "both"}
+SYSTEMS: Mapping[int, str] = {1: "z/OS", 2: "Linux", 3: "AIX"}
 
 
 class SMCHandshake(Struct):
@@ -22,17 +25,22 @@ class SMCHandshake(Struct):
     eyecatcher = enum(32, EYECATCHERS, "Eye Catcher", at="0", base="hex")
     type = enum(8, MESSAGES, "CLC Message", at="4", ws="smc.clc_msg")
     length = uint(16, "SMC Length", at="5", unit="bytes", ws="smc.length")
-    version = uint(4, "SMC Version", at="7", ws="smc.proposal.smc.version")
-    first_contact = flag("First Contact", at="7[4]", ws="smc.proposal.first.contact")
-    reserved = pad(1, at="7[5]")
-    path = enum(2, {0: "SMC-R", 1: "SMC-D", 3: "both"}, "SMC Type", at="7[6]", ws="smc.proposal.smc.type")
+    flags = uint(8, "Version and Types", at="7", base="hex")
+    version = part(flags, 7, 4, "SMC Version", ws="smc.proposal.smc.version")
+    first_contact = bit(flags, 3, "First Contact", ws="smc.proposal.first.contact")
+    path_v2 = part(flags, 3, 2, "SMC(v2) Type", ws="smc.proposal.smcv2.type", values=PATHS, when=(type, frozenset({PROPOSAL})))
+    path = part(flags, 1, 0, "SMC Type", ws="smc.proposal.smc.type", values=PATHS)
     body = rest("Body", at="8")
+
+
+def messages(word: bytes, *numbers: int) -> tuple[tuple[Field[int], frozenset[int]], ...]:
+    """The condition for messages of SMC-R, or of SMC-D, of some types."""
+    return (SMCHandshake.eyecatcher, frozenset({int.from_bytes(word, "big")})), (SMCHandshake.type, frozenset(numbers))
 
 
 def _in_smc_r(number: int) -> tuple[Inside]:
     """The body of a message of SMC-R."""
-    word = frozenset({int.from_bytes(SMC_R, "big")})
-    return (Inside(SMCHandshake.body, ((SMCHandshake.eyecatcher, word), (SMCHandshake.type, frozenset({number})))),)
+    return (Inside(SMCHandshake.body, messages(SMC_R, number)),)
 
 
 class SMCProposal(Struct):
@@ -101,7 +109,8 @@ class SMCDecline(Struct):
     """A host falls back to TCP."""
 
     prefix, key, section, size, title = "smc", "decline", "RFC 7609 A.5; kernel net/smc/smc_clc.h", 16, "SMC Decline"
-    carried_by = _in_smc_r(4)
+    carried_by = (*_in_smc_r(4), Inside(SMCHandshake.body, messages(SMC_D, 4)))
     peer_id = uint(64, "Sender Peer ID", at="0", base="hex", holds="guid", ws="smc.sender.peer.id")
     diagnosis = uint(32, "Peer Diagnosis Information", at="8", base="hex", ws="smc.peer.diag.info")
-    reserved = pad(32, at="12")
+    system = enum(4, SYSTEMS, "OS Type", at="12", ws="smc.decline.os.type")
+    reserved = pad(28, at="12[4]")
