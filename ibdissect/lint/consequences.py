@@ -56,7 +56,7 @@ class Consequences:
         """By code: the severity of the cause in each frame of the present chunk, also of causes that were evicted."""
 
     def _rank(self, code: str, above: tuple[str, ...] = ()) -> int:
-        """How many causes stand behind a consequence, one behind the other."""
+        """Length of the longest chain of causes that leads to a consequence."""
         causes = self.causes_of.get(code, ()) if code not in above else ()
         return max((1 + self._rank(one, (*above, code)) for one in causes), default=0)
 
@@ -99,9 +99,9 @@ class Consequences:
     def cause(self, rule: Rule, frame: int, hit: Hit | None = None) -> Cause | None:
         """What explains a rule's report at a frame; `hit`: what it reports."""
         severity = (hit.severity if hit is not None else None) or rule.severity
-        for place in (frame, *(one.frame for one in hit.related)) if hit is not None else (frame,):
+        for at in (frame, *(one.frame for one in hit.related)) if hit is not None else (frame,):
             for code in self.causes_of.get(rule.code, ()):
-                cause = self._at(code, place)
+                cause = self._at(code, at)
                 if cause is not None and cause.severity >= severity.rank and (hit is None or cause.waits or hit.count <= cause.count):
                     return cause
         return None

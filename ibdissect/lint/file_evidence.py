@@ -42,13 +42,13 @@ def _named(one: Related, time_ns: int, files: Sequence[KnownFile]) -> tuple[Rela
     return replace(one, frame=0, why=one.why + doubt, file=file.path, line=line), bool(doubt)
 
 
-def outdated(files: Sequence[KnownFile], lines: Iterable[int]) -> set[str]:
-    """Paths of untrusted files: those with lines that the traffic refutes, and all that are not newer."""
+def untrusted(files: Sequence[KnownFile], lines: Iterable[int]) -> set[str]:
+    """Paths of untrusted files: those with lines that the traffic refutes, and all that are not newer than these."""
     latest = max((files[file_and_line(line)[0]].time_ns for line in lines), default=None)
     return {file.path for file in files if file.time_ns <= latest + COLLECTED_NS} if latest is not None else set()
 
 
-def doubt(finding: Finding, paths: set[str]) -> bool:
+def lower_if_untrusted(finding: Finding, paths: set[str]) -> bool:
     """Lower a finding to an info if it relies on an untrusted file; return whether it does."""
     finding.related = tuple(
         replace(one, why=f"{one.why}; in doubt, as traffic refutes a file of that time") if one.file in paths else one

@@ -14,12 +14,12 @@ from msgspec import Struct as Record
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import gid_text, printable, value_text
 
-PASSING_NAME = (
+VARYING_NAME = (
     r"(?:^|[._])(?:psn|msn|tid|transaction_id|va|qp|destqp|srcqp|seconds|milliseconds|microseconds|tries|count|packets|window|segment|offset"
     r"|loss_counter|following|captured)$|counter|violations|port_(?:rcv|xmit)_"
 )
 """Placeholders whose numbers differ between recordings of the same fault (a regular expression, compiled on first use)."""
-PASSING = (
+VARYING = (
     r"(?<=\bQP )(?:0x)?[0-9a-f#]+|(?<=\bQPs )0x[0-9a-f#]+ (?:and|to) 0x[0-9a-f#]+|(?<=\bPSN )\d+|(?<=\bframe )\d+"
     r"|(?<![\w.])\d+(?:\.\d+)?(?= (?:n|u|µ|m)?s\b)|(?<=_Key#)\d+"
 )
@@ -142,7 +142,7 @@ class Finding:
     def finish(self, mask: Callable[[Secret], str] | None) -> None:
         """Make message and value final: mask keys with `mask` (None: show them), make strings printable, drop the arguments."""
         self.message = _Message(mask).vformat(self.template, (), self.arguments)
-        self.stable = re.sub(PASSING, "#", _Stable(None).vformat(self.template, (), self.arguments))
+        self.stable = re.sub(VARYING, "#", _Stable(None).vformat(self.template, (), self.arguments))
         if isinstance(self.value, Secret):
             self.value = self.value.value if mask is None or not self.value.value else None
         elif isinstance(self.value, bytes):
@@ -196,8 +196,8 @@ class _Stable(_Message):
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         value, head = super().get_field(field_name, args, kwargs)
-        passing = re.search(PASSING_NAME, field_name) and isinstance(value, (int, float))
-        return (_BLANK if passing or isinstance(value, float) else value), head
+        varies = re.search(VARYING_NAME, field_name) and isinstance(value, (int, float))
+        return (_BLANK if varies or isinstance(value, float) else value), head
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if value is _BLANK:

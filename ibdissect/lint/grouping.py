@@ -17,7 +17,7 @@ from ibdissect.table.table import ChunkTable
 
 from .conditions import flow_keys, hit_at
 from .consequences import Consequences
-from .file_evidence import doubt, outdated, with_lines
+from .file_evidence import lower_if_untrusted, untrusted, with_lines
 from .finding import Finding, Severity
 from .rule import Again, Context, Hit, Rule, Seen
 from .selected_frames import SelectedFrames
@@ -93,18 +93,18 @@ class Grouping:
         assert rule.on is not None
         rows, first, entries = np.unique(table.occurrences(rule.on).rows[index], return_index=True, return_counts=True)
         tally = self.tally[rule.code]
-        room = tally.room(len(rows))
-        for start, number in zip(first[:room].tolist(), entries[:room].tolist(), strict=True):
+        kept = tally.add(len(rows))
+        for start, number in zip(first[:kept].tolist(), entries[:kept].tolist(), strict=True):
             finding = self._made(rule, hit_at(rule, table, index[start : start + number]))
             tally.keep(finding)
             self._report_rows(rule, table, finding, index[start : start + 1])
-        self._report_rows(rule, table, None, index[first[room:]])
+        self._report_rows(rule, table, None, index[first[kept:]])
 
     def _frames(self, rule: Rule, table: ChunkTable, rows: npt.NDArray[np.int64]) -> None:
         """One finding per frame, of a rule that describes frames itself: only those that are kept."""
         tally = self.tally[rule.code]
-        room = tally.room(len(rows))
-        for row in rows[:room].tolist():
+        kept = tally.add(len(rows))
+        for row in rows[:kept].tolist():
             seen = Seen(table, row)
             try:
                 hit = rule.of_frame(seen)
@@ -113,8 +113,8 @@ class Grouping:
                 self._report(rule, hit, finding)
             except Exception as error:
                 self.failed(f"rule {rule.code}", error, seen.frame)
-        if self.on_occurrence is not None and room < len(rows):
-            self.on_occurrence(rule, None, None, rows[room:] + table.chunk.first, 0, 0)
+        if self.on_occurrence is not None and kept < len(rows):
+            self.on_occurrence(rule, None, None, rows[kept:] + table.chunk.first, 0, 0)
 
     def _flows(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> None:
         """One finding per flow: hits with the same values in the rule's flow fields."""
@@ -129,7 +129,7 @@ class Grouping:
             if known is not None:
                 known.count += int(counts[i])
             elif key not in self.flows:
-                if self._room(tally):
+                if self._wanted(tally):
                     known = self._made(rule, hit_at(rule, table, entry))
                     known.count = int(counts[i])
                 row = int(table.occurrences(rule.on).rows[entry[0]])
@@ -180,9 +180,9 @@ class Grouping:
         if hit.severity is not None:
             tally.lowered[hit.severity] += 1
         if key is not None:
-            known = self._made(rule, hit) if self._room(tally) else None
+            known = self._made(rule, hit) if self._wanted(tally) else None
             self._keep_flow(tally, key, known, hit.frame, hit.time_ns)
-        elif tally.room(1):
+        elif tally.add(1):
             known = self._made(rule, hit)
             tally.keep(known)
         self._report(rule, hit, known)
@@ -211,10 +211,10 @@ class Grouping:
     def _keep_flow(self, tally: Tally, key: tuple[Any, ...], finding: Finding | None, frame: int, time_ns: int) -> None:
         """Count the first finding of a flow, and keep it if there is room; later hits of the flow are counted in it."""
         self.flows.put(key, finding, frame, time_ns)
-        if tally.room(1) and finding is not None:
+        if tally.add(1) and finding is not None:
             tally.keep(finding)
 
-    def _room(self, tally: Tally) -> bool:
+    def _wanted(self, tally: Tally) -> bool:
         """Whether the finding of a new flow is wanted: to be kept, or because subnet files may yet prove outdated, which lowers it."""
         return tally.most is None or len(tally.findings) < tally.most or bool(self.context.files)
 
@@ -239,12 +239,12 @@ class Grouping:
 
     def lower(self, refuted: Iterable[int]) -> None:
         """Lower findings that rely on outdated files to infos; `refuted` are lines that the traffic refutes."""
-        paths = outdated(self.context.files, [*refuted])
+        paths = untrusted(self.context.files, [*refuted])
         kept = (one for tally in self.tally.values() for one in tally.findings)
         found = {id(one): one for one in (*kept, *self.flows.values()) if one is not None}
         for finding in found.values() if paths else ():
             before, lowered = finding.severity, self.tally[finding.code].lowered
-            if doubt(finding, paths) and before is not Severity.INFO:
+            if lower_if_untrusted(finding, paths) and before is not Severity.INFO:
                 lowered[Severity.INFO] += 1
                 lowered[before] -= before in lowered
 

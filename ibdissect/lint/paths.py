@@ -25,18 +25,18 @@ class PathIgnores(Record, frozen=True):
     entries: tuple[tuple[str, tuple[str, ...]], ...]
     """Each a glob, and the codes, prefixes or names of the rules it ignores."""
 
-    def left(self, path: str, rules: Iterable[type[Rule]]) -> list[type[Rule]]:
+    def rules_for(self, path: str, rules: Iterable[type[Rule]]) -> list[type[Rule]]:
         """The rules that check the capture at `path`, which is relative to the working directory."""
         full = os.path.abspath(path)
         # Folder and capture may be reached through a symbolic link: match the path as given and the resolved one.
         names = {os.path.relpath(full, self.folder), os.path.relpath(os.path.realpath(path), os.path.realpath(self.folder))}
         if "://" in path:  # a URL has no place among the folders; both sides of the comparison are normalized alike
             full, names = path, {os.path.normpath(path)}
-        ignored = [code for glob, codes in self.entries if _hit(glob, names, full) for code in codes]
+        ignored = [code for glob, codes in self.entries if _matches(glob, names, full) for code in codes]
         return [rule for rule in rules if not any(matches(rule, code) for code in ignored)]
 
 
-def _hit(glob: str, names: Iterable[str], full: str) -> bool:
+def _matches(glob: str, names: Iterable[str], full: str) -> bool:
     if os.path.isabs(glob):
         names = [full]
     elif "/" not in glob:  # as in .gitignore: a bare name matches in every folder

@@ -32,9 +32,9 @@ def select(
         return [rule for rule in known if crc or not rule.needs_crc]
     result = []
     for rule in known:
-        yes = max((len(code) for code in wanted if matches(rule, code)), default=0 if not wanted else -1)
-        no = max((len(code) for code in unwanted if matches(rule, code)), default=-1)
-        if yes > no and (crc or not rule.needs_crc):
+        chosen_by = max((len(code) for code in wanted if matches(rule, code)), default=0 if not wanted else -1)
+        ignored_by = max((len(code) for code in unwanted if matches(rule, code)), default=-1)
+        if chosen_by > ignored_by and (crc or not rule.needs_crc):
             result.append(rule)
     return result
 

@@ -20,7 +20,7 @@ class Tally:
         self.lowered = Counter[Severity]()
         """Number of findings with a severity lower than the rule's, by severity."""
 
-    def room(self, number: int) -> int:
+    def add(self, number: int) -> int:
         """Count new findings; return how many of them to keep."""
         self.count += number
         return number if self.most is None else min(number, max(0, self.most - len(self.findings)))

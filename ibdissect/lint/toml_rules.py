@@ -46,7 +46,7 @@ class DeclaredRule(Rule):
 
     def of_frame(self, seen: Seen) -> Hit:
         """The hit for one frame that the filter selects."""
-        arguments = {_plain(name): _value(seen, name, fields) for name, fields in self.shown.items()}
+        arguments = {_placeholder(name): _value(seen, name, fields) for name, fields in self.shown.items()}
         found = next(_occurrences(seen, self.marked), None)
         if found is None:
             return Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments)
@@ -54,7 +54,7 @@ class DeclaredRule(Rule):
         low, high = at.span
         stop = view.stop - view.offset if at.kind == "rest" else high
         spans = (Span(seen.frame, view.offset + low, stop - low),)
-        value = None if _is_bytes(at) else _worth(at, view)
+        value = None if _is_bytes(at) else _field_value(at, view)
         return Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments, spans=spans, field=at, value=value)
 
 
@@ -136,7 +136,7 @@ def _message(text: str, where: str, key: str, catalog: Catalog) -> tuple[str, di
         if any(map(_is_bytes, fields)):
             raise ConfigError(where, f"{key}, message", f"{name} is raw bytes, which may hold keys: they cannot be shown")
         shown[name] = fields
-        parts.append("{" + _plain(name) + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "") + "}")
+        parts.append("{" + _placeholder(name) + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "") + "}")
         _try(where, key, name, fields, spec or "")
     return "".join(parts), shown
 
@@ -152,7 +152,7 @@ def _try(where: str, key: str, name: str, fields: tuple[Field[Any], ...], spec: 
         raise ConfigError(where, f"{key}, message", f"{name} cannot be written as {spec!r}: {error}") from error
 
 
-def _plain(name: str) -> str:
+def _placeholder(name: str) -> str:
     """A filter name turned into a Python placeholder name."""
     return re.sub(r"\W", "_", name)
 
@@ -181,7 +181,7 @@ def _is_bytes(field: Field[Any]) -> bool:
     return field.kind in ("raw", "rest") and not field.secret
 
 
-def _worth(field: Field[Any], view: Any) -> Any:
+def _field_value(field: Field[Any], view: Any) -> Any:
     """The field's value for messages and reports; keys stay wrapped as Secret."""
     value = field.__get__(view, type(view))
     if isinstance(value, tuple):
@@ -196,7 +196,7 @@ def _worth(field: Field[Any], view: Any) -> Any:
 def _value(seen: Seen, name: str, fields: tuple[Field[Any], ...]) -> Any:
     if fields:
         found = next(_occurrences(seen, fields), None)
-        return None if found is None else _worth(*found)
+        return None if found is None else _field_value(*found)
     chunk, row = seen.table.chunk, seen.row
     if name == "_ws.malformed":
         return MALFORMED[int(seen.table.located.malformed[row])]

@@ -43,15 +43,15 @@ class Anchors(Columns):
     flow: Int
     segment: Int
     """Number of the stretch between two steps of either clock."""
-    prompt: Bool
+    own_stamp: Bool
     """Both points gave it a stamp of its own."""
 
     def __len__(self) -> int:
         return len(self.first)
 
-    def prompt_ones(self) -> Anchors:
+    def with_own_stamps(self) -> Anchors:
         """The anchors with stamps of their own, if there are enough."""
-        return self.take(self.prompt) if np.count_nonzero(self.prompt) >= max(FEW, len(self) // 10) else self
+        return self.take(self.own_stamp) if np.count_nonzero(self.own_stamp) >= max(FEW, len(self) // 10) else self
 
 
 def seen_once(points: Sequence[Point]) -> list[tuple[U64, Int]]:
@@ -84,8 +84,8 @@ def anchors(points: Sequence[Point], once: Sequence[tuple[U64, Int]], first: int
     delay = other.time[others] - one.time[rows]
     if _unrelated(delay, other.time[others]):
         rows, others, delay = rows[:0], others[:0], delay[:0]
-    prompt = one.prompt[rows] & other.prompt[others]
-    return Anchors(rows, others, delay, one.flow[rows].astype(np.int64), _segments(delay, other.time[others]), prompt)
+    own_stamp = one.own_stamp[rows] & other.own_stamp[others]
+    return Anchors(rows, others, delay, one.flow[rows].astype(np.int64), _segments(delay, other.time[others]), own_stamp)
 
 
 def _unrelated(delay: Int, time: Int) -> bool:
@@ -124,9 +124,9 @@ def _segments(delay: Int, time: Int) -> Int:
     n, k = len(delay), NEIGHBOURS
     if n < 2 * k:
         return np.zeros(n, np.int64)
-    near = np.median(np.lib.stride_tricks.sliding_window_view(delay - delay[0], k), axis=1)
+    level = np.median(np.lib.stride_tricks.sliding_window_view(delay - delay[0], k), axis=1)
     when = np.median(np.lib.stride_tricks.sliding_window_view(time - time[0], k), axis=1)
-    jump = np.abs(near[k:] - near[:-k]) - JUMP_NS - DRIFT * np.abs(when[k:] - when[:-k])  # between anchors i + k - 1 and i + k
+    jump = np.abs(level[k:] - level[:-k]) - JUMP_NS - DRIFT * np.abs(when[k:] - when[:-k])  # between anchors i + k - 1 and i + k
     found = np.zeros(n, np.int64)
     i = 0
     while len(some := np.flatnonzero(jump[i:] > 0)):
@@ -134,9 +134,9 @@ def _segments(delay: Int, time: Int) -> Int:
         stop = start + 1
         while stop < len(jump) and jump[stop] > 0:
             stop += 1
-        before, behind = delay[start : start + k], delay[min(stop + k - 1, n - k) : min(stop + 2 * k - 1, n)]
-        place = delay[start : stop + 2 * k - 1] - np.int64(np.median(before))
-        nearer = np.abs(place) < np.abs(place - np.int64(np.median(behind) - np.median(before)))
+        before, after = delay[start : start + k], delay[min(stop + k - 1, n - k) : min(stop + 2 * k - 1, n)]
+        rest = delay[start : stop + 2 * k - 1] - np.int64(np.median(before))
+        nearer = np.abs(rest) < np.abs(rest - np.int64(np.median(after) - np.median(before)))
         gain = np.cumsum(np.where(nearer, 1, -1))  # the border that puts most anchors on their own side
         found[start + int(np.argmax(gain)) + 1 :] += 1
         i = stop

@@ -36,7 +36,7 @@ class Places(Columns):
     request: Bool
     repeated: Bool
     """Requested before, or perhaps so: not after all that the blocks before it have. Also of MADs."""
-    back: Bool
+    goes_back: Bool
     """A request after one of the same or a later PSN."""
 
 
@@ -51,7 +51,7 @@ class Proofs(Columns):
     """The sender went back to it: it, or its answer, was lost."""
 
 
-class Connections:
+class PlaceFinder:
     """Finds the places of transmissions, block by block in order of time."""
 
     def __init__(self, flows: Flows) -> None:
@@ -92,7 +92,7 @@ class Connections:
         new = np.diff(connection, prepend=-1) != 0
         before = np.concatenate(([NEVER], position[:-1]))
         before[new] = self._asked[connection[new]]
-        found.back[rows] = position <= before
+        found.goes_back[rows] = position <= before
         late = position <= self._furthest[connection]
         group = numbered(connection * np.int64(np.ptp(position) + 1) + position - position.min())
         found.repeated[rows] = late | (np.bincount(group)[group] > 1)
@@ -134,14 +134,14 @@ class Connections:
         asked = np.unique(flow[request] * PSNS + psn[request])
         by_ends: dict[tuple[int, int], list[int]] = {}
         asking = np.unique(flow[request])
-        for number, (near, far) in zip(asking.tolist(), self._ends[asking].tolist(), strict=True):
-            by_ends.setdefault((far, near), []).append(number)
+        for number, (source, destination) in zip(asking.tolist(), self._ends[asking].tolist(), strict=True):
+            by_ends.setdefault((destination, source), []).append(number)
         for number, index in by_value(flow[open_]):
             rows = open_[index]
             some = psn[rows[:: max(1, len(rows) // SAMPLE)]]
             best = 0
-            near, far = self._ends[number].tolist()
-            for other in by_ends.get((near, far), ()):
+            source, destination = self._ends[number].tolist()
+            for other in by_ends.get((source, destination), ()):
                 known = int(np.count_nonzero(places_in(asked, other * PSNS + some) >= 0))
                 if known > best and 4 * known >= len(some):
                     best, self._partner[number] = known, other
@@ -189,7 +189,7 @@ class Answers:
             return
         position = np.concatenate([places.position[rows], self._open[1]])
         asked = np.concatenate([places.request[rows], np.zeros(self._open.shape[1], np.bool_)])
-        asks = np.concatenate([nak, self._open[2] > 0]), np.concatenate([places.back[rows], self._open[2] == 0])
+        asks = np.concatenate([nak, self._open[2] > 0]), np.concatenate([places.goes_back[rows], self._open[2] == 0])
         group = numbered(connection * (np.ptp(position) + 1) + position - position.min())
         order = np.argsort(group, kind="stable")
         last = np.maximum.accumulate(np.where(asked[order], np.arange(len(order)), -1))

@@ -100,22 +100,22 @@ class Clocks:
         """The packets that two points share."""
         found = self.directions.anchors[min(first, second), max(first, second)]
         rows = (found.first, found.second) if first < second else (found.second, found.first)
-        return Anchors(*rows, found.delay, found.flow, found.segment, found.prompt)
+        return Anchors(*rows, found.delay, found.flow, found.segment, found.own_stamp)
 
     def _place(self, placed: int, new: int) -> None:
         point, seen = self.points[new], self.points[new].seen
         base = self._pair(placed, new)
         base.delay = seen.time[base.second] - self.times[placed][base.first]
         bounds = self._bounds(new)
-        prompt = base.prompt_ones()
-        time = seen.time[prompt.second]
-        drift = drift_of(prompt, time, prompt.flow)
+        stamped = base.with_own_stamps()
+        time = seen.time[stamped.second]
+        drift = drift_of(stamped, time, stamped.flow)
         starts = self._starts(base, drift, new)
-        refuted = _refuted(bounds, starts, drift_of(prompt, time, prompt.flow, PARTS), point.resolution)
+        refuted = _refuted(bounds, starts, drift_of(stamped, time, stamped.flow, PARTS), point.resolution)
         if refuted:
             starts = sorted({*starts, *refuted})
-            prompt.segment = np.searchsorted(starts, seen.frame[prompt.second], "right")
-            drift = drift_of(prompt, time, prompt.flow)
+            stamped.segment = np.searchsorted(starts, seen.frame[stamped.second], "right")
+            drift = drift_of(stamped, time, stamped.flow)
         self.segments[new] = []
         for start, stop in zip(starts, [*starts[1:], point.frames + 1], strict=True):
             found = _fit(bounds.take((bounds.frame >= start) & (bounds.frame < stop)), start, drift, point.resolution)
@@ -139,7 +139,7 @@ class Clocks:
         parts = []
         for i, segments in enumerate(self.segments):
             if segments and i != new:
-                found = self._pair(i, new).prompt_ones()
+                found = self._pair(i, new).with_own_stamps()
                 sign = self.directions.sign[i, new][self.directions.ends.source[found.flow]]
                 time = self.points[new].seen.time[found.second]
                 doubt = max(segment.uncertainty_ns for segment in segments) + self.points[i].resolution

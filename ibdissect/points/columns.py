@@ -52,7 +52,7 @@ class Seen(Columns):
     """A hash that is equal for a MAD and its answer; 0: no MAD."""
     asks: Bytes
     """1: a request MAD, 2: a response, 0: no MAD."""
-    prompt: Bool
+    own_stamp: Bool
     """Its stamp differs from those before and after: equal ones were given to a whole batch of packets after its last one."""
     fields: npt.NDArray[np.int16]
     """int16[n, len(FIELDS)]: small values unchanged, others hashed."""
@@ -87,11 +87,11 @@ def seen_in(table: ChunkTable, point: int, flows: Flows, shortest: int) -> Seen:
         np.full(len(rows), point, np.uint8), (chunk.first + rows).astype(np.int32), chunk.time_ns[rows],
         mix([network, digest(transport), body]),
         flows.of(table, rows, dest_qp, route), port, psn.astype(np.int32), opcode, _syndromes(table, rows, bth, opcode),
-        *_transactions(table, rows), alone(chunk.time_ns[rows]), fields,
+        *_transactions(table, rows), own_stamps(chunk.time_ns[rows]), fields,
     )  # fmt: skip
 
 
-def alone(time: Int) -> Bool:
+def own_stamps(time: Int) -> Bool:
     """Which stamps differ from those before and after."""
     differs = np.concatenate(([True], np.diff(time) != 0, [True]))
     return differs[1:] & differs[:-1]

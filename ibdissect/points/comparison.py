@@ -12,7 +12,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import common, mix
 
 from .anchors import FEW
-from .answers import Answers, Connections, Places, Proofs
+from .answers import Answers, PlaceFinder, Places, Proofs
 from .clocks import Clocks
 from .columns import HOP
 from .coverage import Coverage, Holes
@@ -40,9 +40,10 @@ class Block(Record):
         found: Bool = self.packets.frame > 0
         return found
 
-    def ends(self, number: int) -> tuple[int, int, int]:
-        """Of a lost packet the last point that has it, the most likely next one (-1: its receiver), and the first that it certainly did not
-        reach.
+    def lost_between(self, number: int) -> tuple[int, int, int]:
+        """Of a lost packet: the last point that has it, the one that it likely did not reach, the one that it certainly did not reach.
+
+        -1: only its receiver.
         """
         journey = self.journey
         return int(journey.after[number]), int(journey.likely_before[number]), int(journey.surely_before[number])
@@ -80,16 +81,16 @@ class Comparison:
         for point in self.points:
             point.sample = None
         self.clocks.times.clear()
-        connections, places = Connections(self.flows), Spool(Places)
+        finder, places = PlaceFinder(self.flows), Spool(Places)
         for packets, again in windows:
             self.transmissions += len(packets)
             self.coverage.feed(packets, again)
             self._packets.append(packets)
             self._again.append(again)
-            places.append(connections.places(packets))
+            places.append(finder.places(packets))
         for point in self.points:
             point.every = Spool(type(point.every[0]))
-        answers = Answers(self.flows, connections.late)
+        answers = Answers(self.flows, finder.late)
         for number in reversed(range(len(places))):
             packets = self._packets[number]
             proofs = answers.proofs(packets, places[number])

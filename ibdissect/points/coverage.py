@@ -66,7 +66,7 @@ class Coverage:
                     self.starts[i], self.stops[i] = min(self.starts[i], int(times.min())), max(self.stops[i], int(times.max()))
 
     def leave_out(self, holes: Sequence[Holes]) -> bool:
-        """Points were not capturing there. Returns whether there is any hole."""
+        """Points count as not capturing in these holes. Returns whether there are any."""
         self._holes = [one.found() for one in holes]
         return any(one.shape[1] for one in self._holes)
 
@@ -86,7 +86,7 @@ class Coverage:
         return covered, perhaps
 
     def ambiguous(self, packets: Transmissions) -> Bool:
-        """Which packets are, of which one point alone saw while its clock was unknown, too."""
+        """Which packets are ambiguous, also because only one point saw them, and its clock was unknown."""
         found = packets.ambiguous.copy()
         alone = (packets.frame > 0).sum(axis=1) == 1
         for i, unsure in enumerate(self._unsure):

@@ -57,7 +57,7 @@ class Directions:
 
     def _by_time(self, found: Anchors, i: int, j: int) -> npt.NDArray[np.int8]:
         """The sign of each source by delays, which differ by both latencies together, whatever the clocks; all 0 if they do not differ."""
-        found = found.prompt_ones()
+        found = found.with_own_stamps()
         time = self.points[j].seen.time[found.second]
         slope = drift_of(found, time, found.flow, PARTS)
         window = found.segment * len(found) + np.arange(len(found)) // max(WINDOW, len(found) // WINDOWS)

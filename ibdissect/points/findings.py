@@ -40,7 +40,7 @@ def point_faults(comparison: Comparison) -> list[PointFaults]:
         _changed(comparison, block, found)
         marks.feed(block)
     _doubled(comparison, found)
-    marks.tell(found)
+    marks.report(found)
     for one in found:
         for entries in one.by_rule.values():
             entries.sort(key=lambda entry: entry.frame)
@@ -50,7 +50,7 @@ def point_faults(comparison: Comparison) -> list[PointFaults]:
 def _lost(comparison: Comparison, block: Block, found: list[PointFaults]) -> None:
     points, journey = comparison.points, block.journey
     for i in np.flatnonzero(journey.lost).tolist():
-        (after, likely_before, surely_before), sure = block.ends(i), not journey.likely[i]
+        (after, likely_before, surely_before), sure = block.lost_between(i), not journey.likely[i]
         proof = ("" if sure else "most likely, as ") + PROOFS[WHY[journey.why[i]]]
         if hop := block.hop(i, after):
             proof += f" (last seen on link {hop} of {comparison.flows.known[block.packets.flow[i]].hops} of its directed route)"
@@ -122,14 +122,14 @@ class _Marks:
                 first = [0, int(packets.frame[row, j]), other, int(packets.frame[row, other])]
                 self._marked[j].setdefault(flow, first)[0] += len(index)
 
-    def tell(self, found: list[PointFaults]) -> None:
+    def report(self, found: list[PointFaults]) -> None:
         points, ends = self._comparison.points, self._ends
         notified = {tuple(ends[flow].tolist()) for flow in self._notified}
         for j, marked in enumerate(self._marked):
             seen = {tuple(ends[flow].tolist()) for flow in self._seen[j]}
             for flow, (count, frame, before, there) in marked.items():
-                way = tuple(ends[flow][::-1].tolist())
-                if way in seen and way not in notified:
+                back = tuple(ends[flow][::-1].tolist())
+                if back in seen and back not in notified:
                     arguments = {"packets": counted(count, "packet"), "before": points[before].name, "point": points[j].name}
                     elsewhere = (Related(0, "the packet without the mark", points[before].path, there),)
                     found[j].by_rule.setdefault("PTS006", []).append(PointFault(frame, arguments, elsewhere, IPv4.ecn))

@@ -76,12 +76,12 @@ class Flows:
         return np.fromiter((numbers.setdefault(end, len(numbers)) for end in both), np.int64).reshape(-1, 2)
 
     def _flow(self, ends: tuple[End, End], dest_qp: int, route: int) -> Flow:
-        near, far = map(bytes, ends)
+        source, destination = map(bytes, ends)
         if route:
             near, far = (f"{end} end of route {route >> HOPS_AT}".encode() for end in ("near", "far"))
-            near, far = (far, near) if route & BACK else (near, far)
-        near, far = (self._addresses.setdefault(end, end) for end in (near, far))
-        return Flow(near, far, dest_qp, route, vague=route > 0 and not route & WHOLE, hops=route >> HOPS_AT & MOST_HOPS)
+            source, destination = (far, near) if route & BACK else (near, far)
+        source, destination = (self._addresses.setdefault(end, end) for end in (source, destination))
+        return Flow(source, destination, dest_qp, route, vague=route > 0 and not route & WHOLE, hops=route >> HOPS_AT & MOST_HOPS)
 
 
 def _base(end: bytes, sources: Collection[bytes]) -> bytes:

@@ -165,7 +165,10 @@ class Matcher:
         return transmissions_of(seen, number, unknown, by_order, points, self._ids - total)
 
     def _resolved(self, seen: Seen, rank: npt.NDArray[np.int32]) -> tuple[Int, set[int]]:
-        """Which copy each sighting of a cluster is (-1: unknown), and which copies are doubtful because of that."""
+        """Which copy each sighting of a cluster is (-1: unknown), and which copies are doubtful because of that.
+
+        Pivots are the points that saw most copies; the sightings of the others are compared with theirs.
+        """
         echo, delays, flow = self._echo, self._delays, int(seen.flow[0])
         found, doubtful = np.full(len(seen), -1, np.int64), set()
         at = dict(by_value(seen.point))
@@ -173,7 +176,7 @@ class Matcher:
         most = max(count for i, count in copies.items() if echo[i] <= AT_MOST_NS)
         pivots = [i for i, count in copies.items() if count == most and echo[i] <= AT_MOST_NS]
         others = [i for i in copies if i not in pivots]
-        if all(any(delays.way(i, p, flow) > 0 for i in others) for p in pivots):
+        if all(any(delays.direction(i, p, flow) > 0 for i in others) for p in pivots):
             doubtful |= set(range(most))  # more than at an earlier point: that point missed one, or this one saw a packet twice
             if most == 2 and all(copies[i] == 1 for i in others) and all(echo[i] < 0 for i in copies):
                 once = {i: int(seen.frame[at[i][0]]) for i in others}
@@ -183,7 +186,7 @@ class Matcher:
             found[at[i]] = rank[at[i]]
             sent[i] = seen.time[at[i]][np.diff(rank[at[i]], prepend=-1) > 0]
         for i in others:
-            copy = _Copies([(sent[p], delays.of(p, i, flow), delays.way(p, i, flow)) for p in pivots], self._points[i].resolution)
+            copy = _Copies([(sent[p], delays.of(p, i, flow), delays.direction(p, i, flow)) for p in pivots], self._points[i].resolution)
             if echo[i] > AT_MOST_NS:
                 found[at[i]], unsure = copy.of_sides(seen.time[at[i]])
             else:
@@ -200,8 +203,8 @@ class _Copies:
 
     def __init__(self, known: list[tuple[Int, Expected, int]], resolution: int) -> None:
         self._known = known
-        self._wanted = np.array([sent + way.middle for sent, way, _ in self._known])
-        self._spread = max(way.spread for _, way, _ in self._known) + resolution
+        self._wanted = np.array([sent + expected.middle for sent, expected, _ in self._known])
+        self._spread = max(expected.spread for _, expected, _ in self._known) + resolution
         self._most, self._ahead = self._wanted.shape[1], EARLY_NS + resolution
 
     def of_sides(self, time: Int) -> tuple[Int, set[int]]:
@@ -239,7 +242,7 @@ class _Copies:
         """The choices of copies of which none arrives before it was sent."""
         return [
             some for some in map(list, combinations(range(self._most), len(came)))
-            if all(((came - sent[some] - way.least) * sign >= -self._ahead).all() for sent, way, sign in self._known)
+            if all(((came - sent[some] - expected.least) * sign >= -self._ahead).all() for sent, expected, sign in self._known)
         ]  # fmt: skip
 
 
@@ -264,14 +267,14 @@ class _Delays:
                     self._known[i, j, name] = Expected(middle, high - low, least)
                     self._known[j, i, back] = Expected(-middle, high - low, -least)
 
-    def way(self, i: int, j: int, flow: int) -> int:
+    def direction(self, i: int, j: int, flow: int) -> int:
         """+1 if packets pass point `i` first, -1 if they pass `j` first."""
         return int(self._directions.sign[i, j, self._directions.ends.source[flow]])
 
     def of(self, i: int, j: int, flow: int) -> Expected:
         """The time from point `i` to point `j`, negative if packets pass `j` first."""
-        way = self.way(i, j, flow)
-        return self._known.get((i, j, flow)) or self._known.get((i, j, -2 - way)) or Expected(0.0, WAY_NS, -way * np.inf)
+        direction = self.direction(i, j, flow)
+        return self._known.get((i, j, flow)) or self._known.get((i, j, -2 - direction)) or Expected(0.0, WAY_NS, -direction * np.inf)
 
 
 def _clusters(seen: Seen, longest: int) -> Clusters:

@@ -143,7 +143,7 @@ def _verdict(comparison: Comparison, block: Block, i: int) -> str:
     """What became of a transmission, as the end of a comment."""
     points, journey, text = comparison.points, block.journey, ""
     if journey.lost[i]:
-        after, likely_before, surely_before = block.ends(i)
+        after, likely_before, surely_before = block.lost_between(i)
         text += f"; lost after {points[after].name}" + (f", before {points[surely_before].name}" if surely_before >= 0 else "")
         text += f", most likely before {points[likely_before].name}" if likely_before != surely_before else ""
         text += f" ({WHY[journey.why[i]]})"

@@ -38,17 +38,17 @@ class _Pair:
 
     def feed(self, block: Block) -> None:
         i, j, journey, seen, packets = self._i, self._j, block.journey, block.seen, block.packets
-        way = seen[:, i] & self._forth[self._source[packets.flow]]
-        both = np.flatnonzero(way & seen[:, j])
-        gone = way & ~seen[:, j] & journey.due[:, j]
+        passed_first = seen[:, i] & self._forth[self._source[packets.flow]]
+        both = np.flatnonzero(passed_first & seen[:, j])
+        gone = passed_first & ~seen[:, j] & journey.due[:, j]
         lost = gone & journey.not_reached[:, j]
         outside = gone & ~lost & ~journey.covered[:, j]
         missed = gone & ~lost & ~outside & (journey.passed[:, j] | journey.answered)
         unknown = gone & ~lost & ~outside & ~missed
-        for name, which in zip(self.counts, (way & seen[:, j], lost, missed, unknown, outside), strict=True):
+        for name, which in zip(self.counts, (passed_first & seen[:, j], lost, missed, unknown, outside), strict=True):
             self.counts[name] += int(np.count_nonzero(which))
-        near, far = packets.fields[both, i], packets.fields[both, j]
-        self._changed += ((near != far) & (near >= 0) & (far >= 0)).sum(axis=0)
+        first, second = packets.fields[both, i], packets.fields[both, j]
+        self._changed += ((first != second) & (first >= 0) & (second >= 0)).sum(axis=0)
         self._latency.add(packets.at[both, j] - packets.at[both, i])
         frames = packets.frame[both].astype(np.int64)
         self._reordered.feed(self._order[packets.flow[both]], frames[:, i], frames[:, j], packets.at[both, j], int(packets.time[-1]))

@@ -165,7 +165,7 @@ def _read(point: Point, flows: Flows, shortest: int, sample: _Sample) -> None:
                 block = part.take(np.arange(at, min(at + BLOCK, len(part))))
                 if waiting is not None:
                     if waiting.time[-1] == block.time[0]:
-                        waiting.prompt[-1] = block.prompt[0] = False
+                        waiting.own_stamp[-1] = block.own_stamp[0] = False
                     keep(waiting)
                 waiting = block
     if waiting is not None:

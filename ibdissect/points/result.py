@@ -61,7 +61,7 @@ def lost_packets(comparison: Comparison) -> Iterator[dict[str, Any]]:
     for block in comparison.blocks():
         journey = block.journey
         for i in np.flatnonzero(journey.lost).tolist():
-            last, likely_before, surely_before = block.ends(i)
+            last, likely_before, surely_before = block.lost_between(i)
             latest = points[surely_before].name if surely_before >= 0 else None
             hop, hops = block.hop(i, last), comparison.flows.known[block.packets.flow[i]].hops
             yield {
@@ -79,6 +79,6 @@ def not_captured(comparison: Comparison) -> Iterator[dict[str, Any]]:
         journey = block.journey
         gone = journey.due & ~block.seen & journey.covered & ~journey.lost[:, None] & (journey.passed | journey.answered[:, None])
         for i, point in np.argwhere(gone).tolist():
-            near, why = int(journey.after[i]), "later-point" if journey.passed[i, point] else "answered"
-            frame = int(block.packets.frame[i, near])
-            yield {"point": points[near].name, "frame": frame, "missing_at": points[point].name, "why": why}
+            last, why = int(journey.after[i]), "later-point" if journey.passed[i, point] else "answered"
+            frame = int(block.packets.frame[i, last])
+            yield {"point": points[last].name, "frame": frame, "missing_at": points[point].name, "why": why}

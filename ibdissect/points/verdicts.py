@@ -199,11 +199,11 @@ def judge(classes: Classes, directions: Directions, flows: Flows) -> Verdicts:
     backed = alike.refused | alike.resent
     untested = absent & complete & ~backed[:, None]
     all_missed, each_missed = _by_chance(untested, count, count @ (due & alike.covered & (seen | absent)), tested)
-    told = (absent & complete & (backed[:, None] | (all_missed <= CHANCE_SHARE))).any(axis=1)
-    doubtful = absent & ~told[:, None]
+    proved_absent = (absent & complete & (backed[:, None] | (all_missed <= CHANCE_SHARE))).any(axis=1)
+    doubtful = absent & ~proved_absent[:, None]
     proved, likely = _absent_twice(doubtful, due, count, np.where(routes.partly, 1.0, (missed + 1) / (tested + 2)))
     refused = alike.refused & ~alike.answered & lacking.any(axis=1)
-    why = np.select([told, proved | (likely & ~refused), refused], [1, 2, 3], 0).astype(np.uint8)
+    why = np.select([proved_absent, proved | (likely & ~refused), refused], [1, 2, 3], 0).astype(np.uint8)
     unclear = int(count[(why > 0) & alike.ambiguous].sum())
     why[alike.ambiguous] = 0
     gone = count * (why > 0)

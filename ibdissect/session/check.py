@@ -92,7 +92,7 @@ class Options(Record, kw_only=True):
         return _options, ([rule.code for rule in self.rules], rest)
 
     def rules_for(self, path: str) -> list[type[Rule]]:
-        return self.rules if self.ignored is None else self.ignored.left(path, self.rules)
+        return self.rules if self.ignored is None else self.ignored.rules_for(path, self.rules)
 
     def severity_of(self, rule: Rule | type[Rule], said: Severity | None = None) -> Severity:
         """The severity of a rule's findings; `said` is the severity the rule gave one finding, which may be lower."""

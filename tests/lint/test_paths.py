@@ -35,10 +35,10 @@ def test_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, glob: str, hit: 
     rules = [rule for rule in load() if rule.code in ("PKY001", "PKY002")]
     monkeypatch.chdir(tmp_path)
     for path in hit:
-        assert codes(ignores.left(path, rules)) == {"PKY002"}, path
-        assert codes(ignores.left(str(tmp_path / path), rules)) == {"PKY002"}, path
+        assert codes(ignores.rules_for(path, rules)) == {"PKY002"}, path
+        assert codes(ignores.rules_for(str(tmp_path / path), rules)) == {"PKY002"}, path
     for path in missed:
-        assert codes(ignores.left(path, rules)) == {"PKY001", "PKY002"}, path
+        assert codes(ignores.rules_for(path, rules)) == {"PKY001", "PKY002"}, path
 
 
 def test_an_absolute_glob_and_links(tmp_path: Path) -> None:
@@ -46,9 +46,10 @@ def test_an_absolute_glob_and_links(tmp_path: Path) -> None:
     real.mkdir()
     (tmp_path / "link").symlink_to(real)
     rules = load()
-    assert "PKY001" not in codes(PathIgnores(str(tmp_path / "link"), (("sub/*.pcap", ("PKY",)),)).left(str(real / "sub/a.pcap"), rules))
+    linked = PathIgnores(str(tmp_path / "link"), (("sub/*.pcap", ("PKY",)),))
+    assert "PKY001" not in codes(linked.rules_for(str(real / "sub/a.pcap"), rules))
     assert "PKY001" not in codes(
-        PathIgnores("/elsewhere", ((f"{real}/*.pcap", ("limited-to-limited",)),)).left(str(real / "a.pcap"), rules)
+        PathIgnores("/elsewhere", ((f"{real}/*.pcap", ("limited-to-limited",)),)).rules_for(str(real / "a.pcap"), rules)
     )
 
 
@@ -57,5 +58,5 @@ def test_globs_that_backtrack_and_names_that_are_no_text(tmp_path: Path) -> None
     path = "/".join(["a" * 60] * 4) + "/\udcff" + "a" * 120 + ".pcap"
     globs = ("**/a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", "*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", "**/**/**/**/**/**/**/**/**/**/x")
     rules = load()
-    assert PathIgnores(str(tmp_path), tuple((glob, ("PKY",)) for glob in globs)).left(path, rules) == list(rules)
-    assert len(PathIgnores(str(tmp_path), (("?" + "a" * 120 + ".pcap", ("PKY",)),)).left(path, rules)) < len(rules)
+    assert PathIgnores(str(tmp_path), tuple((glob, ("PKY",)) for glob in globs)).rules_for(path, rules) == list(rules)
+    assert len(PathIgnores(str(tmp_path), (("?" + "a" * 120 + ".pcap", ("PKY",)),)).rules_for(path, rules)) < len(rules)

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from ibdissect.points.answers import Answers, Connections
+from ibdissect.points.answers import Answers, PlaceFinder
 from ibdissect.points.flows import Flow, Flows
 from ibdissect.points.transmissions import Transmissions
 
@@ -42,7 +42,7 @@ def proofs(*packets: tuple[int, ...], block: int = 1000, others: int = 0) -> lis
     known = flows(others=others)
     whole = [(*one, 0, 0)[:5] for one in packets]
     blocks = [transmissions(known, whole[at : at + block]) for at in range(0, len(whole), block)]
-    connections = Connections(known)
+    connections = PlaceFinder(known)
     places = [connections.places(one) for one in blocks]
     answers = Answers(known, connections.late)
     found = [answers.proofs(one, place) for one, place in zip(blocks[::-1], places[::-1], strict=True)][::-1]

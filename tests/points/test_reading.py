@@ -40,7 +40,7 @@ def test_stamps_of_a_batch_are_known_in_any_blocks(tmp_path: Path, monkeypatch: 
     for psn, time in enumerate((0, 5, 5, 5, 9, 11, 11, 14)):
         world.packet(1000 * time, psn=psn)
     (point,), _ = read_points(world.write(tmp_path))
-    assert point.seen.prompt.tolist() == [True, False, False, False, True, False, False, True]
+    assert point.seen.own_stamp.tolist() == [True, False, False, False, True, False, False, True]
 
 
 def test_a_capture_without_rdma(tmp_path: Path) -> None:
