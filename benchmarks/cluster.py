@@ -4,6 +4,7 @@
     python benchmarks/cluster.py kills CAPTURE.pcap [--parts 200]      a worker killed five times
     python benchmarks/cluster.py s3 CAPTURE.pcap                       one large capture from an S3 server on this machine
     python benchmarks/cluster.py paths [--count 100000]                memory of the client for many captures
+    python benchmarks/cluster.py share CAPTURE.pcap                    which part of a check depends on single windows alone
 
 Needs ibdissect[remote,cluster], for `s3` also s3fs. Compare times only on an idle machine.
 """
@@ -20,11 +21,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from many import split
 from measure import run
+
+from ibdissect.capture.chunk import Chunk
 
 LINT = [sys.executable, "-m", "ibdissect", "lint", "--fail-on", "never"]
 
@@ -188,14 +192,53 @@ def paths(count: int) -> None:
         print(f"{total.captures} results; paths and modules {before:.0f} MB")
 
 
+def share(capture: Path) -> None:
+    """CPU seconds of passes that do more and more of a check; what is left after the last but one needs the state of earlier windows."""
+    from ibdissect.lint.engine import Linter
+    from ibdissect.rules import load
+    from ibdissect.session.reading import open_reading
+    from ibdissect.table.table import ChunkTable
+
+    def done(pick: Callable[[type], bool], *, feed: bool) -> float:
+        linter = Linter([rule for rule in load() if pick(rule)])
+        before = time.process_time()
+        with open_reading(str(capture)) as reading:
+            for table in reading.tables(keys=False):
+                linter.prepare(table)
+                if feed:
+                    linter.feed(table)
+        linter.finish()
+        return time.process_time() - before
+
+    def read(make: Callable[[Chunk], object]) -> float:
+        before = time.process_time()
+        with open_reading(str(capture)) as reading:
+            for chunk in reading.chunks():
+                make(chunk)
+        return time.process_time() - before
+
+    steps: dict[str, Callable[[], float]] = {
+        "reading records": lambda: read(len),
+        "locating headers": lambda: read(ChunkTable),
+        "conditions": lambda: done(lambda rule: rule.when is not None and not rule.needs_crc, feed=False),
+        "sums": lambda: done(lambda rule: rule.when is not None or rule.needs_crc, feed=False),
+        "state": lambda: done(lambda rule: True, feed=True),
+    }
+    found = {name: min(step() for _ in range(3)) for name, step in steps.items()}
+    for (name, seconds), before in zip(found.items(), (0.0, *found.values()), strict=False):
+        print(f"{name:>17}: {seconds - before:.2f} s, {(seconds - before) / found['state']:.0%}")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("workers", "kills", "s3", "paths"))
+    parser.add_argument("what", choices=("workers", "kills", "s3", "paths", "share"))
     parser.add_argument("capture", type=Path, nargs="?")
     parser.add_argument("--parts", type=int, default=200)
     parser.add_argument("--count", type=int, default=100_000)
     asked = parser.parse_args()
     if asked.what == "paths":
         paths(asked.count)
+    elif asked.what in ("s3", "share"):
+        {"s3": s3, "share": share}[asked.what](asked.capture)
     else:
-        {"workers": workers, "kills": kills, "s3": lambda capture, _: s3(capture)}[asked.what](asked.capture, asked.parts)
+        {"workers": workers, "kills": kills}[asked.what](asked.capture, asked.parts)

@@ -22,7 +22,9 @@ from ibdissect.report.json import json_text
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check_reading
 from ibdissect.session.reading import Reading
+from tests.craft import erf_pcap
 from tests.rules.cases import CASES
+from tests.rules.made.conversations import counters
 
 RULES = load()
 for module in sorted(Path(__file__).parent.glob("rules/*/cases.py")):
@@ -65,10 +67,10 @@ class Pipe(io.RawIOBase):
         return len(piece)
 
 
-def findings(source: Any, policy: SitePolicy | PointFaults | None, window: int = 32 << 20) -> str:
+def findings(source: Any, policy: SitePolicy | PointFaults | None, window: int = 32 << 20, most: int | None = None) -> str:
     """The report as JSON, without the source's name and the mark of a pipe."""
     reader = open_capture(source, window=window)
-    report = check_reading(Reading(reader), Options(rules=RULES, max_findings=None, policy=policy))
+    report = check_reading(Reading(reader), Options(rules=RULES, max_findings=most, policy=policy))
     reader.close()
     told = json.loads(json_text([report], Run()))
     told["captures"][0] |= {"path": "", "phases": 1}
@@ -117,6 +119,13 @@ def test_samples(name: str, repo: Path, tmp_path: Path) -> None:
         path = tmp_path / f"x.pcap.{ending}"
         path.write_bytes(pack(data))
         assert findings(str(path), None) == usual, f"{name} read as {ending}"
+
+
+def test_the_findings_that_are_kept_are_the_first_ones() -> None:
+    data = erf_pcap([counters(1, n, port_select=port) for port in range(1, 9) for n in range(1, 103)])
+    kept = [finding["frame"] for finding in json.loads(findings(io.BytesIO(data), None, most=2))["findings"] if finding["code"] == "TXN018"]
+    assert kept == [101, 203]
+    assert findings(io.BytesIO(data), None, most=2) == findings(io.BytesIO(data), None, 4096, most=2)
 
 
 def check_mix(name: str, data: bytes, policy: SitePolicy | PointFaults | None) -> None:

@@ -102,13 +102,16 @@ def order_of(keys: U64) -> Int:
 
 
 def by_value(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, Int]]:
-    """Each distinct number, ascending, and its indices, int64[k] ascending. Avoids np.unique, which imports numpy.ma (10 ms)."""
+    """Each distinct number, in order of its first index, and its indices, int64[k] ascending.
+
+    In that order whatever keeps only the first of them keeps the same ones for any size of window. Avoids np.unique, which imports
+    numpy.ma (10 ms).
+    """
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
-    starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
-    for start, stop in pairwise(starts):
-        if start < stop:
-            yield int(ordered[start]), order[start:stop]
+    edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
+    for start, stop in sorted(pairwise(edges), key=lambda edge: int(order[edge[0]])) if len(order) else ():
+        yield int(ordered[start]), order[start:stop]
 
 
 def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:

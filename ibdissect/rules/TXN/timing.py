@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -215,18 +216,20 @@ class Flood(Rule):
         order = order_of(kinds)
         kinds, when = kinds[order], times[order]
         crowded = (kinds[FLOOD:] == kinds[:-FLOOD]) & (when[FLOOD:] - when[:-FLOOD] < SECOND_NS)
-        for value in sorted(set(kinds[FLOOD:][crowded].tolist())):
+        found: list[tuple[int, int, Int]] = []
+        for value in set(kinds[FLOOD:][crowded].tolist()):
             mine = order[slice(*(np.searchsorted(kinds, np.uint64(value), side) for side in ("left", "right")))]
             late = mine[FLOOD:][times[mine[FLOOD:]] - times[mine[:-FLOOD]] < SECOND_NS]
             late = late[late >= before]
-            if not len(late):
-                continue
+            if len(late):
+                found.append((int(late[0]), value, late))
+        for _, value, late in sorted(found, key=itemgetter(0)):
             i = int(index[late[0] - before])
             row = int(asked.rows[i])
             what = table.catalog.request_text(int(asked.mgmt_class[i]), int(asked.method[i]), int(asked.attribute[i]))
             yield fault(
                 Moment(table.chunk.first + row, int(table.chunk.time_ns[row])), {"what": what, "count": FLOOD + 1}, MAD.method,
-                int(asked.method[i]), frames=asked.rows[index[late - before]] + table.chunk.first, key=int(value),
+                int(asked.method[i]), frames=asked.rows[index[late - before]] + table.chunk.first, key=value,
             )  # fmt: skip
 
     @staticmethod
