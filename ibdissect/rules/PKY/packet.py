@@ -38,7 +38,7 @@ def _no_default(table: ChunkTable) -> Bool:
     return empty
 
 
-def _twice(table: ChunkTable) -> Bool:
+def twice(table: ChunkTable) -> Bool:
     """Blocks that hold the same valid key twice."""
     keys = np.sort(_table_keys(table), axis=1)
     same: Bool = ((keys[:, 1:] == keys[:, :-1]) & (keys[:, 1:] & BASE != 0)).any(axis=1)
@@ -123,24 +123,6 @@ class DefaultPartitionMissing(Rule):
     flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier, SMPDirected.initial_path)
     message = "entry 0 of the P_Key table is empty while others hold partitions"
     example = "SubnSet(P_KeyTable) of block 0 with 0x0000, 0x8001"
-
-
-class PartitionTwice(Rule):
-    """The same P_Key is in one block of a P_Key table twice.
-
-    Software that looks up the index of a key may find either; a later change to one of them breaks half of the connections.
-
-    Look for the partition in the subnet manager's configuration: it is probably defined twice.
-
-    One block is enough. Both membership forms of one partition side by side are legal and not reported.
-    """
-
-    code, name, severity = "PKY009", "pkey-table-duplicate", WARNING
-    reference = "Shanley, membership; kernel qib add_pkey"
-    on = PKeyTable
-    when = SHOWN_OR_SET & Where(PKeyTable, _twice)
-    message = "a P_Key occurs twice in this block of the table"
-    example = "SubnSet(P_KeyTable) with 0xFFFF, 0x8001, 0x8001"
 
 
 class FullMemberOfNothing(Rule):

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Any
 
+from ibdissect.fabric import Follower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos
-from ibdissect.fabric.events import TrapSeen
-from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Judged
+from ibdissect.fabric.events import PKeysLearnt, TrapSeen
+from ibdissect.fabric.nodes import SWITCH, Node
+from ibdissect.fabric.partitions import keys_in
+from ibdissect.flow.transactions import Transactions
+from ibdissect.lint.finding import Span
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Seen, fault, on_event
+from ibdissect.rules.PKY.packet import SHOWN_OR_SET, twice
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, switches
+from ibdissect.rules.shared.silence import PATIENCE_NS, KnowledgeRule
 from ibdissect.rules.shared.trap_rule import DETAILS_AT, ReportedPackets
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.expr import Where
 from ibdissect.wire.notice import TrapPKey
-from ibdissect.wire.numbers import BASE, FULL
+from ibdissect.wire.numbers import BASE, FULL, P_KEY_TABLE
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
 
@@ -50,6 +58,53 @@ class BlockPastTable(AttributeRule):
 
     def flow_of(self, smp: AttributeSmp) -> Any:
         return smp.slot, smp.modifier
+
+
+class PartitionTwice(KnowledgeRule):
+    """The same P_Key is in a P_Key table twice.
+
+    Software that looks up the index of a key may find either; a later change to one of them breaks half of the connections.
+
+    Look for the partition in the subnet manager's configuration: it is probably defined twice.
+
+    One block with both, or two blocks that the port showed and that still hold the key a second later, when the capture ends. An `info`
+    if the capture may have missed a change. Both membership forms of one partition side by side are legal and not reported.
+    """
+
+    code, name, severity = "PKY009", "pkey-table-duplicate", WARNING
+    reference = "Shanley, membership; kernel qib add_pkey"
+    on = PKeyTable
+    when = SHOWN_OR_SET & Where(PKeyTable, twice)
+    message = "a P_Key occurs twice in this block of the table"
+    example = "SubnSet(P_KeyTable) with 0xFFFF, 0x8001, 0x8001"
+    written = (P_KEY_TABLE,)
+
+    @on_event(PKeysLearnt)
+    def learnt(self, event: PKeysLearnt, context: Context) -> Iterator[Hit]:
+        """A block holds a key of another one: perhaps the manager is only moving it."""
+        blocks = event.port.p_keys.blocks if event.port.p_keys is not None else ()
+        mine, *others = sorted(((one, *one.at(event.frame)) for one in blocks), key=lambda one: one[0].number != event.block)
+        for other, entries, since in others:
+            for key in sorted({key for key in keys_in(entries) if key & BASE} & {*keys_in(mine[1])}):
+                seen = Seen(context.table, event.frame - context.table.chunk.first)
+                at = seen.start(PKeyTable) + 2 * keys_in(mine[1]).index(key)
+                yield fault(
+                    seen, {"p_key": key, "port": str(event.port), "block": event.block, "other": other.number},
+                    spans=(Span(event.frame, at, 2),), proof=[(since, f"showed block {other.number}")], key=(event.port.key, key),
+                    message="P_Key 0x{p_key:04x} is in blocks {other} and {block} of the P_Key table of {port}",
+                )  # fmt: skip
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        port = context.get(Follower).subnet.by_key(hit.key[0])
+        table = port.p_keys if port is not None else None
+        held = [table.block(hit.arguments[name]) for name in ("block", "other")] if table is not None else []
+        still = all(block is not None and hit.arguments["p_key"] in keys_in(block.now) for block in held)
+        return bool(held) and still and context.get(Transactions).last_ns - hit.time_ns >= PATIENCE_NS
+
+    def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
+        """The node with the table."""
+        port = context.get(Follower).subnet.by_key(hit.key[0])
+        return None if port is None else [port.node]
 
 
 class MembershipChanged(AttributeRule):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.wire.notice import Notice, TrapPKey, TrapSwitchPKey
-from tests.craft import build, gmp, native, rc, smp, ud
+from tests.craft import build, erf_pcap, gmp, native, rc, smp, ud
 from tests.fabric.made import ANSWER, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 from tests.rules.cases import case
 from tests.rules.made.agreed import packet
@@ -193,6 +194,16 @@ ENFORCE_OUT = ask(5, PORT_INFO, method=SET, modifier=1, body=set_port(partition_
 case("PKY016", [SWITCH, OUTBOUND_ONLY, ENFORCE], [SWITCH, OUTBOUND_ONLY, ENFORCE_OUT], frames=[3])
 case("PKY016", [SWITCH, OUTBOUND_ONLY, ENFORCE], [SWITCH, ENFORCE, OUTBOUND_ONLY], frames=[3])  # learnt behind the Set
 case("PKY011", [CA, ask(5, P_KEY_TABLE, modifier=1)], [CA, ask(5, P_KEY_TABLE)], frames=[2])
+# in two blocks of a table, at least a second before the capture ends: a manager that moves a key writes one block after the other
+BLOCKS = [answer(5, NODE_INFO, node(5, partition_cap=64)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1234))]
+AGAIN = answer(5, P_KEY_TABLE, p_keys(0x8001, 0x1234), modifier=1)
+OVER: Any = partial(erf_pcap, step_ns=600_000_000)
+END = [ask(5, NODE_INFO), ask(5, NODE_INFO, header={"transaction_id": 2})]
+case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, answer(5, P_KEY_TABLE, p_keys(0x8001, 0x9234), modifier=1), *END], frames=[3], file=OVER)
+case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, answer(5, P_KEY_TABLE, p_keys(0xFFFF)), *END], frames=[3], file=OVER)
+case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, *END[:1]], frames=[3], file=OVER)
+case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF)), *END], frames=[3], twin_also=["TXN001"],
+     file=OVER)  # fmt: skip
 KEYS = answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1234))
 port_written("PKY012", [CA, KEYS], P_KEY_TABLE, p_keys(0xFFFF, 0x9234), p_keys(0xFFFF, 0x1234, 0x9235))
 SUBNET_TABLE = [answer(1, NODE_INFO, node(1)), answer(1, P_KEY_TABLE, p_keys(0xFFFF, 0x8123))]
