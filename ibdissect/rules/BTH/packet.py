@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scattered import looked_up
-from ibdissect.flow.recovery import MTUS
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.LNK.packet import LID_MULTICAST_LAST
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule, gid_bytes, room_behind_headers
@@ -298,32 +297,6 @@ class CongestionMark(PacketRule):
 
 
 _WHOLE_WRITE = np.array([code in OPCODES and OPCODES[code].operation.startswith("RDMA WRITE Only") for code in range(256)])
-
-
-def _no_mtu(table: ChunkTable) -> npt.NDArray[np.bool_]:
-    """First and middle packets whose payload is not a path MTU."""
-    index = np.flatnonzero(table.once(continued))
-    bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
-    if index.size:
-        room = table.once(room_behind_headers)[index]
-        bad[index] = (room >= 0) & ~np.isin(room, MTUS) & (table.values(BTH.padcnt)[index] == 0)
-    return bad
-
-
-class NotPathMtu(PacketRule):
-    """A packet that is not the last of its message is not filled to a path MTU.
-
-    First and Middle packets carry exactly the path MTU: 256, 512, 1024, 2048 or 4096 bytes. The responder answers anything else with a NAK.
-
-    Check the ICRC: if it is wrong, the packet was damaged; otherwise the sender's transport is at fault.
-    """
-
-    code, name, severity = "BTH007", "first-middle-not-pmtu", ERROR
-    reference = "IBA 9.4, 9.7.4.1.6"
-    when = Where(BTH, _no_mtu)
-    at = BTH.opcode
-    message = "OpCode 0x{opcode:02x} announces more of the message, and its payload is no path MTU"
-    example = "an RC SEND Middle with 100 bytes"
 
 
 def _other_length(table: ChunkTable) -> npt.NDArray[np.bool_]:

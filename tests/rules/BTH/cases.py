@@ -61,6 +61,19 @@ case("BTH006", write(0x0A, 8, 100), write(0x0A, 8, 8))
 case("BTH006", write(0x2A, 7, 8), write(0x2A, 7, 7))
 case("BTH007", native(0x01, bytes(100)), native(0x01, bytes(256)))
 case("BTH007", native(0x01, bytes(768)), native(0x02, bytes(768)))
+# another path MTU than the first packet of the message; a new message may have another, as its queue pair may be another connection's
+
+
+def part(opcode: int, size: int, psn: int) -> bytes:
+    """A packet of a SEND of several packets."""
+    return rc(opcode, bytes(size), bth={"psn": psn})
+
+
+LONG = [part(0, 1024, 1), part(1, 1024, 2), part(1, 512, 3), part(1, 1024, 4), part(2, 8, 5)]
+case("BTH007", LONG, [*LONG[:2], part(1, 1024, 3), *LONG[3:]], frames=[3])
+case("BTH007", LONG, [part(0, 1024, 1), part(2, 8, 2), part(0, 512, 3), part(1, 512, 4), part(2, 8, 5)], frames=[3])
+# a packet is missing: the message may be another
+case("BTH007", LONG[:3], [LONG[0], part(1, 512, 3)], frames=[3])
 UC = [request(partition_key=0xFFFF, transport_service_type=1), reply(), READY]
 case("BTH018", [*UC, packet(0xFFFF)], [*UC, packet(0xFFFF, opcode=0x24)], frames=[4])
 # what comes behind packets of the agreed service may be another queue pair of that number

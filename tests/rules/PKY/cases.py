@@ -202,8 +202,8 @@ END = [ask(5, NODE_INFO), ask(5, NODE_INFO, header={"transaction_id": 2})]
 case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, answer(5, P_KEY_TABLE, p_keys(0x8001, 0x9234), modifier=1), *END], frames=[3], file=OVER)
 case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, answer(5, P_KEY_TABLE, p_keys(0xFFFF)), *END], frames=[3], file=OVER)
 case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, *END[:1]], frames=[3], file=OVER)
-case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF)), *END], frames=[3], twin_also=["TXN001"],
-     file=OVER)  # fmt: skip
+UNANSWERED = ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF))
+case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, UNANSWERED, *END], frames=[3], twin_also=["TXN001"], file=OVER)
 KEYS = answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1234))
 port_written("PKY012", [CA, KEYS], P_KEY_TABLE, p_keys(0xFFFF, 0x9234), p_keys(0xFFFF, 0x1234, 0x9235))
 SUBNET_TABLE = [answer(1, NODE_INFO, node(1)), answer(1, P_KEY_TABLE, p_keys(0xFFFF, 0x8123))]
