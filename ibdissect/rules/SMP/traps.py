@@ -203,8 +203,8 @@ class MasterSmLid(TrapRule, LearntFactRule):
         return [port.node] if port is not None else None
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        way, number = hit.arguments["way"].split()
-        return not (self.masters if way == "LID" else self.levels)[int(number)]
+        dlid, level = hit.arguments["dlid"], hit.arguments["level"]
+        return not (self.masters[dlid] if level is None else self.levels[level])
 
     def judge(self, event: TrapSeen, context: Context) -> Judged | None:
         info = event.port.info if event.port is not None else None
@@ -212,7 +212,7 @@ class MasterSmLid(TrapRule, LearntFactRule):
             return None
         told = [(event.port.info_frame, "PortInfo of the port")]
         if info.master_sm_lid and info.master_sm_lid != event.dlid:
-            return {"way": f"LID {event.dlid}", "field": "MasterSMLID", "told": info.master_sm_lid}, told
+            return {"way": f"LID {event.dlid}", "field": "MasterSMLID", "told": info.master_sm_lid, "dlid": event.dlid, "level": None}, told
         if info.master_sm_lid and info.master_smsl != event.sl:
-            return {"way": f"SL {event.sl}", "field": "MasterSMSL", "told": info.master_smsl}, told
+            return {"way": f"SL {event.sl}", "field": "MasterSMSL", "told": info.master_smsl, "dlid": event.dlid, "level": event.sl}, told
         return None
