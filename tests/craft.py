@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from ibdissect.wire.link import LRH
@@ -159,15 +159,21 @@ def gmp(
     return ud(mad(mgmt_class, method, attr_id, body, at=at, **(header or {})), **kw)
 
 
-def erf_pcap(frames: Iterable[bytes], *, start_ns: int = 1_700_000_000_000_000_000, step_ns: int = 1_000_000) -> bytes:
-    """A pcap of link type 197 as ibdump writes it, one frame every `step_ns`; a frame may be (bytes, wire length)."""
+def erf_pcap(
+    frames: Iterable[bytes], *, start_ns: int = 1_700_000_000_000_000_000, step_ns: int = 1_000_000, lost: Collection[int] | None = None
+) -> bytes:  # fmt: skip
+    """A pcap of link type 197, one frame every `step_ns`, as ibdump writes it.
+
+    `lost`: as a card writes it, which pads records and counts a packet lost before each of these frames, from 1.
+    """
     out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 197)]
     for i, frame in enumerate(frames):
         ns = start_ns + i * step_ns
         seconds, rest = divmod(ns, 1_000_000_000)
         erf = struct.pack("<Q", (seconds << 32) | ((rest << 32) // 1_000_000_000))
-        erf += struct.pack(">BBHHH", 21, 4, 16 + len(frame), 0, len(frame))
-        out.append(struct.pack("<IIII", seconds, rest // 1000, 16 + len(frame), 16 + len(frame)) + erf + frame)
+        record = frame + bytes(8 - len(frame) % 8 if lost is not None else 0)
+        erf += struct.pack(">BBHHH", 21, 4, 16 + len(record), int(i + 1 in (lost or ())), len(frame))
+        out.append(struct.pack("<IIII", seconds, rest // 1000, 16 + len(record), 16 + len(record)) + erf + record)
     return b"".join(out)
 
 

@@ -42,7 +42,14 @@ case("GRH002", roce1(nxt_hdr=17), roce1(), file=ethernet_pcap, twin_also=["ROC00
 case("GRH003", routed(pay_len=28), routed(pay_len=24))
 LONGER = (len(routed()) - 2) // 4 + 1
 case("GRH003", routed(pay_len=28), routed(lrh={"pktlen": LONGER}), twin_also=["LNK003"])  # PktLen is wrong, not PayLen
-case("GRH004", routed(sgid=gid("2001::1"), dgid=gid("2001:1::1")), routed(sgid=gid("2001::1"), dgid=gid("2001:1::1"), hop_lmt=2))
+AWAY = {"sgid": gid("2001::1"), "dgid": gid("2001:1::1")}
+case("GRH004", routed(**AWAY), routed(**AWAY, hop_lmt=2))
+case("GRH004", routed(**AWAY, hop_lmt=1), routed(**AWAY, hop_lmt=255))
+# it stays in the subnet: the same prefix, or a link-local one at either end; it goes to a group
+for stays in ({"dgid": gid("2001::2")}, {"dgid": gid("fe80::2")}, {"sgid": gid("fe80::1")}):
+    case("GRH004", routed(**AWAY, hop_lmt=1), routed(**{**AWAY, **stays}, hop_lmt=1))
+TO_ALL = {**AWAY, "dgid": gid("ff1e:401b::5"), "hop_lmt": 1}
+case("GRH004", routed(**AWAY, hop_lmt=1), ud(b"12345678", dest_qp=0xFFFFFF, src_qp=9, q_key=0xB1B, dlid=0xC001, grh=TO_ALL))
 case("GRH005", routed(sgid=gid("ff12::1")), routed(sgid=gid("fe12::1")))
 case("GRH006", routed(sgid=bytes(16)), routed())
 case("GRH007", routed(dgid=bytes(16)), routed())

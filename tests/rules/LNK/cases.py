@@ -48,6 +48,8 @@ WORDS = (len(PACKET) - 2) // 4
 case("LNK001", native(lrh={"lver": 1}), native())
 case("LNK002", native(lrh={"reserved5": 31}), native())
 case("LNK002", native(lrh={"reserved2": 1}), native())
+BITS = [native(lrh={"reserved5": 31}), native(lrh={"reserved2": 1}, bth={"psn": 2})]
+case("LNK002", BITS, native(), frames=[1, 2])  # each finding tells its own bits
 case("LNK003", length_field(PACKET, WORDS + 1), PACKET)
 case("LNK003", length_field(PACKET, WORDS - 2), PACKET[:-2])  # its CRCs are at another place; the twin: a tap without VCRC
 case("LNK004", length_field(PACKET, 3), length_field(PACKET, 6), twin_also=["LNK003"])

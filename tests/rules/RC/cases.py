@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.craft import erf_pcap, ethernet_pcap, rc, roce2
+from tests.craft import erf_pcap, ethernet_pcap, rc, roce2, ud
 from tests.robustness.manipulations import ETHERNET, Pcap, Record
 from tests.rules.cases import case
 from tests.rules.made.connections import PASSIVE, data, reply, request
@@ -46,6 +46,15 @@ case("RC011", [*MISSED, *IDLE], [*MISSED, *IDLE[:9]], also=["RC004"], twin_also=
 case("RC012", [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, READ_MIDDLE, bytes(1024)), *IDLE],
      [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, READ_MIDDLE, bytes(1024)), answer(3, 1, READ_LAST, bytes(952)), *IDLE],
      frames=[1], file=SLOW)  # fmt: skip
+# in ERF of a card, whose loss counter says that nothing is missing; ibdump has none
+ASK_ERF = rc(READ, ext={"RETH": {"r_key": 7, "dmalen": 3000}}, bth={"psn": 1, "destqp": 0x12}, slid=1, dlid=2)
+BACK_ERF = [rc(opcode, bytes(1024), ext={"AETH": {"syndrome": 0x1F, "msn": 1}} if opcode == READ_FIRST else {},
+               bth={"psn": psn, "destqp": 0x34}, slid=2, dlid=1) for psn, opcode in ((1, READ_FIRST), (2, READ_MIDDLE))]  # fmt: skip
+QUIET = [ud(b"idle", dest_qp=9, src_qp=7, q_key=5, bth={"psn": i}) for i in range(11)]
+UNREAD = [ASK_ERF, *BACK_ERF, *QUIET]
+SECONDS = {"step_ns": 1_000_000_000}
+case("RC012", erf_pcap(UNREAD, lost=(), **SECONDS), erf_pcap(UNREAD, lost=(4,), **SECONDS), frames=[1], twin_also=["CAP004"], file=None)  # type: ignore[arg-type]
+case("RC012", erf_pcap(UNREAD, lost=(), **SECONDS), erf_pcap(UNREAD, **SECONDS), frames=[1], file=None)
 BEGIN = ask(1, WRITE_FIRST, bytes(256), RETH={"r_key": 7, "dmalen": 600})
 case("RC014", [BEGIN, ask(2, WRITE_LAST, bytes(256))], [BEGIN, ask(2, WRITE_LAST, bytes(344))], frames=[2], file=ethernet_pcap)
 # a message in one packet is BTH006's, never both

@@ -122,6 +122,8 @@ ENDED = [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 3, 40, flags=LAST)]
 case("TXN012", [*ENDED, MISSED, ENDED[-1]], ENDED, frames=[2])
 case("TXN012", ENDED, [ENDED[0], segment(DATA, 2, 40, flags=LAST)], frames=[2],
      also=["CAP009"], twin_also=["CAP009"], file=partial(ethernet_pcap, link=247))  # fmt: skip
+case("TXN012", erf_pcap(ENDED, lost=()), erf_pcap(ENDED, lost=(2,)), frames=[2], twin_also=["CAP004"], file=None)
+case("TXN012", erf_pcap(ENDED, lost=()), erf_pcap(ENDED), frames=[2], file=None)
 # a transfer that was answered begins anew: with a gap 1 ms later; 0.2 ms later, it is the copy of a mirror that lost a segment
 TWICE = [ENDED[0], MISSED, ENDED[1], segment(ACK, 3, 64, method=TABLE), *ENDED]
 case("TXN012", ethernet_pcap(TWICE, link=247), ethernet_pcap(TWICE, link=247, step_ns=200_000), frames=[6],
@@ -194,6 +196,10 @@ case("TXN010", [*BROKEN, LOAD, patient(18, 2), LOADED], [*AGAIN, LOAD, LOADED], 
 # silence proves something only where the capture misses nothing
 SILENT = [over_ethernet(request(), 1), over_ethernet(patient(18), 2), roce2(0x64, b"idle", ext={"DETH": {}}, bth={"destqp": 9})]
 case("TXN010", ethernet_pcap(SILENT, step_ns=4_000_000_000), LONG([request(), patient(18), CM_WAIT[0]]), file=None)  # type: ignore[arg-type]
+# in ERF of a card, whose loss counter says that nothing is missing
+WAITED = [request(), patient(18), CM_WAIT[0]]
+case("TXN010", LONG(WAITED, lost=()), LONG(WAITED, lost=(3,)), twin_also=["CAP004"], file=None)
+case("TXN010", LONG(WAITED, lost=()), LONG([request(), patient(21), CM_WAIT[0]], lost=()), file=None)
 COUNTERS = gmp(PERF, GET, 1, slid=1, dlid=2)
 
 
