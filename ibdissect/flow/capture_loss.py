@@ -103,8 +103,8 @@ class CaptureLoss:
     def _evidence(self) -> Iterator[tuple[int, int]]:
         missed = (self.counted_losses, self.cut, self.transactions.missed, self.transactions.transfers.missed)
         yield from ((second, second) for one in missed for second in one.seconds)
-        for _, hole, acknowledged in holes(self.streams):
-            if acknowledged and not hole.requested:
+        for _, hole, unseen in holes(self.streams):
+            if unseen and not hole.requested:
                 yield hole.time_ns // SECOND_NS, hole.time_ns // SECOND_NS
         yield from self.gaps.seconds()
 

@@ -58,6 +58,8 @@ class Hole(Record):
     """The responder requested these PSNs (NAK sequence error)."""
     requested_ns: int = 0
     """Time of its latest request."""
+    passed: bool = False
+    """The requester repeated a later PSN, which it does only after it repeated these: the capture missed them."""
 
 
 class Gaps(Record):
@@ -230,6 +232,8 @@ class Stream(Record):
         if self._fill(packet):
             counts.filled += 1
             return
+        for hole in self.holes:
+            hole.passed |= distance(hole.start, packet.psn) < 0
         read = packet.opcode & OPERATION == READ_REQUEST
         counts.repeated += 1
         counts.repeated_reads += read

@@ -11,12 +11,14 @@ from .streams import Streams
 
 
 def holes(streams: Streams) -> Iterator[tuple[Stream, Hole, bool]]:
-    """Gaps of RC, RD and XRC requests that were not sent again, and whether the other side acknowledged them."""
+    """Gaps of RC, RD and XRC requests that were not sent again, and whether only the capture missed them: they were acknowledged, or the
+    requester repeated what follows them.
+    """
     for slot, stream in streams.troubled.items():
         peer = streams.other(slot) if stream.holes and stream.ends.service != "UC" else None
         if peer is not None and not stream.ends.response:
             answered = int(streams.state["high"][peer])
-            yield from ((stream, hole, distance(hole.start, answered) <= 0) for hole in stream.holes)
+            yield from ((stream, hole, hole.passed or distance(hole.start, answered) <= 0) for hole in stream.holes)
 
 
 def in_order(streams: Streams) -> int:

@@ -16,6 +16,7 @@ from .manipulations import Pcap
 
 MEANT = {
     "CAP001": "frames are cut off: that is what a snap length does",
+    "CAP018": "nothing of InfiniBand is left",
     "CAP017": "two captures are interleaved: they are of two subnets",
 }
 """Findings that tell what a manipulation did, and are right."""

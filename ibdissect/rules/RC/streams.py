@@ -74,8 +74,8 @@ class RequestsLost(SilenceRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        for stream, hole, acknowledged in holes(context.get(Streams)):
-            if not hole.requested and not acknowledged and self.silent(context, hole.time_ns, self.patience):
+        for stream, hole, unseen in holes(context.get(Streams)):
+            if not hole.requested and not unseen and self.silent(context, hole.time_ns, self.patience):
                 yield of_hole(stream, hole, hole.start)
 
 
@@ -284,8 +284,8 @@ class NakIgnored(SilenceRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        for stream, hole, acknowledged in holes(context.get(Streams)):
-            if hole.requested and not acknowledged and self.silent(context, hole.requested_ns, self.patience):
+        for stream, hole, unseen in holes(context.get(Streams)):
+            if hole.requested and not unseen and self.silent(context, hole.requested_ns, self.patience):
                 yield of_hole(stream, hole, hole.start)
 
 

@@ -30,6 +30,9 @@ case("RC001", [ask(1), ask(2), answer(2, 2), ask(4), *IDLE], [ask(1), ask(2), an
 case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(3), answer(2, 1, syndrome=0x60), *IDLE], frames=[3],
      twin_also=["RC004", "RC011"], file=SLOW)  # fmt: skip
 case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(3), answer(3, 3), *IDLE], file=SLOW)
+# the requester repeats a later packet: it repeated the missing one before that, and the capture missed both
+case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(3), ask(3), *IDLE], frames=[3],
+     twin_also=["RC002"], file=SLOW)  # fmt: skip
 case("RC002", [ask(1), ask(2), ask(1)], [ask(1), ask(2), ask(3)], frames=[3], file=ethernet_pcap)
 case("RC003", [ask(0xFFFFFF), ask(0), ask(1), ask(2)], [ask(0xFFFFFD), ask(0xFFFFFE)], file=ethernet_pcap)
 case("RC003", [ask(0xFFFFFE), ask(0xFFFFFF), ask(0)], [ask(0), ask(1)], frames=[2], file=ethernet_pcap)
