@@ -105,6 +105,7 @@ class Linter:
             self.findings.selected.choose(table, selected)
         if self.failures is not None and len(table):
             self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
+        self.findings.past.feed(table)
         self.findings.consequences.begin(table.chunk.first, len(table))
         self._judge(table, selected, 0)
         for follower in tuple(self.followers):

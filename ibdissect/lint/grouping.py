@@ -19,7 +19,8 @@ from .conditions import flow_keys, hit_at
 from .consequences import Consequences
 from .file_evidence import lower_if_untrusted, untrusted, with_lines
 from .finding import Finding, Severity
-from .rule import Again, Context, Hit, Rule, Seen
+from .past_frames import PastFrames
+from .rule import INFO, SEEN, Again, Context, Hit, Rule, Seen
 from .selected_frames import SelectedFrames
 from .tally import Tally
 
@@ -58,6 +59,7 @@ class Grouping:
         self.flows = BoundedDict[tuple[Any, ...], Finding | None](MAX_FLOWS, self.dropped)
         """The finding of each flow, by code and key; None where there was no room for it."""
         self.selected = SelectedFrames()
+        self.past = PastFrames()
 
     def take_rows(self, rule: Rule, table: ChunkTable, hits: Bool, selected: Bool | None) -> None:
         """Make findings of the occurrences of `rule.on` (of the frames, without it) where the rule's condition holds, bool[n]."""
@@ -157,6 +159,10 @@ class Grouping:
                 self._take(rule, waiting)
 
     def _take(self, rule: Rule, hit: Hit | Again) -> None:
+        if hit.frame in self.past:
+            hit = hit.made() if isinstance(hit, Again) else hit
+            if hit.evidence is not SEEN and (hit.severity or rule.severity) is not INFO:
+                hit.severity = INFO
         if hit.frame not in self.selected or self._explained(rule, hit):
             return
         tally = self.tally[rule.code]

@@ -1,0 +1,44 @@
+"""Which frames were recorded before others that precede them in the file? Files that were joined wrongly have them, and clocks set back."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+
+from ibdissect.table.history import SECOND_NS
+from ibdissect.table.table import ChunkTable
+
+MAX_STRETCHES = 4096
+"""Further ones are joined with the last."""
+
+
+class PastFrames:
+    """Frames whose time is more than a second before that of an earlier one: what was learnt may not yet have been true then."""
+
+    def __init__(self) -> None:
+        self._latest = 0
+        self._firsts: list[int] = []
+        self._stops: list[int] = []
+
+    def feed(self, table: ChunkTable) -> None:
+        """Look at the times of a chunk."""
+        times = table.chunk.time_ns
+        if not len(times):
+            return
+        latest = np.maximum(np.maximum.accumulate(times), self._latest)
+        self._latest = int(latest[-1])
+        past = (times < latest - SECOND_NS) & (times > 0)
+        if not past.any():
+            return
+        edges = np.flatnonzero(np.diff(past, prepend=False, append=False)) + table.chunk.first
+        for first, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            if self._stops and (self._stops[-1] == first or len(self._stops) >= MAX_STRETCHES):
+                self._stops[-1] = stop
+            else:
+                self._firsts.append(first)
+                self._stops.append(stop)
+
+    def __contains__(self, frame: int) -> bool:
+        i = bisect_right(self._firsts, frame) - 1
+        return i >= 0 and frame < self._stops[i]
