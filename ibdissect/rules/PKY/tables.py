@@ -15,7 +15,7 @@ from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Seen, fault, on_event
 from ibdissect.rules.PKY.packet import SHOWN_OR_SET, twice
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, switches
-from ibdissect.rules.shared.silence import PATIENCE_NS, KnowledgeRule
+from ibdissect.rules.shared.silence import PATIENCE_NS, LearntFactRule
 from ibdissect.rules.shared.trap_rule import DETAILS_AT, ReportedPackets
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
@@ -60,7 +60,7 @@ class BlockPastTable(AttributeRule):
         return smp.slot, smp.modifier
 
 
-class PartitionTwice(KnowledgeRule):
+class PartitionTwice(LearntFactRule):
     """The same P_Key is in a P_Key table twice.
 
     Software that looks up the index of a key may find either; a later change to one of them breaks half of the connections.

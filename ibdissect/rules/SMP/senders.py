@@ -6,18 +6,35 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos
+from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos, port_key
 from ibdissect.fabric.events import ChunkFollowed, WrongMKey
+from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.shared.elsewhere import Elsewhere
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
+from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value
 from ibdissect.wire.link import LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, SET
+from ibdissect.wire.numbers import (
+    FIRST_MULTICAST,
+    GUID_INFO,
+    LID_ROUTED,
+    LINEAR,
+    MULTICAST,
+    P_KEY_TABLE,
+    RANDOM,
+    SET,
+    SL_TO_VL,
+    SWITCH_INFO,
+    VL_ARBITRATION,
+)  # fmt: skip
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
+
+CONFIGURED = (SWITCH_INFO, GUID_INFO, P_KEY_TABLE, SL_TO_VL, VL_ARBITRATION, LINEAR, RANDOM, MULTICAST)
+"""Attributes besides PortInfo that only the subnet manager writes."""
 
 
 class AnswerFromOtherLid(Elsewhere):
@@ -71,9 +88,9 @@ class SetFromNonMaster(Rule):
 
     Find the host by its LID or GUID. Add it to `managers` of the site policy, or stop it and protect the subnet with an M_Key.
 
-    With `managers` in the site policy: any SubnSet from another port. Without: an `info` for a LID-routed Set(PortInfo) that comes
-    from another LID than the MasterSMLID that the port last showed, and does not write its own there; diagnostic tools do that on
-    purpose.
+    With `managers` in the site policy: any SubnSet from another port. Without: an `info` for a LID-routed Set of PortInfo, SwitchInfo,
+    GUIDInfo, or a table of P_Keys, VLs or LIDs that comes from another LID than the MasterSMLID that the port last showed, and does not
+    write its own there; diagnostic tools do that on purpose.
     """
 
     code, name, severity = "SMP025", "set-from-non-master", WARNING
@@ -85,7 +102,7 @@ class SetFromNonMaster(Rule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         policy: SitePolicy = context.get(SitePolicy)
         if not policy.manages:
-            yield from _beside_the_master(context.get(PortInfos).of(event))
+            yield from _beside_the_master(event, context)
             return
         asks = event.requests
         index = np.flatnonzero(asks.method == SET)
@@ -105,20 +122,32 @@ class SetFromNonMaster(Rule):
             )  # fmt: skip
 
 
-def _beside_the_master(smps: AttributeSmps) -> Iterator[Hit]:
-    """Sets of PortInfo from another LID than the port's MasterSMLID, which do not make the sender its manager."""
+def _beside_the_master(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+    """Sets of what a manager configures, from another LID than the port's MasterSMLID. A PortInfo may name the sender its manager."""
+    infos: PortInfos = context.get(PortInfos)
+    ports = infos.of(event)
+    yield from _from_elsewhere(ports, ports.now(PortInfo.master_sm_lid).astype(np.int64))
+    every = event.smps
+    others = AttributeSmps(*every.some(np.flatnonzero((every.method == SET) & np.isin(every.attribute, CONFIGURED))), event=event)
+    if len(others):
+        others.before, others.since = infos.at(port_key(others.slot, np.where(others.kind == SWITCH, 0, others.entered)), others.frames)
+        yield from _from_elsewhere(others, np.zeros(len(others), np.int64))
+
+
+def _from_elsewhere(smps: AttributeSmps, named: Int) -> Iterator[Hit]:
+    """Sets from another LID than the MasterSMLID in `smps.before`, and than the one `named` in the Set, int64[n]."""
     table = smps.event.table
-    manager, named = (values.astype(np.int64) for values in (smps.was(PortInfo.master_sm_lid), smps.now(PortInfo.master_sm_lid)))
+    manager = smps.was(PortInfo.master_sm_lid).astype(np.int64)
     mask = -1 << smps.was(PortInfo.lmc).astype(np.int64)
     slid = table.of_rows(LRH.slid)[0][smps.rows].astype(np.int64)
     unicast = (slid > 0) & (slid < FIRST_MULTICAST) & (manager > 0)
     beside = smps.sets & (smps.since > 0) & (slid & mask != manager & mask) & (slid & mask != named & mask)
     for smp in smps.each(beside & unicast):
-        sender = int(slid[smp.i])
+        sender, attribute = int(slid[smp.i]), table.catalog.attribute_name(LID_ROUTED, smp.attribute, SET)
+        about = {"sender": f"LID {sender}", "port": smp.name, "manager": smp.was(PortInfo.master_sm_lid), "attribute": attribute}
         yield fault(
-            Seen(table, smp.rows), {"sender": f"LID {sender}", "port": smp.name, "manager": smp.was(PortInfo.master_sm_lid)}, LRH.slid,
-            sender, proof=[(smp.since, "its MasterSMLID")], key=sender, severity=INFO,
-            message="Set(PortInfo) of {port} from {sender}, but its subnet manager has LID {manager}",
+            Seen(table, smp.rows), about, LRH.slid, sender, proof=[(smp.since, "its MasterSMLID")], key=sender, severity=INFO,
+            message="Set({attribute}) of {port} from {sender}, but its subnet manager has LID {manager}",
         )  # fmt: skip
 
 

@@ -200,7 +200,7 @@ class RMPPAbort(Rule):
 class RMPPStop(Rule):
     """The receiver of an RMPP transfer stopped it for lack of resources.
 
-    The transfer ends without its data. A subnet administrator that runs out of memory answers keep_unanswered in full.
+    The transfer ends without its data. A subnet administrator that runs out of memory answers nobody in full.
 
     Ask again later or for less; check memory and load of the end that sent the STOP.
     """

@@ -9,7 +9,7 @@ from ibdissect.wire.notice import TrapLocalChange
 from ibdissect.wire.sm_port import PortInfo
 from tests.craft import build, mad, native, smp, ud
 from tests.craft import headers_of as headers
-from tests.fabric.made import ANSWER, SET, answer, ask, node, node_info, port_info
+from tests.fabric.made import ANSWER, SET, answer, ask, node, node_info, p_keys, port_info, switch
 from tests.rules.cases import case
 from tests.rules.made.lanes import HELD, read
 from tests.rules.made.site import written
@@ -91,6 +91,16 @@ case("SMP025", [*MANAGED, write(7, 1)], [*MANAGED, write(1, 1)], frames=[3], sev
 case("SMP025", [*MANAGED, write(7, 1)], [*MANAGED, write(7, 7)], frames=[3], severity="info")  # a new manager takes over
 case("SMP025", [*MANAGED, write(7, 0)], [*MANAGED, write(1, 0)], frames=[3], severity="info", also=["SEM021"],
      twin_also=["SEM021"])  # fmt: skip
+# other attributes; a switch names its manager at port 0
+KEYS_BY = [ask(5, 0x16, method=SET, body=p_keys(0xFFFF), slid=lid) for lid in (7, 1)]
+case("SMP025", [*MANAGED, KEYS_BY[0]], [*MANAGED, KEYS_BY[1]], frames=[3], severity="info")
+case("SMP025", [*MANAGED, KEYS_BY[0]], [KEYS_BY[0]], frames=[3], severity="info")
+AT_SWITCH = [answer(5, NODE_INFO, switch(5)), answer(5, PORT_INFO, port_info(5, master_sm_lid=1), header={"transaction_id": 9})]
+TABLE_BY = [ask(5, 0x19, method=SET, body=bytes([1] * 64), slid=lid) for lid in (7, 1)]
+case("SMP025", [*AT_SWITCH, TABLE_BY[0]], [*AT_SWITCH, TABLE_BY[1]], frames=[3], severity="info")
+# managers hand over with SMInfo, whoever the ports name
+case("SMP025", [*MANAGED, KEYS_BY[0]], [*MANAGED, ask(5, 0x20, method=SET, modifier=1, slid=7)], frames=[3], severity="info",
+     twin_also=["SEM045"])  # fmt: skip
 case("SMP025", [*MANAGED, write(7, 1)], [write(7, 1)], frames=[3], severity="info")  # nobody knows who manages the port
 ASKED = smp(QUIET_GET, NODE_INFO, slid=1, dlid=2)
 
