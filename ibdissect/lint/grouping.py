@@ -261,6 +261,8 @@ class Grouping:
             value=hit.value, spans=hit.spans, related=hit.related, evidence=hit.evidence, count=hit.count, reference=rule.reference,
         )  # fmt: skip
         self.consequences.note(rule, hit.frame, hit.severity, hit.count, finding)
+        for frame in hit.mads[:1]:  # those of further frames are not listed
+            self.consequences.note(rule, frame, hit.severity, hit.count if frame == hit.frame else 1, finding)
         return finding
 
     def _report_rows(self, rule: Rule, table: ChunkTable, finding: Finding | None, entries: npt.NDArray[np.int64]) -> None:

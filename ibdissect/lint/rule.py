@@ -54,7 +54,7 @@ class Hit(Record, kw_only=True):
     frames: Any = ()
     """All frames that it stands for, ascending, as far as the rule knows them; empty: `frame` alone."""
     mads: Sequence[int] = ()
-    """Those of `frames` with a MAD, for which other rules may report a consequence; set by the engine if the rule explains any."""
+    """Other frames for which rules may report a consequence; by default, if the rule explains any, those of `frames` with a MAD."""
     key: Any = None
     """Hits with the same key (a flow: QP pair, port, group) become one finding with a count."""
     message: str = ""

@@ -54,7 +54,7 @@ class NotPathMtu(PacketRule):
     example = "an RC SEND Middle with 100 bytes"
 
     def __init__(self) -> None:
-        self.open = BoundedDict[int, Open](MAX_OPEN, "open messages")
+        self.open = BoundedDict[int, Open](MAX_OPEN, "streams of packets")
         """By stream."""
 
     @on_chunk

@@ -9,14 +9,16 @@ import numpy as np
 from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos, port_key
 from ibdissect.fabric.events import ChunkFollowed, WrongMKey
 from ibdissect.fabric.nodes import SWITCH
+from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
-from ibdissect.rules.shared.elsewhere import Elsewhere
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
+from ibdissect.rules.shared.elsewhere import BLOCK, Elsewhere
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value
 from ibdissect.wire.link import LRH
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import (
     FIRST_MULTICAST,
     GUID_INFO,
@@ -38,11 +40,16 @@ CONFIGURED = (SWITCH_INFO, GUID_INFO, P_KEY_TABLE, SL_TO_VL, VL_ARBITRATION, LIN
 
 
 class AnswerFromOtherLid(Elsewhere):
-    """The answer to a LID-routed subnet management request comes from another port.
+    """The answer to a LID-routed subnet management request comes from another port, or goes to another.
 
     A responder swaps the LIDs of the request. The requester does not recognise an answer from elsewhere and waits for its timer.
 
     Correct the responder; look whether two ports share a LID.
+
+    A request, and an answer with its transaction id from another LID. LIDs within one block of 128 may belong to one port: they are told
+    apart only where the port that was asked answered its LID and LMC itself, and Sets or a later answer show that it kept them. An answer
+    that repeats the addresses of its request counts if no other answer follows; it is an `info` where the capture misses packets. An
+    answer to another LID than the requester's is an `info`, if nothing else answers: the capture may have missed that port's request.
     """
 
     code, name, severity = "SMP016", "getresp-lid-swap", ERROR
@@ -50,6 +57,30 @@ class AnswerFromOtherLid(Elsewhere):
     message = "{what} went to {to}, the answer comes from {sender}"
     example = "SubnGet(NodeInfo) to LID 2, answered by LID 900 with the same transaction id"
     subnet_management = True
+
+    @on_end
+    def sent_elsewhere(self, context: Context) -> Iterator[Hit]:
+        """Answers of the port that was asked, to another one."""
+        transactions: Transactions = context.get(Transactions)
+        answers = [one for one in transactions.lone_answers.values() if one.mgmt_class == LID_ROUTED and one.transaction]
+        requests = (one for one in transactions.open_requests() if one.mgmt_class == LID_ROUTED) if answers else ()
+        waiting = {(one.target, one.transaction, one.attribute, one.modifier): one for one in requests}
+        for answer in answers:
+            request = waiting.get((answer.source, answer.transaction, answer.attribute, answer.modifier))
+            asker, receiver = (request.source.lid if request is not None else None), answer.target.lid
+            if request is None or asker is None or receiver is None or not request.last_frame < answer.frame:
+                continue
+            port = self.subnet.owner(asker, request.frame)[0] if self.subnet is not None else None
+            lids = port.lids.at(request.frame)[0] if port is not None else None
+            one_port = lids[0] <= receiver < lids[0] + (1 << lids[1]) if lids is not None else asker >> BLOCK == receiver >> BLOCK
+            if not one_port:
+                hit = fault(
+                    answer, {"what": request.what(context.catalog), "asker": str(request.source), "to": request.to, "receiver": answer.to},
+                    MAD.transaction_id, proof=[(request.frame, "request")], key=(request.source, request.target, receiver), severity=INFO,
+                    message="{what} came from {asker}, {to} answers to {receiver}",
+                )  # fmt: skip
+                hit.mads = (request.frame,)
+                yield hit
 
 
 class ReversedMKey(Rule):

@@ -35,6 +35,7 @@ class Elsewhere(Rule):
         "request counts if no other answer follows; it is an `info` where the capture misses packets."
     )
     needs = (Transactions, CaptureLoss)
+    explains = ("MAD004", "TXN001")  # of the answer, and of the request
     subnet_management = False
     """Whether the rule judges subnet management by LID, or all other classes."""
 
@@ -72,6 +73,7 @@ class Elsewhere(Rule):
             event, {"what": request.what(context.catalog), "to": request.to, "sender": str(event.sender)}, MAD.transaction_id,
             proof=[(request.frame, "request")], key=(request.source, request.target, sender),
         )  # fmt: skip
+        hit.mads = (request.frame,)
         if event.sender == request.source:
             self.repeated.keep((request.frame, hit), hit.frame, hit.time_ns)
             return

@@ -115,6 +115,16 @@ case("SMP016", [ASKED, told(900)], [ASKED, told(3)], frames=[2])
 # the answer repeats the addresses of its request; the twin: the answer follows, so the other answered somebody else
 ALIKE = smp(RESPONSE, NODE_INFO, node(2), slid=1, dlid=2)
 case("SMP016", [ASKED, ALIKE], [ASKED, ALIKE, smp(RESPONSE, NODE_INFO, node(2), slid=2, dlid=1)], frames=[2])
+# the answer goes to another port than the requester's, and nothing else answers; other transactions show that answers are seen
+SEEN_ANSWER = [smp(method, NODE_INFO, node(2) if method == RESPONSE else b"", slid=a, dlid=b, header={"transaction_id": 50})
+               for method, a, b in ((QUIET_GET, 1, 2), (RESPONSE, 2, 1))]  # fmt: skip
+ASTRAY = [*SEEN_ANSWER, ASKED, smp(RESPONSE, NODE_INFO, node(2), slid=2, dlid=900)]
+case("SMP016", ASTRAY, [*ASTRAY, told(2)], frames=[4], severity="info")
+case("SMP016", ASTRAY, [*SEEN_ANSWER, ASKED, smp(RESPONSE, NODE_INFO, node(2), slid=2, dlid=3)], frames=[4], severity="info")
+case("SMP016", ASTRAY, [*SEEN_ANSWER, ASKED, smp(RESPONSE, NODE_INFO, node(3), slid=3, dlid=900)], frames=[4], severity="info")
+OF_1 = [answer(1, at, body, header={"transaction_id": 9}) for at, body in ((NODE_INFO, node(1)), (PORT_INFO, port_info(1)))]
+case("SMP016", [*OF_1, *ASTRAY[:3], smp(RESPONSE, NODE_INFO, node(2), slid=2, dlid=3)], [*OF_1, *ASTRAY[:3], told(2)],
+     frames=[6], severity="info")  # fmt: skip
 
 
 def port_of_2(lmc: int = 0) -> list[bytes]:
