@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
 
 from ibdissect.dropped import Dropped
-from ibdissect.lint.rule import ERROR, Context, Hit, on_chunk
+from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.flow.streams import Streams
+from ibdissect.lint.rule import ERROR, Context, Hit, Moment, fault, on_chunk, on_end
 from ibdissect.rules.shared.connection_rule import SERVICE_SHIFT, SERVICES, AgreedRule, of_pair
+from ibdissect.rules.shared.silence import lowered_severity
+from ibdissect.table.addresses import End
 from ibdissect.table.connection_events import Connection, QueuePair
-from ibdissect.table.connections import MAX_CONNECTIONS
+from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
@@ -25,7 +30,7 @@ class OtherService(AgreedRule):
     Compare the queue pair types that both programs create with the TransportServiceType of the REQ.
 
     The first packets of a direction, after REQ and REP. Silent once the direction used the right service: the queue pair number may have
-    been reused since.
+    been reused since. On RoCE an `info` where the capture misses packets.
     """
 
     code, name, severity = "BTH018", "opcode-header-vs-service", ERROR
@@ -34,6 +39,7 @@ class OtherService(AgreedRule):
     message = "{service} packet from LID {slid} to QP 0x{qp:x} of LID {dlid}; the connection was set up for {asked}"
     example = "REQ for UC and its REP, then an RC packet of the connection"
     field = BTH.opcode
+    needs = (Connections, Streams, CaptureLoss)
 
     def __init__(self) -> None:
         self.right: set[tuple[QueuePair, int]] = set()
@@ -65,3 +71,42 @@ class OtherService(AgreedRule):
         elif not self._now <= self.right:
             self.dropped.add(table.chunk.first, int(table.chunk.time_ns[0]), len(self._now - self.right))
         self._now = set()
+
+    @on_end
+    def roce(self, context: Context) -> Iterator[Hit]:
+        """RoCE: streams that begin after the REP, and none of the agreed service before them."""
+        streams: Streams = context.get(Streams)
+        agreed: dict[tuple[End, int], list[Connection]] = defaultdict(list)
+        for pair in context.get(Connections).all:
+            if pair.rep_frame and pair.service in SERVICES and pair.active.lid is None:
+                agreed[pair.passive, pair.passive_qpn].append(pair)
+                agreed[pair.active, pair.active_qpn].append(pair)
+        first = streams.state["first_frame"]
+        slots: dict[tuple[End, End, int, str], int] = {}
+        for slot, ends in enumerate(streams.ends if agreed else ()):
+            key = ends.source, ends.destination, ends.dest_qp, ends.service
+            slots[key] = min(slot, slots.get(key, slot), key=lambda one: int(first[one]))
+        for (source, destination, qp, service), slot in slots.items():
+            frame = int(first[slot])
+            pairs = [pair for pair in agreed.get((destination, qp), ()) if pair.rep_frame < frame and source in (pair.active, pair.passive)]
+            if not pairs:
+                continue
+            pair = max(pairs, key=lambda one: one.rep_frame)
+            right = slots.get((source, destination, qp, SERVICES[pair.service]))
+            agrees = right is not None and pair.rep_frame < first[right] <= frame
+            if service in SERVICES.values() and frame < pair.ended and not agrees:
+                yield _of_stream(streams, context, pair, slot)
+
+
+def _of_stream(streams: Streams, context: Context, pair: Connection, slot: int) -> Hit:
+    """The finding about a stream of another service than its connection's."""
+    ends, state = streams.ends[slot], streams.state
+    where = Moment(int(state["first_frame"][slot]), int(state["first_ns"][slot]))
+    source, destination, asked = str(ends.source), str(ends.destination), SERVICES[pair.service]
+    return fault(
+        where, {"service": ends.service, "source": source, "qp": ends.dest_qp, "destination": destination, "asked": asked}, BTH.opcode,
+        int(state["first_opcode"][slot]), key=(ends.destination, ends.dest_qp, pair.req_frame, ends.service),
+        proof=[(pair.req_frame, "REQ of the connection"), (pair.rep_frame, "REP of the connection")],
+        severity=lowered_severity(context, where.time_ns),
+        message="{service} packet from {source} to QP 0x{qp:x} of {destination}; the connection was set up for {asked}",
+    )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_chunk
 from ibdissect.table.connection_events import Connection, QueuePair
@@ -26,7 +26,7 @@ class AgreedRule(Rule):
         "A packet between the REP of its connection and the connection's end. Silent for connections whose REQ and REP are not "
         "in the capture."
     )
-    needs = (Connections,)
+    needs: ClassVar[tuple[type[Any], ...]] = (Connections,)
     field: ClassVar[Field[int]]
 
     def value(self, native: Native, index: Int) -> Int:

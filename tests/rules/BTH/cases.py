@@ -7,7 +7,7 @@ from typing import Any
 from tests.craft import ethernet_pcap, gmp, native, rc, roce2, ud
 from tests.rules.cases import case
 from tests.rules.made.agreed import packet
-from tests.rules.made.connections import READY, reply, request
+from tests.rules.made.connections import LEAVE, READY, over_ethernet, reply, request
 from tests.rules.made.gids import gid
 
 GROUP = {"sgid": gid("fe80::1"), "dgid": gid("ff12:401b:ffff::1")}
@@ -76,5 +76,12 @@ case("BTH007", LONG, [part(0, 1024, 1), part(2, 8, 2), part(0, 512, 3), part(1, 
 case("BTH007", LONG[:3], [LONG[0], part(1, 512, 3)], frames=[3])
 UC = [request(partition_key=0xFFFF, transport_service_type=1), reply(), READY]
 case("BTH018", [*UC, packet(0xFFFF)], [*UC, packet(0xFFFF, opcode=0x24)], frames=[4])
+# RoCE
+ROCE_UC = [over_ethernet(frame, 1 + i % 2) for i, frame in enumerate(UC)]
+ROCE_RC, ROCE_DATA = (roce2(opcode, b"data", bth={"destqp": 0x200, "psn": 900}) for opcode in (0x04, 0x24))
+case("BTH018", [*ROCE_UC, ROCE_RC], [*ROCE_UC, ROCE_DATA], frames=[4], file=ethernet_pcap)
+case("BTH018", [*ROCE_UC, ROCE_RC], [*ROCE_UC, ROCE_DATA, ROCE_RC], frames=[4], file=ethernet_pcap)  # the number was used again
+case("BTH018", [*ROCE_UC, ROCE_RC], [ROCE_RC, *ROCE_UC, ROCE_DATA], frames=[4], file=ethernet_pcap)  # of an earlier connection
+case("BTH018", [*ROCE_UC, ROCE_RC], [*ROCE_UC, over_ethernet(LEAVE, 1), ROCE_RC], frames=[4], file=ethernet_pcap)
 # what comes behind packets of the agreed service may be another queue pair of that number
 case("BTH018", [*UC, packet(0xFFFF)], [*UC, packet(0xFFFF, opcode=0x24), packet(0xFFFF, 901)], frames=[4])
