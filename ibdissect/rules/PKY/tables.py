@@ -9,7 +9,7 @@ from ibdissect.fabric import Follower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos
 from ibdissect.fabric.events import PKeysLearnt, TrapSeen
 from ibdissect.fabric.nodes import SWITCH, Node
-from ibdissect.fabric.partitions import keys_in
+from ibdissect.fabric.partitions import BLOCK, keys_in
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Seen, fault, on_event
@@ -68,7 +68,8 @@ class PartitionTwice(LearntFactRule):
     Look for the partition in the subnet manager's configuration: it is probably defined twice.
 
     One block with both, or two blocks that the port showed and that still hold the key a second later, when the capture ends. An `info`
-    if the capture may have missed a change. Both membership forms of one partition side by side are legal and not reported.
+    if the capture may have missed a change. Blocks beyond the port's capacity are not compared, and none if that is unknown. Both
+    membership forms of one partition side by side are legal and not reported.
     """
 
     code, name, severity = "PKY009", "pkey-table-duplicate", WARNING
@@ -82,7 +83,10 @@ class PartitionTwice(LearntFactRule):
     @on_event(PKeysLearnt)
     def learnt(self, event: PKeysLearnt, context: Context) -> Iterator[Hit]:
         """A block holds a key of another one: perhaps the manager is only moving it."""
-        blocks = event.port.p_keys.blocks if event.port.p_keys is not None else ()
+        size = event.port.p_key_capacity(event.frame) or 0  # what a node answers beyond the end of its table means nothing
+        blocks = [one for one in (event.port.p_keys.blocks if event.port.p_keys is not None else ()) if one.number * BLOCK < size]
+        if all(one.number != event.block for one in blocks):
+            return
         mine, *others = sorted(((one, *one.at(event.frame)) for one in blocks), key=lambda one: one[0].number != event.block)
         for other, entries, since in others:
             for key in sorted({key for key in keys_in(entries) if key & BASE} & {*keys_in(mine[1])}):
@@ -90,7 +94,7 @@ class PartitionTwice(LearntFactRule):
                 at = seen.start(PKeyTable) + 2 * keys_in(mine[1]).index(key)
                 yield fault(
                     seen, {"p_key": key, "port": str(event.port), "block": event.block, "other": other.number},
-                    spans=(Span(event.frame, at, 2),), proof=[(since, f"showed block {other.number}")], key=(event.port.key, key),
+                    spans=(Span(event.frame, at, 2),), proof=[(since, f"showed block {other.number}")], key=(event.port.key, other.number, event.block),
                     message="P_Key 0x{p_key:04x} is in blocks {other} and {block} of the P_Key table of {port}",
                 )  # fmt: skip
 

@@ -202,6 +202,8 @@ END = [ask(5, NODE_INFO), ask(5, NODE_INFO, header={"transaction_id": 2})]
 case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, answer(5, P_KEY_TABLE, p_keys(0x8001, 0x9234), modifier=1), *END], frames=[3], file=OVER)
 case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, answer(5, P_KEY_TABLE, p_keys(0xFFFF)), *END], frames=[3], file=OVER)
 case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, *END[:1]], frames=[3], file=OVER)
+# the table has 32 entries: what is beyond means nothing
+case("PKY009", [*BLOCKS, AGAIN, *END], [answer(5, NODE_INFO, node(5)), BLOCKS[1], AGAIN, *END], frames=[3], file=OVER)
 UNANSWERED = ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF))
 case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, UNANSWERED, *END], frames=[3], twin_also=["TXN001"], file=OVER)
 KEYS = answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1234))
