@@ -94,7 +94,8 @@ class PartitionTwice(LearntFactRule):
                 at = seen.start(PKeyTable) + 2 * keys_in(mine[1]).index(key)
                 yield fault(
                     seen, {"p_key": key, "port": str(event.port), "block": event.block, "other": other.number},
-                    spans=(Span(event.frame, at, 2),), proof=[(since, f"showed block {other.number}")], key=(event.port.key, other.number, event.block),
+                    spans=(Span(event.frame, at, 2),), proof=[(since, f"showed block {other.number}")],
+                    key=(event.port.key, other.number, event.block),
                     message="P_Key 0x{p_key:04x} is in blocks {other} and {block} of the P_Key table of {port}",
                 )  # fmt: skip
 
