@@ -16,6 +16,8 @@ from .walk import ERF_HEADER, TAIL, Placement, Shape, Walk
 
 BYTES = frozenset({"raw", "rest", "hole"})
 """Kinds shown as hex; they may contain bytes of a key that another structure shows."""
+ALL = 1 << 62
+"""More bytes than any field has."""
 OPAQUE = BYTES | {"gid", "mac", "ip4", "text"}
 """Kinds whose value is bytes, not a number."""
 
@@ -130,11 +132,12 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
                 by_field[id(inner.field)] = inner
                 if inner.kind in BYTES and not layout.pieces[number].moving:
                     holders[relative + inner.byte] = inner
-    _mark_secrets(layout)
-    for piece in layout.pieces:
-        for item in piece.layer.children if piece.placement.hidden and piece.layer is not None else ():
-            if item.kind == "rest" or (item.field is not None and item.field.holds == "checksum"):
-                item.covered_secrets = ((0, 1 << 62),)
+    placed = [(item, layout.pieces[item.piece]) for layer in layout.layers for item in layer.walk()]
+    hidden = [(item, piece) for item, piece in placed if piece.placement.hidden and item.kind == "rest"]
+    _mark_secrets(layout, [item for item, piece in hidden if piece.layer is None])
+    tells = [(item, piece) for item, piece in placed if piece.placement.tells and item.field is not None and item.field.holds == "checksum"]
+    for item, _ in (*hidden, *tells):
+        item.covered_secrets = ((0, ALL),)
     return layout
 
 
@@ -165,14 +168,15 @@ def _items(struct: type[Struct], piece: int, view: int) -> Iterator[Item]:
                 yield item
 
 
-def _mark_secrets(layout: Layout) -> None:
-    """Set `covered_secrets` of every hex field."""
-    spans = [(layout.pieces[item.piece].relative + item.byte, item.length) for item in layout.secrets()]
+def _mark_secrets(layout: Layout, hidden: list[Item]) -> None:
+    """Set `covered_secrets` of every hex field; `hidden`: open ends that are masked, also in what they are inside of."""
+    every = [(item, item.length) for item in layout.secrets()] + [(item, ALL) for item in hidden]
+    spans = [(layout.pieces[item.piece].relative + item.byte, size) for item, size in every]
     if not spans:
         return
     for layer in layout.layers:
         for item in layer.walk():
             if item.kind in BYTES and item.field is not None and not item.field.secret:
                 start = layout.pieces[item.piece].relative + item.byte
-                stop = start + item.length if item.kind != "rest" else 1 << 62
+                stop = start + item.length if item.kind != "rest" else ALL
                 item.covered_secrets = tuple((at - start, at - start + size) for at, size in spans if start <= at < stop)

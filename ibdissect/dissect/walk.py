@@ -14,7 +14,9 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
-from ibdissect.table.cut_keys import any_set, cut_keys, cut_messages, revealing_rows, with_keys
+from ibdissect.table.bits import any_set
+from ibdissect.table.cut_keys import cut_keys, revealing_rows, with_keys
+from ibdissect.table.cut_messages import cut_messages, opaque_bytes
 from ibdissect.table.find_structures import HEADERS, placed
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
 from ibdissect.table.rows import U64, mix
@@ -78,7 +80,9 @@ class Placement(Record, frozen=True):
     place: object
     """None for a header that `locate` finds."""
     hidden: bool = False
-    """Its `rest` is masked because it may be part of a key, and its checksum because it reveals one."""
+    """Its `rest` is masked because it may be part of a key."""
+    tells: bool = False
+    """Its checksum is masked because it reveals a key."""
     repeated: bool = False
     """It is the request's record in an SA answer that failed."""
 
@@ -144,7 +148,7 @@ class Walk:
         self.kinds = placements(table.catalog)
         self.count, self.each = len(self.kinds), len(self.kinds) + len(LEFT_OVER)
         kind, rows, at, stop = self._structures()
-        pieces = [(self._variants(kind, rows), rows, at, stop), *self._left_over(kind, rows, at, stop)]
+        pieces = [(self._variants(kind, rows, at), rows, at, stop), *self._left_over(kind, rows, at, stop)]
         kind, rows, at, stop = (np.concatenate([p[i] for p in pieces]) for i in range(4))
         order = np.lexsort((kind, at, rows))
         self.kind, self.rows, self.at, self.stop = kind[order], rows[order], at[order], stop[order]
@@ -155,31 +159,39 @@ class Walk:
         variant, base = divmod(number, self.each)
         if base < self.count:
             kind = self.kinds[base]
-            return replace(kind, hidden=bool(variant & 1), repeated=bool(variant & 2)) if variant else kind
+            return replace(kind, hidden=bool(variant & 1), repeated=bool(variant & 2), tells=bool(variant & 4)) if variant else kind
         return Placement(LEFT_OVER[base - self.count], None, bool(variant))
 
-    def _variants(self, kind: Int, rows: Int) -> Int:
+    def _variants(self, kind: Int, rows: Int, at: Int) -> Int:
         """Replace structures by their hidden variant if their open end may be part of a key, or their checksum reveals one.
 
         Those that repeat a request become their repeated variant.
         """
-        pieces, forms, sums = (
+        pieces, forms, opened, sums = (
             np.array([*map(test, self.kinds)])[kind]
             for test in (
                 lambda p: p.struct is SARecordPiece,
                 lambda p: isinstance(p.place, MadFormat) and p.struct.fields[-1].kind == "rest",
+                lambda p: p.struct.fields[-1].kind == "rest",
                 lambda p: any(f.holds == "checksum" for f in p.struct.fields),
             )
         )
-        hide = sums & self.table.once(revealing_rows)[rows]
+        hide = np.zeros(len(kind), np.bool_)
+        tell = sums & self.table.once(revealing_rows)[rows]
         if pieces.any():
             hide |= pieces & self.table.once(with_keys)[rows]
         if forms.any():
             hide |= forms & (self.table.once(cut_keys) | self.table.once(unread))[rows]
+        opaque, begin, _ = self.table.once(opaque_bytes)
+        if len(opaque):
+            since = np.full(len(self.table), len(self.table.chunk.data))
+            since[opaque] = begin
+            end = np.array([p.struct.fields[-1].bit // 8 for p in self.kinds])
+            hide |= opened & (at + end[kind] >= since[rows])
         if self.table.repeats:
             records = np.array([isinstance(p.place, Mad) for p in self.kinds])[kind]
             kind = kind + 2 * self.each * (records & self.table.once(failed)[rows])
-        return np.where(hide, kind + self.each, kind)
+        return np.asarray(kind + self.each * (hide + 4 * tell))
 
     def _structures(self) -> tuple[Int, Int, Int, Int]:
         parts: list[tuple[int, Any]] = []
@@ -246,7 +258,9 @@ class Walk:
             yield np.full(int(both.sum()), self.count + _PAD), row[both], payload_end[both], stop[both]
             stop = np.where(both, payload_end, stop)
         keep = (sort != _UNUSED) | any_set(self.table.chunk.data, at, stop)
-        hide = np.where(sort == _PAYLOAD, self.table.once(cut_messages)[row], (self.table.once(cut_keys) | stale)[row])
+        opaque = self.table.once(cut_messages).copy()
+        opaque[self.table.once(opaque_bytes)[0]] = True
+        hide = np.where(sort == _PAYLOAD, opaque[row], (self.table.once(cut_keys) | stale)[row])
         ignored = self.table.once(beside)
         if ignored is not None:
             hide |= ignored.bits[at] != 0
@@ -258,7 +272,7 @@ class Walk:
         """Group the rows (all by default) by shape."""
         chunk = self.table.chunk
         relative = self.at - chunk.offset[self.rows]
-        tail = np.array([self.placement(i).struct in TAIL for i in range(4 * self.each)])
+        tail = np.array([self.placement(i).struct in TAIL for i in range(8 * self.each)])
         relative[tail[self.kind]] = 0
         key = _row_keys(self.kind, relative, self.start)
         chosen = np.arange(len(self.table)) if rows is None else rows

@@ -22,10 +22,9 @@ from ibdissect.table.addresses import ends_of
 from ibdissect.table.joined import SPAN, JoinedRecords, Span, WholeMessage
 from ibdissect.table.locate import Int
 from ibdissect.table.payloads import about
-from ibdissect.table.services import Services
+from ibdissect.table.services import FIRST, IN_PARTS, LAST, ONLY, PART, Services
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
-from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.places import CmPayload
 from ibdissect.wire.text import counted
 from ibdissect.wire.transport import BTH, RETH
@@ -56,16 +55,6 @@ MAX_BYTES = 1 << 20
 MAX_HELD = 64 << 20
 """Memory of all messages that are not complete, in bytes; when they take more, all are given up."""
 PSN_BITS = 24
-FIRST, MIDDLE, LAST, ONLY = range(4)
-_PARTS = {"first": FIRST, "middle": MIDDLE, "last": LAST, "only": ONLY}
-PART: dict[int, int] = {
-    code: part
-    for code, opcode in OPCODES.items()
-    for word, part in _PARTS.items()
-    if opcode.operation.casefold().startswith("send") and word in opcode.operation.casefold()
-}
-"""Which part of a SEND an OpCode is."""
-IN_PARTS = np.isin(np.arange(256), [code for code, part in PART.items() if part != ONLY])
 OF_INTEREST = (
     np.isin(np.arange(256), list(PART)) | STARTS_WRITE | (GOES_ON == WRITE) | (GOES_ON == READ)
     | (IN_STREAM & np.isin(np.arange(256) & OPERATION, (READ_REQUEST, READ_FIRST, READ_ONLY)))

@@ -12,6 +12,8 @@ from msgspec import Struct as Record
 from ibdissect.capture.scattered import gather
 from ibdissect.wire.spec import Field
 
+from .locate import Bool, Int
+
 
 def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any]:
     """The unsigned integer of `bits` (at most 64) bits at bit `bit` of each row, in the smallest dtype that holds it."""
@@ -68,3 +70,15 @@ def _plan(size: int, bit: int, bits: int) -> _Plan:
         np.array((1 << bits) - 1, word) if shift + bits < word.itemsize * 8 else None,
         np.dtype(f"u{next(w for w in (1, 2, 4, 8) if w * 8 >= bits)}"),
     )  # fmt: skip
+
+
+def any_set(data: npt.NDArray[np.uint8], at: Int, stop: Int) -> Bool:
+    """Whether any byte of data[at:stop] is not zero; no range may be empty."""
+    edges = np.empty(2 * len(at), np.int64)
+    edges[::2], edges[1::2] = at, stop
+    if len(edges) and edges[-1] >= data.size:
+        last = bool(data[at[-1] : stop[-1]].any())
+        before: Bool = np.maximum.reduceat(data, edges[:-2])[::2] != 0 if len(edges) > 2 else np.empty(0, np.bool_)
+        return np.append(before, last)
+    result: Bool = np.maximum.reduceat(data, edges)[::2] != 0
+    return result

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.link import VCRC
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA
 from ibdissect.wire.numbers import SA_CLASS
@@ -16,8 +16,10 @@ from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import ICRC
 
+from .bits import any_set
+from .cut_messages import cut_messages, opaque_bytes
 from .locate import EXTENDED_SIZE, Bool, Int
-from .secrets import keys_of, secret_fields
+from .secrets import holds_key, keys_of, secret_fields
 from .table import ChunkTable
 from .unread import beside, unread_bytes
 
@@ -46,7 +48,7 @@ def hidden_bytes(table: ChunkTable) -> Int:
     for field in checksum_fields(table.catalog):
         found = table.occurrences(field.owner)
         hidden[found.at[told[found.rows]][:, None] + np.arange(*field.span)] = True
-    for starts, stops in (_pieces(table)[1:], _unread(table)[1:], _behind(table, told)):
+    for starts, stops in (_pieces(table)[1:], _unread(table)[1:], table.once(opaque_bytes)[1:], _behind(table, told)):
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
             hidden[start:stop] = True
     ignored = table.once(beside)
@@ -72,6 +74,7 @@ def revealing_rows(table: ChunkTable) -> Bool:
     """Rows whose checksums would reveal a hidden key: a CRC is linear, so it and the other bytes give 32 bits of the key. bool[n]"""
     found: Bool = table.once(cut_keys) | table.once(cut_messages)
     found[_pieces(table)[0]] = True
+    found[table.once(opaque_bytes)[0]] = True
     for field in secret_fields(table.catalog):
         rows, _, _, hidden = keys_of(table, field)
         found[rows[hidden]] = True
@@ -117,18 +120,6 @@ def _behind(table: ChunkTable, told: Bool) -> tuple[Int, Int]:
     return np.maximum(icrc + ICRC.size, vcrc + VCRC.size * (vcrc >= 0))[rows], (chunk.offset + chunk.caplen)[rows]
 
 
-def any_set(data: npt.NDArray[np.uint8], at: Int, stop: Int) -> Bool:
-    """Whether any byte of data[at:stop] is not zero; no range may be empty."""
-    edges = np.empty(2 * len(at), np.int64)
-    edges[::2], edges[1::2] = at, stop
-    if len(edges) and edges[-1] >= data.size:
-        last = bool(data[at[-1] : stop[-1]].any())
-        before: Bool = np.maximum.reduceat(data, edges[:-2])[::2] != 0 if len(edges) > 2 else np.empty(0, np.bool_)
-        return np.append(before, last)
-    result: Bool = np.maximum.reduceat(data, edges)[::2] != 0
-    return result
-
-
 def cut_keys(table: ChunkTable) -> Bool:
     """Rows that may hold part of a structure with a key: malformed, or cut off inside it. bool[n]. Call as `table.once(cut_keys)`."""
     located = table.located
@@ -143,15 +134,6 @@ def cut_keys(table: ChunkTable) -> Bool:
     return found
 
 
-def cut_messages(table: ChunkTable) -> Bool:
-    """Rows whose payload starts a message of a known service but is truncated or malformed. bool[n]. Call as `table.once(cut_messages)`."""
-    located = table.located
-    found = np.zeros(len(table), np.bool_)
-    found[table.messages()[0]] = True
-    broken: Bool = located.snapped | (located.malformed != 0)
-    return found & broken
-
-
 def with_keys(table: ChunkTable) -> Bool:
     """Rows with an SA attribute whose record holds a key, of which an RMPP segment may carry any part. bool[n]. Call as
     `table.once(with_keys)`.
@@ -160,7 +142,7 @@ def with_keys(table: ChunkTable) -> Bool:
     for (mgmt_class, attr_id), rows in table.attributes().items():
         if mgmt_class == SA_CLASS:
             structs = (struct for _, struct in table.catalog.attributes.get((mgmt_class, attr_id), ()))
-            found[rows] = any(_holds_key(table.catalog, struct) for struct in structs)
+            found[rows] = any(holds_key(table.catalog, struct) for struct in structs)
     return found
 
 
@@ -168,15 +150,8 @@ def with_keys(table: ChunkTable) -> Bool:
 def _needed(catalog: Catalog, mgmt_class: int, attr_id: int, version: int) -> int:
     """Bytes of a MAD needed to hold completely every structure with a key that it may carry; 0 for none."""
     sizes = [0]
-    sizes += [form.size for form in catalog.formats.get((mgmt_class, version), ()) if _holds_key(catalog, form)]
+    sizes += [form.size for form in catalog.formats.get((mgmt_class, version), ()) if holds_key(catalog, form)]
     for place, struct in catalog.attributes.get((mgmt_class, attr_id), ()):
-        if place.base_version == version and _holds_key(catalog, struct):
+        if place.base_version == version and holds_key(catalog, struct):
             sizes.append(catalog.start_of(place) + struct.size)
     return max(sizes)
-
-
-@cache
-def _holds_key(catalog: Catalog, struct: StructType) -> bool:
-    """Whether a structure, one nested in it, or one that may be found inside it has a key field."""
-    inside = [field.of for field in struct.fields if field.of is not None] + [other for _, other in catalog.inside.get(struct, ())]
-    return any(field.secret for field in struct.fields) or any(_holds_key(catalog, other) for other in inside)

@@ -113,10 +113,10 @@ def _messages(table: ChunkTable, place: CmPayload) -> Occurrences:
     """First packets of messages on connections to a service, and messages put together from several packets."""
     rows, services, sides = table.messages()
     found = Occurrences(rows, table.located.at("payload")[rows], table.located.payload_end[rows])
-    parts = [found.pick(_served(table, place, services, sides))]
+    parts = [found.pick(served(table, place, services, sides))]
     if table.joined:
         whole, services, sides = whole_messages(table)
-        parts.append(whole.pick(_served(table, place, services, sides)))
+        parts.append(whole.pick(served(table, place, services, sides)))
     found = merged(parts)
     if place.starts is None:
         return found
@@ -124,7 +124,7 @@ def _messages(table: ChunkTable, place: CmPayload) -> Occurrences:
     return found.pick((table.chunk.data[found.at] & mask) == value)
 
 
-def _served(table: ChunkTable, place: CmPayload, services: npt.NDArray[np.uint64], sides: Int) -> Bool:
+def served(table: ChunkTable, place: CmPayload, services: npt.NDArray[np.uint64], sides: Int) -> Bool:
     """Which messages are of the place's service and go to its side."""
     wanted = about(table, place, services)
     return wanted & (sides == (PASSIVE if place.toward == "passive" else ACTIVE)) if place.toward else wanted

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.dropped import Dropped
-from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.places import Parsed
 from ibdissect.wire.spec import Field
 
 from .locate import Bool, Int
@@ -34,9 +35,17 @@ def secret_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
     return tuple(field for struct in catalog.structs for field in struct.fields if field.secret)
 
 
+@cache
+def holds_key(catalog: Catalog, struct: StructType) -> bool:
+    """Whether a structure, one nested in it, or one that may be found inside it has a key field."""
+    inside = [field.of for field in struct.fields if field.of is not None] + [other for _, other in catalog.inside.get(struct, ())]
+    inside += [other for place, other in catalog.others if isinstance(place, Parsed) and place.field.owner is struct]
+    return any(field.secret for field in struct.fields) or any(holds_key(catalog, other) for other in inside)
+
+
 def keys_of(table: ChunkTable, field: Field[Any]) -> tuple[Int, Int, npt.NDArray[Any], Bool]:
     """Every value of a key field in a chunk: its row, first byte, value (uint8[k, bytes] if it is wide), and whether it must be masked."""
-    found = table.column(field)
+    found = table.column(field, again=True)
     return found.rows, found.at, found.values, must_mask(field, found.values)
 
 

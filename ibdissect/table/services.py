@@ -45,6 +45,16 @@ def _first_of_message() -> Bool:
 
 STARTS_MESSAGE = _first_of_message()
 HAS_PAYLOAD = np.array([code not in OPCODES or OPCODES[code].payload for code in range(256)])
+FIRST, MIDDLE, LAST, ONLY = range(4)
+PART: dict[int, int] = {
+    code: part
+    for code, opcode in OPCODES.items()
+    for part, word in enumerate(("first", "middle", "last", "only"))
+    if opcode.operation.casefold().startswith("send") and word in opcode.operation.casefold()
+}
+"""Which part of a SEND an OpCode is."""
+IN_PARTS = np.isin(np.arange(256), [code for code, part in PART.items() if part != ONLY])
+"""Whether an OpCode is part of a SEND of several packets."""
 
 
 class Services:

@@ -34,6 +34,7 @@ V = TypeVar("V", bound=Struct)
 
 NO_NUMBERS = BYTE_KINDS | {"hole", "nested"}
 """Kinds of fields whose values are bytes."""
+SEND_ONLY = np.uint8(0x04)
 BLOCK = 64
 """Bytes of a large structure that are gathered at a time."""
 
@@ -99,7 +100,7 @@ class ChunkTable:
         chunk = Chunk(frame, 0, np.frombuffer(message.data, np.uint8), at, size, size, at, zero, zero, none)
         yes, code = np.ones(1, np.bool_), np.zeros(1, np.uint8)
         made = cls(
-            chunk, catalog, services, located=Located(1, size, ~yes, code, Front(chunk), {"payload": at}, size, code, size, yes)
+            chunk, catalog, services, located=Located(1, size, ~yes, code, Front(chunk), {"payload": at}, size, code + SEND_ONLY, size, yes)
         )
         made._messages = at, np.array([message.service], np.uint64), np.array([message.side])
         return made
@@ -265,10 +266,10 @@ class ChunkTable:
             found &= np.isin(self.values(field), list(values))
         return found
 
-    def column(self, field: Field[Any]) -> Column:
+    def column(self, field: Field[Any], *, again: bool = False) -> Column:
         """All values of a field with their places; a repeated field has one row per entry.
 
-        Honours the field's `when`, and leaves out what nobody reads.
+        Honours the field's `when`, and leaves out what nobody reads; with `again` not what a message has from its first packet.
         """
         found, values = self.occurrences(field.owner), self.values(field)
         rows, at, keep = found.rows, found.at + field.bit // 8, None
@@ -279,20 +280,20 @@ class ChunkTable:
             starts = np.array([(bit - field.bit) // 8 for bit in field.entries()], np.int64)
             rows, at = np.repeat(rows, field.count), (at[:, None] + starts).ravel()
             values = values.reshape(len(rows), -1) if field.kind in BYTE_KINDS else values.ravel()
-        read = self.read_mask(field, None if keep is None else np.flatnonzero(keep))
+        read = self.read_mask(field, None if keep is None else np.flatnonzero(keep), again=again)
         return Column(rows, at, values) if read is None else Column(rows[read], at[read], values[read])
 
-    def read_mask(self, field: Field[Any], which: Int | None) -> Bool | None:
+    def read_mask(self, field: Field[Any], which: Int | None, *, again: bool = False) -> Bool | None:
         """Which entries of a field are read, in the occurrences `which` (None: all) of its structure, bool[k]; None: all.
 
-        Of a message put together from packets, those that its first packet has are not read again.
+        Of a message put together from packets, those that its first packet has are only read `again`.
         """
         if field.owner in HEADERS or field.owner in EXTENDED_STRUCTS:
             return None
         found = self.occurrences(field.owner)
         found = found if which is None else found.pick(which)
         read = is_read(self, field, found.at)
-        if self.joined:
+        if self.joined and not again:
             new = not_in_first(self, field, found)
             read = new if read is None else read & new
         return None if read is None or read.all() else read.ravel()

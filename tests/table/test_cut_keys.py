@@ -22,7 +22,9 @@ from ibdissect.dissect.tree import Tree
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
 from ibdissect.session.capture import Capture
-from ibdissect.table.cut_keys import any_set, cut_keys, hidden_bytes, hidden_checksums, hides, revealing_rows, with_keys, without_keys
+from ibdissect.table.bits import any_set
+from ibdissect.table.cut_keys import cut_keys, hidden_bytes, hidden_checksums, hides, revealing_rows, with_keys, without_keys
+from ibdissect.table.cut_messages import opaque_bytes
 from ibdissect.table.secrets import keys_of, secret_fields
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import unread
@@ -216,7 +218,7 @@ def test_what_is_left_of_a_key_is_hidden(more: int, known: bool) -> None:
             assert not hidden[row] & set(range(8))
 
 
-def test_frames_without_keys_hide_only_what_nobody_reads(whole: list[ChunkTable]) -> None:
+def test_frames_without_keys_hide_only_what_nobody_reads_and_parts_of_messages(whole: list[ChunkTable]) -> None:
     frames = []
     for table in whole:
         data = table.chunk.data.copy()
@@ -229,6 +231,7 @@ def test_frames_without_keys_hide_only_what_nobody_reads(whole: list[ChunkTable]
     assert len(frames) > 60
     for table in chunks(frames):
         stale = table.once(unread)
+        stale[table.once(opaque_bytes)[0]] = True
         for row, hidden in in_rows(table):
             assert not hidden or stale[row]
             assert not hides(table, table.chunk.offset[[row]], (table.chunk.offset + table.chunk.caplen)[[row]])[0] or stale[row]

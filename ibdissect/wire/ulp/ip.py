@@ -78,7 +78,7 @@ class TCP(Struct):
     syn = bit(flags, 1, "SYN", ws="tcp.flags.syn")
     fin = bit(flags, 0, "FIN", ws="tcp.flags.fin")
     window = uint(16, "Window", at="14", ws="tcp.window_size_value")
-    checksum = uint(16, "Checksum", at="16", base="hex", ws="tcp.checksum")
+    checksum = uint(16, "Checksum", at="16", base="hex", ws="tcp.checksum", holds="checksum")
     urgent = uint(16, "Urgent pointer", at="18", ws="tcp.urgent_pointer")
     payload = rest("Options and data", at="20")
 

@@ -1,0 +1,99 @@
+"""Which bytes of messages of upper layers may be a key that no structure of the frame shows?
+
+A SEND of several packets is one message. Its first packet has the structures that fit into it, and perhaps the beginning of one; what the
+others hold is known only where the message ends, if none is missing. So what no structure covers is hidden in each of its packets, from
+the first packet on, whether the message is put together or not. `ChunkTable.shown` has the message as a whole, where only keys are masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.places import CmPayload, TcpData
+
+from .bits import any_set
+from .locate import Bool, Int
+from .payloads import served
+from .secrets import holds_key
+from .services import IN_PARTS
+from .table import ChunkTable
+
+Pieces = tuple[Int, Int, Int]
+
+
+def cut_messages(table: ChunkTable) -> Bool:
+    """Rows whose payload starts a message of a known service but is truncated or malformed. bool[n]. Call as `table.once(cut_messages)`."""
+    located = table.located
+    found = np.zeros(len(table), np.bool_)
+    found[table.messages()[0]] = True
+    broken: Bool = located.snapped | (located.malformed != 0)
+    return found & broken
+
+
+def opaque_bytes(table: ChunkTable) -> Pieces:
+    """Row, start and end of bytes that may be a key of an upper layer, or part of one, unless they are zero. int64[k] each, at most one for
+    each row. Call as `table.once(opaque_bytes)`.
+    """
+    rows, at, stop = (np.concatenate(part) for part in zip(_in_messages(table), *_in_segments(table), strict=True))
+    order = np.argsort(rows, kind="stable")
+    rows, at, stop = rows[order], at[order], stop[order]
+    there = at < stop
+    rows, at, stop = rows[there], at[there], stop[there]
+    there = any_set(table.chunk.data, at, stop)
+    return rows[there], at[there], stop[there]
+
+
+def _in_messages(table: ChunkTable) -> Pieces:
+    """The payloads of messages in several packets, or of one that is cut, without what structures show of it."""
+    located, found = table.located, np.zeros(len(table), np.bool_)
+    places = _places(table.catalog)
+    if places and table.services.any:
+        for rows, services, sides in (table.services.messages(table, IN_PARTS), table.messages()):
+            of = np.array(services, np.uint64), np.array(sides, np.int64)
+            for place in places:
+                found[rows[served(table, place, *of)]] = True
+        found &= IN_PARTS[located.opcode] | table.once(cut_messages)
+    rows = np.flatnonzero(found)
+    if not len(rows):
+        return rows, rows, rows
+    payload, stop = located.at("payload"), located.payload_end
+    reach = stop.copy()
+    for struct in _starting(table.catalog):
+        there = table.occurrences(struct)
+        there = there.pick(there.at == payload[there.rows])
+        reach[there.rows] = np.minimum(reach[there.rows], there.at + struct.size)
+        found[there.rows] = False
+    return rows, np.where(found, payload, reach)[rows], stop[rows]
+
+
+def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
+    """The data of TCP segments that end within a structure with a key."""
+    for owner, inner in table.catalog.inside.items():
+        if not any(isinstance(place, TcpData) for place in owner.carried_by) or not len(table.occurrences(owner)):
+            continue
+        for place, struct in inner:
+            if place.field.kind == "rest" and holds_key(table.catalog, struct):
+                found = table.occurrences(owner).pick(table.where(owner, place.when))
+                at = found.at + place.field.bit // 8
+                cut = at + struct.size > found.stop
+                yield found.rows[cut], at[cut], found.stop[cut]
+
+
+@cache
+def _places(catalog: Catalog) -> tuple[CmPayload, ...]:
+    """Where messages are carried that may hold a key."""
+    return tuple({place for struct in _starting(catalog) if holds_key(catalog, struct) for place in _carrying(struct)})
+
+
+@cache
+def _starting(catalog: Catalog) -> tuple[StructType, ...]:
+    """The structures that messages start with."""
+    return tuple(struct for struct in catalog.structs if _carrying(struct))
+
+
+def _carrying(struct: StructType) -> list[CmPayload]:
+    return [place for place in struct.carried_by if isinstance(place, CmPayload)]

@@ -1,0 +1,147 @@
+"""Are the keys of messages hidden in each of their packets, in every output, whether the message is put together or not?"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
+from ibdissect.dissect.bulk import JsonLines
+from ibdissect.dissect.printers import dump
+from ibdissect.dissect.tree import Tree, outline
+from ibdissect.dissect.value import Presenter
+from ibdissect.session.capture import Capture
+from ibdissect.table.cut_keys import hidden_bytes, without_keys
+from ibdissect.table.cut_messages import opaque_bytes
+from ibdissect.wire.ulp import ipoib, rpcrdma
+from tests import smc
+from tests.acme import connection, message
+from tests.commands import run
+from tests.craft import erf_pcap
+from tests.flow.test_whole_messages import NFS, PACKET, SERVED, packets
+from tests.fuzz.container import pcapng
+from tests.table.test_cut_keys import in_rows, known_bits, printed, trees
+
+FIRST_KEY, KEY = 28, b"\xd1\xd2\xd3\xd4"
+"""Where the first key of NFS is (the others follow every 16 bytes), and what it is here."""
+DISTINCT = b"".join(KEY if at in range(FIRST_KEY, 668, 16) else NFS[at : at + 4] for at in range(0, len(NFS), 4))
+PAIRS = [KEY[at : at + 2].hex() for at in range(3)]
+SIZE = PACKET + FIRST_KEY + 2
+"""Of a packet that ends within a key."""
+
+
+def all_shown(rows: list[tuple[int, bytes, int]]) -> str:
+    """What trees, dumps, JSON lines and bytes of the frames show, as hex digits among other text."""
+    said: list[str] = []
+    with Capture(io.BytesIO(pcapng(rows))) as opened:
+        for table in opened.tables():
+            for _, tree in trees(table):
+                shown = "".join("**" if value is None else f"{value:02x}" for _, value in sorted(printed(dump(tree)).items()))
+                said += [outline(tree), shown]
+            said += JsonLines(Presenter()).lines(table, np.arange(len(table)))
+            blank, ends = table.once(without_keys), table.chunk.offset + table.chunk.caplen
+            said += [blank[start:end].tobytes().hex() for start, end in zip(table.chunk.offset.tolist(), ends.tolist(), strict=True)]
+    return "\n".join(said).lower()
+
+
+@pytest.mark.parametrize("lost", [None, 1, 2, 3])
+@pytest.mark.parametrize("size", [PACKET, SIZE, 40])
+def test_no_packet_of_a_message_shows_a_key(size: int, lost: int | None) -> None:
+    parts = [part for number, part in enumerate(packets(DISTINCT, size=size), 1) if number != lost]
+    said = all_shown([(LINK_INFINIBAND, data, len(data)) for data in [*connection(rpcrdma.SERVICE), *parts]])
+    assert not [pair for pair in PAIRS if pair in said]
+    assert KEY.hex() in all_shown([(LINK_INFINIBAND, data, len(data)) for data in parts]), "no service"
+
+
+def test_a_message_that_is_cut_off_within_a_key_shows_no_part_of_it() -> None:
+    whole = message(DISTINCT)
+    begin = whole.index(KEY)
+    rows = [(LINK_INFINIBAND, whole[: begin + end], len(whole)) for end in (1, 2, 3, 4, 15, 18)]
+    said = all_shown([*((LINK_INFINIBAND, data, len(data)) for data in connection(rpcrdma.SERVICE)), *rows])
+    assert not [pair for pair in PAIRS if pair in said] and "write segment" in said
+
+
+@pytest.mark.parametrize("kind", sorted(SERVED))
+def test_trees_and_bytes_hide_the_same_and_no_checksum_tells(kind: str) -> None:
+    service, private, data = SERVED[kind]
+    with Capture(io.BytesIO(erf_pcap([*connection(service, private), *packets(data)]))) as opened:
+        (table,) = opened.tables()
+        hidden = dict(in_rows(table))
+        for row, tree in trees(table):
+            assert {at for start, stop in tree.secret_bytes for at in range(start, stop)} == hidden[row], tree.frame
+            assert known_bits(table, row, printed(dump(tree)))[1] == 0
+        at = table.located.at("payload")
+        for row in range(3, len(table)):
+            assert hidden[row] >= set(range(at[row] - table.chunk.offset[row], table.located.payload_end[row] - table.chunk.offset[row]))
+
+
+def test_only_messages_that_may_hold_a_key_are_hidden() -> None:
+    """Not what goes to the other side of NVMe, nor IPoIB, nor messages of one packet, nor zeros."""
+    nvme, private, data = SERVED["nvme"]
+    answers = [message(part, opcode=code, answer=True) for code, part in ((0x00, data[:256]), (0x01, data[:256]), (0x02, data[:80]))]
+    for frames in (
+        [*connection(nvme, private), *answers],
+        [*connection(ipoib.IPOIB_CM_PREFIX | 5), *packets(b"\x08\0\0\0" + data)],
+        [*connection(rpcrdma.SERVICE), message(NFS[:16])],
+        [*connection(rpcrdma.SERVICE), *packets(bytes(700))],
+    ):
+        with Capture(io.BytesIO(erf_pcap(frames))) as opened:
+            (table,) = opened.tables()
+            assert not len(table.once(opaque_bytes)[0]) and not len(table.once(hidden_bytes))
+
+
+def test_commands_on_a_message(tmp_path: Path) -> None:
+    """Columns, filters, follow, scrub; the owner sees it all."""
+    path, copy = tmp_path / "a.pcap", tmp_path / "b.pcap"
+    path.write_bytes(erf_pcap([*connection(rpcrdma.SERVICE), *packets(DISTINCT)]))
+    middle = KEY.hex(":")
+    names = ["frame", "infiniband.payload", "rpcrdma.body", "rpcordma.rdma_handle", "infiniband.invariant.crc"]
+    fields = [run("show", str(path), "-e", name, text=True).stdout for name in names]
+    texts = [run("show", str(path), "--format", form, text=True).stdout for form in ("tree", "dump", "dotted", "scapy", "json", "jsonl")]
+    texts += fields
+    assert not [pair for pair in PAIRS for text in texts if pair in text.replace(" ", "").replace("\n", "").lower()]
+    asked = ("show", str(path), "--count", "-Y", f"frame contains {middle}")
+    assert (run(*asked, text=True).stdout, run(*asked, "--show-keys", text=True).stdout) == ("0\n", "3\n")
+    assert KEY.hex() in run("show", str(path), "--format", "jsonl", "--show-keys", text=True).stdout
+    assert run("scrub", str(path), "--to", str(copy), "--verify", text=True).returncode == 0
+    assert KEY not in copy.read_bytes()
+
+
+def test_the_whole_message_hides_keys_that_its_first_packet_has(tmp_path: Path) -> None:
+    """In columns of bytes around them, too."""
+    service, private, data = SERVED["nvme"]
+    path, key = tmp_path / "a.pcap", data[35:39]
+    path.write_bytes(erf_pcap([*connection(service, private), *packets(data)]))
+    said = run("show", str(path), "-e", "nvme.cmd.command", "-e", "nvme.cmd.data", text=True).stdout
+    assert data[300:400].hex() in said and key.hex() not in said
+    assert key.hex() in run("show", str(path), "--show-keys", "-e", "nvme.cmd.command", text=True).stdout
+
+
+@pytest.mark.parametrize("kind", ["ACCEPT", "CONFIRM"])
+def test_a_handshake_that_is_cut_off_behind_its_key(kind: str) -> None:
+    whole = smc.segment(getattr(smc, kind))
+    whole = whole.replace((0xDEAD if kind == "ACCEPT" else 0xBEEF).to_bytes(4, "big"), KEY)
+    end = whole.index(KEY) + 4
+    for data, wire in [(whole[: end + more], size) for more in (-1, 0, 1, 18) for size in (len(whole), end + more)] + [(whole, len(whole))]:
+        said = all_shown([(LINK_ETHERNET, data, wire)])
+        assert "d1d2d3" not in said and "smc handshake" in said, len(data)
+
+
+def test_the_checksum_of_a_segment_with_a_key_is_hidden() -> None:
+    whole = smc.segment(smc.ACCEPT)
+    told = whole[:50] + b"\x12\x34" + whole[52:]
+    with Capture(io.BytesIO(pcapng([(LINK_ETHERNET, told, len(told)), (LINK_ETHERNET, told[:54], 54)]))) as opened:
+        assert [value_of(opened.dissect(frame)) for frame in (1, 2)] == [None, 0x1234]
+        (table,) = opened.tables()
+        lines = [json.loads(line) for line in JsonLines(Presenter()).lines(table, np.arange(2))]
+    fields = [{one["name"]: one["value"] for layer in line["layers"] for one in layer["fields"]} for line in lines]
+    assert [one["tcp.checksum"] for one in fields] == [None, 0x1234]
+
+
+def value_of(tree: Tree) -> object:
+    """The TCP checksum in a tree."""
+    return next(node.value for node in tree.walk() if node.name == "tcp.checksum")
