@@ -173,7 +173,7 @@ OUTPUTS = {
 
 def test_every_kind_of_key_is_planted(folder: Path) -> None:
     """With --show-keys the search finds the keys, so the other tests cannot pass because the search fails."""
-    kinds = {field.secret for field in secret_fields(builtin())}
+    kinds = {field.secret for field in secret_fields(builtin())} - {"DMB Token"}  # only over TCP: tests/table/test_cut_messages.py
     assert {f.secret for f in secret_fields(builtin()) if f.filter_name in {key.field for key in PLANTED}} == kinds
     found = shown(run("show", str(folder / "whole.pcapng"), "--format", "jsonl", "--show-keys"), PLANTED)
     assert len(found) == len({(key.field, key.frame) for key in PLANTED}) > 60

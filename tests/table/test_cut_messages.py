@@ -18,10 +18,12 @@ from ibdissect.session.capture import Capture
 from ibdissect.table.cut_keys import hidden_bytes, without_keys
 from ibdissect.table.cut_messages import opaque_bytes
 from ibdissect.wire.ulp import ipoib, rpcrdma
+from ibdissect.wire.ulp.smc import SMC_D
+from ibdissect.wire.ulp.smc_v2 import SMCDAccept
 from tests import smc
 from tests.acme import connection, message
 from tests.commands import run
-from tests.craft import erf_pcap
+from tests.craft import build, erf_pcap
 from tests.flow.test_whole_messages import NFS, PACKET, SERVED, packets
 from tests.fuzz.container import pcapng
 from tests.table.test_cut_keys import in_rows, known_bits, printed, trees
@@ -145,3 +147,13 @@ def test_the_checksum_of_a_segment_with_a_key_is_hidden() -> None:
 def value_of(tree: Tree) -> object:
     """The TCP checksum in a tree."""
     return next(node.value for node in tree.walk() if node.name == "tcp.checksum")
+
+
+def test_a_token_of_smc_d_is_hidden_also_where_it_is_cut() -> None:
+    token = b"\xd1\xd2\xd3\xd4\xd5\xd6\xd7\xd8"
+    whole = smc.segment(smc.clc(2, build(SMCDAccept, token=int.from_bytes(token, "big")) + bytes(12), word=SMC_D, end=SMC_D, flags=0x11))
+    end = whole.index(token) + 8
+    with Capture(io.BytesIO(pcapng([(LINK_ETHERNET, whole, len(whole))]))) as opened:
+        assert "DMB Token#" in outline(opened.dissect(1))
+    for data in (whole, whole[:end], whole[: end - 3], whole[: end + 3]):
+        assert not [at for at in range(7) if token[at : at + 2].hex() in all_shown([(LINK_ETHERNET, data, len(whole))])]
