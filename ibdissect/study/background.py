@@ -64,6 +64,8 @@ class Snapshot:
     fabric: FabricView
     asked: list[tuple[str, int]]
     """Nodes, and SMPs on directed routes to and from each."""
+    senders: list[str]
+    """Nodes that sent SMPs on directed routes."""
 
 
 class Overheard:
@@ -172,6 +174,10 @@ class Study:
         named = {slot: printable(node_name(nodes[slot])) for slot in self._placed if slot in nodes}
         return [(named.get(slot, "unknown places"), count) for slot, count in self._placed.most_common()]
 
+    def _senders(self) -> list[str]:
+        homes = [origin.home.now for origin in self._follower.routes.origins.values()]
+        return sorted({printable(node_name(home[0])) for home in homes if home is not None})
+
     def _exchanged(self, event: object) -> None:
         self.model.answers.take(event)
         self.exchanges.count(event, pairs=True)
@@ -209,10 +215,10 @@ class Study:
         """The numbers now; only from the thread that feeds, or when none does."""
         conversations = conversations_of(self.flows.snapshot(), self._streams, self._connections)
         add_messages(conversations, self._messages)
+        fabric = view_of(self._follower.subnet, self._linter.context.files, self.traffic.traffic.lids["source"].frames)
         return Snapshot(
-            self.done, self.traffic.view(), conversations,
-            self.exchanges.busiest(), self.exchanges.busiest_kinds(),
-            view_of(self._follower.subnet, self._linter.context.files, self.traffic.traffic.lids["source"].frames), self._asked(),
+            self.done, self.traffic.view(), conversations, self.exchanges.busiest(), self.exchanges.busiest_kinds(), fabric, self._asked(),
+            self._senders(),
         )  # fmt: skip
 
     @property

@@ -11,6 +11,7 @@ from textual.binding import Binding
 from ibdissect.flow.exchanges import Exchange
 from ibdissect.study.background import Snapshot
 from ibdissect.study.conversations import Conversation, conversation_filter, exchange_filter
+from ibdissect.study.node_names import PERMISSIVE
 from ibdissect.study.number_text import duration, number, octets, spark, squeeze
 from ibdissect.wire.text import counted
 
@@ -130,7 +131,10 @@ class ConversationScreen(Overlay[str]):
     def __init__(self, snapshot: Snapshot, name: Callable[[str], str] = str) -> None:
         pairs, asked = snapshot.conversations, snapshot.exchanges
         many = f"{number(len(pairs))} between queue pairs, {number(len(asked))} of management"
-        self.conversations, self.exchanges = ConversationTable(pairs, name), ExchangeTable(asked, name)
+        senders = snapshot.senders
+        routed = senders[0] if len(senders) == 1 else f"{len(senders)} nodes" if senders else PERMISSIVE
+        self.conversations = ConversationTable(pairs, name)
+        self.exchanges = ExchangeTable(asked, lambda end: routed if end == PERMISSIVE else name(end))
         super().__init__(f"Conversations   {many}, in {counted(snapshot.frames, 'frame', ',')}", self.conversations, self.exchanges)
 
     def on_mount(self) -> None:

@@ -39,6 +39,14 @@ async def test_an_exchange_becomes_a_filter(tmp_path: Path) -> None:
         await until(pilot, lambda: app.main.packets.rows.frames(0, 9) == [1, 3])
 
 
+async def test_who_sent_directed_routes_is_named(repo: Path) -> None:
+    async with running(repo / "captures/opensm-first-sweep.pcap") as (app, pilot):
+        await pilot.press("C")
+        await until(pilot, lambda: isinstance(app.screen, ConversationScreen))
+        table = app.screen.query_one(ExchangeTable)
+        assert table.cells(table.items[0])["requester"][0] == "Switch1"
+
+
 async def test_tables_are_sorted_and_searched(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         await pilot.press("C")
