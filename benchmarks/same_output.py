@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -29,8 +28,9 @@ LONG = 50_000_000
 
 DRIVER = """
 import hashlib, os, sys
+sys.path.insert(0, sys.argv[1])
 from ibdissect.cli import run
-LONG, room, commands, paths = int(sys.argv[1]), sys.argv[2], eval(sys.argv[3]), sys.argv[4:]
+LONG, room, commands, paths = int(sys.argv[2]), sys.argv[3], eval(sys.argv[4]), sys.argv[5:]
 true_out = os.dup(1)
 for path in paths:
     for name, words in commands.items():
@@ -61,11 +61,9 @@ for path in paths:
 def outputs(code: Path, room: Path, commands: dict[str, list[str]], captures: list[str]) -> None:
     """Write the outputs of the checkout `code` for the captures to files in `room`."""
     room.mkdir(parents=True, exist_ok=True)
-    # -P: otherwise Python imports the package from the working directory instead of `code`.
-    subprocess.run(
-        [sys.executable, "-P", "-c", DRIVER, str(LONG), str(room), repr(commands), *captures],
-        env={**os.environ, "PYTHONPATH": str(code)}, stderr=subprocess.DEVNULL, check=True,
-    )  # fmt: skip
+    # The driver puts `code` in front of all that Python adds: the working directory, PYTHONPATH and what .pth files insert.
+    driver = [sys.executable, "-P", "-c", DRIVER, str(code), str(LONG), str(room), repr(commands), *captures]
+    subprocess.run(driver, stderr=subprocess.DEVNULL, check=True)
 
 
 def of_commit(commit: str | None, room: Path, commands: dict[str, list[str]], captures: list[str]) -> Path:
