@@ -12,7 +12,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import Columns, places_in
 from ibdissect.wire.opcodes import OPCODES, UC, UD
 
-from .stream_packets import GOES_ON, LEAVES, READ_REQUEST, SERVICE
+from .stream_packets import GOES_ON, LEAVES_OPEN, READ_REQUEST, SERVICE
 
 PLACE_BITS = 36
 """A place is the number of a stream of requests, and in its lower bits the unwrapped PSN. A message is a range of places."""
@@ -109,7 +109,7 @@ def assembled(parts: Parts) -> MessageColumns:
     total = np.concatenate(([0], np.cumsum(np.maximum(sent.length, 0))))
     size = total[sent.last + 1] - total[sent.start]
     cut = np.add.reduceat(sent.length < 0, sent.start) > 0 if count else np.zeros(0, np.bool_)
-    whole = (looked_up(sent.opcode[sent.start], GOES_ON) == 0) & (looked_up(sent.opcode[sent.last], LEAVES) == 0)
+    whole = (looked_up(sent.opcode[sent.start], GOES_ON) == 0) & (looked_up(sent.opcode[sent.last], LEAVES_OPEN) == 0)
     ack = _acknowledged(p, end - 1)
     atomic = np.flatnonzero(kind == ATOMIC)
     size[atomic], ack[atomic] = ATOMIC_BYTES, _exact(p.take(p.role == ATOMIC_DATA), start[atomic])
@@ -150,15 +150,15 @@ def _requests(p: Parts, data: _Responses) -> _Requests:
     first = np.ones(len(p.place), np.bool_)
     np.not_equal(p.place[1:], p.place[:-1], out=first[1:])
     one = p.take(first)
-    goes_on, leaves = looked_up(one.opcode, GOES_ON), looked_up(one.opcode, LEAVES)
+    goes_on, leaves_open = looked_up(one.opcode, GOES_ON), looked_up(one.opcode, LEAVES_OPEN)
     begins = np.ones(len(one.place), np.bool_)
-    begins[1:] = (np.diff(one.place) != 1) | (goes_on[1:] == 0) | (goes_on[1:] != leaves[:-1])
+    begins[1:] = (np.diff(one.place) != 1) | (goes_on[1:] == 0) | (goes_on[1:] != leaves_open[:-1])
     reads = (one.opcode & ~np.uint8(SERVICE)) == READ_REQUEST
     for_rest = np.flatnonzero(reads[1:] & reads[:-1]) + 1
     if len(for_rest) and len(data.place):
         # A READ may be asked for again from the first missing response on: the bytes before that are whole packets.
         at = places_in(data.place, one.place[for_rest - 1])
-        mtu = np.where((at >= 0) & (looked_up(data.opcode[at], LEAVES) > 0), data.length[at], 0)
+        mtu = np.where((at >= 0) & (looked_up(data.opcode[at], LEAVES_OPEN) > 0), data.length[at], 0)
         left = one.dma_length[for_rest]
         had = (one.place[for_rest] - one.place[for_rest - 1]) * mtu
         begins[for_rest] = (mtu <= 0) | (left <= 0) | (one.dma_length[for_rest - 1] - left != had)
@@ -193,7 +193,7 @@ def _exact(p: Parts, places: Int) -> Int:
 def _read(data: _Responses, start: Int, limit: Int) -> tuple[Int, Int, Int, Bool]:
     """Of each READ: the place after it, its bytes, the frame of the response that made it complete (0: none), whether one is cut off."""
     low, high = np.searchsorted(data.place, start), np.searchsorted(data.place, limit)
-    tails = np.flatnonzero(looked_up(data.opcode, LEAVES) == 0)
+    tails = np.flatnonzero(looked_up(data.opcode, LEAVES_OPEN) == 0)
     tail = np.append(tails, len(data.place))[np.searchsorted(tails, low)]
     ended = tail < high
     high = np.where(ended, tail + 1, high)

@@ -12,7 +12,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.wire.transport import ACK, NAK, RNR
 
 from .events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEnds, StreamEvent, Wrapped
-from .stream_packets import GOES_ON, LEAVES, OPERATION, READ, READ_REQUEST, STARTS_WRITE, UNKNOWN
+from .stream_packets import GOES_ON, LEAVES_OPEN, OPERATION, READ, READ_REQUEST, STARTS_WRITE, UNKNOWN
 
 PSNS = 1 << 24
 FAR = 1 << 16
@@ -123,7 +123,7 @@ class Stream(Record):
         step = (packet.psn - self.cursor) & (PSNS - 1)
         if step and (step >= FAR or not self.ends.response or goes_on):
             return False
-        if (self.last_opcode != UNKNOWN and LEAVES[self.last_opcode] != goes_on) or packet.syndrome >= RNR << 5:
+        if (self.last_opcode != UNKNOWN and LEAVES_OPEN[self.last_opcode] != goes_on) or packet.syndrome >= RNR << 5:
             return False
         more, ahead = (packet.msn - self.msn) & (PSNS - 1), (packet.psn - self.msn_psn) & (PSNS - 1)
         return min(packet.msn, self.msn) < 0 or more <= ahead + 1
@@ -147,7 +147,7 @@ class Stream(Record):
         elif ahead < 0:
             yield from self._retransmission(packet, step, count_tries)
         if step == 0:
-            if self.last_opcode != UNKNOWN and LEAVES[self.last_opcode] != GOES_ON[opcode]:
+            if self.last_opcode != UNKNOWN and LEAVES_OPEN[self.last_opcode] != GOES_ON[opcode]:
                 yield OrderWrong(packet.frame, packet.time_ns, self.ends, self.slot, psn, opcode, self.last_opcode)
         else:
             self.sent = self.dma_length = -1
@@ -273,13 +273,13 @@ class Stream(Record):
         """Add a packet to the payload size of its message, and check it against DMALen at the end."""
         opcode = packet.opcode
         if not GOES_ON[opcode]:
-            self.sent = 0 if LEAVES[opcode] or STARTS_WRITE[opcode] else -1
+            self.sent = 0 if LEAVES_OPEN[opcode] or STARTS_WRITE[opcode] else -1
             self.dma_length = packet.dma_length if STARTS_WRITE[opcode] else -1
         if packet.length < 0 or self.sent < 0:
             self.sent = -1
             return
         self.sent += packet.length
-        if LEAVES[opcode]:
+        if LEAVES_OPEN[opcode]:
             if packet.length in MTUS:
                 self.mtu = packet.length
         else:
@@ -325,7 +325,7 @@ class Stream(Record):
                     between = distance(psn, self.msn_psn)
                     yield MsnJumped(packet.frame, packet.time_ns, self.ends, self.slot, psn, packet.msn, self.msn, self.msn_frame, between)
             self.msn, self.msn_psn, self.msn_frame = packet.msn, psn, packet.frame
-        if LEAVES[opcode] and packet.length in MTUS:
+        if LEAVES_OPEN[opcode] and packet.length in MTUS:
             self.mtu = packet.length
         if self.high < 0 or ahead > 0:
             self.high = psn

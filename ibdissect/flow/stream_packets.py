@@ -23,7 +23,7 @@ NO_MESSAGE, SEND, WRITE, READ = range(4)
 def _by_opcode() -> tuple[Bool, Bool, npt.NDArray[np.uint8], npt.NDArray[np.uint8], Bool]:
     """Per OpCode: is it in a stream, is it a response, which message does it continue or leave open, does it start a WRITE?"""
     stream, response, starts_write = (np.zeros(256, np.bool_) for _ in range(3))
-    goes_on, leaves = np.zeros(256, np.uint8), np.zeros(256, np.uint8)
+    goes_on, leaves_open = np.zeros(256, np.uint8), np.zeros(256, np.uint8)
     kinds = (("SEND", SEND), ("RDMA WRITE", WRITE), ("RDMA READ Response", READ))
     for code, opcode in OPCODES.items():
         if code & SERVICE not in (RC, UC, RD, XRC) or opcode.operation == "RESYNC":
@@ -33,12 +33,12 @@ def _by_opcode() -> tuple[Bool, Bool, npt.NDArray[np.uint8], npt.NDArray[np.uint
             if opcode.operation.casefold().startswith(name.casefold()):
                 part = opcode.operation[len(name) + 1 :].split()[0]
                 goes_on[code] = kind if part in ("Middle", "Last") else NO_MESSAGE
-                leaves[code] = kind if part in ("First", "Middle") else NO_MESSAGE
+                leaves_open[code] = kind if part in ("First", "Middle") else NO_MESSAGE
                 starts_write[code] = kind == WRITE and part in ("First", "Only")
-    return stream, response, goes_on, leaves, starts_write
+    return stream, response, goes_on, leaves_open, starts_write
 
 
-IN_STREAM, IS_RESPONSE, GOES_ON, LEAVES, STARTS_WRITE = _by_opcode()
+IN_STREAM, IS_RESPONSE, GOES_ON, LEAVES_OPEN, STARTS_WRITE = _by_opcode()
 UNKNOWN = 0xFF
 """OpCode before the first packet seen; no transport uses it."""
 _TAG = np.array([code & SERVICE | bool(IS_RESPONSE[code]) for code in range(256)], np.uint8)
@@ -72,7 +72,7 @@ class Packets(Record):
     response: Bool
     goes_on: Bytes
     """The message that each packet continues, or NO_MESSAGE."""
-    leaves: Bytes
+    leaves_open: Bytes
     """The message that each packet leaves open, or NO_MESSAGE."""
     reads: Int
     """Indices of READ requests."""
@@ -118,7 +118,7 @@ def packets(table: ChunkTable) -> Packets | None:
     length = loc.payload_end.take(rows)
     length -= payload
     length *= payload >= 0
-    length += (-length & 3) * (looked_up(opcode, LEAVES) > 0)  # First and Middle packets have no pad bytes, whatever their headers say
+    length += (-length & 3) * (looked_up(opcode, LEAVES_OPEN) > 0)  # First and Middle packets have no pad bytes, whatever their headers say
     if not loc.complete.all():
         length[~loc.complete[rows]] = -1
     dma, aeth = np.full((2, len(rows)), -1, np.int64)
@@ -137,7 +137,7 @@ def packets(table: ChunkTable) -> Packets | None:
     np.cumsum(np.maximum(length, 0), out=total[1:])
     return Packets(
         rows, key, psn.take(order), opcode, length, dma.take(order), aeth >> 24, msn, dest.take(order[starts]), starts,
-        looked_up(opcode, IS_RESPONSE), looked_up(opcode, GOES_ON), looked_up(opcode, LEAVES),
+        looked_up(opcode, IS_RESPONSE), looked_up(opcode, GOES_ON), looked_up(opcode, LEAVES_OPEN),
         np.flatnonzero(looked_up(opcode, _IS_READ)), with_aeth, total,
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ from ibdissect.wire.transport import NAK, RNR
 
 from .events import LengthWrong, Repeated, StreamEnds, StreamEvent, Wrapped
 from .recovery import FAR, MAX_RETRIES, MTUS, PSNS, Gaps, Packet, Stream, distance
-from .stream_packets import LEAVES, SERVICE, STARTS_WRITE, UNKNOWN, Packets, packets
+from .stream_packets import LEAVES_OPEN, SERVICE, STARTS_WRITE, UNKNOWN, Packets, packets
 
 MAX_STREAMS = 65536
 """Streams remembered; the oldest is evicted first."""
@@ -188,10 +188,10 @@ class Streams:
         step[first[fresh]] = 0
         loose = p.response & (goes_on == 0)
         bad |= (step != 0) & (~loose | (step >= FAR))
-        before = np.empty_like(p.leaves)
-        before[1:] = p.leaves[:-1]
+        before = np.empty_like(p.leaves_open)
+        before[1:] = p.leaves_open[:-1]
         last_opcode = state["last_opcode"][slots]
-        before[first] = np.where(last_opcode == UNKNOWN, goes_on[first], LEAVES[last_opcode])
+        before[first] = np.where(last_opcode == UNKNOWN, goes_on[first], LEAVES_OPEN[last_opcode])
         bad |= before != goes_on
         bad[p.with_aeth] |= p.syndrome[p.with_aeth] >= RNR << 5
         dirty = np.zeros(len(slots), np.bool_)
@@ -203,7 +203,7 @@ class Streams:
     def _learn_mtu(self, p: Packets, slots: Int, group: Int) -> None:
         """Learn path MTUs: a packet that is not the last of its message is as long as the MTU."""
         length = p.length
-        power = (p.leaves > 0) & (length >= MTUS[0]) & (length <= MTUS[-1]) & ((length & (length - 1)) == 0)
+        power = (p.leaves_open > 0) & (length >= MTUS[0]) & (length <= MTUS[-1]) & ((length & (length - 1)) == 0)
         index = np.flatnonzero(power)
         self.state["mtu"][slots[group.take(index)]] = length.take(index)
 
@@ -307,7 +307,7 @@ class Streams:
             lost[carried] |= state["sent"][slot] < 0
             return claimed, size, lost
 
-        ends = np.flatnonzero((p.leaves == 0) & (p.goes_on != 0))
+        ends = np.flatnonzero((p.leaves_open == 0) & (p.goes_on != 0))
         claimed, size, lost = carry(ends)
         bad = np.flatnonzero((claimed > 0) & ~lost & (size != claimed))
         wrong = ends[bad]
@@ -324,7 +324,7 @@ class Streams:
                 yield LengthWrong(frame, time_ns, self.ends[slot], slot, psn, said, found, count)
         last = (np.append(p.starts[1:], n) - 1)[clean]
         claimed, size, lost = carry(last)
-        open_ = (p.leaves[last] != 0) & ~lost
+        open_ = (p.leaves_open[last] != 0) & ~lost
         state["sent"][slots[clean]] = np.where(open_, size, -1)
         state["dma_length"][slots[clean]] = np.where(open_, claimed, -1)
 

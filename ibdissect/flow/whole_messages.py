@@ -36,7 +36,7 @@ from .stream_packets import (
     GOES_ON,
     IN_STREAM,
     IS_RESPONSE,
-    LEAVES,
+    LEAVES_OPEN,
     NO_MESSAGE,
     OPERATION,
     READ,
@@ -171,7 +171,8 @@ class MessageJoiner:
             self._chunks.wrote(packet.source, to, psn, packet.memory)
         if not packet.complete:
             return None
-        return self._chunks.moved(to, psn, packet.data, packet.span, is_read=bool(IS_RESPONSE[code]), goes_on=LEAVES[code] != NO_MESSAGE)
+        is_read, goes_on = bool(IS_RESPONSE[code]), LEAVES_OPEN[code] != NO_MESSAGE
+        return self._chunks.moved(to, psn, packet.data, packet.span, is_read=is_read, goes_on=goes_on)
 
     def _taking(self, key: tuple[bytes, int], psn: int, part: int, complete: bool) -> _Open | None:
         """The message that a packet begins or continues; None if it has none, is repeated, or shows that the message is incomplete."""
