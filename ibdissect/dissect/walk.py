@@ -235,7 +235,7 @@ class Walk:
     def _named(self, row: Int, at: Int, stop: Int, kind: Int, rows: Int) -> Iterator[tuple[Int, Int, Int, Int]]:
         if not len(row):
             return
-        located, stale = self.table.located, self.table.once(unread)
+        located, unread_rows = self.table.located, self.table.once(unread)
         payload, mad, icrc, vcrc = (located.at(name)[row] for name in ("payload", "mad", "icrc", "vcrc"))
         payload_end = located.payload_end[row]
         sort = np.full(len(row), _DATA)
@@ -252,7 +252,7 @@ class Walk:
             known = np.zeros(len(self.table), np.bool_)
             described = np.array([p.place is not None and not isinstance(p.place, (MadFormat, Inside)) for p in self.kinds])
             known[rows[described[kind]]] = True
-            known |= stale
+            known |= unread_rows
             sort[managed] = np.where(known[row[managed]], _UNUSED, _ATTRIBUTE)
         if both.any():
             yield np.full(int(both.sum()), self.count + _PAD), row[both], payload_end[both], stop[both]
@@ -260,7 +260,7 @@ class Walk:
         keep = (sort != _UNUSED) | any_set(self.table.chunk.data, at, stop)
         opaque = self.table.once(cut_messages).copy()
         opaque[self.table.once(opaque_bytes)[0]] = True
-        hide = np.where(sort == _PAYLOAD, opaque[row], (self.table.once(cut_keys) | stale)[row])
+        hide = np.where(sort == _PAYLOAD, opaque[row], (self.table.once(cut_keys) | unread_rows)[row])
         ignored = self.table.once(beside)
         if ignored is not None:
             hide |= ignored.bits[at] != 0

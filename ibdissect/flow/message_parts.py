@@ -197,10 +197,10 @@ def _read(data: _Responses, start: Int, limit: Int) -> tuple[Int, Int, Int, Bool
     tail = np.append(tails, len(data.place))[np.searchsorted(tails, low)]
     ended = tail < high
     high = np.where(ended, tail + 1, high)
-    behind = np.append(data.place, 0)
-    end = np.where(ended, behind[tail] + 1, limit)
+    places = np.append(data.place, 0)
+    end = np.where(ended, places[tail] + 1, limit)
     total, cut = (np.concatenate(([0], np.cumsum(column))) for column in (np.maximum(data.length, 0), data.length < 0))
-    complete = np.flatnonzero(ended & (behind[low] == start) & (high - low == end - start))
+    complete = np.flatnonzero(ended & (places[low] == start) & (high - low == end - start))
     ack = np.zeros(len(start), np.int64)
     if len(complete):
         ranges = np.stack([low[complete], high[complete]], axis=1).ravel()

@@ -98,8 +98,8 @@ class Multicast:
         found = table.occurrences(MCMemberRecord)
         if not len(found):
             return
-        told = occurrences_where((MAD.mgmt_class == SA_CLASS) & (MAD.method >= RESPONSE_BIT) & (MAD.status == 0), table, MCMemberRecord)
-        for i in np.flatnonzero(told).tolist():
+        answered = occurrences_where((MAD.mgmt_class == SA_CLASS) & (MAD.method >= RESPONSE_BIT) & (MAD.status == 0), table, MCMemberRecord)
+        for i in np.flatnonzero(answered).tolist():
             view: MCMemberRecord = table.view(MCMemberRecord, i)
             mgid, row = bytes(view.mgid), int(found.rows[i])
             known = self.groups.get(mgid)

@@ -166,12 +166,12 @@ class Routes:
 
     def __init__(self, alike: Alike, count: Int, directions: Directions) -> None:
         seen, source = alike.seen, directions.ends.source[alike.flow]
-        self.behind: Bool = np.moveaxis(directions.sign, 2, 0)[source] > 0
+        self.precedes: Bool = np.moveaxis(directions.sign, 2, 0)[source] > 0
         """bool[classes, i, j]: i comes before j."""
-        self.place = self.behind.sum(axis=1, dtype=np.int16)
+        self.place = self.precedes.sum(axis=1, dtype=np.int16)
         self.passed = np.zeros(seen.shape, np.bool_)
         for i, j in permutations(range(seen.shape[1]), 2):
-            self.passed[:, i] |= ~seen[:, i] & seen[:, j] & self.behind[:, i, j]
+            self.passed[:, i] |= ~seen[:, i] & seen[:, j] & self.precedes[:, i, j]
         furthest = np.where(seen, self.place, -1).max(axis=1, keepdims=True)
         known = (self.passed | (~seen & alike.answered[:, None])) & alike.covered
         there = seen & (alike.answered[:, None] | (self.place < furthest))
@@ -193,7 +193,7 @@ def judge(classes: Classes, directions: Directions, flows: Flows) -> Verdicts:
     complete = (missed == 0) & (tested >= TESTED) & ~routes.partly
     last = np.where(seen, place, -1).argmax(axis=1)
     rows = np.arange(len(seen))
-    lacking = due & alike.perhaps & ~seen & (place > place[rows, last][:, None]) & routes.behind[rows, last]
+    lacking = due & alike.perhaps & ~seen & (place > place[rows, last][:, None]) & routes.precedes[rows, last]
     vague = np.array([flow.vague for flow in flows.known])[alike.flow]  # which of several routes it took is unknown
     absent = lacking & alike.covered & ~(alike.answered | vague)[:, None]
     backed = alike.refused | alike.resent

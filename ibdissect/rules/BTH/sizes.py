@@ -65,8 +65,8 @@ class NotPathMtu(PacketRule):
         ends = np.append(p.starts[1:], len(p.rows)) - 1
         streams = zip(p.starts.tolist(), p.key[p.starts].tolist(), strict=True)
         carried = {start: self.open[key] for start, key in streams if key in self.open}
-        middle = np.flatnonzero((p.goes_on != 0) & (p.leaves != 0))
-        if not carried and not (p.leaves[ends] != 0).any() and (p.length[middle] == p.length[middle - 1]).all():
+        middle = np.flatnonzero((p.goes_on != 0) & (p.leaves_open != 0))
+        if not carried and not (p.leaves_open[ends] != 0).any() and (p.length[middle] == p.length[middle - 1]).all():
             return
         size, frame, joined = _first_of_message(table, p, carried)
         odd = middle[joined[middle] & (p.length[middle] != size[middle])]
@@ -79,8 +79,8 @@ class NotPathMtu(PacketRule):
                 message="OpCode 0x{opcode:02x} announces more of the message with {size} bytes, its first packet has {mtu}",
             )  # fmt: skip
         for start, end in zip(p.starts.tolist(), ends.tolist(), strict=True):
-            if p.leaves[end]:
-                known = int(p.psn[end]), int(p.leaves[end]), int(size[end]), int(frame[end])
+            if p.leaves_open[end]:
+                known = int(p.psn[end]), int(p.leaves_open[end]), int(size[end]), int(frame[end])
                 self.open.put(int(p.key[end]), known, table.chunk.first + int(p.rows[end]), int(table.chunk.time_ns[p.rows[end]]))
             elif start in carried:
                 self.open.pop(int(p.key[end]), None)
@@ -90,7 +90,7 @@ def _first_of_message(table: ChunkTable, p: Packets, carried: dict[int, Open]) -
     """Of each packet: payload and frame of the first packet of its message that is known, and whether that is another packet."""
     n = len(p.rows)
     joined = np.zeros(n, np.bool_)
-    joined[1:] = (p.psn[1:] == (p.psn[:-1] + 1) % PSNS) & (p.goes_on[1:] != 0) & (p.goes_on[1:] == p.leaves[:-1])
+    joined[1:] = (p.psn[1:] == (p.psn[:-1] + 1) % PSNS) & (p.goes_on[1:] != 0) & (p.goes_on[1:] == p.leaves_open[:-1])
     joined[p.starts] = False
     head = np.maximum.accumulate(np.where(joined, 0, np.arange(n)))
     size, frame = p.length.copy(), table.chunk.first + p.rows
