@@ -280,15 +280,9 @@ def has_one_time(pcap: Pcap) -> Pcap:
     return pcap.with_records([at_time(record, first, pcap.link) for record in pcap.records])
 
 
-def restarts(step_s: int) -> Callable[[Pcap], Pcap]:
-    """The capture was stopped and started again: a tenth of the packets is missing, and the clock was set by so many seconds meanwhile."""
-
-    def restart(pcap: Pcap) -> Pcap:
-        n = len(pcap.records)
-        late = [at_time(record, record.time_ns + step_s * SECOND, pcap.link) for record in pcap.records[n // 2 + n // 10 :]]
-        return pcap.with_records([*pcap.records[: n // 2], *late])
-
-    return restart
+def samples(rate: int) -> Callable[[Pcap], Pcap]:
+    """A switch that mirrors one packet of so many."""
+    return lambda pcap: pcap.with_records(list(pcap.records[::rate]))
 
 
 def overlaps(pcap: Pcap) -> Pcap:
@@ -297,31 +291,9 @@ def overlaps(pcap: Pcap) -> Pcap:
     return pcap.with_records([*pcap.records[: n * 3 // 5], *pcap.records[n * 2 // 5 :]])
 
 
-def swaps_halves(pcap: Pcap) -> Pcap:
-    """The files of a capture were joined in the wrong order, each packet with its own time."""
-    half = len(pcap.records) // 2
-    return pcap.with_records([*pcap.records[half:], *pcap.records[:half]])
-
-
-def reads_queues(pcap: Pcap) -> Pcap:
-    """Four receive queues by sender and receiver, emptied in turn every 64 packets: true times, which run backwards in the file."""
-    queue = [zlib.crc32(b"".join(_ends(record, pcap.link) or ())) & 3 for record in pcap.records]
-    return pcap.with_records([pcap.records[i] for i in sorted(range(len(queue)), key=lambda i: (i // 64, queue[i]))])
-
-
 def loses_large(size: int) -> Callable[[Pcap], Pcap]:
     """Frames above the size that the capturing card takes are missing."""
     return lambda pcap: pcap.with_records([record for record in pcap.records if record.length <= size])
-
-
-def loses_management(vl15: bool) -> Callable[[Pcap], Pcap]:
-    """A mirror that takes no packets of VL 15, or only those. Native packets."""
-
-    def kept(record: Record, link: int) -> bool:
-        data = record.data[16:] if link == ERF else record.data
-        return link == ETHERNET or (len(data) > 0 and (data[0] >> 4 == 15) is vl15)
-
-    return lambda pcap: pcap.with_records([record for record in pcap.records if kept(record, pcap.link)])
 
 
 def idles(pcap: Pcap) -> Pcap:
@@ -394,9 +366,6 @@ MANIPULATIONS: dict[str, Callable[[Pcap], Pcap]] = {
     "first end hidden": hides_an_end(0), "second end hidden": hides_an_end(1), "third end hidden": hides_an_end(2),
     "SMPs unanswered": hides_answers(1, 0x81), "SA unanswered": hides_answers(3), "PM unanswered": hides_answers(4),
     "CM unanswered": hides_answers(7),
-    "restarted, clock back": restarts(-30), "restarted, clock ahead": restarts(3600), "overlapping": overlaps,
-    "halves swapped": swaps_halves,
-    "queues in turn": reads_queues, "large lost": loses_large(1518), "MADs lost": loses_large(300), "VL 15 only": loses_management(True),
-    "VL 15 lost": loses_management(False),
+    "overlapping": overlaps, "one of ten": samples(10), "large lost": loses_large(1518),
     "clock set": jumps, "one time": has_one_time, "an hour idle": idles,
 }  # fmt: skip

@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, Context, Hit, Rule, fault, on_chunk, on_end
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, Context, Hit, Rule, fault, on_chunk, on_end
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
 from ibdissect.table.locate import Bool, Int
@@ -43,6 +43,8 @@ class Direction(Record):
     count: int
     frames: list[int]
     """The first KEPT of them."""
+    psns: set[int]
+    """Their PSNs."""
 
 
 class BothLimited(Rule):
@@ -54,7 +56,8 @@ class BothLimited(Rule):
     Make one of the two ports a full member (opensm: `full` in partitions.conf), or choose a partition in which one of them is.
 
     Packets in both directions of one queue pair: datagrams, which name both queue pairs, connections with REQ and REP in the
-    capture, or the only connected queue pair between two LIDs. A full P_Key in one direction clears it.
+    capture, or the only connected queue pair between two LIDs; an `info` if no PSN of one direction is answered in the other, as the
+    capture may then miss another queue pair. A full P_Key in one direction clears it.
     """
 
     code, name, severity = "PKY021", "limited-both-directions", ERROR
@@ -136,10 +139,12 @@ class BothLimited(Rule):
             low, high = BTH.p_key.span
             frame, row = int(frames[0]), int(frames[0]) - table.chunk.first
             at = int(table.located.at("bth")[row] - table.chunk.offset[row])
-            seen = Direction(base, frame, int(table.chunk.time_ns[row]), Span(frame, at + low, high - low), 0, [])
+            seen = Direction(base, frame, int(table.chunk.time_ns[row]), Span(frame, at + low, high - low), 0, [], set())
             self.limited.put(flow, seen, seen.frame, seen.time_ns)
         seen.count += len(frames)
-        seen.frames += frames[: max(KEPT - len(seen.frames), 0)].tolist()
+        kept = frames[: max(KEPT - len(seen.frames), 0)]
+        seen.frames += kept.tolist()
+        seen.psns.update(table.values_at(BTH.psn, kept - table.chunk.first).tolist())
         near = agreed.far((flow[2], flow[3])) if agreed is not None else None
         if near is not None and near[0] == flow[0]:
             back = (flow[2], 0, flow[0], near[1])
@@ -166,7 +171,9 @@ class BothLimited(Rule):
             if self.only.get((flow[0], flow[2])) == flow[3] and self.only.get((back[0], back[2])) == back[3]:
                 if seen.frame < other.frame:
                     flow, back, seen, other = back, flow, other, seen
-                yield self._hit(flow, seen, back, other, None)
+                hit = self._hit(flow, seen, back, other, None)
+                hit.severity = INFO if seen.psns.isdisjoint(other.psns) else None
+                yield hit
 
     def _hit(
         self, flow: Flow, seen: Direction, back: Flow, other: Direction, key: object, agreed: Connection | None = None,

@@ -70,6 +70,11 @@ case("PKY021", [native(0x04, bytes(8), bth=TALK, **TO_5), ACK], [native(0x04, by
 # with a second QP between the two ports, which directions belong together is not known
 case("PKY021", [native(0x04, bytes(8), bth=TALK, **TO_5), ACK],
      [native(0x04, bytes(8), bth=TALK, **TO_5), ACK, native(0x04, bytes(8), bth={"destqp": 0x41}, **TO_5)], frames=[2])  # fmt: skip
+# an answer to another PSN may belong to another queue pair, which the capture does not show
+STRAY_ACK = rc(0x11, slid=5, dlid=3, bth={**BACK, "psn": 900})
+case("PKY021", [native(0x04, bytes(8), bth=TALK, **TO_5), STRAY_ACK], [native(0x04, bytes(8), bth=TALK, **TO_5), FULL_ACK], frames=[2],
+     severity="info")  # fmt: skip
+case("PKY021", [native(0x04, bytes(8), bth=TALK, **TO_5), ACK], [native(0x04, bytes(8), bth=TALK, **TO_5), FULL_ACK], severity="error")
 # datagrams carry both QPs
 case("PKY021",
      [ud(bytes(8), dest_qp=0x40, src_qp=0x50, q_key=7, bth={"p_key": 0x123}, **TO_5),
