@@ -138,6 +138,7 @@ def main() -> int:
     parser.add_argument("--served", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # screens would inherit that nohup ignores it, until they have their own handler
     rnd = random.Random(given.seed)
     for number in range(given.screens + given.served):
         way = list(WAYS if number < given.screens else SERVED)[number % len(WAYS if number < given.screens else SERVED)]

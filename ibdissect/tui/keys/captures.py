@@ -64,7 +64,7 @@ def decode_as(app: TuiApp) -> None:
             app.note("New frames are read this way. A pipe cannot be read again, so earlier findings stay")
 
     entries = [(str(i), one.carrier, one.what) for i, one in enumerate(found)]
-    app.choose("Decode as", entries, done, "Select a message to a queue pair, or, in a file, UDP that is not read as RoCE")
+    app.choose("Decode as", entries, done, "Nothing to decode here: select a message to a queue pair, or UDP of a file, not RoCE yet")
 
 
 COMMANDS = (
