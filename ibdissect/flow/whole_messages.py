@@ -55,10 +55,11 @@ MAX_BYTES = 1 << 20
 MAX_HELD = 64 << 20
 """Memory of all messages that are not complete, in bytes; when they take more, all are given up."""
 PSN_BITS = 24
-OF_INTEREST = (
+WITH_RDMA = (
     np.isin(np.arange(256), list(PART)) | STARTS_WRITE | (GOES_ON == WRITE) | (GOES_ON == READ)
     | (IN_STREAM & np.isin(np.arange(256) & OPERATION, (READ_REQUEST, READ_FIRST, READ_ONLY)))
 )  # fmt: skip
+"""All packets of SENDs, WRITEs and READs."""
 RPC = CmPayload(rpcrdma.SERVICE)
 
 
@@ -111,7 +112,8 @@ class MessageJoiner:
 
     def _packets(self, table: ChunkTable) -> Iterator[_Packet]:
         """The packets of SENDs to services that a structure is for, and those that move chunks of RPC-over-RDMA."""
-        rows, services, sides = self._services.messages(table, OF_INTEREST)
+        of_interest = WITH_RDMA if self._services.serves(rpcrdma.SERVICE) else IN_PARTS
+        rows, services, sides = self._services.messages(table, of_interest)
         claimed = self._claimed(table, rows, services)
         if not len(claimed):
             return

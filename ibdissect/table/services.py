@@ -140,6 +140,10 @@ class Services:
         """Whether a service of a queue pair is known."""
         return bool(self._ends)
 
+    def serves(self, service: int) -> bool:
+        """Whether a queue pair is known for a service."""
+        return any(one == service for ends in list(self._ends.values()) for history in list(ends.values()) for _, one, _ in history)
+
     def messages(self, table: ChunkTable, opcodes: Bool = STARTS_MESSAGE) -> tuple[Int, list[int], list[int]]:
         """Rows of a chunk whose payload starts a message on a known connection, or that have one of these OpCodes; the service id of each,
         and the side it goes to."""

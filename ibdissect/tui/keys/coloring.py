@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ibdissect.study.filters import as_filter
 from ibdissect.study.saved_state import unusable
 
 from ..screens.prompt import Prompt
@@ -32,7 +31,7 @@ def apply(app: TuiApp) -> None:
 
 def color(app: TuiApp) -> None:
     """Offer to color the frames of the filter or with the value of the selected field, and to forget a rule."""
-    there, taken = app.memory.by_kind("color"), as_filter(app.main.tree_pane.node)
+    there, taken = app.memory.by_kind("color"), app.main.tree_pane.as_filter
     offered = ((app.filtering.text, "color the frames shown"), (taken, "color frames with this value"))
     entries = [(text, what, text) for text, what in offered if text and text not in there]
     entries += [(text, f"no longer {color}", text) for text, color in reversed(there.items())]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ibdissect.study.filters import as_filter
 from ibdissect.study.shown_frames import FilteredRows
 from ibdissect.study.threads import Latest
 
@@ -92,7 +91,7 @@ class Filtering:
         return True
 
     def from_field(self, *, apply: bool) -> None:
-        text = as_filter(self.app.main.tree_pane.node)
+        text = self.app.main.tree_pane.as_filter
         if text is None:
             self.app.note("Select a field of the tree that has a value; masked keys need --show-keys")
         elif apply:

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from ibdissect.study import writing
-from ibdissect.study.filters import as_filter
 from ibdissect.study.number_text import number
 from ibdissect.study.threads import Work
 from ibdissect.wire.text import counted, printable
@@ -56,7 +55,8 @@ def copy(app: TuiApp) -> None:
         secret = any(below.masked for below in node.walk())
         texts = [
             ("field and value", f"{node.label}: {node.text}"), ("value", "" if node.value is None else str(node.value)),
-            ("filter name", node.name), ("as filter", as_filter(node) or ""), ("bytes in hex", "" if secret else node.raw.hex(" ")),
+            ("filter name", node.name), ("as filter", app.main.tree_pane.as_filter or ""),
+            ("bytes in hex", "" if secret else node.raw.hex(" ")),
         ]  # fmt: skip
         entries += [(text, what, text) for what, text in texts if text]
     if line is not None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ibdissect.study.decoding import decodings
-from ibdissect.study.filters import as_filter
 from ibdissect.study.related_frames import counterpart
 
 from . import coloring
@@ -37,7 +36,7 @@ def menu(app: TuiApp) -> None:
 
 def _entries(app: TuiApp, frame: int) -> Iterator[tuple[str, str, str]]:
     node, model = app.main.tree_pane.node, app.model
-    if text := as_filter(node):
+    if text := app.main.tree_pane.as_filter:
         yield "a", "Apply as filter", text
         yield "p", "Prepare as filter", text
         yield f"{COLOR}{text}", "Color", text

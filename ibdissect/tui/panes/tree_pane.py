@@ -15,6 +15,7 @@ from ibdissect.dissect.tree import Node, Tree
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.set_members import place_text
 from ibdissect.study.field_notes import layer_note
+from ibdissect.study.filters import as_filter
 from ibdissect.wire.text import printable
 
 from ..messages import JumpTo, NodeSelected
@@ -64,6 +65,13 @@ class TreePane(TreeList[TreeLine]):
     @property
     def node(self) -> Node | None:
         return self.item.node if self.item is not None else None
+
+    @property
+    def as_filter(self) -> str | None:
+        """The filter that says what the selected field holds, if any; a field of a record or message is at no place of the frame."""
+        text, tree = as_filter(self.node), self.frame_tree
+        elsewhere = tree is not None and tree.home(self.node) is not None
+        return None if elsewhere and text is not None and text.startswith("frame[") else text
 
     def show_findings(self, findings: list[Finding]) -> None:
         """Show the findings of the frame again: there may be more."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ibdissect.dissect.tree import Node
+from ibdissect.dissect.walk import PadBytes
+from ibdissect.study.filters import as_filter
 from ibdissect.tui.panes.bytes_pane import BytesPane
 from ibdissect.wire.ulp import rpcrdma
 from tests.acme import connection
@@ -71,6 +74,11 @@ async def test_fields_of_what_a_frame_completes_have_its_bytes(tmp_path: Path) -
         shown = tree.frame_tree
         assert shown is not None and [(one.label, one.text) for one in shown.joined] == [("Reassembled", "records that end in this frame")]
         record = shown.joined[0].children[0]
+        gap = Node("frame.pad", "Pad", 4, 2, 0, 16, "0102", "", field=PadBytes.fields[-1])
+        record.children.append(gap)
+        tree.reveal_node(gap)
+        assert as_filter(gap) == "frame[4:2] == 01:02" and tree.as_filter is None, "these bytes are at no place of the frame"
+        record.children.remove(gap)
         tree.reveal_node(record.children[-1])
         await pilot.pause()
         assert len(pane.data) == 112 and pane.data == record.raw and "NodeRecord[1]  frame 6 bytes" in app.main.bit_line.render().plain
