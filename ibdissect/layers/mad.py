@@ -77,7 +77,8 @@ class MadLayer(Layer):
         rmpp, mgmt_class = self.fields.get("rmpp"), self.mgmt_class
         if rmpp is None:
             return size
-        segmented = rmpp.rmpp_type and (mgmt_class != numbers.DM_CLASS or rmpp.rmpp_version)
+        used = rmpp.rmpp_type <= numbers.DATA or rmpp.rmpp_flags & 1  # as `table.unread.segment` has it
+        segmented = rmpp.rmpp_type and used and (mgmt_class != numbers.DM_CLASS or rmpp.rmpp_version)
         if segmented and (rmpp.rmpp_type != numbers.DATA or rmpp.data1 != 1):
             return 0
         if mgmt_class not in mad.RMPP_CLASSES or mgmt_class in _VENDOR:

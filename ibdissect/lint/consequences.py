@@ -54,6 +54,8 @@ class Consequences:
         self._first, self._size = 0, 0
         self._present: dict[str, bytearray] = {}
         """By code: the severity of the cause in each frame of the present chunk, also of causes that were evicted."""
+        self._whole: dict[tuple[str, int], Cause] = {}
+        """The causes of the present chunk that have a finding, or stand for several packets, by code and frame."""
 
     def _rank(self, code: str, above: tuple[str, ...] = ()) -> int:
         """Length of the longest chain of causes that leads to a consequence."""
@@ -64,6 +66,7 @@ class Consequences:
         """A chunk begins with frame `first`; 0 frames: none is present."""
         self._first, self._size = first, size
         self._present.clear()
+        self._whole.clear()
 
     def note(self, rule: Rule, frame: int, lowered: Severity | None, count: int = 1, finding: Finding | None = None) -> None:
         """Record that a rule reports at a frame; `lowered`: with a severity that may be lower than its own, `finding`: if it is new."""
@@ -87,10 +90,12 @@ class Consequences:
         if 0 <= row < self._size and not cause.waits:
             present = self._present.setdefault(rule.code, bytearray(self._size))
             present[row] = max(present[row], cause.severity)
-        known = causes.get(frame)
+        known = causes.get(frame) or self._whole.get((rule.code, frame))
         if known is None or cause.finding is not None or cause.severity > known.severity:
             cause.finding = cause.finding or (known.finding if known is not None else None)
             causes.put(frame, cause, frame)
+            if 0 <= row < self._size and (cause.finding is not None or cause.count > 1):
+                self._whole[rule.code, frame] = cause
 
     def any_of(self, rule: Rule) -> bool:
         """Whether a cause was reported, or waits, that may explain a rule's reports."""
@@ -117,4 +122,4 @@ class Consequences:
     def _at(self, code: str, frame: int) -> Cause | None:
         present, row = self._present.get(code), frame - self._first
         severity = present[row] if present is not None and 0 <= row < self._size else 0
-        return self.causes[code].get(frame) or (Cause(severity) if severity else None)
+        return self.causes[code].get(frame) or self._whole.get((code, frame)) or (Cause(severity) if severity else None)

@@ -20,7 +20,7 @@ from ibdissect.wire.sa import SAFormat
 from .bits import value_at
 from .locate import Bool, Int
 from .occurrences import Occurrences, merged
-from .unread import QUERY_CLASSES, unread
+from .unread import QUERY_CLASSES, segment, unread
 
 if TYPE_CHECKING:
     from .table import ChunkTable
@@ -29,7 +29,6 @@ MAD_SIZE = {BASE_VERSION_IB: 256, BASE_VERSION_OPA: 2048}
 """Bytes of a MAD by base version; RMPP segments are padded to it."""
 RMPP_END, HEADERS_END = MAD.size + RMPP.size, SAFormat.attribute_offset.span[1]
 """Offsets of the end of the RMPP header, and of the end of AttributeOffset."""
-SEGMENT = (RMPP.rmpp_version, RMPP.rmpp_type, RMPP.last, RMPP.segment_number, RMPP.payload_length)
 NO_RMPP = 0
 
 
@@ -112,7 +111,7 @@ def starts_data(table: ChunkTable, rows: Int) -> Bool:
     mad = table.located.at("mad")[rows]
     long = mad + RMPP_END <= table.located.payload_end[rows]
     first: Bool = np.ones(len(rows), np.bool_)
-    kind, number = (value_at(table.chunk.data, mad[long] + MAD.size, field) for field in (RMPP.rmpp_type, RMPP.segment_number))
+    kind, number = segment(table.chunk.data, mad[long])
     first[long] = (kind == NO_RMPP) | ((kind == DATA) & (number == 1))
     return first
 
@@ -126,7 +125,8 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int)
     rows, mad = rows[good], mad[good]
     method, status = value_at(data, mad, MAD.method), value_at(data, mad, MAD.status)
     response = (method & RESPONSE_BIT) != 0
-    version, kind, last, number, length = (value_at(data, mad + MAD.size, field) for field in SEGMENT)
+    kind, number = segment(data, mad)
+    version, last, length = (value_at(data, mad + MAD.size, field) for field in (RMPP.rmpp_version, RMPP.last, RMPP.payload_length))
     if place.mgmt_class == DM_CLASS:  # the RMPP header is present only if its version is not 0 (kernel core/mad.c)
         kind = np.where(version == 0, NO_RMPP, kind)
     segmented = kind == DATA

@@ -55,7 +55,6 @@ QUERY_CLASSES = SMP_CLASSES | {SA_CLASS, PM_CLASS}
 """Classes whose requests may carry data that nobody reads."""
 MASK_AT, MASK_END = SAFormat.component_mask.span
 MAD_END = 256
-SEGMENT = (RMPP.rmpp_type, RMPP.segment_number)
 QUERIES = {SA_CLASS: (GET, GET_TABLE, GET_TRACE, GET_MULTI), PM_CLASS: (GET,)}
 """Methods of requests that name a part of the attribute."""
 CHOOSING = ("op_code", "port_select", "counter_select", "counter_select2")
@@ -86,12 +85,20 @@ def unread(table: ChunkTable) -> Bool:
 def _unread_of_sa(table: ChunkTable, mad: Int) -> Bool:
     """Which of these MADs have only such data."""
     data = table.chunk.data
-    method, kind, number = data[mad + MAD.method.span[0]], *(value_at(data, mad + MAD.size, field) for field in SEGMENT)
+    method, (kind, number) = data[mad + MAD.method.span[0]], segment(data, mad)
     asks = np.isin(method, QUERIES[SA_CLASS])
     blank = ~data[mad[:, None] + np.arange(MASK_AT, MASK_END)].any(axis=1)
     later = (method != GET_MULTI) & (kind == DATA) & (number > 1)
     found: Bool = (asks & (blank | later)) | (kind > DATA)
     return found
+
+
+def segment(data: Bytes, mad: Int) -> tuple[Int, Int]:
+    """RMPPType and SegmentNumber of MADs with an RMPP header. Without the flag Active nobody reads that header (IBA 13.6.2.1; kernel
+    core/mad_rmpp.c): an ACK, STOP or ABORT is none then. Types of data stay, so that a segment is never taken for a whole record.
+    """
+    kind, number, active = (value_at(data, mad + MAD.size, field) for field in (RMPP.rmpp_type, RMPP.segment_number, RMPP.active))
+    return np.where((kind > DATA) & (active == 0), 0, kind), number
 
 
 class Beside(Record, frozen=True, eq=False):
@@ -126,7 +133,7 @@ def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: S
     rows, mad, stop = rows[good], mad[good], stop[good]
     if mgmt_class == SA_CLASS:
         mask = extract(gather(data, mad + MASK_AT, MASK_END - MASK_AT), 0, 64)
-        kind, number = (value_at(data, mad + MAD.size, field) for field in SEGMENT)
+        kind, number = segment(data, mad)
         good = (mask != 0) & ((kind == 0) | ((kind == DATA) & (number == 1)))
         rows, mad, stop, mask = rows[good], mad[good], stop[good], mask[good]
         read = np.zeros((len(rows), struct.size), np.uint8)

@@ -115,7 +115,9 @@ def test_frames_of_one_chunk_are_explained_however_many_they_are(monkeypatch: py
     monkeypatch.setattr(consequences, "MAX_CAUSES", 3)
     frames = [shorter(rc(0x04, bytes(64), bth={"psn": number}, slid=1, dlid=2)) for number in range(20)]
     assert {one.code for one in lint(frames, "ROC007")} == {"ROC007"}
-    assert {one.code for one in lint(frames, "LNK003", "ROC007")} == {"LNK003"}
+    both = lint(frames, "LNK003", "ROC007")
+    assert {one.code for one in both} == {"LNK003"}
+    assert [[part.why for part in one.related][-1:] for one in both] == [["therefore ROC007 vcrc-bad"]] * len(both)
 
 
 KEY, NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x1122334455667788, 0x11, 0x15, 0x16

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dissect.build import dissect_row
@@ -115,9 +116,9 @@ def test_a_failed_answer_shows_all_that_it_repeats_but_no_key() -> None:
     assert gone(frames, (0xCAFEF00D).to_bytes(4, "big"))
 
 
-def segment(method: int, kind: int, number: int, mask: int, data: bytes, attr_id: int = 0x35) -> bytes:
+def segment(method: int, kind: int, number: int, mask: int, data: bytes, attr_id: int = 0x35, flags: int = 1) -> bytes:
     """A packet of an RMPP transfer of subnet administration."""
-    return gmp(0x03, method, attr_id, struct.pack(">BBBxIIQHHQ", 1, kind, 1, number, 0, 0, 0, 0, mask) + data, at=24)
+    return gmp(0x03, method, attr_id, struct.pack(">BBBxIIQHHQ", 1, kind, flags, number, 0, 0, 0, 0, mask) + data, at=24)
 
 
 def test_of_a_query_in_segments_only_what_the_first_one_names_is_read() -> None:
@@ -137,6 +138,16 @@ def test_of_a_query_in_segments_only_what_the_first_one_names_is_read() -> None:
     assert not any(text in one for one in dumps for text in ("5A17", "DEADBEEF", "CAFEF00D"))
     assert "FE800000" in dumps[4] and "FE800000" in dumps[5], "the GIDs are read"
     assert gone(frames, left) and gone(frames, b"\x5a\x17")
+
+
+@pytest.mark.parametrize("kind", [2, 3, 4])
+def test_an_ack_that_is_not_active_is_none(kind: int) -> None:
+    """Receivers ignore the RMPP header without the flag Active, so it is a plain query."""
+    mask, path = mask_for(PathRecord, ["dgid"]), build(PathRecord, **PATH)
+    table = native_table([segment(0x12, kind, 1, mask, path, flags=flags) for flags in (0, 6, 1)])
+    assert table.once(unread).tolist() == [False, False, True]
+    assert [shown(table, row)["infiniband.pathrecord.dgid"][0] for row in (0, 1)] == ["fe80::1"] * 2
+    assert len(table.occurrences(PathRecord)) == 2
 
 
 def gone(frames: list[bytes], what: bytes) -> bool:
