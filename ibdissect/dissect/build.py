@@ -139,10 +139,10 @@ class _Maker(Record):
             value = self.read(item)
             node.value, node.text = self.presenter.present_bytes(item, value)
             if node.value is None:
-                node.masked = tuple((low, min(high, length)) for low, high in item.covered_secrets)
+                node.masked = tuple((low, min(high, length)) for low, high in item.hidden_spans)
             node.text = item.title or node.text
         else:
-            node.value, node.text = self.presenter.present(item.field, self.read(item), reveals=bool(item.covered_secrets))
+            node.value, node.text = self.presenter.present(item.field, self.read(item), reveals=bool(item.hidden_spans))
             if node.value is None:
                 node.masked = ((0, length),)
         if item.field in NAMES:

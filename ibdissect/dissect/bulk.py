@@ -273,10 +273,10 @@ class JsonLines:
             return "%s", [self._in_context(field, item, rows)]
         if item.kind in BYTES and not field.secret:
             values = rows.rest(item) if item.kind == "rest" else rows.cut(item, item.byte, item.byte + item.length)
-            if item.kind != "rest" and not item.covered_secrets and not item.title and item.length <= 64:
+            if item.kind != "rest" and not item.hidden_spans and not item.title and item.length <= 64:
                 return "%s", [list(map(self._texts(field, item).__getitem__, values))]
             return "%s", [[_bytes_json(self.presenter, item, value) for value in values]]
-        if item.covered_secrets:
+        if item.hidden_spans:
             shown = (self.presenter.present(field, value, reveals=True) for value in rows.numbers(item))
             return "%s", [[_said(plain, text) for plain, text in shown]]
         values = rows.cut(item, item.byte, item.byte + item.length) if item.kind in OPAQUE else rows.numbers(item)

@@ -41,7 +41,7 @@ class Item(Record):
     """This item is valid only if that item has one of these values."""
     title: str = ""
     """Text shown instead of a value: the title of the structure inside."""
-    covered_secrets: tuple[tuple[int, int], ...] = ()
+    hidden_spans: tuple[tuple[int, int], ...] = ()
     """(start, stop) of bytes to hide, counted from the item's first byte: the keys in a hex field, all of a checksum that reveals one."""
 
     @property
@@ -137,7 +137,7 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
     _mark_secrets(layout, [item for item, piece in hidden if piece.layer is None])
     tells = [(item, piece) for item, piece in placed if piece.placement.tells and item.field is not None and item.field.holds == "checksum"]
     for item, _ in (*hidden, *tells):
-        item.covered_secrets = ((0, ALL),)
+        item.hidden_spans = ((0, ALL),)
     return layout
 
 
@@ -169,7 +169,7 @@ def _items(struct: type[Struct], piece: int, view: int) -> Iterator[Item]:
 
 
 def _mark_secrets(layout: Layout, hidden: list[Item]) -> None:
-    """Set `covered_secrets` of every hex field; `hidden`: open ends that are masked, also in what they are inside of."""
+    """Set `hidden_spans` of every hex field; `hidden`: masked items without an end, which are masked in the fields around them, too."""
     every = [(item, item.length) for item in layout.secrets()] + [(item, ALL) for item in hidden]
     spans = [(layout.pieces[item.piece].relative + item.byte, size) for item, size in every]
     if not spans:
@@ -179,4 +179,4 @@ def _mark_secrets(layout: Layout, hidden: list[Item]) -> None:
             if item.kind in BYTES and item.field is not None and not item.field.secret:
                 start = layout.pieces[item.piece].relative + item.byte
                 stop = start + item.length if item.kind != "rest" else ALL
-                item.covered_secrets = tuple((at - start, at - start + size) for at, size in spans if start <= at < stop)
+                item.hidden_spans = tuple((at - start, at - start + size) for at, size in spans if start <= at < stop)

@@ -43,10 +43,10 @@ class Presenter:
     def present_bytes(self, item: Item, value: bytes) -> tuple[str | None, str]:
         """Plain value and text of raw bytes that may contain a key."""
         digits = value.hex()
-        if item.field is not None and item.field.show is not None and (self.show_keys or not item.covered_secrets):
+        if item.field is not None and item.field.show is not None and (self.show_keys or not item.hidden_spans):
             return digits, printable(item.field.show(value))
-        if item.covered_secrets and not self.show_keys:
-            masked = mask_hex(digits, value, item.covered_secrets)
+        if item.hidden_spans and not self.show_keys:
+            masked = mask_hex(digits, value, item.hidden_spans)
             if masked != digits:
                 return None, bytes_text(masked, len(value))
         return digits, bytes_text(digits, len(value))

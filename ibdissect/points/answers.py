@@ -35,7 +35,7 @@ class Places(Columns):
     """The PSN, continued beyond 2**24."""
     request: Bool
     repeated: Bool
-    """Requested before, or perhaps so: not after all that the blocks before it have. Also of MADs."""
+    """Sent before, or perhaps: it does not come after all requests of earlier blocks. Also of MADs."""
     goes_back: Bool
     """A request after one of the same or a later PSN."""
 
@@ -63,7 +63,7 @@ class PlaceFinder:
         self._asked, self._furthest = np.full(n, NEVER), np.full(n, NEVER)  # position of the last request, and of the furthest one
         self._mads = np.empty(0, np.uint32)
         self.late: list[npt.NDArray[np.int64]] = []
-        """Connection and position, int64[2, n], of requests that blocks before theirs may have, too."""
+        """Connection and position, int64[2, n], of requests that earlier blocks may have, too."""
 
     def places(self, packets: Transmissions) -> Places:
         """The places in the next block."""

@@ -15,8 +15,8 @@ from .transmissions import Again, Transmissions
 def join_changed(
     found: Transmissions, again: Again, flows: Flows, ends: FlowEnds, longest: int, until: int | None = None
 ) -> tuple[Transmissions, int | None]:  # fmt: skip
-    """Join two transmissions of which every point saw at most one, with the same PSN, OpCode, queue pair and sender or receiver, close in
-    time. Renames them in `again`.
+    """Join two transmissions that no point saw both of, close in time, with the same PSN, OpCode, queue pair and sender or receiver.
+    Renames them in `again`.
 
     If there are more than two, each is ambiguous. `until`: ones after this time are still to come. Returns the time up to which all is
     joined, too. `found` is in order of time.

@@ -136,7 +136,7 @@ class Matcher:
         return kept, clusters.order[~ready]
 
     def _matched(self, seen: Seen, clusters: Clusters) -> tuple[Transmissions, Again]:
-        """Number the sightings: those of a cluster that all points saw equally often by order, others one by one. `seen`: sorted, too."""
+        """Number the sightings (`seen`, sorted by cluster): by order where all points saw a cluster equally often, else one by one."""
         points, own = len(self._points), clusters.number
         group = own.astype(np.int64) * points + seen.point
         rank, new = _ranks(seen.time, group, self._echo[seen.point])
