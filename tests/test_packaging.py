@@ -76,6 +76,7 @@ def test_what_ci_installs_is_pinned_by_hash() -> None:
 
 def test_the_site_is_built_without_what_developers_install() -> None:
     """`pip install '.[docs]' && mkdocs serve`: the page of a rule takes its example from the rule's proof, without pytest."""
+    pytest.importorskip("mkdocs")
     code = (
         "import runpy, sys; sys.path.insert(0, '.'); sys.modules |= {'pytest': None, 'hypothesis': None}; "
         "site = runpy.run_path('docs/site.py'); rule = next(rule for rule in site['load']() if rule.code == 'PKY001'); "

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from ibdissect.cli.fabric import command
 from ibdissect.errors import ConfigError
-from tests import craft
+from tests import commands, craft
 from tests.fabric.made import ANSWER, answer, node, p_keys, port_info, switch, switch_info
 from tests.fabric.test_division import FULL, HERE, THERE, mixed, subnet
 from tests.subnet.samples import SAMPLES
@@ -101,21 +101,21 @@ def test_events(tmp_path: Path) -> None:
 
 def test_a_frame_behind_the_end_is_told(tmp_path: Path) -> None:
     path = written(tmp_path, frames())
-    beyond = CliRunner().invoke(command, [path, "--at", "9999"])
-    assert beyond.exit_code == 0 and f"{path} ends with frame 8, before --at 9999" in beyond.stderr
-    assert CliRunner().invoke(command, [path, "--at", "8"]).stderr == ""
+    beyond = commands.run("fabric", path, "--at", "9999", text=True)
+    assert beyond.returncode == 0 and f"{path} ends with frame 8, before --at 9999" in beyond.stderr
+    assert commands.run("fabric", path, "--at", "8", text=True).stderr == ""
 
 
 def test_two_subnets_are_shown_apart(tmp_path: Path) -> None:
     path = tmp_path / "two.pcap"
     path.write_bytes(mixed(HERE, THERE, interfaces=True))
-    result = json.loads(CliRunner().invoke(command, [str(path), "--format", "json"]).stdout)
+    result = json.loads(commands.run("fabric", str(path), "--format", "json", text=True).stdout)
     assert [(one["subnet"], one["counts"]["channel_adapters"], [lid["lid"] for lid in one["lids"]]) for one in result["subnets"]] == [
         (1, 3, [1, 2, 3]), (2, 2, [1, 2]),
     ]  # fmt: skip
     for one, maker in zip(result["subnets"], ("0x0002c9", "0x000255"), strict=True):
         assert all(node["guid"].startswith(maker) for node in one["nodes"])
-    shown = CliRunner().invoke(command, [str(path)])
+    shown = commands.run("fabric", str(path), text=True)
     assert "mixes packets of 2 subnets, told apart by capture interfaces" in shown.stderr
     assert shown.stdout.count("channel adapters, ") == 2 and "\n\nSubnet 2\n0 switches, 2 channel adapters" in shown.stdout
     assert run(str(path), "--dot").count(" [label=") == run(str(path), "--write", "ibnetdiscover").count("\nCa") == 5
@@ -125,7 +125,7 @@ def test_two_subnets_that_nothing_tells_apart(tmp_path: Path) -> None:
     there = subnet(0x255, 1, (1, 2), FULL)  # by the same origin of directed routes
     for other, said in (([*there, *there], True), (HERE, False)):
         (tmp_path / "two.pcap").write_bytes(mixed([*HERE, *HERE], other, interfaces=False))
-        shown = CliRunner().invoke(command, [str(tmp_path / "two.pcap")])
+        shown = commands.run("fabric", str(tmp_path / "two.pcap"), text=True)
         assert ("mixes packets of two subnets, so none of this is certain" in shown.stderr) == said and "Subnet 2" not in shown.stdout
 
 

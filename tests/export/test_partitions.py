@@ -113,7 +113,7 @@ def test_names_of_partitions(source: str, name: str, tmp_path: Path) -> None:
 def test_nothing_is_left_of_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ibdissect.export import partitions
 
-    batch = pa.record_batch({"x": [1, 2, 3]})
+    batch = pa.record_batch([pa.array([1, 2, 3])], names=["x"])
     with pytest.raises(RuntimeError), partitions.Partitions(str(tmp_path), ("hour",), batch.schema, "a", str(tmp_path)) as made:
         made.add(batch, np.array([START, START + HOUR, START], np.int64))
         raise RuntimeError
