@@ -56,9 +56,9 @@ TARGETS = {
     "pkey": Target("ibdissect/rules/PKY/*.py", ("tests/rules/PKY/test_*.py", "tests/rules/test_early.py"), ("PKY",)),
     "mkey": Target("ibdissect/rules/MKY/*.py", ("tests/rules/MKY/test_*.py", "tests/rules/test_early.py"), ("MKY", "SMP023")),
     "masking": Target(
-        "ibdissect/table/secrets.py ibdissect/table/cut_keys.py ibdissect/table/unread.py",
+        "ibdissect/table/secrets.py ibdissect/table/cut_keys.py ibdissect/table/cut_messages.py ibdissect/table/unread.py",
         ("tests/table/test_secrets.py", "tests/table/test_unread.py", "tests/dfilter/test_keys.py", "tests/session/test_columns.py",
-         "tests/table/test_cut_keys.py", "tests/test_secrets.py"),
+         "tests/table/test_cut_keys.py", "tests/table/test_cut_messages.py", "tests/test_secrets.py"),
     ),
     "scrub": Target("ibdissect/scrub/*.py", ("tests/scrub/test_[!sv]*.py", "tests/scrub/test_s*.py", "tests/scrub/test_verify.py")),
 }
