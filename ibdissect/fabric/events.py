@@ -78,6 +78,13 @@ class PKeysLearnt(FabricEvent, frozen=True):
     block: int
 
 
+class BlockOfSeveralLearnt(FabricEvent, frozen=True):
+    """The same, where more than one block of the table holds keys."""
+
+    port: Port
+    block: int
+
+
 class MKeyLearnt(FabricEvent, frozen=True):
     """A port's M_Key, protect bits or lease period are new."""
 

@@ -12,7 +12,19 @@ from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
 
 from . import smps as c
-from .events import FabricEvent, LidAssigned, LinkFound, LinkLost, MKeyLearnt, MKeyShown, NodeFound, PKeysLearnt, PortStateChanged, SmSeen
+from .events import (
+    BlockOfSeveralLearnt,
+    FabricEvent,
+    LidAssigned,
+    LinkFound,
+    LinkLost,
+    MKeyLearnt,
+    MKeyShown,
+    NodeFound,
+    PKeysLearnt,
+    PortStateChanged,
+    SmSeen,
+)
 from .keys import Guard, MKey, hides
 from .mixed_subnets import KIND, SIZE
 from .model import Subnet
@@ -227,8 +239,11 @@ class Learner:
     def _p_keys(self, smps: Smps, smp: Smp, hop: Hop) -> None:
         port = self.table_port(hop, smp.modifier >> 16, smp.frame)
         block = smp.modifier & 0xFFFF
-        if port is not None and self.subnet.learn_p_keys(port, block, smps.body(smp.i), smp.frame) and PKeysLearnt in self.heard:
-            self.out.append(PKeysLearnt(smp.frame, smp.time_ns, port, block))
+        if port is not None and self.subnet.learn_p_keys(port, block, smps.body(smp.i), smp.frame):
+            if PKeysLearnt in self.heard:
+                self.out.append(PKeysLearnt(smp.frame, smp.time_ns, port, block))
+            if port.p_keys is not None and port.p_keys.several:
+                self.out.append(BlockOfSeveralLearnt(smp.frame, smp.time_ns, port, block))
 
     def _table(self, smps: Smps, smp: Smp, hop: Hop, attribute: int) -> None:
         node, modifier, body = hop.node, smp.modifier, smps.body(smp.i)

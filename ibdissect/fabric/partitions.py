@@ -16,6 +16,8 @@ BLOCK = 32
 """P_Keys per block of the table."""
 MAX_BLOCKS = 1024
 """Blocks of the largest table (32768 entries)."""
+NO_KEYS = (None, bytes(64))
+"""A block that is unknown or empty."""
 KEPT_BLOCKS = 16
 """Blocks remembered per port: 512 keys, more than adapters have; for a longer table ABSENT is never concluded."""
 
@@ -70,6 +72,11 @@ class PKeys:
         """Frame that wrote a block that was never shown, or after which the port may have restarted; 0: none."""
         self.size = 0
         """Number of entries, if a file said so; 0: unknown."""
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one block holds keys."""
+        return len(self.blocks) > 1 and len([block for block in self.blocks if block.now not in NO_KEYS]) > 1
 
     def block(self, number: int) -> Block | None:
         """A block over time; None if it was never shown."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from ibdissect.fabric import Follower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos
-from ibdissect.fabric.events import PKeysLearnt, TrapSeen
+from ibdissect.fabric.events import BlockOfSeveralLearnt, TrapSeen
 from ibdissect.fabric.nodes import SWITCH, Node
 from ibdissect.fabric.partitions import BLOCK, keys_in
 from ibdissect.flow.transactions import Transactions
@@ -80,8 +80,8 @@ class PartitionTwice(LearntFactRule):
     example = "SubnSet(P_KeyTable) with 0xFFFF, 0x8001, 0x8001"
     written = (P_KEY_TABLE,)
 
-    @on_event(PKeysLearnt)
-    def learnt(self, event: PKeysLearnt, context: Context) -> Iterator[Hit]:
+    @on_event(BlockOfSeveralLearnt)
+    def learnt(self, event: BlockOfSeveralLearnt, context: Context) -> Iterator[Hit]:
         """A block holds a key of another one: perhaps the manager is only moving it."""
         size = event.port.p_key_capacity(event.frame) or 0  # what a node answers beyond the end of its table means nothing
         blocks = [one for one in (event.port.p_keys.blocks if event.port.p_keys is not None else ()) if one.number * BLOCK < size]
