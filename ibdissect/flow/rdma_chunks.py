@@ -89,6 +89,7 @@ class Chunks:
                 memory = _Memory(next(self._numbers), call, segment, [])
                 lost = self._offered.put((source, segment.handle), memory)
                 self._held += memory.size - (lost[1].size if lost is not None else 0)
+            self._limit()
         return None
 
     def asked(self, source: bytes, client: bytes, psn: int, what: Range) -> None:
@@ -120,11 +121,14 @@ class Chunks:
             memory.call.missing -= len(data)
             if not memory.call.missing:
                 return self._complete(memory.call)
+        self._limit()
+        return None
+
+    def _limit(self) -> None:
         if self._held > MAX_HELD:
             self._offered.clear()
             self._moving.clear()
             self._held = 0
-        return None
 
     def _of(self, client: bytes, what: Range) -> _Memory | None:
         """The offered memory that a range lies in."""

@@ -112,12 +112,12 @@ class Consequences:
         return None
 
     def explain(self, rule: Rule, frame: int, cause: Cause) -> None:
-        """Let the finding of a cause list a consequence, and explain what that explains in turn."""
+        """Let the finding of a cause list a consequence, the first of each rule, and explain what that explains in turn."""
         if rule.explains:
             self._put(rule, frame, cause)
-        finding, follows = cause.finding, Related(frame, f"therefore {rule.code} {rule.name}")
-        if finding is not None and follows not in finding.related:
-            finding.related = (*finding.related, follows)
+        finding, why = cause.finding, f"therefore {rule.code} {rule.name}"
+        if finding is not None and all(one.why != why for one in finding.related):
+            finding.related = (*finding.related, Related(frame, why))
 
     def _at(self, code: str, frame: int) -> Cause | None:
         present, row = self._present.get(code), frame - self._first

@@ -61,7 +61,7 @@ class Linter:
         self.timing = timing
         self.context = Context(damage=damage)
         self.findings = Grouping(self.rules, self.context, max_findings, on_finding, on_occurrence, self._failed)
-        self.context.states = (self.findings, self.findings.consequences, *self.rules)
+        self.context.states = (self.findings, self.findings.consequences, self.findings.past, *self.rules)
         self.tally = self.findings.tally
         self.copies = self.context.get(Copies)
         """Frames that a mirror delivered twice: no rule sees the second ones."""

@@ -15,10 +15,13 @@ from ibdissect.lint.rule import REGISTRY, Hit, Rule, on_chunk, on_end
 from ibdissect.session.check import Options
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.transport import BTH, DETH
 from tests.craft import erf_pcap, gmp, rc, smp, vcrc
 from tests.fabric.made import answer, ask, node, p_keys, port_info
 from tests.rules.findings import lint
+from tests.rules.made.conversations import agent, counters
 
 
 class Cause(Rule):
@@ -201,6 +204,15 @@ def test_a_finding_that_another_one_proves_wrong_already_is_its_consequence(
     (one,) = lint(frames, cause, consequence, step_ns=SECOND_NS)
     assert (one.code, one.frame) == (cause, cause_at)
     assert [part.why for part in one.related if part.frame == consequence_at][-1].startswith(f"therefore {consequence} ")
+
+
+def test_a_finding_lists_the_first_consequence_of_each_rule() -> None:
+    """A wrong answer misleads whoever rests on it, however often."""
+    asked, *answered = agent()
+    place = LRH.size + BTH.size + DETH.size + MAD.attribute_id.bit // 8
+    frames = [asked[:place] + (0x12).to_bytes(2, "big") + asked[place + 2 :], *answered, *[counters(1, port_select=255)] * 5]
+    (one,) = lint(frames, "MAD005", "PM002")
+    assert [part.why for part in one.related] == ["request", "therefore PM002 allportselect-unsupported"]
 
 
 def test_a_doubtful_cause_leaves_what_is_certain() -> None:
