@@ -1,4 +1,4 @@
-"""The part in C (docs/decisions/native-parts.md), left out where there is no compiler, and the version. For the rest see pyproject.toml."""
+"""The parts in C (docs/decisions/native-parts.md), left out without a compiler, and the version. For the rest see pyproject.toml."""
 
 import os
 from pathlib import Path
@@ -38,6 +38,9 @@ class StableAbi(bdist_wheel):
 
 
 setup(
-    ext_modules=[Extension("ibdissect.native._sums", ["ibdissect/native/sums.c"], optional=True, py_limited_api=True)],
+    ext_modules=[
+        Extension(f"ibdissect.native._{part}", [f"ibdissect/native/{part}.c"], optional=True, py_limited_api=True)
+        for part in ("records", "sums")
+    ],
     cmdclass={"build_ext": Reproducible, "build_py": Versioned, "bdist_wheel": StableAbi},
 )

@@ -101,9 +101,6 @@ class ErfRecords(Records):
     def stride(self) -> Stride:
         return Stride(dtype=">u2", at=10, plus=0, least=HEADER, header=HEADER)
 
-    def key(self, raw: Bytes, start: int) -> tuple[int, int]:
-        return 7, int(raw[start + 7])  # the timestamp's highest byte: changes every 194 days
-
     def second_at(self, raw: Bytes, position: int) -> int | None:
         return int.from_bytes(raw[position + 4 : position + 8].tobytes(), "little")
 

@@ -56,10 +56,6 @@ class PcapRecords(Records):
     def stride(self) -> Stride:
         return Stride(dtype=f"{self.order}u4", at=8, plus=HEADER, least=HEADER, header=HEADER)
 
-    def key(self, raw: Bytes, start: int) -> tuple[int, int]:
-        offset = 3 if self.order == "<" else 0
-        return offset, int(raw[start + offset])  # highest byte of the seconds: changes every 194 days
-
     def second_at(self, raw: Bytes, position: int) -> int | None:
         return int.from_bytes(raw[position : position + 4].tobytes(), "little" if self.order == "<" else "big")
 

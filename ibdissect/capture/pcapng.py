@@ -9,7 +9,7 @@ import struct
 
 import numpy as np
 
-from ibdissect.capture import erf
+from ibdissect.capture import erf, scan
 from ibdissect.capture.chunk import LINK_ERF, Chunk, Damage
 from ibdissect.capture.interfaces import Interfaces, Ticks
 from ibdissect.capture.records import LONGEST, Records
@@ -66,9 +66,6 @@ class PcapngRecords(Records):
     def stride(self) -> Stride:
         return Stride(dtype=f"{self.order}u4", at=4, plus=0, least=HEADER, header=HEADER)
 
-    def key(self, raw: Bytes, start: int) -> tuple[int, int]:
-        return (0 if self.order == "<" else 3), PACKET
-
     def second_at(self, raw: Bytes, position: int) -> int | None:
         return None
 
@@ -88,7 +85,7 @@ class PcapngRecords(Records):
         if at + HEADER > filled:
             return np.empty(0, np.int64), at, "", False
         stop = min(filled, max(at + self.span, at + HEADER))
-        starts, after = self.walk(raw, stop, at)
+        starts, after = scan.walk(raw, at, stop, self.stride)
         other = ">" if self.order == "<" else "<"
         swapped = self._blocks(raw, starts, SECTION) & (scattered.unaligned(raw, f"{other}u4")[starts + 8] == BYTE_ORDER_MAGIC)
         if swapped.any():

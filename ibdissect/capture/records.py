@@ -27,7 +27,6 @@ LONGEST = 262144
 DAY = 86400
 
 
-
 class Records(ABC):
     """Reads one container format. Fed with windows in order; keeps all state between windows."""
 
@@ -52,10 +51,6 @@ class Records(ABC):
     @abstractmethod
     def stride(self) -> Stride:
         """How to read a record's size."""
-
-    @abstractmethod
-    def key(self, raw: Bytes, start: int) -> tuple[int, int]:
-        """Byte offset and value that most records share with the one at `start`."""
 
     @abstractmethod
     def likely(self, raw: Bytes, filled: int, positions: Ints, second: int | None) -> Mask:
@@ -106,16 +101,7 @@ class Records(ABC):
 
     def complete(self, raw: Bytes, filled: int, at: int) -> tuple[Ints, int, str, bool]:
         """Complete good records from `at`: starts, where they end, the fault there ("" for none), whether to call again."""
-        starts, after = self.walk(raw, filled, at)
-        return self.checked(raw, filled, starts, after)
-
-    def walk(self, raw: Bytes, stop: int, at: int) -> tuple[Ints, int]:
-        """All record starts from `at` whose header ends at or before `stop`, and where the next one would start."""
-        stride = self.stride
-        if at + stride.header > stop:
-            return np.empty(0, np.int64), at
-        second = self.second_at(raw, at)
-        return scan.walk(raw, at, stop, stride, self.key(raw, at), lambda positions: self.likely(raw, stop, positions, second))
+        return self.checked(raw, filled, *scan.walk(raw, at, filled, self.stride))
 
     def checked(self, raw: Bytes, filled: int, starts: Ints, after: int) -> tuple[Ints, int, str, bool]:
         """Like `complete` for known starts: cut before a fault or an incomplete record."""

@@ -1,6 +1,6 @@
-"""Which work is done in C? Checksums of many packets at once, where the package was built with a compiler (docs/decisions/native-parts.md).
+"""Which work is done in C? Starts of records and checksums of packets, many at once (docs/decisions/native-parts.md).
 
-Without a compiler `sums` is None, and NumPy and zlib do the same work more slowly.
+Where the package was built without a compiler, `records` and `sums` are None, and Python, NumPy and zlib do the same work more slowly.
 """
 
 from __future__ import annotations
@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Buffer = npt.NDArray[Any] | bytes
+
+    class Records(Protocol):
+        """What `records.c` offers; ValueError for lengths that do not lie in the data."""
+
+        def walk(self, data: Buffer, at: int, limit: int, dtype: str, offset: int, plus: int, least: int, out: Buffer) -> tuple[int, int]:
+            """As `capture.scan.walk`: starts below `limit` into `out`, int64[n]; returns their number, and where the next one is."""
 
     class Sums(Protocol):
         """What `sums.c` offers; ValueError for an entry that does not lie in the data."""
@@ -25,10 +31,11 @@ if TYPE_CHECKING:
             """Whether to use carry-less multiplication where the processor has it; returns what held before."""
 
 
+records: Records | None
 sums: Sums | None
 try:
-    from . import _sums  # type: ignore[attr-defined, unused-ignore]
+    from . import _records, _sums  # type: ignore[attr-defined, unused-ignore]
 except ImportError:
-    sums = None
+    records = sums = None
 else:
-    sums = _sums
+    records, sums = _records, _sums

@@ -1,4 +1,4 @@
-"""Do many walkers at once find exactly what one walker finds?"""
+"""Does the walk over records find what following their lengths one by one finds?"""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibdissect import native
 from ibdissect.capture.scan import Stride, chained, walk
 from ibdissect.capture.scattered import AT_ONCE, columns, gather, looked_up, unaligned
-from tests.capture.built import Packet, packets, pcap
+from tests.capture.built import Packet, pcap
 from tests.conftest import a_third_of, shared_captures
 
 STRIDES = [
@@ -32,55 +33,57 @@ def one_by_one(data: bytes, start: int, stride: Stride) -> tuple[list[int], int]
     return found, at
 
 
-def many(data: bytes, start: int, stride: Stride, key: tuple[int, int], likely: object, block: int, few: int) -> tuple[list[int], int]:
-    raw = np.frombuffer(data, np.uint8)
-    positions, after = walk(raw, start, len(data), stride, key, likely, block, few)  # type: ignore[arg-type]
+WAYS = pytest.mark.parametrize("compiled", [True, False], ids=["C", "Python"])
+
+
+def found(data: bytes, start: int, stride: Stride, compiled: bool) -> tuple[list[int], int]:
+    with pytest.MonkeyPatch.context() as patch:
+        if not compiled:
+            patch.setattr(native, "records", None)
+        elif native.records is None:
+            pytest.skip("built without a compiler")
+        positions, after = walk(np.frombuffer(data, np.uint8), start, len(data), stride)
     return positions.tolist(), after
 
 
-@pytest.mark.slow
+@WAYS
 @pytest.mark.parametrize("stride", STRIDES, ids=lambda stride: f"{stride.dtype}@{stride.at}")
-@given(data=st.data())
-def test_any_bytes_any_guesses(stride: Stride, data: st.DataObject) -> None:
-    # Small numbers, so that chains are long; guesses are right, wrong or missing.
-    blob = bytes(data.draw(st.lists(st.sampled_from([0, 0, 0, 0, 1, 20, 40]), min_size=60, max_size=1500)))
-    guessed = data.draw(st.sets(st.integers(0, len(blob))))
-    block, few = data.draw(st.integers(24, 80)), data.draw(st.integers(2, 4))
-    key = (data.draw(st.integers(0, 11)), data.draw(st.sampled_from([0, 1, 20])))
-    found = many(blob, 0, stride, key, lambda at: np.isin(at, list(guessed)), block, few)
-    assert found == one_by_one(blob, 0, stride)
+@given(values=st.lists(st.sampled_from([0, 0, 0, 0, 1, 20, 40, 255]), max_size=600), start=st.integers(0, 20))
+def test_any_bytes(stride: Stride, compiled: bool, values: list[int], start: int) -> None:
+    assert found(bytes(values), start, stride, compiled) == one_by_one(bytes(values), start, stride)
 
 
-@given(packets(), st.integers(24, 200), st.sampled_from("<>"))
-def test_captures_with_fake_headers_in_payload(made: list[Packet], block: int, order: str) -> None:
-    blob = pcap(made, order)
-    stride = STRIDES["<>".index(order)]
-    for likely in (lambda at: np.ones(len(at), bool), lambda at: gather(np.frombuffer(blob, np.uint8), at, 16)[:, 11] == 0):
-        assert many(blob, 24, stride, (11, 0), likely, block, 2) == one_by_one(blob, 24, stride)
-
-
-@given(packets(st.just(1_600_000_000)))
-def test_a_guess_that_hits_a_fake_chain_is_not_believed(made: list[Packet]) -> None:
-    # One long record that is a capture itself: a chain of perfect headers at a wrong place.
-    inner = pcap(made * 20)[24:]
-    blob = pcap([Packet(1_600_000_000, 0, inner[3:]), *made])
-    found = many(blob, 24, STRIDES[0], (3, blob[27] if len(blob) > 27 else 0), lambda at: np.ones(len(at), bool), 48, 2)
-    assert found == one_by_one(blob, 24, STRIDES[0])
-
-
+@WAYS
 @pytest.mark.parametrize("path", a_third_of(shared_captures()), ids=lambda path: path.name)
-def test_real_captures(path: Path) -> None:
+def test_real_captures(path: Path, compiled: bool) -> None:
     blob = path.read_bytes()[: 1 << 20]
-    stride = STRIDES[0]
-    raw = np.frombuffer(blob, np.uint8)
-    expected = one_by_one(blob, 24, stride)
+    assert found(blob, 24, STRIDES[0], compiled) == one_by_one(blob, 24, STRIDES[0])
 
-    def likely(at: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
-        head = gather(raw, at, 16).view("<u4")
-        return (head[:, 2] <= head[:, 3]) & (head[:, 3] < 70000)
 
-    for block in (512, 4096):
-        assert many(blob, 24, stride, (3, blob[27]), likely, block, 4) == expected
+@pytest.mark.skipif(native.records is None, reason="built without a compiler")
+@pytest.mark.parametrize(
+    ("at", "limit", "dtype", "offset", "plus", "least"),
+    [
+        (-1, 8, "<u4", 0, 0, 8),
+        (0, 14, "<u4", 0, 0, 8),
+        (0, 8, "<u4", 6, 0, 8),
+        (0, 8, "<u8", 0, 0, 8),
+        (0, 8, "<u4", 0, 0, 0),
+        (0, 8, "u4", 0, 0, 8),
+    ],
+)
+def test_lengths_outside_the_data_are_refused(at: int, limit: int, dtype: str, offset: int, plus: int, least: int) -> None:
+    assert native.records is not None
+    with pytest.raises(ValueError, match="do not lie in the data"):
+        native.records.walk(bytes(16), at, limit, dtype, offset, plus, least, np.empty(4, np.int64))
+
+
+def test_starts_end_where_their_room_ends() -> None:
+    if native.records is None:
+        pytest.skip("built without a compiler")
+    starts = np.full(3, -1, np.int64)
+    assert native.records.walk(bytes(64), 0, 61, "<u4", 0, 0, 8, starts[:2]) == (2, 16)
+    assert starts.tolist() == [0, 8, -1]
 
 
 def test_unaligned_and_gather_read_every_byte() -> None:
