@@ -16,6 +16,9 @@ def man_pages() -> dict[str, str]:
     """Text by file name."""
     top = click.Context(group, info_name="ibdissect")
     group.commands = {name: group.get_command(top, name) for name in COMMANDS}  # click-man lists commands that are loaded
+    for name, command in group.commands.items():
+        command.short_help = COMMANDS[name].rstrip(".")  # else click cuts the first sentence
+    group.short_help = str(group.help).partition(".")[0]
     commands = [top, *(click.Context(command, info_name=name, parent=top) for name, command in group.commands.items())]
     return {f"{one.command_path.replace(' ', '-')}.1": generate_man_page(one, version=VERSION) for one in commands}
 

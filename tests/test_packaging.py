@@ -55,6 +55,8 @@ def test_every_command_has_a_manual_page() -> None:
     pages = runpy.run_path(str(REPO / "docs/man_pages.py"))["man_pages"]()
     assert pages.keys() == {"ibdissect.1", *(f"ibdissect-{name}.1" for name in COMMANDS)}
     assert r"\-\-write\-baseline" in pages["ibdissect-lint.1"] and "PATH..." in pages["ibdissect-lint.1"]
+    assert r"ibdissect\-follow \- Print the payload of messages" in pages["ibdissect-follow.1"].splitlines()
+    assert not any("..." in page.split(".SH")[1] for page in pages.values()), "sentences are not cut"
     assert all(f"ibdissect-{name}(1)" in pages["ibdissect.1"] for name in COMMANDS)
 
 

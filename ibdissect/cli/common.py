@@ -56,7 +56,7 @@ def grouped(kind: type[Any], name: str, *options: Callable[[F], F]) -> Callable[
 
 
 def refuse(*names: str, reason: str, hint: str = "") -> None:
-    """Raise ConfigError for the first of some parameters that stands on the command line although the command can do nothing with it."""
+    """Raise ConfigError for the first of some parameters that stands on the command line although it can do nothing there."""
     context = click.get_current_context(silent=True)
     for option in context.command.params if context is not None else ():
         assert context is not None
@@ -65,6 +65,23 @@ def refuse(*names: str, reason: str, hint: str = "") -> None:
             if value is True:
                 raise ConfigError(str(context.info_name), name, reason, hint=hint)
             raise ConfigError(name, " ".join(map(str, value)) if isinstance(value, tuple) else str(value), reason, hint=hint)
+
+
+def without(*names: str, reason: str, hint: str = "") -> Callable[[F], F]:
+    """Leave options of all commands out of the help of a command that can do nothing with them, and refuse them."""
+
+    def add(function: F) -> F:
+        for option in function.__click_params__:  # type: ignore[attr-defined]
+            option.hidden = option.hidden or option.name in names
+
+        @wraps(function)
+        def called(**given: Any) -> Any:
+            refuse(*names, reason=reason, hint=hint)
+            return function(**given)
+
+        return cast("F", called)
+
+    return add
 
 
 class Common(Record, dict=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.cli.common import Common, common_options, incomplete, refuse, write_json
+from ibdissect.cli.common import Common, common_options, incomplete, refuse, without, write_json
 from ibdissect.errors import ConfigError, SubnetFileError
 from ibdissect.wire.text import counted, printable
 
@@ -25,6 +25,8 @@ STYLES = {"+": "info", "-": "error", "~": "warning"}
     "--fail-on", default="any", show_default=True, metavar="any|never|KINDS", help="Exit 1 if any, or one of these kinds, changed."
 )
 @click.option("--tui", "on_screen", is_flag=True, help="Show the changes on the screen.")
+@without("filter", "frames", "subnet", "subnet_time", reason="is of no use here: BEFORE and AFTER say all that is compared")
+@without("name_ports", reason="is of no use here: ports have the names that each side gives them")
 @common_options
 def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool, common: Common) -> int:
     """Compare two descriptions of a subnet: captures, subnet files, or folders of them, in any combination.
@@ -36,8 +38,6 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
     from ibdissect.session import changes as contents
     from ibdissect.subnet.compare import KINDS, texts
 
-    refuse("filter", "frames", "subnet", reason="is of no use here: BEFORE and AFTER say all that is compared")
-    refuse("name_ports", reason="is of no use here: ports have the names that each side gives them")
     kinds = (*KINDS, *contents.KINDS)
     chosen = {"any": kinds, "never": ()}
     failing = chosen[fail_on] if fail_on in chosen else tuple(filter(None, fail_on.split(",")))

@@ -13,7 +13,7 @@ import click
 from ibdissect.capture.chunk import Member
 from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit
-from ibdissect.cli.common import Common, common_options, refuse, say, write_json
+from ibdissect.cli.common import Common, common_options, refuse, say, without, write_json
 from ibdissect.cli.output import opened_capture, set_option, source_of
 from ibdissect.errors import ConfigError
 from ibdissect.lint.set_members import members_object, named
@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 @click.argument("captures", nargs=-1, metavar="[CAPTURE...]")
 @set_option
 @click.option("--format", "format_", type=click.Choice(("text", "json", "dot")), default="text", show_default=True)
-@click.option("--dot", is_flag=True, help="The same as --format dot: a graph of nodes and links for Graphviz.")
+@click.option("--dot", is_flag=True, hidden=True, help="The same as --format dot, which came later.")
 @click.option(
     "--write", "written", type=click.Choice(("partitions.conf", "ibnetdiscover", "dot", "json")),
     help="Print the subnet as a file that other tools read.",
 )  # fmt: skip
 @click.option("--at", "at", type=click.IntRange(min=1), metavar="FRAME", help="What was known when this frame had been sent.")
+@without("filter", "frames", reason="the subnet is learnt from all frames", hint="--at FRAME shows what was known then")
+@without("name_ports", reason="is of no use here: nodes are always shown with their names")
 @common_options
 def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, written: str | None, at: int | None, common: Common) -> None:
     """Print nodes, ports, links, LIDs, partitions, keys, subnet managers and forwarding; `-` reads standard input.
@@ -44,7 +46,6 @@ def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, wr
 
     Every fact is shown with the frame it was learnt from. Keys are masked unless --show-keys is given.
     """
-    refuse("filter", "frames", reason="the subnet is learnt from all frames", hint="--at FRAME shows what was known then")
     if format_ == "json":
         refuse("dot", reason="does nothing with --format json: a graph is not JSON")
     if written is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import OF_CAPTURES, Common, common_options, refuse
+from ibdissect.cli.common import OF_CAPTURES, Common, common_options, without
 from ibdissect.dfilter.names import COMPUTED, MARKS, names_of
 from ibdissect.errors import FilterError
 
@@ -21,12 +21,12 @@ KINDS = {"uint": "integer", "bool": "boolean", "bytes": "bytes", "string": "text
 @click.command()
 @click.argument("prefix", default="", metavar="[PREFIX]")
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
+@without(*OF_CAPTURES, reason="cannot be used here: no capture is read")
 @common_options
 def command(prefix: str, format_: str, common: Common) -> None:
     """List all filter names that start with PREFIX (`infiniband.` is optional), with type, label, place and bits."""
     from ibdissect.wire.catalog import builtin
 
-    refuse(*OF_CAPTURES, reason="cannot be used here: no capture is read")
     catalog = common.loaded()[0] or builtin()
     extra = catalog.computed
     found = [row for struct in catalog.structs for row in _rows(struct, extra.get(struct, ()))]

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ibdissect.cli.common import Common, common_options, refuse
+from ibdissect.cli.common import Common, common_options, without
 from ibdissect.cli.output import opened_capture
 from ibdissect.errors import ConfigError
 from ibdissect.wire.text import counted
@@ -19,6 +19,8 @@ WITH_PAYLOAD = 'ibdissect.message.kind in {"SEND", "WRITE", "READ", "ATOMIC"}'
 @click.argument("frame", metavar="FRAME", type=click.IntRange(min=1))
 @click.option("--as", "form", type=click.Choice(("hex", "ascii", "raw")), default="hex", show_default=True, help="How to print bytes.")
 @click.option("--only", is_flag=True, help="Only the message that FRAME belongs to.")
+@without("filter", "frames", reason="does nothing here: FRAME says which connection", hint="--only prints one message")
+@without("name_ports", reason="does nothing here: payloads name no ports")
 @common_options
 def command(capture: str, frame: int, form: str, only: bool, common: Common) -> None:
     """Print the messages of the connection that FRAME of CAPTURE belongs to: SENDs, WRITEs, and the data of READs.
@@ -26,8 +28,6 @@ def command(capture: str, frame: int, form: str, only: bool, common: Common) -> 
     Each PSN is printed once, however often it was sent; keys are masked. `>` goes the way of FRAME's request, `<` comes back.
     """
     from ibdissect.dissect.named_values import MESSAGE_NAMES
-
-    refuse("filter", "frames", reason="does nothing here: FRAME says which connection", hint="--only prints one message")
     from ibdissect.study.payload import MAX_FOLLOWED, MAX_MESSAGES, as_text, followed
 
     with opened_capture(capture, common) as opened:

@@ -15,7 +15,7 @@ import click
 from ibdissect import report as formats
 from ibdissect.capture.remote import public_name
 from ibdissect.cli.checking import check_options, ignore_option
-from ibdissect.cli.common import Common, common_options, refuse
+from ibdissect.cli.common import Common, common_options, refuse, without
 from ibdissect.cli.lint import RANKS, exit_status, write_reports
 from ibdissect.cli.output import ending_of, refuse_captures
 from ibdissect.cli.stats import table_lines
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Most conversations that the text lists."""
+ONE_CAPTURE = {"reason": "is not for several capture points yet", "hint": "lint each capture with it"}
+WHOLE = {"reason": "packets are matched in whole captures", "hint": "cut the captures first"}
 
 
 @click.command()
@@ -44,6 +46,8 @@ SHOWN = 10
 @click.option(
     "--write", "target", metavar="FILE", help="Write all frames to a pcapng: one timeline, an interface a point, verdicts as comments."
 )
+@without("roce_ports", **ONE_CAPTURE)
+@without("filter", "frames", **WHOLE)
 @common_options
 def command(
     captures: tuple[str, ...], format_: str, selected: tuple[str, ...], ignored: tuple[str, ...], fail_on: str | None, packets: bool,
@@ -89,8 +93,8 @@ def command(
 def compared(captures: Sequence[str], common: Common) -> Comparison:
     from ibdissect.points.comparison import Comparison
 
-    refuse("roce_ports", reason="is not for several capture points yet", hint="lint each capture with it")
-    refuse("filter", "frames", reason="packets are matched in whole captures", hint="cut the captures first")
+    refuse("roce_ports", **ONE_CAPTURE)
+    refuse("filter", "frames", **WHOLE)
     if len(captures) < 2:
         raise ConfigError("CAPTURE", captures[0], "there is nothing to compare it with", hint="name two captures or more")
     for i, path in enumerate(captures):

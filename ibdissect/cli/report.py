@@ -7,7 +7,7 @@ import sys
 import click
 
 from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
-from ibdissect.cli.common import Common, common_options, progress_bar, refuse, say
+from ibdissect.cli.common import Common, common_options, progress_bar, say, without
 from ibdissect.cli.lint import MaxFindings
 from ibdissect.cli.output import captures_of, refuse_captures, require_extra, write_text
 from ibdissect.errors import ConfigError
@@ -24,6 +24,7 @@ from ibdissect.errors import ConfigError
 @ignore_option
 @click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Findings listed per rule.")
 @no_crc_option
+@without("filter", "frames", reason="the page is about whole captures", hint="cut them first: ibdissect export")
 @common_options
 def command(
     paths: tuple[str, ...], output: str | None, compared: str | None, selected: tuple[str, ...], ignored: tuple[str, ...],
@@ -37,7 +38,6 @@ def command(
     says which; without any that could be read there is none).
     """
     require_extra("jinja2", extra="report")
-    refuse("filter", "frames", reason="the page is about whole captures", hint="cut them first: ibdissect export")
     if output is None and sys.stdout.isatty():
         raise ConfigError("--output", "FILE", "is missing", hint="name the page: -o report.html")
     options = check_options(common, selected=selected, ignored=ignored, crc=not no_crc, max_findings=None)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import OF_CAPTURES, Common, common_options, refuse
+from ibdissect.cli.common import OF_CAPTURES, Common, common_options, without
 from ibdissect.errors import ConfigError, defined_in
 from ibdissect.lint import toml_rules
 from ibdissect.lint.page import markdown, page, summary
@@ -22,12 +22,12 @@ from ibdissect.lint.setting import settings_of
 @click.command()
 @click.argument("codes", nargs=-1, metavar="[CODE...]")
 @click.option("--format", "format_", type=click.Choice(("text", "json", "markdown")), default="text", show_default=True)
+@without(*OF_CAPTURES, reason="cannot be used here: no capture is read")
 @common_options
 def command(codes: tuple[str, ...], format_: str, common: Common) -> None:
     """List the rules, or explain those named by code, prefix or name: what, why it matters, what to do, reference, example."""
     from ibdissect.rules import load
 
-    refuse(*OF_CAPTURES, reason="cannot be used here: no capture is read")
     _, plugin_rules = common.loaded()
     rules = select([*load(), *plugin_rules], split_codes(codes), source="CODE")
     if not rules:

@@ -10,7 +10,7 @@ import sys
 import click
 
 from ibdissect.capture.remote import is_url, public_name
-from ibdissect.cli.common import Common, common_options, refuse, say
+from ibdissect.cli.common import Common, common_options, say, without
 from ibdissect.cli.output import early_options
 from ibdissect.cli.sandbox import sandbox_option
 from ibdissect.errors import CaptureError, ConfigError, missing_extra
@@ -24,6 +24,7 @@ HOST = "127.0.0.1"
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [any free one]")
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows.")
 @sandbox_option
+@without("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
 @common_options
 def command(capture: str, port: int, follow: bool, sandbox: bool, common: Common) -> None:
     """Show the terminal UI for CAPTURE in a browser on this machine, until Ctrl+C.
@@ -33,7 +34,6 @@ def command(capture: str, port: int, follow: bool, sandbox: bool, common: Common
     """
     if capture == "-":
         raise CaptureError("-", "a pipe can be read only once, a browser opens the capture for every window", hint="give a file")
-    refuse("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
     from ibdissect.session.capture import Capture
 
     Capture(capture, plugins=common.plugin_names).close()  # report errors here, not in the browser

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from ibdissect.capture.remote import is_url, public_name
-from ibdissect.cli.common import Common, common_options, refuse
+from ibdissect.cli.common import Common, common_options, refuse, without
 from ibdissect.cli.output import early_options, set_option, source_of
 from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--points", is_flag=True, help="Match several captures of the same traffic, and show them as one: see `ibdissect points`.")
 @click.option("--follow", is_flag=True, help="Go on reading while the file grows; with --set also the files after it.")
 @sandbox_option
+@without("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
 @common_options
 def command(
     captures: tuple[str, ...], live: str | None, as_set: bool, points: bool, follow: bool, sandbox: bool, common: Common
@@ -53,7 +54,6 @@ def command(
         instead = "compare them with: ibdissect points" if points else f"print the frames with: ibdissect show{' --set' * as_set}"
         hint = f"{instead} {' '.join(map(public_name, captures)) or '-'}"
         raise CaptureError(public_name(str(capture)), "the terminal UI needs a terminal on standard output", hint=hint)
-    refuse("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
     made = early_options(common, points=points)
     from ibdissect.study.capture_model import CaptureModel
     from ibdissect.tui.drivers import hang_up_with_terminal

@@ -98,7 +98,7 @@ class Tree:
         return next((home for home in homes if any(one is node for one in home.walk())), None)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(outline(self))}</pre>"  # for notebooks
+        return f'<pre style="font-family:monospace">{escape(outline(self))}</pre>'  # for notebooks
 
     def at_byte(self, byte: int, home: Node | None = None) -> list[Node]:
         """Nodes that cover a byte of the frame, or of a record or message in `joined`, outer ones first."""

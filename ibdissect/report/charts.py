@@ -56,7 +56,7 @@ class TimeLine(Record):
     """Findings of the highest bar."""
     seconds: float
     rows: list[tuple[str, int, int, int]]
-    """The same as a table: time, errors, warnings, notes; only where there are any."""
+    """The same as a table: time, errors, warnings, infos; only where there are any."""
 
 
 def bars(title: str, counts: Sequence[tuple[str, int]]) -> Bars:
@@ -100,7 +100,8 @@ def _polygon(values: Sequence[int]) -> str:
     if not values or not any(values):
         return ""
     top, width = max(values), WIDTH / len(values)
-    points = [f"{i * width:.1f},{HEIGHT - value / top * (HEIGHT - 20):.1f}" for i, value in enumerate(values)]
+    heights = [f"{HEIGHT - value / top * (HEIGHT - 20):.1f}" for value in values]
+    points = [f"{i * width:.1f},{height} {(i + 1) * width:.1f},{height}" for i, height in enumerate(heights)]
     return f"0,{HEIGHT} {' '.join(points)} {WIDTH},{HEIGHT}"
 
 

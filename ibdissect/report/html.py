@@ -32,7 +32,7 @@ MAX_EXPLAINED = 3
 MAX_LISTED = 4000
 """Findings listed; beyond, each rule lists its first ones."""
 HEADLINE_SHARE, HEADLINE_LEAST = 0.05, 10
-"""A note is worth a headline above this share of the frames, unless there are only a few."""
+"""An info is worth a headline above this share of the frames, unless there are only a few."""
 MAX_TIME_LINES = 24
 """Captures without pictures that have a time line of their own."""
 
@@ -151,7 +151,7 @@ def verdict(reports: Sequence[CaptureReport]) -> tuple[str, str, list[str]]:
         name, count = often.most_common(1)[0]
         if count > max(frames * HEADLINE_SHARE, HEADLINE_LEAST):
             return "warning", f"No errors or warnings, but {name} {count:,} times in {frames:,} frames", doubts
-        return "info", f"No errors or warnings, {counted(counts['info'], 'note', ',')}", doubts
+        return "info", f"No errors or warnings, {counted(counts['info'], 'info', ',')}", doubts
     if all(one.status == "unreadable" or not one.infiniband for one in reports) and doubts:
         return "warning", "Nothing can be said: no InfiniBand or RoCE was read", doubts
     if any(one.incomplete for one in reports):

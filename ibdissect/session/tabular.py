@@ -45,7 +45,7 @@ def table_html(names: Iterable[str], rows: Iterable[Iterable[str]], caption: str
     """The first rows of a table as HTML; all text is escaped."""
 
     def line(cells: Iterable[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(printable(cell))}</{tag}>" for cell in cells) + "</tr>"
+        return "<tr>" + "".join(f'<{tag} style="text-align:left">{escape(printable(cell))}</{tag}>' for cell in cells) + "</tr>"
 
     found = list(islice(rows, SHOWN + 1))
     more = "<p>...</p>" if len(found) > SHOWN else ""

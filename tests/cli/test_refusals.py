@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.cli import run
+from ibdissect.cli import COMMANDS, run
 from tests.conftest import REPO
 from tests.craft import erf_pcap, rc, smp
 
@@ -21,6 +21,11 @@ BROWSER = "textual.drivers.web_driver:WebDriver"
         (("fabric", LAB, "--dot", "--format", "json"), "a graph is not JSON"),
         (("fabric", LAB, "-Y", "lrh"), "--at FRAME shows what was known then"),
         (("follow", LAB, "1", "-Y", "lrh"), "-Y: lrh: does nothing here: FRAME says which connection"),
+        (("follow", LAB, "1", "--names"), "follow: --names: does nothing here"),
+        (("scrub", LAB, "--to", "x.pcap", "--names"), "the copy holds no names"),
+        (("fabric", LAB, "--names"), "nodes are always shown with their names"),
+        (("points", LAB, LAB, "--roce-port", "5000"), "--roce-port: 5000: is not for several capture points yet"),
+        (("diff", LAB, LAB, "--subnet-time", "2026-11-30"), "BEFORE and AFTER say all"),
         (("fabric", LAB, "--frames", "1"), "the subnet is learnt from all frames"),
         (("export", LAB, "--to", "x.pcap", "-e", "frame.len"), "-e: frame.len: does nothing here: a capture holds frames only"),
         (("export", LAB, "--to", "x.pcap", "--findings"), "name a .csv or .parquet"),
@@ -73,6 +78,16 @@ def test_refused(
     out = capsys.readouterr()
     assert said in out.err and "Traceback" not in out.err and out.out == ""
     assert not list(tmp_path.glob("x.*")), "nothing is written"
+
+
+def test_help_leaves_out_what_is_always_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the options that all commands share: each is listed, or refused by name."""
+    listing = []
+    for name in COMMANDS:
+        assert run([name, "--help"]) == 0
+        if "--frames" in capsys.readouterr().out:
+            listing.append(name)
+    assert listing == ["lint", "show", "stats", "export", "sql", "annotate", "scrub"]
 
 
 def test_a_pipe_without_a_keyboard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

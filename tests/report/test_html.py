@@ -39,8 +39,8 @@ def test_the_page_says_first_what_matters() -> None:
     ("reports", "level", "said"),
     [
         ([report()], "good", "Healthy: nothing"),
-        ([report(finding(severity=Severity.INFO))], "info", "No errors or warnings, 1 note"),
-        ([report(replace(finding(severity=Severity.INFO), count=9))], "info", "No errors or warnings, 1 note"),
+        ([report(finding(severity=Severity.INFO))], "info", "No errors or warnings, 1 info"),
+        ([report(replace(finding(severity=Severity.INFO), count=9))], "info", "No errors or warnings, 1 info"),
         ([report(replace(finding(severity=Severity.INFO), count=40))], "warning", "AM001 nodedescription-am 40 times in 43 frames"),
         ([report(finding(severity=Severity.WARNING)), report(finding(severity=Severity.WARNING))], "warning", "2 warnings"),
         ([BROKEN], "warning", "Nothing can be said"),

@@ -31,4 +31,4 @@ def test_findings_are_a_table(repo: Path) -> None:
     arrow = pa.table(findings)
     assert arrow["message"].to_pylist() == [finding.message for finding in listed]
     assert [row["code"] for row in findings] == [finding.code for finding in listed] and len(findings) == len(listed)
-    assert "<td>PKY001</td>" in findings._repr_html_()
+    assert ">PKY001</td>" in findings._repr_html_()
