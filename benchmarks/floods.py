@@ -10,6 +10,7 @@ the median. Time and memory that stay the same from line to line do not grow wit
 from __future__ import annotations
 
 import argparse
+import gc
 import resource
 import subprocess
 import sys
@@ -22,11 +23,13 @@ WHAT = ("lid", "guid", "qpn", "number", "key", "text", "address", "lid guid qpn 
 
 def one(packets: int, what: str, rules: list[str], *, followers: bool) -> None:
     """Print CPU seconds and KB of memory of one flood, and the slowest chunk as a multiple of the median."""
+    from ibdissect.__main__ import COLLECT
     from ibdissect.lint.engine import Linter
     from ibdissect.rules import load
     from ibdissect.table.table import ChunkTable
     from tests.crowds import crowd, proofs
 
+    gc.set_threshold(*COLLECT)
     chosen = [rule for rule in load() if not rules or rule.code in rules]
     linter = Linter(chosen, max_findings=10)
     if followers:

@@ -159,10 +159,10 @@ class Subnet:
         track = self.lids.get(lid)
         return {port for port, _ in ((track.now, 0), *track.past) if port is not None} if track is not None else set()
 
-    def changes(self, *lids: int) -> set[int]:
-        """Frames at which the owner of one of these LIDs, or the owner's known state, changed."""
+    def changes(self, *lids: int, after: int) -> set[int]:
+        """Frames at which the owner of one of these LIDs, or the owner's known state, changed; without facts older than `after`."""
         found = {frame for lid in lids if (track := self.lids.get(lid)) is not None for frame in track.changes()}
-        return found.union(*(port.changes() for lid in lids for port in self.owners(lid)))
+        return found.union(*(port.changes(after) for lid in lids for port in self.owners(lid)))
 
     def assign(self, port: Port, lid: int, lmc: int, frame: int) -> Port | None:
         """Give LIDs to a port from `frame` on; it loses its earlier ones. Returns a previous owner of one of them, if any."""

@@ -142,16 +142,17 @@ class Port:
             self.qos = Qos()
         return self.qos
 
-    def changes(self) -> set[int]:
-        """Frames at which the known state of the port, its node or its peers changed."""
+    def changes(self, after: int) -> set[int]:
+        """Frames at which the known state of the port, its node or its peers changed, without facts that are older than `after`."""
         found: set[int] = set()
         peers = (one for one, _ in ((self.facing.now, 0), *self.facing.past) if one is not None)
         for port in (self, *peers):
             node = port.node
             for track in (port.lids, port.infos, port.facing, node.facts, node.switch, node.linear_top):
-                found.update(track.changes())
+                if track.since > after:
+                    found.update(track.changes())
             if port.p_keys is not None:
-                found.update(port.p_keys.changes())
+                found.update(port.p_keys.changes(after))
         return found
 
     def __str__(self) -> str:

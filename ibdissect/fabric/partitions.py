@@ -108,9 +108,9 @@ class PKeys:
         later = (next((value for value, since in (*one.past, (one.now, one.since)) if since > frame), None) for one in self.blocks)
         return any(value is not None and one.at(frame)[0] is not None for one, value in zip(self.blocks, later, strict=True))
 
-    def changes(self) -> list[int]:
-        """Frames at which the known table changed, ascending."""
-        return sorted({frame for track in self.blocks for frame in track.changes()})
+    def changes(self, after: int) -> set[int]:
+        """Frames at which the blocks changed whose last change is later than `after`."""
+        return {frame for track in self.blocks if track.since > after for frame in track.changes()}
 
     def keys(self, frame: int) -> tuple[set[int], set[int], tuple[int, ...]]:
         """The 16-bit keys and the blocks known when `frame` was sent, and the frames that showed them."""

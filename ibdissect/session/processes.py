@@ -34,7 +34,8 @@ class Processes(Generic[T]):
 
     def submit(self, paths: Sequence[Unit]) -> Future[list[T]]:
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.slots, mp_context=_context(), initializer=_start, initargs=(self.work,))
+            start = self.work, gc.get_threshold()
+            self._pool = ProcessPoolExecutor(self.slots, mp_context=_context(), initializer=_start, initargs=start)
         try:
             return self._pool.submit(_all, paths)
         except BrokenProcessPool as error:  # died since the last task
@@ -67,10 +68,11 @@ def _context() -> BaseContext:
     return context
 
 
-def _start(work: Work[Any]) -> None:
+def _start(work: Work[Any], collect: tuple[int, int, int]) -> None:
     _work[:] = [work]
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all processes; the first one ends the others
+    gc.set_threshold(*collect)
     gc.freeze()  # imported objects live forever: exclude them from garbage collection
 
 

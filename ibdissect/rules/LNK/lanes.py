@@ -61,7 +61,8 @@ class MappedToNothing(Rule):
         index = np.flatnonzero(suspicious[native.slid] & (native.vl != VL_MANAGEMENT))
         for flow, where in by_value(native.slid[index] * SLS + native.sl[index]):
             lid, sl = divmod(flow, SLS)
-            changes = subnet.changes(lid).union(*(port.qos.changes() for port in subnet.owners(lid) if port.qos is not None))
+            lanes = (port.qos.changes() for port in subnet.owners(lid) if port.qos is not None)
+            changes = subnet.changes(lid, after=event.table.chunk.first).union(*lanes)
             for seen, mine in stretches(event.table, native.rows[index[where]], changes):
                 frame = seen.frame
                 port, since = subnet.owner(lid, frame)

@@ -144,7 +144,8 @@ class OtherPortsLid(Rule):
         pairs = zip(guid[first].tolist(), slid[first].tolist(), range(len(first)), strict=True)
         for port_guid, lid, i in sorted(pair for pair in pairs if pair[0] in known)[:MAX_FLOWS]:
             port = known[port_guid]
-            changes = event.subnet.changes(lid) | port.changes() | witness.change_frames(port, *event.subnet.owners(lid))
+            changes = event.subnet.changes(lid, after=table.chunk.first) | port.changes(table.chunk.first)
+            changes |= witness.change_frames(port, *event.subnet.owners(lid))
             for seen, mine in stretches(table, rows[which == i], changes):
                 frame = seen.frame
                 found = _foreign(event.subnet, port, lid, frame)

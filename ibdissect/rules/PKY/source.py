@@ -61,7 +61,7 @@ class PathNotShared(Rule):
         slid, dlid, p_key = (table.values(one)[index].astype(np.int64) for one in (PathRecord.slid, PathRecord.dlid, PathRecord.p_key))
         for way, where in by_value(slid << 32 | dlid << 16 | p_key):
             near, far, key = way >> 32, way >> 16 & 0xFFFF, way & 0xFFFF
-            changes = event.subnet.changes(near, far)
+            changes = event.subnet.changes(near, far, after=table.chunk.first)
             for seen, mine in stretches(table, found.rows[index[where]], changes):
                 reason, related = _unshared(event.subnet, near, far, key, seen.frame)
                 if not reason:

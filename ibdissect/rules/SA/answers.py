@@ -100,7 +100,7 @@ class PathLids(Rule):
                     continue
                 mine = by_pair[ends[k - 1] if k else 0 : ends[k]]
                 if guid not in edges:  # a port may have shown its LID in most frames, and be wrong in as many records
-                    edges[guid] = np.sort(np.fromiter(port.changes() | witness.change_frames(port), np.int64))
+                    edges[guid] = np.sort(np.fromiter(port.changes(table.chunk.first) | witness.change_frames(port), np.int64))
                 piece = np.searchsorted(edges[guid], table.chunk.first + found.rows[mine], "right")
                 for part in np.split(mine, np.flatnonzero(np.diff(piece)) + 1):
                     seen = Seen(table, int(found.rows[part[0]]))

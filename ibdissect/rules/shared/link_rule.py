@@ -124,7 +124,7 @@ def flows(
     first, which = groups(columns)
     for i in np.argsort(first, kind="stable")[:most].tolist():
         values = tuple(int(column[first[i]]) for column in columns)
-        for seen, mine in stretches(event.table, rows[which == i], event.subnet.changes(*values[:lids])):
+        for seen, mine in stretches(event.table, rows[which == i], event.subnet.changes(*values[:lids], after=event.table.chunk.first)):
             yield values, seen, mine
 
 
