@@ -205,7 +205,7 @@ async def test_filter_bar_and_search(text: str, tmp_path: Path) -> None:
         await pilot.pause(0.1)
         harmless(app)
         app.history.add(text)
-        app.main.filter_bar.recall(1)
+        app.main.filter_bar.action_older(1)
         await pilot.pause()
         harmless(app)
         await pilot.press("escape", "escape", "ctrl+f")

@@ -29,47 +29,19 @@ LABEL = 10
 OFFERED = 32
 
 
-class FilterInput(PlainInput):
-    """One line of input; the bar handles the keys that move through completions and history."""
-
+class FilterBar(Vertical):
     BINDINGS = [
         Binding("escape", "leave", "back", show=False),
-        Binding("tab", "complete", "complete", show=False, priority=True),
+        Binding("tab", "accept", "complete", show=False, priority=True),
         Binding("up", "older(1)", "older", show=False),
         Binding("down", "older(-1)", "newer", show=False),
-        Binding("ctrl+u", "clear_line", "clear", show=False),
+        Binding("ctrl+u", "clear_line", "clear", show=False, priority=True),
     ]
 
-    def action_leave(self) -> None:
-        bar = self.bar
-        if bar.choices.display:
-            bar.hide_choices()
-        else:
-            self.post_message(FilterLeft())
-
-    def action_complete(self) -> None:
-        self.bar.accept()
-
-    def action_older(self, step: int) -> None:
-        if self.bar.choices.display:
-            self.bar.step(-step)
-        else:
-            self.bar.recall(step)
-
-    def action_clear_line(self) -> None:
-        self.value = ""
-
-    @property
-    def bar(self) -> FilterBar:
-        bar = next(node for node in self.ancestors if isinstance(node, FilterBar))
-        return bar
-
-
-class FilterBar(Vertical):
     def __init__(self, model: CaptureModel, history: FilterHistory) -> None:
         super().__init__(id="filter")
         self.model, self.history = model, history
-        self.input = FilterInput(placeholder="press / and type, e.g. infiniband.bth.p_key < 0x8000", id="filter-input", compact=True)
+        self.input = PlainInput(placeholder="press / and type, e.g. infiniband.bth.p_key < 0x8000", id="filter-input", compact=True)
         self.input.can_focus = False  # only / leads here: Tab completes in it, and would not lead out again
         self.count = Label("", id="filter-count", markup=False)
         self.reason = Label("", id="filter-reason", markup=False)
@@ -151,12 +123,16 @@ class FilterBar(Vertical):
         self.reason.display = False
         choices.styles.offset = (min(LABEL + self._found[0].start, max(self.size.width - wide - 30, 0)), 0)
 
-    def step(self, by: int) -> None:
-        choices = self.choices
-        if choices.highlighted is not None and choices.option_count:
-            choices.highlighted = (choices.highlighted + by) % choices.option_count
+    def action_leave(self) -> None:
+        if self.choices.display:
+            self.hide_choices()
+        else:
+            self.post_message(FilterLeft())
 
-    def accept(self) -> None:
+    def action_clear_line(self) -> None:
+        self.input.value = ""
+
+    def action_accept(self) -> None:
         """Insert the highlighted completion; if none is shown, offer some."""
         choices = self.choices
         if not choices.display or choices.highlighted is None:
@@ -179,9 +155,13 @@ class FilterBar(Vertical):
         self._take(event.option_index)
         self.input.focus()
 
-    def recall(self, step: int) -> None:
-        """An older (1) or newer (-1) filter."""
-        texts = self.history.texts
+    def action_older(self, step: int) -> None:
+        """Go to the completion above (1) or below (-1); without completions, to an older or newer filter."""
+        choices, texts = self.choices, self.history.texts
+        if choices.display:
+            if choices.highlighted is not None and choices.option_count:
+                choices.highlighted = (choices.highlighted - step) % choices.option_count
+            return
         if not self._recalled:
             self._draft = self.input.value
         self._recalled = max(0, min(self._recalled + step, len(texts)))

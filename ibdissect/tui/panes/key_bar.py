@@ -11,13 +11,13 @@ from textual.widget import Widget
 from ibdissect.wire.text import printable
 
 from ..keys.command import Command
-from ..widgets.cells import cut
+from ..widgets.cells import cut, ink
 
 
 class KeyBar(Widget):
     """Shows as many keys as fit; something to say stands in front of them."""
 
-    COMPONENT_CLASSES = {"keys--key", "keys--word", "keys--note"}
+    COMPONENT_CLASSES = {"ink--marked", "ink--dim", "ink--strong"}
 
     def __init__(self, commands: Sequence[Command]) -> None:
         super().__init__(id="keys")
@@ -35,7 +35,7 @@ class KeyBar(Widget):
 
     def render(self) -> Text:
         width = self.size.width
-        key, word, note = (self.get_component_rich_style(f"keys--{name}", partial=True) for name in ("key", "word", "note"))
+        key, word, note = (ink(self, name) for name in ("marked", "dim", "strong"))
         line = Text(" ", no_wrap=True, overflow="ellipsis")
         if self.note:
             line.append(cut(self.note, width // 2), note).append("   ")

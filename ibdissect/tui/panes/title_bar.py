@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.style import Style
 from rich.text import Text
 from textual.widget import Widget
 
@@ -11,7 +10,7 @@ from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.number_text import duration, number
 from ibdissect.wire.text import counted
 
-from ..widgets.cells import cut, width_of
+from ..widgets.cells import cut, ink, width_of
 from .findings_pane import totals
 
 BAR = 10
@@ -23,7 +22,7 @@ Shown = tuple[list[str], list[tuple[str, str]]]
 
 
 class TitleBar(Widget):
-    COMPONENT_CLASSES = {"title--name", "title--dim", "title--error", "title--warning", "title--info", "title--bar"}
+    COMPONENT_CLASSES = {"ink--strong", "ink--dim", "ink--error", "ink--warning", "ink--info", "ink--accent"}
 
     def __init__(self, model: CaptureModel, study: Study) -> None:
         super().__init__(id="title")
@@ -49,7 +48,7 @@ class TitleBar(Widget):
             share = study.done / total
             cells = int(share * BAR * 8)
             bar = ("█" * (cells // 8) + EIGHTHS[cells % 8].strip()).ljust(BAR)
-            right.append((f"lint ▕{bar}▏", "bar"))
+            right.append((f"lint ▕{bar}▏", "accent"))
         found = totals(model.findings)
         right += [(f"{severity.sign} {text}", severity.value) for text, severity in found]
         if study.finished and not found:
@@ -62,19 +61,15 @@ class TitleBar(Widget):
             right.append((f"⚠ {first.reason if set_broken else f'{first.kind} at byte {number(first.offset)}'}", "warning"))
         return left, right
 
-    def _ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"title--{name}", partial=True)
-
     def render(self) -> Text:
         texts, found = self._shown or self._now()
         width = self.size.width
-        ink = self._ink
-        right = Text("  ").join(Text(text, ink(style)) for text, style in found)
+        right = Text("  ").join(Text(text, ink(self, style)) for text, style in found)
         room = width - min(width_of(right.plain), width * 2 // 3) - 4
-        left = Text.assemble((" ibdissect  ", ink("dim")), (cut(texts[0], max(room - 14, 8)), ink("name")))
+        left = Text.assemble((" ibdissect  ", ink(self, "dim")), (cut(texts[0], max(room - 14, 8)), ink(self, "strong")))
         for text in texts[1:]:
             if text and left.cell_len + len(text) + 2 <= room:
-                left.append(f"  {text}", ink("dim"))
+                left.append(f"  {text}", ink(self, "dim"))
         right.truncate(max(width - left.cell_len - 2, 0), overflow="ellipsis")
         left.append(" " * max(width - left.cell_len - right.cell_len - 1, 1))
         return left.append_text(right)

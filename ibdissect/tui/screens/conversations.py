@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from textual import events
 from textual.binding import Binding
@@ -23,6 +23,7 @@ from .overlay import Overlay
 if TYPE_CHECKING:
     from ..app import TuiApp
 
+T = TypeVar("T")
 LEAST, MOST = 9, 26
 """Cells of an address."""
 SPARK = 12
@@ -42,40 +43,44 @@ def _some(count: int, ink: str) -> Cell:
     return (number(count), ink) if count else NONE
 
 
+def _qp(number: int) -> Cell:
+    return (f"0x{number:06x}", "strong") if number >= 0 else ("?", "dim")
+
+
+def _trouble(one: Conversation, count: int, ink: str) -> Cell:
+    return (number(count), ink) if count else ("0" if one.counted else "·", "dim")
+
+
+def _percentile(one: Conversation, share: float) -> Cell:
+    return (duration(one.times.percentile(share)), "") if one.times is not None else NONE
+
+
 class ConversationTable(Table[Conversation]):
     empty = "No data packets: the capture holds no conversation between queue pairs."
     rest_title, least_rest = "Over time", SPARK
 
     def __init__(self, conversations: Sequence[Conversation], name: Callable[[str], str] = str, id: str = "conversations") -> None:
         super().__init__(conversations, id=id)
-        self.named = name
         near = _wide((name(str(one.near)) for one in conversations), "One end")
         far = _wide((name(str(one.far)) for one in conversations), "Other end")
         self.columns = [
-            Heading("near", "One end", near, "left"), Heading("near_qp", "QP", 8, "left"),
-            Heading("arrow", "", 1, "left"), Heading("far", "Other end", far, "left"),
-            Heading("far_qp", "QP", 8, "left"), Heading("service", "Svc", 4, "left", 1),
-            Heading("there", "Packets →", 9), Heading("back", "Packets ←", 9, rank=2),
-            Heading("octets", "Bytes", 8, rank=4), Heading("repeated", "Repeated", 8), Heading("share", "of all", 7, rank=7),
-            Heading("missing", "Missing", 7, rank=3), Heading("naks", "NAKs", 5, rank=1),
-            Heading("not_ready", "RNR", 5, rank=5), Heading("messages", "Messages", 8, rank=8), Heading("p50", "Median", 7, rank=9),
-            Heading("p99", "99 %", 7, rank=10), Heading("known_by", "Pair by", 8, "left", 6),
+            Heading("One end", near, lambda one: (name(str(one.near)), ""), "left"), Heading("QP", 8, lambda one: _qp(one.near_qp), "left"),
+            Heading("", 1, lambda one: ("⇄" if one.packets[1] else "→", "dim"), "left"),
+            Heading("Other end", far, lambda one: (name(str(one.far)), ""), "left"), Heading("QP", 8, lambda one: _qp(one.far_qp), "left"),
+            Heading("Svc", 4, lambda one: (one.service, "dim"), "left", 1),
+            Heading("Packets →", 9, lambda one: (number(one.packets[0]), "")),
+            Heading("Packets ←", 9, lambda one: _some(one.packets[1], ""), rank=2),
+            Heading("Bytes", 8, lambda one: (octets(sum(one.octets)), ""), rank=4),
+            Heading("Repeated", 8, lambda one: _trouble(one, one.repeated, "again")),
+            Heading("of all", 7, lambda one: (f"{one.repeated / one.total:.2%}", "") if one.repeated else NONE, rank=7),
+            Heading("Missing", 7, lambda one: _trouble(one, one.missing, "again"), rank=3),
+            Heading("NAKs", 5, lambda one: _trouble(one, one.naks, "nak"), rank=1),
+            Heading("RNR", 5, lambda one: _trouble(one, one.not_ready, "nak"), rank=5),
+            Heading("Messages", 8, lambda one: _some(one.messages, ""), rank=8),
+            Heading("Median", 7, lambda one: _percentile(one, 0.5), rank=9),
+            Heading("99 %", 7, lambda one: _percentile(one, 0.99), rank=10),
+            Heading("Pair by", 8, lambda one: (one.known_by or "one way", "dim"), "left", 6),
         ]  # fmt: skip
-
-    def cells(self, item: Conversation) -> dict[str, Cell]:
-        quiet: Cell = ("0" if item.counted else "·", "dim")
-        troubles = {key: (number(count), ink) if (count := getattr(item, key)) else quiet
-                    for key, ink in (("repeated", "again"), ("missing", "again"), ("naks", "nak"), ("not_ready", "nak"))}  # fmt: skip
-        ends = {key: (f"0x{qp:06x}", "strong") if (qp := getattr(item, key)) >= 0 else ("?", "dim") for key in ("near_qp", "far_qp")}
-        there, back = item.packets
-        times = {f"p{share}": (duration(item.times.percentile(share / 100)), "") if item.times is not None else NONE for share in (50, 99)}
-        return troubles | ends | times | {
-            "messages": _some(item.messages, ""),
-            "near": (self.named(str(item.near)), ""), "far": (self.named(str(item.far)), ""), "arrow": ("⇄" if back else "→", "dim"),
-            "service": (item.service, "dim"), "there": (number(there), ""), "back": _some(back, ""),
-            "octets": (octets(sum(item.octets)), ""), "known_by": (item.known_by or "one way", "dim"),
-            "share": (f"{item.repeated / item.total:.2%}", "") if item.repeated else NONE,
-        }  # fmt: skip
 
     def rest(self, item: Conversation, room: int) -> Cell:
         return _over_time(list(item.spark), room), "plot"
@@ -84,14 +89,18 @@ class ConversationTable(Table[Conversation]):
         return conversation_filter(item) if item.far != "?" else None
 
 
-def response_cells(exchange: Exchange) -> dict[str, Cell]:
-    """How many requests were answered, and how fast."""
-    shares = {f"p{share}": exchange.quantile(share / 100) for share in (50, 90, 99)} | {"most": exchange.quantile(1)}
-    times = {key: (duration(time), "") if time is not None else NONE for key, time in shares.items()}
-    return times | {
-        "kind": (exchange.kind, "strong"), "answered": (number(exchange.answered), ""),
-        "unanswered": _some(exchange.unanswered, "again"), "retries": _some(exchange.retries, "again"),
-    }  # fmt: skip
+def responses(of: Callable[[T], Exchange], *quantiles: tuple[str, float, int], retries: int) -> list[Heading[T]]:
+    """How many requests were answered, and how fast: columns, with the rank of that for retries. `quantiles`: title, share, rank."""
+
+    def quantile(share: float) -> Callable[[T], Cell]:
+        return lambda item: (duration(time), "") if (time := of(item).quantile(share)) is not None else NONE
+
+    return [
+        Heading("Answered", 9, lambda item: (number(of(item).answered), "")),
+        Heading("Unanswered", 10, lambda item: _some(of(item).unanswered, "again")),
+        Heading("Retries", 7, lambda item: _some(of(item).retries, "again"), rank=retries),
+        *(Heading(title, 8, quantile(share), rank=rank) for title, share, rank in quantiles),
+    ]
 
 
 class ExchangeTable(Table[Exchange]):
@@ -100,20 +109,14 @@ class ExchangeTable(Table[Exchange]):
 
     def __init__(self, exchanges: Sequence[Exchange], name: Callable[[str], str] = str) -> None:
         super().__init__(exchanges, id="exchanges")
-        self.named = name
         near = _wide((name(str(exchange.requester)) for exchange in exchanges), "Requester")
         far = _wide((name(str(exchange.responder)) for exchange in exchanges), "Responder")
         self.columns = [
-            Heading("requester", "Requester", near, "left"), Heading("arrow", "", 1, "left"),
-            Heading("responder", "Responder", far, "left"), Heading("kind", "Class", 15, "left"),
-            Heading("answered", "Answered", 9), Heading("unanswered", "Unanswered", 10),
-            Heading("retries", "Retries", 7, rank=2), Heading("p50", "p50", 8), Heading("p90", "p90", 8, rank=3),
-            Heading("p99", "p99", 8, rank=1),
+            Heading("Requester", near, lambda one: (name(str(one.requester)), ""), "left"), Heading("", 1, lambda _: ("⇄", "dim"), "left"),
+            Heading("Responder", far, lambda one: (name(str(one.responder)), ""), "left"),
+            Heading("Class", 15, lambda one: (one.kind, "strong"), "left"),
+            *responses(lambda one: one, ("p50", 0.5, 0), ("p90", 0.9, 3), ("p99", 0.99, 1), retries=2),
         ]  # fmt: skip
-
-    def cells(self, item: Exchange) -> dict[str, Cell]:
-        ends = {"requester": (self.named(str(item.requester)), ""), "responder": (self.named(str(item.responder)), "")}
-        return ends | {"arrow": ("⇄", "dim")} | response_cells(item)
 
     def rest(self, item: Exchange, room: int) -> Cell:
         return _over_time(item.times.octaves(), room), "plot-two"

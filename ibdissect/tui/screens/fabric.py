@@ -21,7 +21,7 @@ from ..keys.command import Command
 from ..widgets.cells import fit, line_of, width_of
 from ..widgets.link_map import LinkMap
 from ..widgets.splitter import Splitter
-from ..widgets.table import GAP, MARGIN, Cell, Heading, Table
+from ..widgets.table import GAP, MARGIN, Heading, Table
 from ..widgets.tree_list import TreeList
 from .fabric_history import HistoryScreen
 from .overlay import Overlay
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 INKS = {"switch": "smp", "ca": "strong", "sm": "good", "partition": "cm", "down": "dim"}
 LABEL = 18
 """Cells of what a fact is called."""
+Detail = tuple[str, str, int]
+"""What a fact is called, what it says, and the frame that taught it; 0: none."""
 
 
 class FabricTree(TreeList[Entry]):
@@ -80,7 +82,7 @@ class FabricTree(TreeList[Entry]):
                 self.select(line)
 
 
-class DetailTable(Table[tuple[str, str, int]]):
+class DetailTable(Table[Detail]):
     """What is known, each with the frame that taught it."""
 
     empty = "Select a node, port, partition or subnet manager."
@@ -88,26 +90,24 @@ class DetailTable(Table[tuple[str, str, int]]):
     def __init__(self) -> None:
         super().__init__((), id="details")
 
-    def show(self, details: list[tuple[str, str, int]]) -> None:
+    def show(self, details: list[Detail]) -> None:
         self.items, self.order, self.sorted_by, self.cursor = details, range(len(details)), -1, 0
         self.renew()
 
     def renew(self) -> None:
         digits = max(len("Frame"), *(len(str(frame)) for _, _, frame in self.items), 0)
-        fact, frame = Heading("label", "Fact", LABEL, "left"), Heading("frame", "Frame", digits)
+        fact: Heading[Detail] = Heading("Fact", LABEL, lambda item: (item[0], "dim"), "left")
+        frame: Heading[Detail] = Heading("Frame", digits, lambda item: (str(item[2] or ""), "accent"))
         text = self.line_width - MARGIN - sum(head.width + GAP for head in (fact, frame)) - GAP
-        self.columns = (fact, Heading("text", "Value", max(text, 1), "left"), frame)
+        value: Heading[Detail] = Heading("Value", max(text, 1), lambda item: (item[1], "strong" if item is self.items[0] else ""), "left")
+        self.columns = (fact, value, frame)
         super().renew()
 
     def on_resize(self, event: events.Resize) -> None:
         self.renew()
         super().on_resize(event)
 
-    def cells(self, item: tuple[str, str, int]) -> dict[str, Cell]:
-        label, text, frame = item
-        return {"label": (label, "dim"), "text": (text, "strong" if item is self.items[0] else ""), "frame": (str(frame or ""), "accent")}
-
-    def answer(self, item: tuple[str, str, int]) -> int | None:
+    def answer(self, item: Detail) -> int | None:
         return item[2] or None
 
 

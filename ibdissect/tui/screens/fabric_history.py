@@ -13,6 +13,8 @@ from ..widgets.cells import width_of
 from ..widgets.table import Cell, Heading, Table
 from .overlay import Overlay
 
+INKS = {"Manager": "good", "P_Keys": "cm", "LID": "smp", "State": "sa", "Link": "gs"}
+
 
 class HistoryTable(Table[Change]):
     """Changes in the order of time. The axis has a dot for each change of the same port, a full one for that of the line."""
@@ -25,20 +27,16 @@ class HistoryTable(Table[Change]):
         who, text = (max((width_of(one) for one in texts), default=9)
                      for texts in ([change.who for change in changes], [change.text for change in changes]))  # fmt: skip
         self.columns = (
-            Heading("time", "Seconds", 11), Heading("frame", "Frame", 7), Heading("what", "What", 7, "left"),
-            Heading("who", "Who", min(who, 28), "left"), Heading("text", "Change", min(text, 40), "left"),
-        )  # fmt: skip
+            Heading("Seconds", 11, lambda change: (f"{seconds(change.frame):.6f}", "dim")),
+            Heading("Frame", 7, lambda change: (str(change.frame), "accent")),
+            Heading("What", 7, lambda change: (change.what, INKS[change.what]), "left"),
+            Heading("Who", min(who, 28), lambda change: (change.who, ""), "left"),
+            Heading("Change", min(text, 40), lambda change: (change.text, "strong"), "left"),
+        )
         self.seconds, self.span = seconds, span
         self.of: dict[str, list[Change]] = {}
         for change in changes:
             self.of.setdefault(change.who, []).append(change)
-
-    def cells(self, item: Change) -> dict[str, Cell]:
-        ink = {"Manager": "good", "P_Keys": "cm", "LID": "smp", "State": "sa", "Link": "gs"}[item.what]
-        return {
-            "time": (f"{self.seconds(item.frame):.6f}", "dim"), "frame": (str(item.frame), "accent"), "what": (item.what, ink),
-            "who": (item.who, ""), "text": (item.text, "strong"),
-        }  # fmt: skip
 
     def rest(self, item: Change, room: int) -> Cell:
         axis = ["─"] * max(room, 1)

@@ -29,22 +29,17 @@ class RuleTable(Table[RuleGroup]):
     """Rules with findings, the worst first."""
 
     rest_title = "For example"
-    columns = (
-        Heading("severity", "Severity", 9, "left"), Heading("code", "Code", 8, "left"), Heading("name", "Name", 33, "left"),
-        Heading("findings", "Findings", 8), Heading("places", "Places", 8, rank=2), Heading("frames", "Frames", 8, rank=1),
-        Heading("first", "First", 8),
-    )  # fmt: skip
 
     def __init__(self, store: FindingsStore) -> None:
         super().__init__(store.rules(), id="rules")
-        self.store = store
-
-    def cells(self, item: RuleGroup) -> dict[str, Cell]:
-        return {
-            "severity": (f"{item.severity.sign} {item.severity.value}", item.severity.value), "code": (item.code, "strong"),
-            "name": (item.name, ""), "findings": (number(self.store.by_rule.get(item.code, 0)), ""),
-            "places": (number(len(item.places)), "dim"), "frames": (number(item.frames), "dim"), "first": (str(item.first.frame), "accent"),
-        }  # fmt: skip
+        self.columns = (
+            Heading("Severity", 9, lambda group: (f"{group.severity.sign} {group.severity.value}", group.severity.value), "left"),
+            Heading("Code", 8, lambda group: (group.code, "strong"), "left"), Heading("Name", 33, lambda group: (group.name, ""), "left"),
+            Heading("Findings", 8, lambda group: (number(store.by_rule.get(group.code, 0)), "")),
+            Heading("Places", 8, lambda group: (number(len(group.places)), "dim"), rank=2),
+            Heading("Frames", 8, lambda group: (number(group.frames), "dim"), rank=1),
+            Heading("First", 8, lambda group: (str(group.first.frame), "accent")),
+        )  # fmt: skip
 
     def rest(self, item: RuleGroup, room: int) -> Cell:
         return item.first.message, "dim"

@@ -22,8 +22,8 @@ from ibdissect.wire.text import counted
 from ..keys.command import Command
 from ..widgets.line_list import LineList
 from ..widgets.plots import Bars, Plot, axis
-from ..widgets.table import Cell, Heading, Table
-from .conversations import ConversationTable, response_cells
+from ..widgets.table import Heading, Table
+from .conversations import ConversationTable, responses
 from .overlay import Overlay
 
 if TYPE_CHECKING:
@@ -37,21 +37,15 @@ class KindTable(Table[tuple[Kind, Exchange]]):
     """Response times by management class and attribute."""
 
     empty = "No management requests."
-    columns = (
-        Heading("kind", "Class", 15, "left", 4), Heading("name", "Request", 40, "left"),
-        Heading("answered", "Answered", 9), Heading("unanswered", "Unanswered", 10),
-        Heading("retries", "Retries", 7, rank=3), Heading("p50", "p50", 8), Heading("p90", "p90", 8, rank=2),
-        Heading("p99", "p99", 8), Heading("most", "most", 8, rank=1),
-    )  # fmt: skip
 
     def __init__(self, kinds: Sequence[tuple[Kind, Exchange]], catalog: Catalog) -> None:
         super().__init__(kinds, id="kinds")
-        self.catalog = catalog
-
-    def cells(self, item: tuple[Kind, Exchange]) -> dict[str, Cell]:
-        (mgmt_class, method, attribute), exchange = item
-        name = self.catalog.request_text(mgmt_class, method, attribute)
-        return {"name": (name, "")} | response_cells(exchange)
+        quantiles = ("p50", 0.5, 0), ("p90", 0.9, 2), ("p99", 0.99, 0), ("most", 1, 1)
+        self.columns = [
+            Heading("Class", 15, lambda item: (item[1].kind, "strong"), "left", 4),
+            Heading("Request", 40, lambda item: (catalog.request_text(*item[0]), ""), "left"),
+            *responses(lambda item: item[1], *quantiles, retries=3),
+        ]
 
     def answer(self, item: tuple[Kind, Exchange]) -> str:
         mgmt_class, _, attribute = item[0]
@@ -94,7 +88,7 @@ class StatisticsScreen(Overlay[str]):
                 pairs = [(_pair(one, self.named), one.total) for one in shot.conversations]
                 yield Bars("Conversations between queue pairs (packets)", pairs, two=True, empty="no data packets")
             troubled = ConversationTable(sorted(filter(trouble, shot.conversations), key=trouble, reverse=True), self.named, "troubled")
-            troubled.columns = [head for head in troubled.columns if head.key not in ("back", "octets", "known_by")]
+            troubled.columns = [head for head in troubled.columns if head.title not in ("Packets ←", "Bytes", "Pair by")]
             troubled.empty = "Nothing was sent again, lost or refused." if shot.conversations else "No data packets."
             kinds = KindTable(shot.kinds, self.catalog)
             for title, table in (("Response times by class and attribute", kinds), ("Retransmissions, losses and NAKs", troubled)):

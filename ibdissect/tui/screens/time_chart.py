@@ -72,7 +72,7 @@ class Chart(Drawing):
         height = max((self.size.height - 2) // many - 1, 1)
         lines = []
         for place, (series, counts) in enumerate(zip(self.chart.series, self.counts, strict=False)):
-            lines += self._curve(series.text or "all frames", counts, height, "two" if place % 2 else "bar")
+            lines += self._curve(series.text or "all frames", counts, height, "plot-two" if place % 2 else "plot")
         return Text("\n", no_wrap=True, overflow="crop").join([*lines, *self._axis()])
 
     def _curve(self, title: str, counts: list[int], height: int, ink: str) -> list[Text]:

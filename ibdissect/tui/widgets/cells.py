@@ -1,4 +1,4 @@
-"""How does text become a line on the screen? Cut to cells, aligned, styled; never with markup."""
+"""How does text become a line on the screen? Cut to cells, aligned, in an ink of the style sheet; never with markup."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ from collections.abc import Iterable
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
+from textual.widget import Widget
+
+INKS = frozenset(f"ink--{name}" for name in (
+    "error", "warning", "info", "dim", "strong", "accent", "key", "smp", "sa", "cm", "gs", "nak", "again", "other", "good",
+    "cursor", "cursor-quiet", "marked", "span", "bits", "brush", "code", "plot", "plot-two", "head",
+))  # fmt: skip
+"""Component classes of a widget that draws with inks."""
+
+
+def ink(widget: Widget, name: str) -> Style:
+    """A style by its name in INKS; its background only where the theme gives one."""
+    return widget.get_component_rich_style(f"ink--{name}", partial=True)
 
 
 def width_of(text: str) -> int:

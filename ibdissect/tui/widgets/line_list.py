@@ -15,12 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ..themes import readable
-from .cells import cut
-
-INKS = (
-    "error", "warning", "info", "dim", "strong", "accent", "key", "smp", "sa", "cm", "gs", "nak", "again", "other", "good",
-    "cursor", "cursor-quiet", "marked", "span", "bits", "code", "plot", "plot-two", "head",
-)  # fmt: skip
+from .cells import INKS, cut, ink
 
 
 def _readable(part: Segment) -> Segment:
@@ -35,7 +30,7 @@ def _readable(part: Segment) -> Segment:
 class LineList(ScrollView, can_focus=True):
     """Lines by index. A subclass says how many there are and what each holds."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"ink--{name}" for name in INKS}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {*INKS}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "up", show=False),
         Binding("down,j", "move(1)", "down", show=False),
@@ -65,7 +60,6 @@ class LineList(ScrollView, can_focus=True):
         self.sought = ""
         """The text last searched for."""
         self._strips: LRUCache[tuple[int, ...], Strip] = LRUCache(2048)
-        self._inks: dict[str, Style] = {}
 
     # -- what a subclass says
 
@@ -91,11 +85,7 @@ class LineList(ScrollView, can_focus=True):
     # -- the rest is the same for all
 
     def ink(self, name: str) -> Style:
-        """A style by its name in INKS; its background only where the theme gives one."""
-        found = self._inks.get(name)
-        if found is None:
-            found = self._inks[name] = self.get_component_rich_style(f"ink--{name}", partial=True)
-        return found
+        return ink(self, name)
 
     @property
     def line_width(self) -> int:
@@ -130,7 +120,6 @@ class LineList(ScrollView, can_focus=True):
     def notify_style_update(self) -> None:
         """Theme or classes changed."""
         self._strips.clear()
-        self._inks.clear()
         super().notify_style_update()
 
     def on_resize(self, _: events.Resize) -> None:
@@ -149,8 +138,8 @@ class LineList(ScrollView, can_focus=True):
         total = self.count()
         base = self.rich_style
         if self.headed and not y:
-            ink = base + self.ink("head")
-            return Strip([Segment(cut(self.head, width), ink)]).extend_cell_length(self.size.width, ink)
+            style = base + self.ink("head")
+            return Strip([Segment(cut(self.head, width), style)]).extend_cell_length(self.size.width, style)
         if index >= total:
             text = [Segment(cut(f" {self.empty}", width), base + self.ink("dim"))] if not total and y == self.headed else []
             return Strip(text).extend_cell_length(width, base).crop(0, width)
@@ -161,8 +150,8 @@ class LineList(ScrollView, can_focus=True):
             segments = list(Segment.apply_style(self.parts(index, width), style=base))
             strip = Strip(segments).extend_cell_length(width, base).crop(0, width)
             if selected:
-                ink = self.ink("cursor" if self.has_focus else "cursor-quiet")
-                strip = Strip([_readable(part) for part in Segment.apply_style(strip, post_style=ink)], width)
+                style = self.ink("cursor" if self.has_focus else "cursor-quiet")
+                strip = Strip([_readable(part) for part in Segment.apply_style(strip, post_style=style)], width)
             self._strips[key] = strip
         return strip
 

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from ibdissect.lint.finding import Severity
 from ibdissect.study.number_text import BLOCKS, duration, number, octets, squeeze, together
 
-from .cells import fit
+from .cells import fit, ink
 from .line import Line
 
 AXIS = 10
@@ -25,10 +25,10 @@ SHOWN = 12
 class Drawing(Widget):
     """Anything drawn in the colours of plots."""
 
-    COMPONENT_CLASSES = {"plot--bar", "plot--two", "plot--brush", "plot--dim", *(f"plot--{name}" for name in MARKS.values())}
+    COMPONENT_CLASSES = {f"ink--{name}" for name in ("plot", "plot-two", "brush", "dim", *MARKS.values())}
 
     def ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"plot--{name}", partial=True)
+        return ink(self, name)
 
 
 def stacked(values: Sequence[int], top: int, height: int) -> list[str]:
@@ -50,21 +50,20 @@ class Plot(Drawing):
 
     def render(self) -> Text:
         width, height = max(self.size.width - AXIS - 2, 1), max(self.size.height - 1 - (self.marks is not None), 1)
-        ink = self.ink
         points = squeeze(self.values, width)
         top = max(points, default=0) or 1
         scale = octets if self.unit == "bytes" else lambda value: number(round(value))
         time = duration(self.step_ns * together(len(self.values), width))
-        lines = [Text.assemble((f"{self.heading:>{AXIS}}", "bold"), (f"  at most {scale(top)} in {time}", ink("dim")))]
-        bar = ink("two" if self.two else "bar")
+        lines = [Text.assemble((f"{self.heading:>{AXIS}}", "bold"), (f"  at most {scale(top)} in {time}", self.ink("dim")))]
+        bar = self.ink("plot-two" if self.two else "plot")
         for place, cells in enumerate(stacked(points, top, height)):
             label = scale(top) if not place else "0" if place == height - 1 else ""
-            lines.append(Text.assemble((f"{label:>{AXIS - 1}} ", ink("dim")), (cells, bar)))
+            lines.append(Text.assemble((f"{label:>{AXIS - 1}} ", self.ink("dim")), (cells, bar)))
         if self.marks is not None:
             edges = [i * len(self.marks) // width for i in range(width + 1)]
             found = [max(self.marks[low : max(high, low + 1)], default=0) for low, high in pairwise(edges)]
-            marks = [("▲", ink(MARKS[rank])) if rank else ("─", ink("dim")) for rank in found]
-            lines.append(Text.assemble((f"{'findings':>{AXIS - 1}} ", ink("dim")), *marks))
+            marks = [("▲", self.ink(MARKS[rank])) if rank else ("─", self.ink("dim")) for rank in found]
+            lines.append(Text.assemble((f"{'findings':>{AXIS - 1}} ", self.ink("dim")), *marks))
         return Text("\n").join(lines)
 
 
@@ -83,10 +82,9 @@ class Bars(Drawing):
 
     def render(self) -> Text:
         width = max(self.size.width - 2, 10)
-        ink = self.ink
         lines = [Text(f" {self.heading}", "bold")]
         if not self.entries:
-            lines.append(Text(f" {self.empty}", ink("dim")))
+            lines.append(Text(f" {self.empty}", self.ink("dim")))
         shown = list(self.entries[:SHOWN])
         if len(self.entries) > SHOWN:
             rest = self.entries[SHOWN - 1 :]
@@ -98,6 +96,6 @@ class Bars(Drawing):
             eighths = round(count / top * room * 8)
             bar = "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8] or "▏"
             share = f"{count / self.total:.1%}" if self.total else ""
-            numbers = (f"{number(count):>9} {share:>6} ", ink("dim"))
-            lines.append(Text.assemble(f" {fit(name, label)} ", numbers, (bar, ink("two" if self.two else "bar"))))
+            numbers = (f"{number(count):>9} {share:>6} ", self.ink("dim"))
+            lines.append(Text.assemble(f" {fit(name, label)} ", numbers, (bar, self.ink("plot-two" if self.two else "plot"))))
         return Text("\n", no_wrap=True, overflow="crop").join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, TypeVar
 
@@ -27,21 +27,23 @@ UNITS = {"": 1.0, "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "ns": 1
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
-    key: str
+class Heading(Generic[T]):
+    """A column, and what an item has in it."""
+
     title: str
     width: int
+    cell: Callable[[T], Cell]
     align: str = "right"
     rank: int = 0
     """Columns with a higher rank go first when there is no room; 0 stays."""
 
 
 class Table(LineList, Generic[T]):
-    """Items as rows. A subclass says which columns there are, what an item has in them, and what is drawn after them."""
+    """Items as rows. A subclass says which columns there are, and what is drawn after them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("o", "sort(1)", "sort"), Binding("O", "sort(-1)", "sort")]
     headed = True
-    columns: Sequence[Heading] = ()
+    columns: Sequence[Heading[T]] = ()
     rest_title = ""
     """Title of what is drawn after the columns."""
     least_rest = 0
@@ -55,10 +57,6 @@ class Table(LineList, Generic[T]):
         """Which item each line shows."""
         self.sorted_by = -1
         """Place of the column that lines are sorted by; -1: none."""
-
-    def cells(self, item: T) -> dict[str, Cell]:
-        """What an item has in each column."""
-        raise NotImplementedError
 
     def rest(self, item: T, room: int) -> Cell:
         """What is drawn after the columns."""
@@ -89,7 +87,7 @@ class Table(LineList, Generic[T]):
         self.order = range(len(self.items))
         if self.sorted_by >= 0:
             head = self.columns[self.sorted_by]
-            values = [sort_value(self.cells(item)[head.key][0]) for item in self.items]
+            values = [sort_value(head.cell(item)[0]) for item in self.items]
             self.order = sorted(self.order, key=values.__getitem__, reverse=head.align == "right")
         self.redraw()
         if self.items:
@@ -103,16 +101,15 @@ class Table(LineList, Generic[T]):
 
     def parts(self, index: int, width: int) -> list[Segment]:
         item, columns = self.items[self.order[index]], self._fitting(width)
-        cells = self.cells(item)
         segments = [Segment(" " * MARGIN)]
         for head in columns:
-            text, ink = cells[head.key]
+            text, ink = head.cell(item)
             segments += [Segment(fit(text, head.width, head.align), self.ink(ink) if ink else None), Segment(" " * GAP)]
         room = max(width - MARGIN - sum(head.width + GAP for head in columns) - 1, 0)
         text, ink = self.rest(item, room)
         return [*segments, Segment(cut(text, room), self.ink(ink) if ink else None)]
 
-    def _fitting(self, width: int) -> list[Heading]:
+    def _fitting(self, width: int) -> list[Heading[T]]:
         """The columns that fit; the one that lines are sorted by stays, and its title has a mark."""
         columns = list(self.columns)
         if self.sorted_by >= 0:
@@ -122,7 +119,7 @@ class Table(LineList, Generic[T]):
         return fitting(columns, width, self.least_rest)
 
 
-def fitting(columns: Sequence[Heading], width: int, rest: int = 0) -> list[Heading]:
+def fitting(columns: Sequence[Heading[T]], width: int, rest: int = 0) -> list[Heading[T]]:
     """The columns that fit, in order, with `rest` cells left after them; at last the widest one is narrowed."""
     shown = list(columns)
     while (over := MARGIN + sum(head.width + GAP for head in shown) + rest - width) > 0:
