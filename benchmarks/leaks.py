@@ -37,7 +37,7 @@ from ibdissect.dissect.named_values import reveals_key, runs  # noqa: E402
 from ibdissect.dissect.printers import dump  # noqa: E402
 from ibdissect.dissect.value import Presenter  # noqa: E402
 from ibdissect.errors import CaptureError  # noqa: E402
-from ibdissect.scrub.copy import write_scrubbed  # noqa: E402
+from ibdissect.scrub.rewrite import write_scrubbed  # noqa: E402
 from ibdissect.scrub.verify import verify  # noqa: E402
 from ibdissect.session.capture import Capture  # noqa: E402
 from ibdissect.table.cut_keys import checksum_fields, hidden_checksums  # noqa: E402

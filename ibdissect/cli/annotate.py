@@ -20,9 +20,8 @@ def command(capture: str, target: str, max_findings: int, common: Common) -> int
     Existing comments stay. Frames are written unchanged, including their keys.
     """
     ending_of(target, (".pcapng", ".ntar"))
-    from ibdissect.export.comments import comments_by_frame
     from ibdissect.export.files import replacing
-    from ibdissect.export.frames import write_frames
+    from ibdissect.export.frames import comments_by_frame, write_frames
 
     with opened_capture(capture, common) as opened:
         findings = findings_of(opened, common, max_findings).findings

@@ -1,10 +1,16 @@
-"""Which processes work for a command on many captures: `--jobs`, or a Dask cluster named with `--engine`? What became of each?"""
+"""Which processes work for a command on many captures: `--jobs`, or a Dask cluster named with `--engine`? What became of each?
+
+Ctrl+C ends the work after the current window and keeps the results so far; the second one ends it at once.
+"""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
 import click
@@ -14,13 +20,16 @@ from msgspec.structs import replace
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, files_of
+from ibdissect.capture.stream import allow_reads, interrupt_reads
 from ibdissect.errors import ConfigError, IbdissectError, missing_extra
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
 from ibdissect.session.spread import Engine, Stopped, Work, spread
 
 from .common import Common, progress_bar, say
-from .interrupted import INTERRUPTED, Interruptions
+
+INTERRUPTED = 130
+"""Exit status, as shells report a program ended by SIGINT."""
 
 
 class Frames(Protocol):
@@ -64,6 +73,31 @@ def chosen_engine(name: str | None, jobs: int | None, files: Sequence[Unit], com
 
 
 @contextmanager
+def interruptible() -> Iterator[Stop]:
+    """Within this context, the first Ctrl+C only asks to stop; the function says whether it came."""
+    asked = False
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        interrupt_reads()  # a read from a pipe may block for hours
+
+    # Signals can be handled only in the main thread; if SIGINT is ignored (background job of a script), leave it so.
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        allow_reads()
+
+
+@contextmanager
 def each_capture(
     units: Sequence[Unit], work: Work[R], lost: Callable[[Unit], R], jobs: int | None, engine: str | None, common: Common
 ) -> Iterator[tuple[Iterator[R], Stop]]:
@@ -72,22 +106,22 @@ def each_capture(
     `lost` gives the result for a capture whose process died.
     """
     files = [file for unit in units for file in files_of(unit)]
-    with chosen_engine(engine, jobs, units, common) as made, Interruptions() as asked:
+    with chosen_engine(engine, jobs, units, common) as made, interruptible() as stop:
         names = files if made is None else list(map(str, units))
         with progress_bar(names, quiet=common.quiet, by_capture=made is not None) as progress:
 
             def results() -> Iterator[R]:
                 if made is None:
                     for unit in units:
-                        if not asked.stop():
-                            yield work(unit, stop=asked.stop, progress=progress)
+                        if not stop():
+                            yield work(unit, stop=stop, progress=progress)
                     return
-                for done, result in enumerate(spread(units, made(work), lost, asked.stop), 1):
+                for done, result in enumerate(spread(units, made(work), lost, stop), 1):
                     if progress is not None:
                         progress(result.frames, done)
                     yield result
 
-            yield results(), asked.stop
+            yield results(), stop
 
 
 class Outcome(Record, Generic[T]):

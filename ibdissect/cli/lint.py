@@ -19,8 +19,7 @@ from ibdissect.capture.remote import is_url, public_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
 from ibdissect.cli.common import Common, common_options, grouped, say
-from ibdissect.cli.engines import each_capture, engine_option
-from ibdissect.cli.interrupted import INTERRUPTED
+from ibdissect.cli.engines import INTERRUPTED, each_capture, engine_option
 from ibdissect.cli.output import refuse_captures, require_extra, units_of, write_text
 from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError, ConfigError

@@ -24,7 +24,7 @@ def command(capture: str, target: str, verify: bool, common: Common) -> int:
     """
     ending = ending_of(target, FRAME_ENDINGS)
     from ibdissect.export.files import replacing
-    from ibdissect.scrub.copy import write_scrubbed
+    from ibdissect.scrub.rewrite import write_scrubbed
 
     with opened_capture(capture, common, passes=3 if verify else 2) as opened:
         with replacing(target, capture) as file:

@@ -17,7 +17,6 @@ from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError
 
 if TYPE_CHECKING:
-    from ibdissect.cli.points import Merged
     from ibdissect.session.check import Options
     from ibdissect.study.capture_model import CaptureModel
 
@@ -63,7 +62,11 @@ def command(
     hang_up_with_terminal()
     if sandbox:
         _confine(common, network=any(map(is_url, captures)))
-    several = _merged(captures, common) if points else None
+    several = None
+    if points:
+        from ibdissect.cli.points import Merged
+
+        several = Merged(captures, common)
     try:
         every = (several.file.name,) if several is not None else (source, *(() if as_set else captures[1:]))
         models = [CaptureModel(one, catalog=common.loaded()[0], show_keys=common.show_keys, follow=follow) for one in every]
@@ -81,12 +84,6 @@ def command(
             model.close()
         if process is not None:
             ended(process)
-
-
-def _merged(captures: tuple[str, ...], common: Common) -> Merged:
-    from ibdissect.cli.points import Merged
-
-    return Merged(captures, common)
 
 
 def _confine(common: Common, *, network: bool) -> None:

@@ -111,7 +111,7 @@ def texts_of(name: str, table: ChunkTable, state: State, rows: Int) -> tuple[Int
 def values_of(name: str, table: ChunkTable, state: State) -> Series:
     """The values of a name that no structure declares."""
     chunk, every = table.chunk, np.arange(len(table))
-    if COMPUTED[name] == "string":
+    if COMPUTED[name][0] == "string":
         of_row, texts = texts_of(name, table, state, every)
         return blobs_of(of_row, [text.encode("utf-8", "surrogateescape") for text in texts], text=True)
     if name == "frame":

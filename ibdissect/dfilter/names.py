@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
-from ibdissect.dissect.named_values import MESSAGE_KINDS, MESSAGE_NAMES
+from ibdissect.dissect.named_values import MESSAGE, MESSAGE_KINDS
 from ibdissect.errors import FilterError
 from ibdissect.wire import encapsulation
 from ibdissect.wire.catalog import BOTH, Catalog, StructType
@@ -35,73 +35,58 @@ FIELD_KINDS: Mapping[str, Kind] = {
     "nested": "bytes", "rest": "bytes", "text": "string",
 }  # fmt: skip
 
-COMPUTED: Mapping[str, Kind] = {
-    "frame": "bytes", "frame.marked": "bool", "frame.number": "uint", "frame.len": "uint", "frame.cap_len": "uint",
-    "frame.interface_id": "uint",
-    "frame.time": "abstime", "frame.time_epoch": "abstime", "frame.time_relative": "reltime", "frame.time_delta": "reltime",
-    "frame.comment": "string", "frame.interface_name": "string",
-    "_ws.col.source": "string", "_ws.col.destination": "string", "_ws.col.protocol": "string",
-    "_ws.col.info": "string", "infiniband": "bytes", "infiniband.payload": "bytes",
-    "tcp.srcport": "uint", "tcp.dstport": "uint", "tcp.port": "uint",
-    "_ws.malformed": "none", "ibdissect.code": "string", "ibdissect.request_frame": "uint", "ibdissect.response_frame": "uint",
-    "ibdissect.response_time": "reltime", "ibdissect.node": "string", "ibdissect.src.node": "string", "ibdissect.dst.node": "string",
-    **dict.fromkeys(sorted(MESSAGE_NAMES), "uint"), "ibdissect.message.kind": "string", "ibdissect.message.latency": "reltime",
-    "ibdissect.message.complete": "bool",
+COMPUTED: Mapping[str, tuple[Kind, str]] = {
+    "frame": ("bytes", "All bytes of the frame"), "frame.marked": ("bool", "The frame is marked in the terminal UI"),
+    "frame.number": ("uint", "Frame number, from 1"), "frame.len": ("uint", "Bytes on the wire"),
+    "frame.cap_len": ("uint", "Captured bytes"), "frame.interface_id": ("uint", "Capture interface"),
+    "frame.time": ("abstime", "Date and time"), "frame.time_epoch": ("abstime", "Seconds since 1970"),
+    "frame.time_relative": ("reltime", "Seconds since the first frame"), "frame.time_delta": ("reltime", "Seconds since the frame before"),
+    "frame.comment": ("string", "Comment of the packet in a pcapng"),
+    "frame.interface_name": ("string", "Name of the capture interface in a pcapng"),
+    "_ws.col.source": ("string", "Source, as in the list of frames"),
+    "_ws.col.destination": ("string", "Destination, as in the list of frames"),
+    "_ws.col.protocol": ("string", "Protocol, as in the list of frames"),
+    "_ws.col.info": ("string", "What the frame is, as in the list of frames"),
+    "infiniband": ("bytes", "An InfiniBand or RoCE packet"),
+    "infiniband.payload": ("bytes", "Bytes after the transport headers, except MADs"),
+    "tcp.srcport": ("uint", "Source port"), "tcp.dstport": ("uint", "Destination port"), "tcp.port": ("uint", "Source or destination port"),
+    "_ws.malformed": ("none", "The frame is malformed"), "ibdissect.code": ("string", "Code of a finding in the frame"),
+    "ibdissect.request_frame": ("uint", "Frame of the request that this frame answers"),
+    "ibdissect.response_frame": ("uint", "Frame of the answer to this request"),
+    "ibdissect.response_time": ("reltime", "Seconds from the request (its latest try) to this answer"),
+    "ibdissect.node": ("string", "Name of a node that has the source or the destination LID (--subnet)"),
+    "ibdissect.src.node": ("string", "Name of the node that has the source LID (--subnet)"),
+    "ibdissect.dst.node": ("string", "Name of the node that has the destination LID (--subnet)"),
+    f"{MESSAGE}ack_frame": ("uint", "Frame that completed the message: its acknowledgement or last response"),
+    f"{MESSAGE}bytes": ("uint", "Bytes of the message, without repetitions"),
+    f"{MESSAGE}cnps": ("uint", "Congestion notifications during the message"),
+    f"{MESSAGE}complete": ("bool", "The capture has all of the message, and its acknowledgement or responses"),
+    f"{MESSAGE}first_frame": ("uint", "First frame of the message"),
+    f"{MESSAGE}kind": ("string", "What message the frame belongs to: " + ", ".join(MESSAGE_KINDS)),
+    f"{MESSAGE}last_frame": ("uint", "Last frame of the message"),
+    f"{MESSAGE}latency": ("reltime", "Seconds from the message's first packet to its ack_frame"),
+    f"{MESSAGE}naks": ("uint", "NAKs and RNR NAKs of the message"), f"{MESSAGE}packets": ("uint", "Packets of the message, both ways"),
+    f"{MESSAGE}retries": ("uint", "Packets of the message that were sent again"),
 }  # fmt: skip
-"""Names whose values come from `computed.values_of`."""
-
-LABELS: Mapping[str, str] = {
-    "frame": "All bytes of the frame", "frame.marked": "The frame is marked in the terminal UI",
-    "frame.number": "Frame number, from 1", "frame.len": "Bytes on the wire",
-    "frame.cap_len": "Captured bytes", "frame.interface_id": "Capture interface", "frame.time": "Date and time",
-    "frame.time_epoch": "Seconds since 1970", "frame.time_relative": "Seconds since the first frame",
-    "frame.time_delta": "Seconds since the frame before", "infiniband": "An InfiniBand or RoCE packet",
-    "frame.comment": "Comment of the packet in a pcapng", "frame.interface_name": "Name of the capture interface in a pcapng",
-    "_ws.col.source": "Source, as in the list of frames",
-    "_ws.col.destination": "Destination, as in the list of frames", "_ws.col.protocol": "Protocol, as in the list of frames",
-    "_ws.col.info": "What the frame is, as in the list of frames",
-    "infiniband.payload": "Bytes after the transport headers, except MADs", "tcp.port": "Source or destination port",
-    "tcp.srcport": "Source port", "tcp.dstport": "Destination port", "_ws.malformed": "The frame is malformed",
-    "ibdissect.code": "Code of a finding in the frame", "ibdissect.request_frame": "Frame of the request that this frame answers",
-    "ibdissect.response_frame": "Frame of the answer to this request",
-    "ibdissect.node": "Name of a node that has the source or the destination LID (--subnet)",
-    "ibdissect.src.node": "Name of the node that has the source LID (--subnet)",
-    "ibdissect.dst.node": "Name of the node that has the destination LID (--subnet)",
-    "ibdissect.response_time": "Seconds from the request (its latest try) to this answer",
-    "ibdissect.message.kind": "What message the frame belongs to: " + ", ".join(MESSAGE_KINDS),
-    "ibdissect.message.first_frame": "First frame of the message", "ibdissect.message.last_frame": "Last frame of the message",
-    "ibdissect.message.ack_frame": "Frame that completed the message: its acknowledgement or last response",
-    "ibdissect.message.bytes": "Bytes of the message, without repetitions",
-    "ibdissect.message.packets": "Packets of the message, both ways",
-    "ibdissect.message.latency": "Seconds from the message's first packet to its ack_frame",
-    "ibdissect.message.retries": "Packets of the message that were sent again",
-    "ibdissect.message.naks": "NAKs and RNR NAKs of the message",
-    "ibdissect.message.cnps": "Congestion notifications during the message",
-    "ibdissect.message.complete": "The capture has all of the message, and its acknowledgement or responses",
-    "arp": "ARP", "icmp": "ICMP", "icmpv6": "ICMPv6", "tcp": "TCP",
-    "smp": "A subnet management datagram", "opa": "An Omni-Path management datagram", "infiniband_link": "A link flow-control packet",
-}  # fmt: skip
+"""Names whose values come from `computed.values_of`: kind, and what they are."""
+_ETHERTYPES = (encapsulation.Ethernet.type, encapsulation.VLAN.type, encapsulation.SLL.type, encapsulation.SLL2.type, IPoIB.type)
+_PROTOCOL4 = encapsulation.IPv4.protocol, ip.InnerIPv4.protocol
+_PROTOCOL6 = encapsulation.IPv6.next_header, ip.InnerIPv6.next_header
 
 
-def _ethertype(number: int) -> Expr:
-    types = (encapsulation.Ethernet.type, encapsulation.VLAN.type, encapsulation.SLL.type, encapsulation.SLL2.type, IPoIB.type)
-    return Or(tuple(Compare("==", field, number) for field in types))
-
-
-def _ip_protocol(number: int) -> Expr:
-    fields = (encapsulation.IPv4.protocol, encapsulation.IPv6.next_header, ip.InnerIPv4.protocol, ip.InnerIPv6.next_header)
+def _any_is(number: int, *fields: Field[int]) -> Expr:
     return Or(tuple(Compare("==", field, number) for field in fields))
 
 
-MARKS: Mapping[str, Expr] = {
-    "arp": _ethertype(0x0806), "tcp": _ip_protocol(6),
-    "icmp": Or((Compare("==", encapsulation.IPv4.protocol, 1), Compare("==", ip.InnerIPv4.protocol, 1))),
-    "icmpv6": Or((Compare("==", encapsulation.IPv6.next_header, 58), Compare("==", ip.InnerIPv6.next_header, 58))),
-    "smp": Or((Compare("==", MAD.mgmt_class, 0x01), Compare("==", MAD.mgmt_class, 0x81))),
-    "opa": Compare("==", MAD.base_version, BASE_VERSION_OPA),
-    "infiniband_link": Present(FlowControl),
+MARKS: Mapping[str, tuple[Expr, str]] = {
+    "arp": (_any_is(0x0806, *_ETHERTYPES), "ARP"),
+    "tcp": (_any_is(6, *_PROTOCOL4, *_PROTOCOL6), "TCP"),
+    "icmp": (_any_is(1, *_PROTOCOL4), "ICMP"), "icmpv6": (_any_is(58, *_PROTOCOL6), "ICMPv6"),
+    "smp": (Or((Compare("==", MAD.mgmt_class, 0x01), Compare("==", MAD.mgmt_class, 0x81))), "A subnet management datagram"),
+    "opa": (Compare("==", MAD.base_version, BASE_VERSION_OPA), "An Omni-Path management datagram"),
+    "infiniband_link": (Present(FlowControl), "A link flow-control packet"),
 }  # fmt: skip
-"""Protocols without a declared structure, recognised by the fields that announce them."""
+"""Protocols without a declared structure: the fields that announce them, and what they are."""
 
 _WHOLE = frozenset({"erf", "eth", "vlan", "sll", "sll2", "ip", "ipv6", "udp"})
 """Keys of structures that are protocols in Wireshark: `contains` and `matches` search from them to the end of the frame."""
@@ -159,13 +144,13 @@ class Names:
             return None
         for name in (word, f"infiniband.{word}"):
             if name in COMPUTED or name.lower() in COMPUTED:  # tshark writes _ws.col.Info
-                return Source(name.lower(), COMPUTED[name.lower()])
+                return Source(name.lower(), COMPUTED[name.lower()][0])
             fields = tuple(field for each in BOTH.get(name, (name,)) for field in self.catalog.names.get(each, ()))
             if fields:
                 source = _of_fields(name, fields)
                 return replace(source, numbers=self.attributes) if fields == (MAD.attribute_id,) else source
             if name in MARKS:
-                return Source(name, "none", mark=MARKS[name])
+                return Source(name, "none", mark=MARKS[name][0])
             structs = self._structs.get(name)
             if structs:
                 return Source(name, "bytes", structs=structs, whole=structs[0].key in _WHOLE)
@@ -185,8 +170,8 @@ class Names:
         yield from dict.fromkeys((*COMPUTED, *BOTH, *MARKS, *self.catalog.names, *keys))
 
     def label(self, name: str) -> str:
-        if name in LABELS:
-            return LABELS[name]
+        if name in COMPUTED or name in MARKS:
+            return (COMPUTED.get(name) or MARKS[name])[1]
         source = self.find(name)
         if source is None:
             return ""

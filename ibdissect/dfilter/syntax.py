@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
 from msgspec import Struct as Record
+from msgspec.structs import astuple, replace
 
 from ibdissect.errors import FilterError
 
@@ -32,7 +32,6 @@ class Node(Record, frozen=True, kw_only=True):
 
     column: int
     """Where it starts, from 0."""
-    depth: int = 1
 
 
 class Token(Node, frozen=True):
@@ -89,7 +88,6 @@ class Relation(Node, frozen=True):
 
     operands: tuple[Node, ...]
     ops: tuple[str, ...]
-    op_columns: tuple[int, ...]
     quantifier: str = ""
 
 
@@ -122,8 +120,14 @@ class Inverse(Node, frozen=True):
     of: Node
 
 
-def _depth(nodes: Iterable[Node]) -> int:
-    return 1 + max((node.depth for node in nodes), default=0)
+def _depth(tree: Node) -> int:
+    """How many levels a tree has; found level by level, so that nothing recurses."""
+    level, depth = [tree], 0
+    while level:
+        parts = [part for node in level for part in astuple(node)]
+        level = [one for part in parts for one in (part if isinstance(part, tuple) else (part,)) if isinstance(one, Node)]
+        depth += 1
+    return depth
 
 
 class _Builder:
@@ -139,17 +143,17 @@ class _Builder:
         return Char(str(token), column=token.start_pos)
 
     def sliced(self, of: Node, spec: Any) -> Node:
-        return Sliced(of, str(spec)[1:-1], spec.start_pos + 1, column=of.column, depth=of.depth + 1)
+        return Sliced(of, str(spec)[1:-1], spec.start_pos + 1, column=of.column)
 
     def call(self, name: Any, *arguments: Node) -> Node:
-        return Call(str(name), arguments, column=name.start_pos, depth=_depth(arguments))
+        return Call(str(name), arguments, column=name.start_pos)
 
     def binary(self, left: Node, op: Any, right: Node) -> Node:
         sign = "&" if op == "bitwise_and" else str(op)
-        return Binary(sign, left, right, column=left.column, depth=_depth((left, right)))
+        return Binary(sign, left, right, column=left.column)
 
     def negative(self, sign: Any, of: Node) -> Node:
-        return Negative(of, column=sign.start_pos, depth=of.depth + 1)
+        return Negative(of, column=sign.start_pos)
 
     def positive(self, _sign: Any, of: Node) -> Node:
         return of
@@ -158,37 +162,35 @@ class _Builder:
         return of
 
     def truth(self, of: Node) -> Node:
-        return Truth(of, column=of.column, depth=of.depth + 1)
+        return Truth(of, column=of.column)
 
     def compare(self, first: Node, *rest: Any) -> Node:
         operands = (first, *rest[1::2])
         ops = tuple(COMPARISONS.get(str(op), str(op)) for op in rest[::2])
-        return Relation(operands, ops, tuple(op.start_pos for op in rest[::2]), column=first.column, depth=_depth(operands))
+        return Relation(operands, ops, column=first.column)
 
     def range(self, low: Node, high: Node) -> Node:
-        return Range(low, high, column=low.column, depth=_depth((low, high)))
+        return Range(low, high, column=low.column)
 
     def membership(self, of: Node, _in: Any, *elements: Node) -> Node:
-        return Membership(of, elements, column=of.column, depth=_depth((of, *elements)))
+        return Membership(of, elements, column=of.column)
 
     def absence(self, of: Node, _not: Any, _in: Any, *elements: Node) -> Node:
-        return Membership(of, elements, True, column=of.column, depth=_depth((of, *elements)))
+        return Membership(of, elements, True, column=of.column)
 
-    def quantified(self, quantifier: Any, of: Any) -> Node:
-        if isinstance(of, Relation):
-            return Relation(of.operands, of.ops, of.op_columns, str(quantifier), column=of.column, depth=of.depth)
-        return Membership(of.of, of.elements, of.negated, str(quantifier), column=of.column, depth=of.depth)
+    def quantified(self, quantifier: Any, of: Relation | Membership) -> Node:
+        return replace(of, quantifier=str(quantifier))
 
     def logic(self, left: Node, op: Any, right: Node) -> Node:
         name = {"&&": "and", "||": "or", "^^": "xor"}.get(str(op), str(op))
         # Keep a chain of one operator flat, so that hundreds of parts do not count as nesting.
         parts = left.parts if isinstance(left, Logic) and left.op == name else (left,)
-        return Logic(name, (*parts, right), column=left.column, depth=max(_depth((right,)), left.depth, 2))
+        return Logic(name, (*parts, right), column=left.column)
 
     def inverse(self, sign: Any, of: Node) -> Node:
         if isinstance(of, Inverse):
             return of.of
-        return Inverse(of, column=sign.start_pos, depth=of.depth + 1)
+        return Inverse(of, column=sign.start_pos)
 
     def start(self, of: Node | None = None) -> Node | None:
         return of
@@ -217,9 +219,9 @@ def read_plainly(text: str) -> Node | None:
         part: Node = Word(left, column=found.start("left"))
         if op:
             words = (part, Word(right, column=found.start("right")))
-            part = Relation(words, (COMPARISONS.get(op, op),), (found.start("op"),), column=part.column, depth=2)
+            part = Relation(words, (COMPARISONS.get(op, op),), column=part.column)
         else:
-            part = Truth(part, column=part.column, depth=2)
+            part = Truth(part, column=part.column)
         tree = part if tree is None else _Builder().logic(tree, join, part)
         if not found["join"]:
             return tree
@@ -262,7 +264,7 @@ def read_by_grammar(text: str) -> Node | None:
         raise _unexpected(text, error.token.start_pos or 0, len(error.token)) from None
     except UnexpectedEOF:
         raise FilterError(text, "the filter ends where more is expected", column=len(text)) from None
-    if tree is not None and tree.depth > MAX_DEPTH:
+    if tree is not None and _depth(tree) > MAX_DEPTH:
         raise FilterError(text, f"nested more than {MAX_DEPTH} levels deep", column=tree.column)
     return tree
 

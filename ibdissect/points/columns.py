@@ -195,34 +195,28 @@ def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int, p_key: U64, bo
     loc, data = table.located, table.chunk.data
     found = np.full((len(rows), len(FIELDS)), -1, np.int16)
     at = {name: loc.at(name)[rows] for name in ("lrh", "ip4", "ip6", "grh", "eth", "vlan")}
-    there = {name: np.flatnonzero(start >= 0) for name, start in at.items()}
-
-    def byte(name: str, offset: int) -> tuple[Int, Int]:
-        return there[name], data[at[name][there[name]] + offset].astype(np.int16)
-
-    some, value = byte("lrh", 0)
-    found[some, 0] = value >> 4
-    found[:, 1] = marks >> 7
-    for name, offset in (("grh", 7), ("ip4", 8), ("ip6", 7)):
-        some, value = byte(name, offset)
-        found[some, 3] = value
-    some, value = byte("ip4", 1)
-    found[some, 2] = value & 3
-    some, value = byte("ip6", 1)
-    found[some, 2] = value >> 4 & 3
-    some = there["eth"]
+    for column, name, field in _OF_HEADERS:
+        some = np.flatnonzero(at[name] >= 0)
+        found[some, FIELDS.index(column)] = value_at(data, at[name][some], field)
+    found[:, FIELDS.index("fecn")] = marks >> 7
+    some = np.flatnonzero(at["eth"] >= 0)
     macs = np.zeros((len(some), 16), np.uint8)
     macs[:, :12] = Place(loc.front, rows[some], at["eth"][some]).part(0, 12)
-    found[some, 4] = digest(macs) >> np.uint64(49)
+    found[some, FIELDS.index("mac")] = digest(macs) >> np.uint64(49)
     roce = np.flatnonzero(at["lrh"] < 0)
-    found[roce, 5] = at["vlan"][roce] >= 0
+    found[roce, FIELDS.index("vlan")] = at["vlan"][roce] >= 0
     found[:, HOP] = hop
-    some, value = byte("lrh", 1)
-    found[some, 7] = value >> 4
-    for column, hashed in enumerate((ends_hash(table, rows), p_key, body), 8):
-        found[:, column] = hashed * SPREAD >> np.uint64(49)
-    found[hop >= 0, 8] = -1
+    for column, hashed in (("address", ends_hash(table, rows)), ("p_key", p_key), ("payload", body)):
+        found[:, FIELDS.index(column)] = hashed * SPREAD >> np.uint64(49)
+    found[hop >= 0, FIELDS.index("address")] = -1
     return found
+
+
+_OF_HEADERS: tuple[tuple[str, str, Field[int]], ...] = (
+    ("vl", "lrh", LRH.vl), ("sl", "lrh", LRH.sl), ("ecn", "ip4", IPv4.ecn), ("ecn", "ip6", IPv6.ecn),
+    ("ttl", "grh", GRH.hop_lmt), ("ttl", "ip4", IPv4.ttl), ("ttl", "ip6", IPv6.hop_limit),
+)  # fmt: skip
+"""Columns of FIELDS that are a field of a header."""
 
 
 def _transactions(table: ChunkTable, rows: Int) -> tuple[npt.NDArray[np.uint32], Bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ibdissect.capture.scattered import Bytes, gather
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64
 
-from .substitutes import MGID_SIGNATURES, Addresses, Numbers
+from .substitutes import MGID_SIGNATURES, Lids, Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +24,11 @@ class Spot:
     values: U64
 
 
-class Substitutes(Protocol):
-    """Maps values to substitutes: `learn` values in order of appearance, then look them up."""
+class Replacement(NamedTuple):
+    """One kind of number: the substitutes, and which values stay."""
 
-    def learn(self, values: Iterable[int]) -> None: ...
-    def __getitem__(self, value: int) -> int: ...
-
-
-class Replacement:
-    """One kind of number: which values stay, and the substitutes of the others."""
-
-    def __init__(self, numbers: Numbers | Addresses, special: Callable[[U64], Bool]) -> None:
-        self.numbers, self.special = numbers, special
+    numbers: Numbers
+    special: Callable[[U64], Bool]
 
 
 def gids(at: Int, rows: Bytes) -> Iterator[tuple[str, Spot]]:
@@ -59,7 +52,7 @@ def integers(rows: Bytes) -> U64:
     return wide.view(">u8").ravel().astype(np.uint64)
 
 
-def learn(numbers: Substitutes, found: Iterable[tuple[Int, U64]]) -> None:
+def learn(numbers: Numbers | Lids, found: Iterable[tuple[Int, U64]]) -> None:
     """Learn the values of a chunk in byte order."""
     pieces = list(found)
     if not pieces:
@@ -70,7 +63,7 @@ def learn(numbers: Substitutes, found: Iterable[tuple[Int, U64]]) -> None:
     numbers.learn(unique[np.argsort(first)].tolist())
 
 
-def replace(data: Bytes, spot: Spot, keep: Bool, numbers: Substitutes) -> None:
+def replace(data: Bytes, spot: Spot, keep: Bool, numbers: Numbers | Lids) -> None:
     """Write the substitutes of the values selected by `keep`."""
     unique, which = np.unique(spot.values[keep], return_inverse=True)
     new = np.array([numbers[value] for value in unique.tolist()], np.uint64)[which]

@@ -1,15 +1,17 @@
-"""What remains of a chunk after scrubbing? Harmless declared fields, substitutes for identities, zeros for the rest."""
+"""What remains of a capture after scrubbing? Harmless declared fields, substitutes for identities, zeros for the rest; no options."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from msgspec import structs
 
 from ibdissect.capture.chunk import LINK_IPOIB, Chunk
 from ibdissect.capture.scattered import Bytes, gather
+from ibdissect.capture.writing import CaptureWriter
+from ibdissect.session.capture import Capture
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import as_read
@@ -204,3 +206,24 @@ def _management(table: ChunkTable, data: Bytes) -> None:
     start = start[(before[start] == 1) & np.isin(before[start + 1], list(SMP_CLASSES))]
     for byte in (0, 1, 3):
         data[start + byte] = before[start + byte]
+
+
+def write_scrubbed(opened: Capture, file: IO[bytes], container: str) -> tuple[int, Scrubber]:
+    """Write the selected frames scrubbed; returns their number and the scrubber, for `verify`.
+
+    Substitutes are assigned over all frames up to the last selected one, so that they do not depend on the selection. Raises
+    CaptureError for a pipe, and if the container cannot hold a frame (a pcap has one link type).
+    """
+    opened.read_twice("to learn first how its LIDs are used")
+    scrubber = Scrubber(opened.catalog)
+    for table in opened.tables(keys=False, progress=opened.progress):
+        scrubber.lids.survey(table)
+    with CaptureWriter(file, container=container) as writer:
+        for table, rows in opened.selected():
+            known = opened.reader.interfaces
+            if known is not None:
+                writer.interfaces = known.without_options()
+            scrubbed = scrubber.scrub(table.chunk)
+            for row in rows.tolist():
+                writer.add(scrubbed, row)
+        return writer.frames, scrubber

@@ -112,24 +112,17 @@ class Lids:
         return self._place[value // self.unit] * self.unit + value % self.unit
 
 
-class Addresses:
+class Addresses(Numbers):
     """IPv4 addresses: those with the same first byte, or first three bytes, still share it; multicast stays multicast."""
 
     def __init__(self) -> None:
-        self.known: dict[int, int] = {}
+        super().__init__(self._substitute)
         self._first: dict[int, int] = {}
         self._nets: dict[int, dict[int, int]] = {}
         self._hosts: dict[int, dict[int, int]] = {}
         self._groups: dict[int, int] = {}
 
-    def learn(self, values: Iterable[int]) -> None:
-        """Assign substitutes to new addresses, in order of appearance."""
-        for value in values:
-            if value not in self.known:
-                _room(self.known)
-                self.known[value] = self._substitute(value)
-
-    def _substitute(self, value: int) -> int:
+    def _substitute(self, _number: int, value: int) -> int:
         if value >> 28 >= 0xE:
             return 0xEF00_0000 | (MARK << 8) + _numbered(self._groups, value)
         first = _FIRST_BYTES[_numbered(self._first, value >> 24) - 1]
@@ -138,9 +131,6 @@ class Addresses:
         if host not in (0, 0xFF):  # network and broadcast address
             host = _numbered(self._hosts.setdefault(value >> 8, {}), host)
         return first << 24 | net << 8 | host
-
-    def __getitem__(self, value: int) -> int:
-        return self.known[value]
 
 
 _FIRST_BYTES: tuple[int, ...] = (*range(126, 0, -1), *range(223, 127, -1), 0)

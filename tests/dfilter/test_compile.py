@@ -200,7 +200,8 @@ def test_mistakes_name_their_place(text: str, column: int, said: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "(" * 5000, "bth and (" * 300 + "bth" + ")" * 300, "lrh.dlid == 1" + " + 1" * 500, "a" * (MAX_TEXT + 1),
+        "(" * 5000, "bth and (" * 300 + "bth" + ")" * 300, "(" * 500 + "bth" + ") or mad) and bth" * 250,
+        "lrh.dlid == 1" + " + 1" * 500, "a" * (MAX_TEXT + 1),
         'frame matches "((((a{50}){50}){50}){50})"', 'frame matches "' + "(.{999}a)" * 40 + '"', 'frame matches "' + "(" * 300 + '"',
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ibdissect.scrub.copy import write_scrubbed
+from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.session.capture import Capture
 from ibdissect.table.secrets import secret_fields
 from ibdissect.table.table import ChunkTable

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from ibdissect.scrub.copy import write_scrubbed
+from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.session.capture import Capture
 from tests.craft import ethernet_pcap, roce2
 from tests.scrub.test_scrub import ones

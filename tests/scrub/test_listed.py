@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from ibdissect.scrub.copy import write_scrubbed
+from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.session.capture import Capture
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin

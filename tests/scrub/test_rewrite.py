@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from ibdissect.capture.writing import CaptureWriter
-from ibdissect.scrub.copy import write_scrubbed
+from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.session.capture import Capture
 from ibdissect.wire.cm import REQ
 from ibdissect.wire.mad import MAD

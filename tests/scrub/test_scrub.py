@@ -16,8 +16,8 @@ import pytest
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.plugins import load as load_plugins
 from ibdissect.rules import load
-from ibdissect.scrub.copy import write_scrubbed
 from ibdissect.scrub.kinds import IDENTITIES, Kind, kind_of, survivors
+from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.session.capture import Capture
 from ibdissect.session.check import Options, check
 from ibdissect.table import crcs

@@ -12,7 +12,7 @@ import pytest
 
 from ibdissect.errors import CaptureError
 from ibdissect.scrub import verify as module
-from ibdissect.scrub.copy import write_scrubbed
+from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.scrub.verify import verify
 from ibdissect.session.capture import Capture
 from ibdissect.wire.sm import NodeDescription

@@ -19,7 +19,7 @@ from ibdissect.dissect.named_values import declared, runs
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.value import BESIDE, Presenter
 from ibdissect.flow.multicast import Multicast
-from ibdissect.scrub.copy import write_scrubbed
+from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.session.capture import Capture
 from ibdissect.table.cut_keys import hidden_bytes, revealing_rows, without_keys
 from ibdissect.table.mask import Judge
