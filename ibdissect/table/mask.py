@@ -151,7 +151,7 @@ class Judge:
         if expr.of is None:
             rows = self.rows
             return holds if rows is None else holds[rows]
-        entries, which = self.places(expr.of)
+        entries, which = self.places(expr.of if isinstance(expr.of, type) else expr.of.owner)
         return self.reduce(entries, holds if which is None else holds[which])
 
     def among(self, series: Series, choices: tuple[tuple[object, ...], ...]) -> Bool:

@@ -168,9 +168,12 @@ class Present(Expr, Record, frozen=True, eq=False):
 
 
 class Where(Expr, Record, frozen=True, eq=False):
-    """A condition in code: `holds(table)` returns a bool for each occurrence of `of`, or for each row if None."""
+    """A condition in code: `holds(table)` returns a bool for each occurrence of `of`, or for each row if None.
 
-    of: type[Struct] | None
+    `of`: a structure, or its field that is at fault.
+    """
+
+    of: type[Struct] | Field[Any] | None
     holds: Callable[[Any], Any]
 
 

@@ -236,7 +236,6 @@ class CounterModifier(Rule):
 
     code, name, severity = "AM031", "pm-am-nonzero", INFO
     reference = "IBA 16.1.3; libibmad"
-    when = (MAD.mgmt_class == 0x04) & MAD.attribute_id.isin(COUNTERS) & (MAD.attribute_modifier != 0)
-    at = MAD.attribute_modifier
+    when = (MAD.attribute_modifier != 0) & (MAD.mgmt_class == 0x04) & MAD.attribute_id.isin(COUNTERS)
     message = "performance attribute 0x{attribute_id:04x} takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "PerfGet(PortCounters) with AttributeModifier 1"

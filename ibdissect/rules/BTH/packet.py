@@ -39,8 +39,8 @@ TO_UNICAST = (LRH.dlid < FIRST_MULTICAST) | (
     ~present(LRH)
     & (
         Where(IPv4, lambda table: table.values(IPv4.destination)[:, 0] >> 4 != 0xE)
-        | gid_bytes(IPv6, IPv6.destination, lambda ip: ip[:, 0] != 0xFF)
-        | (gid_bytes(GRH, GRH.dgid, lambda gid: gid[:, 0] != 0xFF) & ~present(IPv4) & ~present(IPv6))
+        | gid_bytes(IPv6.destination, lambda ip: ip[:, 0] != 0xFF)
+        | (gid_bytes(GRH.dgid, lambda gid: gid[:, 0] != 0xFF) & ~present(IPv4) & ~present(IPv6))
     )
 )
 
@@ -148,8 +148,7 @@ class PadCount(Rule):
 
     code, name, severity = "BTH005", "bth-padcnt-unaligned", ERROR
     reference = "IBA 9.2"
-    when = Where(BTH, _pad_impossible)
-    at = BTH.padcnt
+    when = Where(BTH.padcnt, _pad_impossible)
     flow = (*PACKET_FLOW, BTH.opcode)
     message = "pad count {padcnt} in a packet (OpCode 0x{opcode:02x}) that cannot have it"
     example = "a SEND First with pad count 2"
@@ -165,8 +164,7 @@ class HeadersCut(Rule):
 
     code, name, severity = "BTH009", "payload-too-short-for-headers", ERROR
     reference = "IBA 9.2 to 9.3; sizes of the extended headers"
-    when = Where(BTH, _headers_cut) & ~Where(BTH, _immediate_cut)
-    at = BTH.opcode
+    when = Where(BTH.opcode, _headers_cut) & ~Where(BTH, _immediate_cut)
     flow = (*PACKET_FLOW, BTH.opcode)
     message = "the packet ends inside the extended headers of OpCode 0x{opcode:02x}"
     example = "an RDMA READ Request with 8 bytes after the BTH"
@@ -274,8 +272,7 @@ class ImmediateCut(Rule):
 
     code, name, severity = "BTH019", "imm-opcode-missing-immdt", ERROR
     reference = "IBA 9.3.6"
-    when = Where(BTH, _headers_cut) & Where(BTH, _immediate_cut)
-    at = BTH.opcode
+    when = Where(BTH.opcode, _headers_cut) & Where(BTH, _immediate_cut)
     flow = (*PACKET_FLOW, BTH.opcode)
     message = "the packet ends inside the immediate data that OpCode 0x{opcode:02x} announces"
     example = "a UD SEND with Immediate that ends after the DETH"
@@ -323,7 +320,6 @@ class WriteNotDmaLen(PacketRule):
 
     code, name, severity = "BTH006", "bth-padcnt-vs-ulplen", WARNING
     reference = "IBA 9.4.3; python-rdma RETH"
-    when = Where(BTH, _other_length)
-    at = BTH.padcnt
+    when = Where(BTH.padcnt, _other_length)
     message = "an RDMA WRITE of one packet announces {RETH.dmalen} bytes and carries another number"
     example = "an RDMA WRITE Only with DMALen 100 and 8 bytes of payload"

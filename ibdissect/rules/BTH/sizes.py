@@ -48,8 +48,7 @@ class NotPathMtu(PacketRule):
 
     code, name, severity = "BTH007", "first-middle-not-pmtu", ERROR
     reference = "IBA 9.4, 9.7.4.1.6"
-    when = Where(BTH, _no_mtu)
-    at = BTH.opcode
+    when = Where(BTH.opcode, _no_mtu)
     message = "OpCode 0x{opcode:02x} announces more of the message, and its payload is no path MTU"
     example = "an RC SEND Middle with 100 bytes"
 

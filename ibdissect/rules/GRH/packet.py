@@ -112,8 +112,7 @@ class SourceGidMulticast(GidRule):
 
     code, name, severity = "GRH005", "grh-sgid-multicast", ERROR
     reference = "IBA 4.1.1; opensm MGID rules"
-    when = gid_bytes(GRH, GRH.sgid, lambda gid: gid[:, 0] == 0xFF) & REAL
-    at = GRH.sgid
+    when = gid_bytes(GRH.sgid, lambda gid: gid[:, 0] == 0xFF) & REAL
     message = "the source GID {sgid} is a multicast GID"
     example = "a packet with source GID ff12::1"
 
@@ -174,8 +173,7 @@ class MulticastFlags(GidRule):
 
     code, name, severity = "GRH010", "mgid-flags-reserved", WARNING
     reference = "opensm osm_sa_mcmember_record (o15-0.1.x)"
-    when = REAL & gid_bytes(GRH, GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & (gid[:, 1] & 0xE0 != 0) & ~is_ipoib(gid))
-    at = GRH.dgid
+    when = REAL & gid_bytes(GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & (gid[:, 1] & 0xE0 != 0) & ~is_ipoib(gid))
     message = "the multicast GID {dgid} has reserved flags"
     example = "a packet to ff92::1"
 
@@ -190,7 +188,6 @@ class MulticastScope(GidRule):
 
     code, name, severity = "GRH011", "mgid-scope-invalid", WARNING
     reference = "IBA 4.1.1; opensm scopes"
-    when = REAL & gid_bytes(GRH, GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & ~np.isin(gid[:, 1] & 0x0F, list(SCOPES)))
-    at = GRH.dgid
+    when = REAL & gid_bytes(GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & ~np.isin(gid[:, 1] & 0x0F, list(SCOPES)))
     message = "the multicast GID {dgid} has a scope that does not exist"
     example = "a packet to ff13::1"

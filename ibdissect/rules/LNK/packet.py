@@ -89,8 +89,7 @@ class LengthDisagrees(Rule):
     code, name, severity = "LNK003", "lrh-pktlen-vs-capture", ERROR
     reference = "IBA 7.7; 43 of 43 frames of a public capture end two bytes (VCRC) after PktLen"
     explains = ("BTH005", "BTH006", "BTH007", "ROC005", "ROC006", "ROC007", "SMP001", "TXN001")
-    when = Where(LRH, length_disagrees)
-    at = LRH.pktlen
+    when = Where(LRH.pktlen, length_disagrees)
     message = "PktLen of {pktlen} words is not the length of the frame, with or without VCRC"
     example = "a packet whose PktLen is one word too large"
 
@@ -106,8 +105,7 @@ class LengthTooSmall(Rule):
     code, name, severity = "LNK004", "lrh-pktlen-minimum", ERROR
     explains = ("ROC006", "ROC007")
     reference = "IBA 7.7; sizes of LRH, GRH, BTH and ICRC"
-    when = Where(LRH, too_small)
-    at = LRH.pktlen
+    when = Where(LRH.pktlen, too_small)
     message = "PktLen of {pktlen} words is too small for the headers of a packet with LNH {lnh}"
     example = "a packet with PktLen 3"
 

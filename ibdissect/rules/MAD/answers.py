@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredMany
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
@@ -42,7 +41,6 @@ class OtherAttribute(LearntFactRule):
     message = "{what} asks for attribute 0x{asked:04x}, the answer carries 0x{attribute:04x}"
     example = "a PerformanceGet of attribute 0x12, answered with attribute 0x1d and the same transaction id"
     at = MAD.attribute_id
-    needs = (Transactions, CaptureLoss)
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -81,7 +79,6 @@ class AnswerAlone(Rule):
     reference = "IBA 13.4.2, 13.4.5"
     message = "{what} to {receiver} answers no request of this capture"
     example = "a PerformanceGet and its answer, and eleven seconds later an answer alone"
-    needs = (Transactions,)
 
     def __init__(self) -> None:
         self.asking = np.zeros(LID_COUNT, np.bool_)

@@ -11,7 +11,6 @@ from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
@@ -105,7 +104,6 @@ class BroadcastOutside(LearntFactRule):
 
     code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING
     reference = "RFC 4391 5; IBA 10.5.1"
-    needs = (Transactions, CaptureLoss)
     message = "{source} sends to {group}, {what} in frame {frame}"
     example = "a join and an accepted SubnAdmDelete(MCMemberRecord) of a port, and two seconds later its packet to the broadcast group"
 

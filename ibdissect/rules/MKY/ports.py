@@ -37,7 +37,6 @@ MAX_WAITING = 65536
 class _WrongKey(LearntFactRule):
     """Base of rules about requests with a wrong M_Key: one finding per sender and port, with the resulting trap."""
 
-    needs = (*LearntFactRule.needs, Transactions)
     evidence = (
         "The M_Key that the port showed in PortInfo, and no good answer to the request. An `info` where the capture may have "
         "missed a packet since that PortInfo."

@@ -71,8 +71,7 @@ class OpaLinearTop(Rule):
     reference = "Omni-Path manual; opa-ff STL_SWITCH_INFO"
     message = "LinearFDBTop 0x{linear_fdb_top:x} with LinearFDBCap {linear_fdb_cap}"
     example = "an Omni-Path SwitchInfo with LinearFDBCap 0x1000 and LinearFDBTop 0x8000"
-    when = (STLSwitchInfo.linear_fdb_cap > 0) & (STLSwitchInfo.linear_fdb_top >= STLSwitchInfo.linear_fdb_cap) & (SMP_SET | SMP_ANSWER)
-    at = STLSwitchInfo.linear_fdb_top
+    when = (STLSwitchInfo.linear_fdb_top >= STLSwitchInfo.linear_fdb_cap) & (STLSwitchInfo.linear_fdb_cap > 0) & (SMP_SET | SMP_ANSWER)
 
 
 class OpaMulticastTop(Rule):
@@ -87,8 +86,7 @@ class OpaMulticastTop(Rule):
     reference = "Omni-Path manual; opa-ff stl_types.h"
     message = "MulticastFDBTop 0x{multicast_fdb_top:x} with MulticastFDBCap {multicast_fdb_cap}"
     example = "an Omni-Path SwitchInfo with MulticastFDBCap 16 and MulticastFDBTop 0xc010"
-    when = (SMP_SET | SMP_ANSWER) & (CAP > 0) & ~(TOP.isin(NO_GROUPS) | _within(FIRST_16) | _within(FIRST_32))
-    at = TOP
+    when = ~(TOP.isin(NO_GROUPS) | _within(FIRST_16) | _within(FIRST_32)) & (CAP > 0) & (SMP_SET | SMP_ANSWER)
 
 
 MAX_SWITCHES = 16384

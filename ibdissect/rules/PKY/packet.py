@@ -174,7 +174,7 @@ class IpoibLimited(Rule):
     code, name, severity = "PKY019", "ipoib-limited-membership", INFO
     reference = "Shanley, partitions; opensm partition configuration"
     on = GRH
-    when = gid_bytes(GRH, GRH.dgid, is_ipoib) & ((BTH.p_key & FULL) == 0)
+    when = gid_bytes(GRH.dgid, is_ipoib) & ((BTH.p_key & FULL) == 0)
     at = BTH.p_key
     flow = (LRH.slid, BTH.p_key)
     message = "P_Key 0x{BTH.p_key:04x} (limited member) to the group {dgid}"
@@ -193,8 +193,7 @@ class IpoibOtherPartition(Rule):
 
     code, name, severity = "PKY020", "p-key-bth-vs-mgid", ERROR
     reference = "RFC 4391; opensm MGID format"
-    when = Where(GRH, _other_partition) & present(BTH)
-    at = GRH.dgid
+    when = Where(GRH.dgid, _other_partition) & present(BTH)
     flow = (LRH.slid, GRH.dgid, BTH.p_key)
     message = "P_Key 0x{BTH.p_key:04x} to the group {dgid}, which names another partition"
     example = "P_Key 0xFFFF to ff12:401b:8001::ffff:ffff"

@@ -46,8 +46,7 @@ class CountersCleared(Rule):
 
     code, name, severity = "PM004", "set-clears-counters", INFO
     reference = "IBA 16.1.3.5; kernel ib_pma.h; perfquery -R"
-    when = (MAD.mgmt_class == PM_CLASS) & (MAD.method == SET) & MAD.attribute_id.isin(COUNTER_ATTRIBUTES)
-    at = MAD.method
+    when = (MAD.method == SET) & (MAD.mgmt_class == PM_CLASS) & MAD.attribute_id.isin(COUNTER_ATTRIBUTES)
     flow = (LRH.slid, LRH.dlid, MAD.attribute_id)
     message = "PerformanceSet of attribute 0x{attribute_id:04x}: the counters start anew"
     example = "PerformanceSet(PortCounters)"
@@ -85,8 +84,7 @@ class PMMethod(Rule):
     code, name, severity = "PM009", "pm-method", ERROR
     explains = ("TXN006", "TXN008")
     reference = "IBA 16.1.1; python-rdma"
-    when = (MAD.mgmt_class == PM_CLASS) & ~MAD.method.isin({GET, SET, GET_RESP}) & (MAD.base_version == 1)
-    at = MAD.method
+    when = ~MAD.method.isin({GET, SET, GET_RESP}) & (MAD.mgmt_class == PM_CLASS) & (MAD.base_version == 1)
     message = "method 0x{method:02x} does not exist in performance management"
     example = "a class 0x04 MAD with method 0x05 (Trap)"
 

@@ -88,8 +88,7 @@ class AtomicLength(PacketRule):
 
     code, name, severity = "RC016", "atomic-length", ERROR
     reference = "IBA 9.3.4, 9.3.5.3"
-    when = Where(BTH, _atomic_with_payload)
-    at = BTH.opcode
+    when = Where(BTH.opcode, _atomic_with_payload)
     message = "payload after an atomic operation (OpCode 0x{opcode:02x})"
     example = "a FetchAdd with four bytes of payload"
 

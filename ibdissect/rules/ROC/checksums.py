@@ -31,8 +31,7 @@ class RoceIcrcBad(Rule):
     code, name, severity = "ROC004", "roce-icrc-bad", ERROR
     reference = "RoCE Annexes A16, A17 (ICRC); verified on soft-RoCE captures"
     needs_crc = True
-    when = Where(ICRC, _bad_icrc) & ~present(LRH)
-    at = ICRC.crc
+    when = Where(ICRC.crc, _bad_icrc) & ~present(LRH)
     message = "the ICRC does not match the packet: it was changed after it was sent, and the receiver drops it"
     example = "a RoCE v2 packet with one payload bit flipped"
 
@@ -48,8 +47,7 @@ class IcrcMissing(Rule):
     code, name, severity = "ROC005", "icrc-zero", INFO
     reference = "captures on the transmitting side"
     needs_crc = True
-    when = Where(ICRC, lambda table: table.once(crcs.icrc).zero[table.occurrences(ICRC).rows])
-    at = ICRC.crc
+    when = Where(ICRC.crc, lambda table: table.once(crcs.icrc).zero[table.occurrences(ICRC).rows])
     flow = (ICRC.crc,)
     message = "the ICRC is zero: captured before the hardware computed it"
     example = "a packet with four zero bytes for its ICRC"
@@ -68,8 +66,7 @@ class IcrcBad(Rule):
     explains = ("TXN001",)
     reference = "IBA 7.8.1"
     needs_crc = True
-    when = Where(ICRC, _bad_icrc) & present(LRH)
-    at = ICRC.crc
+    when = Where(ICRC.crc, _bad_icrc) & present(LRH)
     message = "the ICRC does not match the packet: it was changed after it was sent, and the receiver drops it"
     example = "an InfiniBand packet with one payload bit flipped"
 
@@ -88,7 +85,6 @@ class VcrcBad(Rule):
     code, name, severity = "ROC007", "vcrc-bad", WARNING
     reference = "IBA 7.8.2"
     needs_crc = True
-    when = Where(VCRC, lambda table: table.once(crcs.vcrc).bad[table.occurrences(VCRC).rows])
-    at = VCRC.crc
+    when = Where(VCRC.crc, lambda table: table.once(crcs.vcrc).bad[table.occurrences(VCRC).rows])
     message = "the VCRC does not match the packet: it was damaged on this link"
     example = "an InfiniBand packet with its VCRC inverted"

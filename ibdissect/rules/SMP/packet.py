@@ -59,8 +59,7 @@ class SMPMethod(Rule):
     code, name, severity = "SMP002", "smp-method-invalid", ERROR
     explains = ("TXN006", "TXN008")
     reference = "IBA 14.2.4"
-    when = BY_SMP & ~MAD.method.isin({GET, SET, GET_RESP, TRAP, TRAP_REPRESS}) & (MAD.base_version == 1)
-    at = MAD.method
+    when = ~MAD.method.isin({GET, SET, GET_RESP, TRAP, TRAP_REPRESS}) & BY_SMP & (MAD.base_version == 1)
     message = "method 0x{method:02x} does not exist in subnet management"
     example = "a class 0x01 MAD with method 0x06 (Report)"
 

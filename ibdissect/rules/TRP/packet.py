@@ -90,10 +90,9 @@ class ChangeOfNothing(Rule):
     code, name, severity = "TRP007", "trap144-flags", INFO
     reference = "IBA 14.2.5.1; opensm; kernel ib_smi.h"
     when = (
-        (TrapLocalChange.capabilitymask == 0) & (TrapLocalChange.change_flags == 0) & (TrapLocalChange.other_local_changes == 0)
+        (TrapLocalChange.change_flags == 0) & (TrapLocalChange.capabilitymask == 0) & (TrapLocalChange.other_local_changes == 0)
         & _EVENT & _SUBNET
     )  # fmt: skip
-    at = TrapLocalChange.change_flags
     flow = (TrapLocalChange.lidaddr,)
     message = "trap 144 of LID {lidaddr}: CapabilityMask 0 and no change flag"
     example = "SubnTrap(Notice) with trap 144 and empty details"

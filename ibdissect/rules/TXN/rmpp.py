@@ -191,8 +191,7 @@ class RMPPAbort(Rule):
 
     code, name, severity = "TXN014", "rmpp-abort-code", INFO
     reference = "IBA 13.6.2.4; python-rdma"
-    when = (RMPP.rmpp_type == ABORT) & RMPP.rmpp_status.isin(ABORT_CODES) & IN_USE
-    at = RMPP.rmpp_status
+    when = RMPP.rmpp_status.isin(ABORT_CODES) & (RMPP.rmpp_type == ABORT) & IN_USE
     message = "RMPP ABORT, status {rmpp_status}"
     example = "an ABORT with status 126 (too many retries)"
 

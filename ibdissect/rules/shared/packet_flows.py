@@ -18,7 +18,7 @@ from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Expr, Where
 from ibdissect.wire.link import LRH
 from ibdissect.wire.network import GRH
-from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH
 
 PACKET_FLOW: tuple[Field[Any], ...] = (
@@ -56,10 +56,6 @@ def is_ipoib(gid: npt.NDArray[np.uint8]) -> Bool:
     return found
 
 
-def gid_bytes(struct: type[Struct], gid: Field[Any], test: Callable[[npt.NDArray[np.uint8]], Bool]) -> Expr:
+def gid_bytes(gid: Field[Any], test: Callable[[npt.NDArray[np.uint8]], Bool]) -> Expr:
     """True where `test` holds for the 16 bytes of a GID; `test` gets uint8[k, 16]."""
-
-    def holds(table: ChunkTable) -> Bool:
-        return test(table.values(gid))
-
-    return Where(struct, holds)
+    return Where(gid, lambda table: test(table.values(gid)))
