@@ -18,7 +18,8 @@ from ibdissect.table.bits import extract
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import Entry
 from ibdissect.wire import numbers
-from ibdissect.wire.spec import Field
+from ibdissect.wire.places import Mad
+from ibdissect.wire.spec import Field, Struct
 
 from .events import ChunkFollowed
 from .nodes import NOBODY, SWITCH, Node, Port, SwitchFacts
@@ -294,3 +295,10 @@ class SmInfos(AttributeHistory):
 def others(*attributes: int) -> type[AttributeHistory]:
     """Any attributes, without history: the same class for the same numbers."""
     return new_class("Others", (AttributeHistory,), {}, lambda body: body.update(attributes=attributes))
+
+
+def history_of(struct: type[Struct]) -> type[AttributeHistory]:
+    """The history of the attribute that a structure describes; without history if none is kept."""
+    attributes = tuple({place.attr_id for place in struct.carried_by if isinstance(place, Mad)})
+    kept = (PortInfos, SwitchInfos, Descriptions, PKeyTables, NodeInfos, SmInfos)
+    return next((kind for kind in kept if kind.attributes == attributes), None) or others(*attributes)

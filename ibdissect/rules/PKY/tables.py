@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from ibdissect.fabric import Follower
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.events import BlockOfSeveralLearnt, TrapSeen
 from ibdissect.fabric.nodes import SWITCH, Node
 from ibdissect.fabric.partitions import BLOCK, keys_in
@@ -39,7 +39,6 @@ class BlockPastTable(AttributeRule):
     reference = "IBA 14.2.5.7"
     message = "{method}(P_KeyTable) of block {block} of {port}, whose table has {cap} entries"
     example = "NodeInfo with PartitionCap 64, then SubnGet(P_KeyTable) with AttributeModifier 5"
-    source = PKeyTables
     at = PKeyTable.p_key_table_block
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
@@ -124,7 +123,6 @@ class MembershipChanged(AttributeRule):
     reference = "IBA 10.9"
     message = "Set(P_KeyTable) of {port} makes it a {kind} member of partition 0x{base:04x}"
     example = "GetResp(P_KeyTable) with 0x1234, then SubnSet(P_KeyTable) with 0x9234 in its place"
-    source = PKeyTables
     at = PKeyTable.p_key_table_block
     why = "showed the other membership"
 
@@ -154,7 +152,6 @@ class EnforcementWithoutCap(AttributeRule):
     reference = "IBA 14.2.5.4"
     message = "Set(PortInfo) of {port} enforces partitions on {direction} packets, which SwitchInfo does not offer"
     example = "SwitchInfo with PartitionEnforcementCap 0, then SubnSet(PortInfo) with PartitionEnforcementInbound 1"
-    source = PortInfos
     at = PortInfo.partition_enforcement_inbound
 
     def suspicious(self, smps: AttributeSmps) -> Mask:

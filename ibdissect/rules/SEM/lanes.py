@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, others
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.lint.rule import ERROR, WARNING, Judged, Rule
 from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
@@ -58,7 +58,6 @@ class VlOutOfRange(_QosRule):
     reference = "IBA 14.2.5.8; opensm masks with the operational VLs"
     message = "Set(SLtoVLMappingTable) of {port} maps an SL to VL {vl}, {output} uses {vls} data VLs"
     example = "GetResp(PortInfo) with OperationalVLs 2 (VL0-VL1), then SubnSet(SLtoVLMappingTable) with VL 9"
-    source = others(0x17)
     at = SLtoVLMappingTable.sl_to_vl
     shift = 8
 
@@ -106,7 +105,6 @@ class ArbitrationBeyond(_QosRule):
     reference = "IBA 14.2.5.9"
     message = "Set(VLArbitrationTable) of {port}: entry {entry} has weight {weight}, the table of {output} has {cap} entries"
     example = "GetResp(PortInfo) with VLArbitrationLowCap 8, then SubnSet(VLArbitrationTable) with weight in entry 20"
-    source = others(0x18)
     at = VLArbitrationTable.vl_weight_block
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
@@ -137,7 +135,6 @@ class ArbitrationEmpty(_QosRule):
     reference = "IBA 14.2.5.9"
     message = "Set(VLArbitrationTable) of {port}: no entry of the low-priority table has a weight, {output} uses {vls} data VLs"
     example = "GetResp(PortInfo) with 4 operational VLs, then SubnSet(VLArbitrationTable) of the first half, all zero"
-    source = others(0x18)
     at = VLArbitrationTable.vl_weight_block
 
     def suspicious(self, smps: AttributeSmps) -> Mask:

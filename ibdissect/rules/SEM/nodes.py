@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, Descriptions, NodeInfos, PortGuids
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PortGuids
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Rule, each, fault, on_chunk
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
@@ -148,7 +148,6 @@ class NodeInconsistent(AttributeRule):
     reference = "IBA 14.2.5.3"
     message = "NodeInfo of 0x{guid:016x}: {what} is {now}, {before} before"
     example = "two GetResp(NodeInfo) with one NodeGUID and different DeviceID"
-    source = NodeInfos
     at = NodeInfo.node_guid
     why = "said otherwise of the same NodeGUID"
 
@@ -219,7 +218,6 @@ class DescriptionChanged(AttributeRule):
     reference = "IBA 14.2.5.2; opensm trap 144"
     message = "{port} calls itself {now}, {before} before"
     example = "two GetResp(NodeDescription) of a node, the second with another text"
-    source = Descriptions
     at = NodeDescription.node_string
     why = "showed another name"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PortInfos, others
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Judged, Rule
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters, node_info
@@ -28,7 +28,6 @@ class FirstGuidWritten(AttributeRule):
     reference = "IBA 14.2.5.5"
     message = "Set(GUIDInfo) of {port} with 0x{guid:016x} in entry 0, the PortGUID is 0x{own:016x}"
     example = "NodeInfo of a port, then SubnSet(GUIDInfo) of block 0 with another GUID in entry 0"
-    source = others(0x14)
     by_entry = True
     at = GUIDInfo.guid_block
 
@@ -55,7 +54,6 @@ class NoGuids(AttributeRule):
     reference = "IBA 14.2.5.6"
     message = "{port} shows GUIDCap 0"
     example = "NodeInfo of a channel adapter, then its GetResp(PortInfo) with GUIDCap 0"
-    source = PortInfos
     at = PortInfo.guid_cap
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
@@ -83,7 +81,6 @@ class LedUnsupported(AttributeRule):
     reference = "IBA 14.2.5.15"
     message = "Set(LedInfo) to {port}, whose CapabilityMask 0x{mask:08x} lacks IsLEDInfoSupported"
     example = "GetResp(PortInfo) with CapabilityMask bit 9 clear, then SubnSet(LedInfo)"
-    source = others(0x31)
     by_entry = True
     at = LedInfo.led_mask
 
@@ -133,7 +130,6 @@ class DiagChainLoop(AttributeRule):
     reference = "IBA 14.2.5.14"
     message = "VendorDiag page {page} of {port} names {following} as the next one, which leads back to it"
     example = "GetResp(VendorDiag) of page 7 with NextIndex 7"
-    source = others(0x30)
     by_entry = True
     at = VendorDiag.next_index
 

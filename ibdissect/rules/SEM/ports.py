@@ -10,7 +10,7 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, NodeInfos, PortInfos
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, NodeInfos
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
@@ -46,7 +46,6 @@ class LmcOnSwitchPort(AttributeRule):
     reference = "IBA 14.2.5.6"
     message = "{method}(PortInfo) of {port}: LMC {now}, which only an adapter, a router or an enhanced port 0 may have"
     example = "SubnSet(PortInfo) of port 0 of a switch without EnhancedPortZero, LMC 2"
-    source = PortInfos
     at = PortInfo.lmc
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
@@ -69,7 +68,6 @@ class WidthNotSupported(AttributeRule):
     reference = "IBA 14.2.5.6; kernel qib"
     message = "Set(PortInfo) of {port} enables widths 0x{now:02x}, it supports 0x{supported:02x}"
     example = "GetResp(PortInfo) with LinkWidthSupported 3, then SubnSet(PortInfo) with LinkWidthEnabled 8"
-    source = PortInfos
     at = PortInfo.link_width_enabled
     why = "LinkWidthSupported"
     said = {"supported": PortInfo.link_width_supported}
@@ -96,7 +94,6 @@ class ExtSpeedsNotOffered(AttributeRule):
     reference = "IBA 14.2.5.6; opensm ib_types; libibmad"
     message = "Set(PortInfo) of {port}: LinkSpeedExtEnabled {now}, {why}"
     example = "SubnSet(PortInfo) with LinkSpeedExtEnabled 16"
-    source = PortInfos
     at = PortInfo.link_speed_ext_enabled
     why = "LinkSpeedExtSupported"
     offered = PortInfo.link_speed_ext_supported
@@ -152,7 +149,6 @@ class SubnetTimeoutHigh(AttributeRule):
     reference = "IBA 14.2.5.6; opensm default 18"
     message = "Set(PortInfo) of {port}: SubnetTimeOut {now} (4.096 us * 2^{now}), it had {before}"
     example = "GetResp(PortInfo) with SubnetTimeOut 18, then SubnSet(PortInfo) with SubnetTimeOut 31"
-    source = PortInfos
     at = PortInfo.subnet_time_out
     why = "showed its SubnetTimeOut"
 
@@ -175,7 +171,6 @@ class CounterWritten(LearntFactRule, AttributeRule):
     reference = "IBA 14.2.5.6; opensm copies the whole PortInfo"
     message = "Set(PortInfo) of {port} writes {counter} {now}, the port showed {before}"
     example = "GetResp(PortInfo) with P_KeyViolations 3, then SubnSet(PortInfo) with P_KeyViolations 7"
-    source = PortInfos
     at = PortInfo.m_key_violations
     why = "showed its counters"
     counters = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
@@ -206,7 +201,6 @@ class LocalPortRange(AttributeRule):
     reference = "IBA 14.2.5.6; opensm osm_port_info_rcv"
     message = "{port} shows LocalPortNum {now}; its node has {ports} ports"
     example = "NodeInfo with NumPorts 1, then GetResp(PortInfo) with LocalPortNum 40"
-    source = PortInfos
     at = PortInfo.local_port_num
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
@@ -240,7 +234,6 @@ class CapabilityChanged(Changed):
     reference = "IBA 14.2.5.6"
     message = "{port} shows CapabilityMask 0x{now:08x}, 0x{before:08x} before, without trap 144"
     example = "two GetResp(PortInfo) of a port with different CapabilityMask"
-    source = PortInfos
     at = PortInfo.capability_mask
     why = "showed another mask"
     is_sm = 1 << 1
@@ -288,7 +281,6 @@ class ActiveWithoutArmed(AttributeRule):
     reference = "IBA 14.2.5.6 (PortState); kernel qib_set_linkstate (LINKACTIVE needs LINKARMED)"
     message = "Set(PortInfo) of {port} to Active; it is in Initialize and nobody set it to Armed"
     example = "GetResp(PortInfo) with PortState Initialize, then a Set to Active that is refused"
-    source = PortInfos
     needs = (CaptureLoss, Transactions)
     at = PortInfo.port_state
     why = "PortState Initialize"

@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.fabric import Follower
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, SmInfos
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.topology import joined
 from ibdissect.lint.finding import Severity
@@ -72,7 +72,6 @@ class PriorityChanged(Changed):
     reference = "IBA 14.4.1"
     message = "subnet manager 0x{guid:016x} has priority {now}, {before} before"
     example = "two GetResp(SMInfo) of one GUID with priorities 1 and 14"
-    source = SmInfos
     at = SMInfo.priority
     says = {"guid": SMInfo.guid}
     why = "had another priority"
@@ -92,7 +91,6 @@ class TwoMasters(AttributeRule):
     reference = "IBA 14.4"
     message = "subnet manager 0x{guid:016x} is master, and so is 0x{other:016x}"
     example = "GetResp(SMInfo) with state Master of one GUID, of another, and of the first again"
-    source = SmInfos
     at = SMInfo.sm_state
     waits = True
 
@@ -140,7 +138,6 @@ class CountFellBack(Changed):
     reference = "IBA 14.4.1"
     message = "subnet manager 0x{guid:016x} shows ActCount {now}, {before} before"
     example = "two GetResp(SMInfo) of one GUID with ActCount 9 and 2"
-    source = SmInfos
     at = SMInfo.act_count
     says = {"guid": SMInfo.guid}
     why = "showed a higher count"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, SwitchInfos, others
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
 from ibdissect.lint.rule import ERROR, WARNING, Judged
@@ -49,7 +49,6 @@ class LinearPortRange(_PortRange):
     reference = "IBA 14.2.5.10; python-rdma; opensm OSM_NO_PATH 255"
     message = "{method}(LinearForwardingTable) of {port}: LID {lid} leaves by port {number}, the switch has {ports}"
     example = "NodeInfo of a switch with 8 ports, then SubnSet(LinearForwardingTable) with an entry 99"
-    source = others(0x19)
     at = LinearForwardingTable.port
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
@@ -74,7 +73,6 @@ class MulticastPortRange(_PortRange):
     reference = "IBA 14.2.5.12"
     message = "{method}(MulticastForwardingTable) of {port}: LID 0x{lid:04x} leaves by port {number}, the switch has {ports}"
     example = "NodeInfo of a switch with 8 ports, then SubnSet(MulticastForwardingTable) with bit 15 of a mask"
-    source = others(0x1B)
     at = MulticastForwardingTable.port_mask
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
@@ -98,7 +96,6 @@ class MulticastPortRange(_PortRange):
 
 
 class _SwitchInfoRule(AttributeRule):
-    source = SwitchInfos
     why = "SwitchInfo of the switch"
 
     def suspicious(self, smps: AttributeSmps) -> Mask:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, PortInfos
+from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, history_of
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
 from ibdissect.lint.finding import value_of
@@ -27,6 +27,7 @@ class AttributeRule(Rule):
 
     evidence = "The SMP, and what the same port or node answered before it. Silent where the capture does not show that."
     source: ClassVar[type[AttributeHistory]] = AttributeHistory
+    """The SMPs that are judged; by default those of the attribute to which `at` belongs."""
     why = "said otherwise"
     """Why the earlier frame is cited."""
     says: ClassVar[dict[str, Field[Any]]] = {}
@@ -35,6 +36,11 @@ class AttributeRule(Rule):
     """Fields of the previous answer that the message quotes; `{before}` is `at`."""
     by_entry = False
     """Whether a finding is about the port through which the SMP arrived."""
+
+    def __init_subclass__(cls, **kw: Any) -> None:
+        super().__init_subclass__(**kw)
+        if "code" in vars(cls) and cls.source is AttributeHistory and cls.at is not None:
+            cls.source = history_of(cls.at.owner)
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         """SMPs that are wrong, or may be."""
@@ -91,11 +97,8 @@ class ViolationCounted(Changed):
     """Base of rules about violation counters."""
 
     evidence = "Two answers of the port, the later one with a higher count."
-    source = PortInfos
     why = "showed a lower count"
     differs = np.greater
-
-
 
 
 def adapters(smps: AttributeSmps) -> Mask:
