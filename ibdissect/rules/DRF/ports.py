@@ -42,7 +42,7 @@ class _DriftRule(Rule):
         self.dropped = Dropped("times of answers that subnet files are compared with")
 
     @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+    def chunk(self, event: ChunkFollowed, context: Context) -> None:
         if not context.files or not len(event.table):
             return
         self.last_ns = int(event.table.chunk.time_ns[-1])
@@ -52,7 +52,6 @@ class _DriftRule(Rule):
             self.times.update(zip(smps.frames[rows].tolist(), event.table.chunk.time_ns[smps.rows[rows]].tolist(), strict=True))
         elif len(rows):
             self.dropped.add(int(smps.frames[rows[0]]), self.last_ns, len(rows))
-        yield from ()
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

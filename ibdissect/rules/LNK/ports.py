@@ -16,7 +16,7 @@ from ibdissect.rules.LNK.packet import LOCAL, VL_MANAGEMENT
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import NO_LIMIT, VLS_AT, LinkRule, PortLimits, flows
 from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.rules.shared.site_policy import foreign_lids
+from ibdissect.rules.shared.site_policy import also, foreign_lids
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.link import LRH
@@ -155,16 +155,13 @@ class UnassignedLid(LinkRule):
     def kind(self, value: int) -> int:
         return 0
 
-    @on_event(ChunkFollowed)
-    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Also report LIDs outside the site policy's ranges."""
-        self.senders[event.table.once(Native).slids] = True
-        yield from foreign_lids(event, context)
+    site = also(foreign_lids)
 
     @on_event(ChunkFollowed)
     def files(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Also report LIDs, of senders too, that neither a subnet file with all ports nor the capture has."""
         subnet, native = event.subnet, event.table.once(Native)
+        self.senders[native.slids] = True
         if not subnet.listed:
             return
         for lids, distinct, field, verb in (

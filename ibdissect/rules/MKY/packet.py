@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, on_event
+from ibdissect.lint.rule import INFO, WARNING, Rule
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ, SMP_SET
-from ibdissect.rules.shared.site_policy import foreign_keys_held
+from ibdissect.rules.shared.site_policy import also, foreign_keys_held
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
 
@@ -62,10 +59,7 @@ class ProtectionWithoutKey(Rule):
     message = "M_KeyProtectBits {m_key_protect_bits} with M_Key 0: the port with LID {lid} is not protected"
     example = "SubnSet(PortInfo) with M_Key 0 and M_KeyProtectBits 2"
 
-    @on_event(ChunkFollowed)
-    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Also report Sets that remove a key which the site policy requires."""
-        yield from foreign_keys_held(event, context, zero=True)
+    site = also(foreign_keys_held, zero=True)
 
 
 class SMKeyRevealed(Rule):

@@ -22,7 +22,7 @@ from ibdissect.lint.finding import Evidence, value_of
 from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.rules.shared.site_policy import foreign_keys, foreign_keys_held
+from ibdissect.rules.shared.site_policy import also, foreign_keys, foreign_keys_held
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice, TrapMKey
@@ -142,10 +142,7 @@ class SetWithoutMKey(_WrongWrite):
     def judged(self, event: WrongMKey) -> bool:
         return event.method != GET and event.presented == 0
 
-    @on_event(ChunkFollowed)
-    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Also report requests without a key if the site policy requires one."""
-        yield from foreign_keys(event, context, zero=True)
+    site = also(foreign_keys, zero=True)
 
 
 class MKeyMismatch(_WrongWrite):
@@ -166,10 +163,7 @@ class MKeyMismatch(_WrongWrite):
     def judged(self, event: WrongMKey) -> bool:
         return event.method != GET and event.presented != 0
 
-    @on_event(ChunkFollowed)
-    def site(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Also report keys that the site policy does not name."""
-        yield from foreign_keys(event, context, zero=False)
+    site = also(foreign_keys, zero=False)
 
 
 class ProtectedGet(_WrongKey):
@@ -254,11 +248,11 @@ class TwoWriters(Rule):
         self.written = KeptDict[int, tuple[int, Sender, int]](MAX_KEYS, "ports whose M_Key was written")
         """Key, sender and frame by port."""
 
+    site = also(foreign_keys_held, zero=False)
+
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        yield from foreign_keys_held(event, context, zero=False)
-        infos: PortInfos = context.get(PortInfos)
-        smps = infos.of(event)
+        smps = context.get(PortInfos).of(event)
         if not len(smps):
             return
         keyed = smps.bodies[:, :8].any(axis=1) & smps.sets & (smps.key != -1)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ibdissect.fabric import Follower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
-from ibdissect.fabric.events import BlockOfSeveralLearnt, TrapSeen
+from ibdissect.fabric.events import BlockOfSeveralLearnt
 from ibdissect.fabric.nodes import SWITCH, Node
 from ibdissect.fabric.partitions import BLOCK, keys_in
 from ibdissect.flow.transactions import Transactions
@@ -16,7 +16,7 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Seen
 from ibdissect.rules.PKY.packet import SHOWN_OR_SET, twice
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, switches
 from ibdissect.rules.shared.silence import PATIENCE_NS, LearntFactRule
-from ibdissect.rules.shared.trap_rule import DETAILS_AT, ReportedPackets
+from ibdissect.rules.shared.trap_rule import ReportedPackets
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
@@ -185,11 +185,7 @@ class BadPKeyReported(ReportedPackets):
     reference = "IBA 14.2.5.1; opensm ntc_257_258"
     message = "trap 257 from {port}: P_Key {key} from LID {slid} to LID {dlid} QP 0x{qp:x}, last in frame {packet}"
     example = "a packet with P_Key 0x1234, then SubnTrap 257 that names both its ends and that P_Key"
-    numbers = (257,)
-
-    def ends(self, event: TrapSeen) -> tuple[int, int, int, int]:
-        bad = TrapPKey(event.notice, DETAILS_AT)
-        return bad.lidaddr1, bad.lidaddr2, bad.qp2, bad.key_value & 0xFFFF
+    numbers, details, key_mask = (257,), TrapPKey, 0xFFFF
 
     def keys(self, table: ChunkTable, native: Native, some: slice) -> Int:
         return native.p_key[some]

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, fault, on_chunk, on_event
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.group_rule import UD, GroupRule
 from ibdissect.rules.shared.link_rule import stretches
-from ibdissect.rules.shared.trap_rule import DETAILS_AT, ReportedPackets
+from ibdissect.rules.shared.trap_rule import ReportedPackets
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.bits import value_at
 from ibdissect.table.connection_events import Resolved
@@ -106,11 +105,7 @@ class BadQKeyReported(ReportedPackets):
     reference = "IBA 14.2.5.1; opensm ntc_257_258"
     message = "trap 258 from {port}: {key} from LID {slid} to LID {dlid} QP 0x{qp:x}, last in frame {packet}"
     example = "a datagram, then SubnTrap 258 that names both its ends and its Q_Key"
-    numbers = (258,)
-
-    def ends(self, event: TrapSeen) -> tuple[int, int, int, int]:
-        bad = TrapQKey(event.notice, DETAILS_AT)
-        return bad.lidaddr1, bad.lidaddr2, bad.qp2, bad.key_value
+    numbers, details = (258,), TrapQKey
 
     def keys(self, table: ChunkTable, native: Native, some: slice) -> Int:
         rows, opcode = native.rows[some], native.opcode[some]

@@ -5,7 +5,8 @@ Silent without a site policy (`[tool.ibdissect.site]`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -77,6 +78,11 @@ def forbidden_entries(_rule: Rule, event: ChunkFollowed, context: Context) -> It
                 start=smp.body_at + 2 * place, key=(SITE, smp.slot, smp.entered, smp.modifier, p_key),
                 message="Set(P_KeyTable) of {port} writes 0x{p_key:04x}: the site's policy does not allow that partition",
             )  # fmt: skip
+
+
+def also(report: Callable[..., Iterator[Hit]], **how: bool) -> Any:
+    """A handler that a rule has besides its own, of one of the functions below."""
+    return on_event(ChunkFollowed)(lambda _rule, event, context: report(event, context, **how))
 
 
 def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:

@@ -14,7 +14,7 @@ from ibdissect.lint.rule import Context, Hit, Judged, Rule, fault, on_event
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.notice import Notice
+from ibdissect.wire.notice import Notice, TrapPKey, TrapQKey
 
 DETAILS_AT = Notice.data_details.bit // 8
 BAD_M_KEY = 256
@@ -55,6 +55,9 @@ class ReportedPackets(TrapRule):
     """Base of rules about a trap whose packet is in the capture: the finding links both."""
 
     evidence = "The trap, and among the 8192 packets before it one with the ends and the key that it names."
+    details: type[TrapPKey] | type[TrapQKey]
+    """What the trap says of the packet."""
+    key_mask = 0xFFFFFFFF
 
     def __init__(self) -> None:
         self.waiting: list[tuple[TrapSeen, int, int, int, int]] = []
@@ -62,14 +65,11 @@ class ReportedPackets(TrapRule):
         self.latest: Int = np.empty((5, 0), np.int64)
         """Frame, SLID, DLID, destination QP and key of the latest native packets, int64[5, n]."""
 
-    def ends(self, event: TrapSeen) -> tuple[int, int, int, int]:
-        """SLID, DLID, destination QP and key of the packet that the trap is about."""
-        raise NotImplementedError
-
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
         if event.number in self.numbers:
-            self.waiting.append((event, *self.ends(event)))
+            bad = self.details(event.notice, DETAILS_AT)
+            self.waiting.append((event, bad.lidaddr1, bad.lidaddr2, bad.qp2, bad.key_value & self.key_mask))
         return iter(())
 
     @on_event(ChunkFollowed)
