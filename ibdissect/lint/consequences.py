@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct as Record
 
@@ -14,6 +14,7 @@ from .finding import Finding, Related, Severity
 from .rule import Hit, Rule, family
 
 MAX_CAUSES = 16384
+"""Frames with a cause remembered from earlier chunks, for each rule."""
 HIGHEST = Severity.ERROR.rank
 
 
@@ -51,22 +52,19 @@ class Consequences:
         self.ranks = {code: self._rank(code) for code in self.causes_of}
         """By code of the consequence, from 1: causes are judged before what they explain."""
         self.last = max(self.ranks.values(), default=0)
-        self._first, self._size = 0, 0
-        self._present: dict[str, bytearray] = {}
-        """By code: the severity of the cause in each frame of the present chunk, also of causes that were evicted."""
-        self._whole: dict[tuple[str, int], Cause] = {}
-        """The causes of the present chunk that have a finding, or stand for several packets, by code and frame."""
 
     def _rank(self, code: str, above: tuple[str, ...] = ()) -> int:
         """Length of the longest chain of causes that leads to a consequence."""
         causes = self.causes_of.get(code, ()) if code not in above else ()
         return max((1 + self._rank(one, (*above, code)) for one in causes), default=0)
 
-    def begin(self, first: int, size: int) -> None:
-        """A chunk begins with frame `first`; 0 frames: none is present."""
-        self._first, self._size = first, size
-        self._present.clear()
-        self._whole.clear()
+    def trim(self) -> None:
+        """A chunk has ended: of the causes of each rule, only the latest are kept. Those of one chunk are, however many they are."""
+        for causes in self.causes.values():
+            frames = list(causes) if len(causes) > causes.limit else []
+            for frame in frames[: -causes.limit]:
+                self.dropped.add(frames[causes.limit], 0)
+                del causes[frame]
 
     def note(self, rule: Rule, frame: int, lowered: Severity | None, count: int = 1, finding: Finding | None = None) -> None:
         """Record that a rule reports at a frame; `lowered`: with a severity that may be lower than its own, `finding`: if it is new."""
@@ -86,28 +84,23 @@ class Consequences:
                 del causes[frame]
 
     def _put(self, rule: Rule, frame: int, cause: Cause) -> None:
-        causes, row = self.causes[rule.code], frame - self._first
-        if 0 <= row < self._size and not cause.waits:
-            present = self._present.setdefault(rule.code, bytearray(self._size))
-            present[row] = max(present[row], cause.severity)
-        known = causes.get(frame) or self._whole.get((rule.code, frame))
+        causes = self.causes[rule.code]
+        known = causes.get(frame)
         if known is None or cause.finding is not None or cause.severity > known.severity:
             cause.finding = cause.finding or (known.finding if known is not None else None)
-            causes.put(frame, cause, frame)
-            if 0 <= row < self._size and (cause.finding is not None or cause.count > 1):
-                self._whole[rule.code, frame] = cause
+            causes[frame] = cause
 
     def any_of(self, rule: Rule) -> bool:
         """Whether a cause was reported, or waits, that may explain a rule's reports."""
         return any(self.causes[code] for code in self.causes_of.get(rule.code, ()))
 
-    def cause(self, rule: Rule, frame: int, hit: Hit | None = None) -> Cause | None:
-        """What explains a rule's report at a frame; `hit`: what it reports."""
-        severity = (hit.severity if hit is not None else None) or rule.severity
-        for at in (frame, *(one.frame for one in hit.related)) if hit is not None else (frame,):
+    def cause(self, rule: Rule, frames: Iterable[int], severity: Severity | None = None, count: int = 1) -> Cause | None:
+        """What explains a rule's report of `count` packets, which `frames` show and prove; `severity` if it is lower than the rule's."""
+        rank = (severity or rule.severity).rank
+        for frame in frames:
             for code in self.causes_of.get(rule.code, ()):
-                cause = self._at(code, at)
-                if cause is not None and cause.severity >= severity.rank and (hit is None or cause.waits or hit.count <= cause.count):
+                cause = self.causes[code].get(frame)
+                if cause is not None and cause.severity >= rank and (cause.waits or count <= cause.count):
                     return cause
         return None
 
@@ -118,8 +111,3 @@ class Consequences:
         finding, why = cause.finding, f"therefore {rule.code} {rule.name}"
         if finding is not None and all(one.why != why for one in finding.related):
             finding.related = (*finding.related, Related(frame, why))
-
-    def _at(self, code: str, frame: int) -> Cause | None:
-        present, row = self._present.get(code), frame - self._first
-        severity = present[row] if present is not None and 0 <= row < self._size else 0
-        return self.causes[code].get(frame) or self._whole.get((code, frame)) or (Cause(severity) if severity else None)

@@ -106,7 +106,6 @@ class Linter:
         if self.failures is not None and len(table):
             self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
         self.findings.past.feed(table)
-        self.findings.consequences.begin(table.chunk.first, len(table))
         self._judge(table, selected, 0)
         for follower in tuple(self.followers):
             try:
@@ -127,7 +126,7 @@ class Linter:
             numbers = self.context.get(Division).of(table)
             for number, part in self.parts.items():
                 part.feed(table.limited(numbers == number), selected)
-        self.findings.consequences.begin(0, 0)
+        self.findings.consequences.trim()
         self.context.table = None  # its memory is used again
 
     def prepare(self, table: ChunkTable) -> None:

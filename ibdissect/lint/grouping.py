@@ -79,7 +79,7 @@ class Grouping:
 
         `rows` ascend; `hits` says where in them the rule's condition holds.
         """
-        cause = self.consequences.cause(rule, table.chunk.first + row)
+        cause = self.consequences.cause(rule, (table.chunk.first + row,))
         if cause is None:
             return False
         if cause.waits:
@@ -197,12 +197,15 @@ class Grouping:
         """Whether another finding explains a hit, or may do so at the end of the capture."""
         if not self.consequences.any_of(rule):
             return False
-        whole = hit.made() if isinstance(hit, Again) else hit
-        cause = self.consequences.cause(rule, hit.frame, whole)
+        frames = [hit.frame, *([frame for frame, _ in hit.proof] if isinstance(hit, Again) else [one.frame for one in hit.related])]
+        if self.consequences.cause(rule, frames, INFO) is None:
+            return False
+        hit = hit.made() if isinstance(hit, Again) else hit
+        cause = self.consequences.cause(rule, frames, hit.severity, hit.count)
         if cause is None:
             return False
         if cause.waits:
-            self._hold(rule, whole)
+            self._hold(rule, hit)
         else:
             self.consequences.explain(rule, hit.frame, cause)
         return True

@@ -69,11 +69,13 @@ class Again(Record, frozen=True, eq=False, kw_only=True):
     frame: int
     key: Any
     made: Callable[[], Hit]
-    """Makes the full hit, with the same frame, key and count."""
+    """Makes the full hit, with the same frame, key, count and proof."""
     count: int = 1
+    proof: Sequence[tuple[int, str]] = ()
+    """As `fault` takes it."""
 
 
-Judged = tuple[dict[str, Any], Iterable[tuple[int, str]]]
+Judged = tuple[dict[str, Any], Sequence[tuple[int, str]]]
 """Arguments of a message, and the frames that prove the fault, with what they show."""
 
 

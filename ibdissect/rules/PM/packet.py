@@ -191,13 +191,14 @@ class CountersFell(Rule):
             row = int(found.rows[i])
             self.last.put(key, (table.chunk.first + row, now), table.chunk.first + row, int(table.chunk.time_ns[row]))
             if before is not None and any(map(gt, before[1], now)):
-                yield Again(frame=self.last[key][0], key=key, made=partial(self._made, table, i, key, before, now))
+                proof = ((before[0], "the reading before"),)
+                yield Again(frame=self.last[key][0], key=key, made=partial(self._made, table, i, key, before[1], now, proof), proof=proof)
 
-    def _made(self, table: ChunkTable, i: int, key: int, before: tuple[int, list[int]], now: list[int]) -> Hit:
-        k = next(k for k in range(len(now)) if before[1][k] > now[k])
+    def _made(self, table: ChunkTable, i: int, key: int, before: list[int], now: list[int], proof: tuple[tuple[int, str]]) -> Hit:
+        k = next(k for k in range(len(now)) if before[k] > now[k])
         port, owner, counter = key & 0xFF, number_text(key >> 8), COUNTERS[k]
         return fault(
             Seen(table, int(table.occurrences(PortCounters).rows[i])),
-            {"port": port, "owner": owner, "counter": counter.label, "before": before[1][k], "now": now[k]}, counter,
-            of=table.view(PortCounters, i), proof=[(before[0], "the reading before")], evidence=INFERRED, key=key,
+            {"port": port, "owner": owner, "counter": counter.label, "before": before[k], "now": now[k]}, counter,
+            of=table.view(PortCounters, i), proof=proof, evidence=INFERRED, key=key,
         )  # fmt: skip
