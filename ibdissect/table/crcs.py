@@ -1,15 +1,13 @@
 """Which packets of a chunk have wrong CRCs?
 
-`native.sums` computes them in C for a whole chunk. If it was not built, zlib and anycrc are called once per packet. The ICRC masks some
-bytes with ones, and a CRC is linear: crc(a ^ d) = crc(a) ^ z(d), where z has initial value and final XOR zero. So zlib sums the unmasked
-bytes, and a table (value of a masked byte, number of bytes after it) gives the change that masking makes.
+`native.sums` computes them in C for a whole chunk. If it was not built, zlib and anycrc are called once per packet; the bytes that the
+ICRC masks with ones are masked in a copy of the chunk's data.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +19,6 @@ from ibdissect.wire import crc
 from .locate import Bool, Int
 from .table import ChunkTable
 
-NEAR, REACH = 512, 4608
-"""How many bytes after a masked byte the tables cover: enough for a MAD with all headers (quick to build), or for 4096 bytes of payload.
-Longer packets are masked one by one."""
 ONES = b"\xff" * 8
 """Replaces the LRH if there is none, or if all of it may change."""
 
@@ -136,33 +131,18 @@ def _kinds(table: ChunkTable, rows: Int) -> tuple[npt.NDArray[np.uint8], Int]:
 
 def _one_by_one(table: ChunkTable, rows: Int, kinds: npt.NDArray[np.uint8], starts: Int, ends: Int) -> npt.NDArray[np.uint32]:
     """ICRCs with one zlib call per packet, uint32[k]."""
-    data, bth = table.chunk.data, table.located.at("bth")[rows]
-    begin = np.where(kinds == NATIVE, 0, zlib.crc32(ONES)).tolist()
-    sums = np.fromiter(map(zlib.crc32, _pieces(data, starts, ends), begin), np.uint32, len(rows))
-    reach = NEAR if (ends - starts <= NEAR).all() else REACH
+    data, bth = table.chunk.data.copy(), table.located.at("bth")[rows]
     for kind, (_, from_start, from_bth) in MASKED.items():
-        here = np.flatnonzero(kinds == kind)
+        here = kinds == kind
         for base, masks in ((starts[here], from_start), (bth[here], from_bth)):
             for offset, mask in masks.items():
-                value = data[base + offset]
-                behind = np.minimum(ends[here] - base - offset - 1, reach - 1)
-                sums[here] ^= _behind(reach)[behind, (value | mask) ^ value]
-    for i in np.flatnonzero(ends - starts > REACH).tolist():
-        sums[i] = _masked(int(kinds[i]), data[starts[i] : ends[i]].tobytes(), bool(table.located.at("lrh")[rows[i]] >= 0))
-    return sums
+                data[base + offset] |= mask
+    begin = np.where(kinds == NATIVE, 0, zlib.crc32(ONES)).tolist()
+    return np.fromiter(map(zlib.crc32, _pieces(data, starts, ends), begin), np.uint32, len(rows))
 
 
 def _pieces(data: npt.NDArray[np.uint8], starts: Int, ends: Int) -> Iterator[memoryview]:
     return map(data.data.__getitem__, map(slice, starts.tolist(), ends.tolist()))
-
-
-def _masked(kind: int, data: bytes, local: bool) -> int:
-    """The ICRC of a packet too long for the tables; `data` starts where the sum starts."""
-    if kind == NATIVE:
-        return crc.icrc_native(data, False)
-    if kind == ROUTED:
-        return crc.icrc_native(ONES + data, True) if local else crc.icrc_roce1(data)
-    return crc.icrc_roce2(data)
 
 
 _NOTHING = Sums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
@@ -173,20 +153,3 @@ def _verdicts(table: ChunkTable, sums: Sums) -> Checked:
     wrong = sums.stored != sums.wanted
     bad[sums.rows], zero[sums.rows] = wrong & (sums.stored != 0), wrong & (sums.stored == 0)
     return Checked(bad, zero)
-
-
-@cache
-def _behind(reach: int) -> npt.NDArray[np.uint32]:
-    """uint32[reach, 256]: at [k, b] the CRC of byte `b` followed by `k` zero bytes, with initial value and final XOR zero."""
-    first = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        first = np.where(first & 1, (first >> 1) ^ np.uint32(0xEDB88320), first >> 1).astype(np.uint32)
-    after, bits = first.tolist(), []
-    row = [after[1 << bit] for bit in range(8)]
-    for _ in range(reach):
-        bits.append(row)
-        row = [value >> 8 ^ after[value & 0xFF] for value in row]
-    of_bit, table = np.array(bits, np.uint32), np.zeros((reach, 256), np.uint32)
-    for bit in range(8):  # linear: a byte's CRC is the XOR of its bits' CRCs
-        table[:, 1 << bit : 2 << bit] = table[:, : 1 << bit] ^ of_bit[:, bit : bit + 1]
-    return table
