@@ -13,7 +13,7 @@ from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import TemporaryFile
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import pytest
 
@@ -24,9 +24,10 @@ PATIENCE_S = 300
 
 
 def run(
-    *words: str, stdin: bytes | None = None, cwd: Path | str | None = None, env: dict[str, str] | None = None, text: bool = False
-) -> CompletedProcess[Any]:
-    """What `python -m ibdissect WORDS` prints and returns. `stdin` comes through a pipe; `text` decodes the output."""
+    *words: str, stdin: bytes | None = None, stdout: IO[bytes] | None = None, cwd: Path | str | None = None,
+    env: dict[str, str] | None = None, text: bool = False,
+) -> CompletedProcess[Any]:  # fmt: skip
+    """What `python -m ibdissect WORDS` prints, or writes to `stdout`, and returns. `stdin` comes through a pipe; `text` decodes the output."""
     import ibdissect.cli.lint
     import ibdissect.rules
 
@@ -38,7 +39,7 @@ def run(
             child = os.fork()
         if child == 0:
             os.close(write)
-            _run(list(words), os.open(os.devnull, os.O_RDONLY) if stdin is None else read, out.fileno(), err.fileno(), cwd, env)
+            _run(list(words), os.open(os.devnull, os.O_RDONLY) if stdin is None else read, (stdout or out).fileno(), err.fileno(), cwd, env)
         os.close(read)
         with suppress(BrokenPipeError), open(write, "wb") as pipe:
             pipe.write(stdin or b"")

@@ -44,13 +44,20 @@ def build(what: type[Struct], size: int | None = None, **values: Any) -> bytes:
     return bytes(buffer)
 
 
+def _crc16(byte: int) -> int:
+    for _ in range(8):
+        byte = (byte >> 1) ^ 0xD008 if byte & 1 else byte >> 1
+    return byte
+
+
+CRC16 = [_crc16(byte) for byte in range(256)]
+
+
 def vcrc(data: bytes) -> bytes:
-    """Variant CRC: reflected CRC-16, polynomial 0x100B, little-endian (bit by bit: an independent second opinion)."""
+    """Variant CRC: reflected CRC-16, polynomial 0x100B, little-endian (byte by byte: an independent second opinion)."""
     crc = 0xFFFF
     for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ 0xD008 if crc & 1 else crc >> 1
+        crc = (crc >> 8) ^ CRC16[(crc ^ byte) & 0xFF]
     return struct.pack("<H", crc ^ 0xFFFF)
 
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "jsonl": ("show", "{}", "--format", "jsonl"),
     "lint": ("lint", "{}"),
     "stats": ("stats", "{}"),
+    "rules": ("rules",),
 }
 
 
@@ -53,8 +54,12 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_full_disk_behind_standard_output(name: str, repo: Path) -> None:
     words = [word.format(repo / "captures/pkey-lab.pcap") for word in COMMANDS[name]]
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([sys.executable, "-m", "ibdissect", *words], stdout=full, stderr=subprocess.PIPE, timeout=300, check=False)
-    assert done.returncode == 2 and b"No space left" in done.stderr and b"Traceback" not in done.stderr
+        if name == "lint":  # an interpreter of its own also flushes at its end
+            words = [sys.executable, "-m", "ibdissect", *words]
+            done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, timeout=300, check=False)
+        else:
+            done = commands.run(*words, stdout=full)
+    assert (done.returncode, done.stderr) == (2, b"error: No space left on device\n")
 
 
 @pytest.mark.parametrize("words", [
