@@ -27,7 +27,7 @@ def run(
     *words: str, stdin: bytes | None = None, stdout: IO[bytes] | None = None, cwd: Path | str | None = None,
     env: dict[str, str] | None = None, text: bool = False,
 ) -> CompletedProcess[Any]:  # fmt: skip
-    """What `python -m ibdissect WORDS` prints, or writes to `stdout`, and returns. `stdin` comes through a pipe; `text` decodes the output."""
+    """What `python -m ibdissect WORDS` prints, or writes to `stdout`, and returns. `stdin` is a pipe; `text` decodes the output."""
     import ibdissect.cli.lint
     import ibdissect.rules
 

@@ -25,7 +25,6 @@ from .model import Subnet
 from .nodes import NOBODY, Hop, Port
 from .records import Records
 from .routes import Routes
-from .sl_to_vl import SlMaps
 from .smp_places import Places
 from .smps import ASKS, COMPLAINS, HOPS_AT, PLACE_ONLY, TEACHES, PlacedSmps, Smps
 
@@ -129,13 +128,11 @@ class Follower:
 
         Columns are valid while no route changes its end and no node is dropped; after that, all SMPs are processed one by one.
         """
-        maps, n = SlMaps(smps, places, self.records.due == AFTER_ALL), len(smps.rows)
-        self.done = 0
+        n, self.done = len(smps.rows), 0
         if not self.routes.turned:
             need = smps.kind != PLACE_ONLY
-            yield from self._walk(smps, table, places, np.flatnonzero(need & ~maps.batched | ~places.sure), first=True)
+            yield from self._walk(smps, table, places, np.flatnonzero(need | ~places.sure), first=True)
         places.settle(self.done)
-        maps.learn(self.subnet, table.chunk.first, self.done)
         if self.done < n:
             yield from self._walk(smps, table, places, np.arange(self.done, n), first=False)
             places.settle(n)

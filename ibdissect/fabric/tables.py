@@ -158,18 +158,6 @@ class Qos:
         self.inputs |= 1 << input_port
         self.frame = frame
 
-    def learn_same(self, input_ports: list[int], entries: bytes, frame: int) -> bool:
-        """Learn one table for several input ports, last shown in `frame`. Returns False, learning nothing, if they must be taken singly."""
-        mask = sum(1 << port for port in set(input_ports))
-        if self.inputs and (self.others or self.first != entries):
-            return False
-        if self.inputs | mask == self.inputs:
-            return True
-        if self.inputs or mask.bit_count() != len(input_ports):
-            return False
-        self.first, self.inputs, self.frame, self.since = entries, mask, frame, frame
-        return True
-
     def map(self, input_port: int) -> bytes | None:
         """The 8-byte SL to VL table for packets from an input port; None if unknown."""
         if not self.inputs >> input_port & 1:
