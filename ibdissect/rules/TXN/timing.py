@@ -46,6 +46,15 @@ LONGEST_NS = 4096 << 18
 """A subnet's packet lifetime if unknown: 1.07 s, the default of managers."""
 
 
+def _without_room(times: Column, before: int, most: int) -> Int:
+    """Which requests from index `before` on, counted from there, come when `most` others of the last second are kept already."""
+    if len(times) <= most:
+        return np.empty(0, np.int64)
+    latest = np.maximum.accumulate(times)
+    kept = np.arange(len(times)) - np.searchsorted(latest, latest - SECOND_NS, "right")
+    return np.flatnonzero(kept[before:] >= most)
+
+
 class TransactionReused(Rule):
     """A requester uses one transaction id for two outstanding requests.
 
@@ -77,10 +86,10 @@ class TransactionReused(Rule):
         now = self._columns(table, asked, index)
         fresh = np.arange(len(index) + len(self.kept.get("frame", ()))) >= len(self.kept.get("frame", ()))
         rows = {name: np.concatenate((self.kept[name], column)) if self.kept else column for name, column in now.items()}
-        late = np.flatnonzero(rows["time"] > rows["time"][-1] - SECOND_NS)
-        if len(late) > MAX_KEPT:
-            self.dropped.add(int(now["frame"][0]), int(now["time"][0]), len(late) - MAX_KEPT)
-            late = late[-MAX_KEPT:]
+        pushing = _without_room(rows["time"], len(fresh) - len(index), MAX_KEPT)
+        if len(pushing):
+            self.dropped.add(int(now["frame"][pushing[0]]), int(now["time"][pushing[0]]), len(pushing))
+        late = np.flatnonzero(rows["time"] > rows["time"][-1] - SECOND_NS)[-MAX_KEPT:]
         self.kept = {name: column[late] for name, column in rows.items()}
         marks = mix([rows[name] for name in WAY])
         order = order_of(marks)
@@ -206,10 +215,11 @@ class Flood(Rule):
         kind, time = self._kinds(table, asked, index), table.chunk.time_ns[asked.rows[index]]
         kinds, times = np.concatenate((self.kind, kind)), np.concatenate((self.time, time))
         before = len(self.kind)
-        keep = np.flatnonzero(times > times[-1] - SECOND_NS)
-        if len(keep) > MAX_ASKED:
-            self.dropped.add(table.chunk.first + int(asked.rows[index[0]]), int(time[0]), len(keep) - MAX_ASKED)
-            keep = keep[-MAX_ASKED:]
+        pushing = _without_room(times, before, MAX_ASKED)
+        if len(pushing):
+            first = pushing[0]
+            self.dropped.add(table.chunk.first + int(asked.rows[index[first]]), int(time[first]), len(pushing))
+        keep = np.flatnonzero(times > times[-1] - SECOND_NS)[-MAX_ASKED:]
         self.kind, self.time = kinds[keep], times[keep]
         if len(kinds) <= FLOOD:
             return

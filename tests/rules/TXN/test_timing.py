@@ -1,0 +1,26 @@
+"""Is it reported in the same way, whatever the window, that a second brought too many requests to remember them all?"""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.lint.rule import Context
+from ibdissect.rules.TXN import timing
+from ibdissect.rules.TXN.timing import Flood, TransactionReused
+from ibdissect.table.table import ChunkTable
+from tests.craft import erf_pcap, gmp
+
+
+@pytest.mark.parametrize("rule", [Flood, TransactionReused])
+@pytest.mark.parametrize("window", [16, 5000, 1 << 20])
+def test_the_first_one_without_room_is_named(rule: type[Flood | TransactionReused], window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "MAX_KEPT", 40)
+    monkeypatch.setattr(timing, "MAX_ASKED", 40)
+    packets = [gmp(0x04, 1, 0x12, slid=1, dlid=2, header={"transaction_id": i + 1}) for i in range(200)]
+    judge = rule()
+    for chunk in open_capture(io.BytesIO(erf_pcap(packets, step_ns=10_000_000)), window=window).chunks():
+        list(judge.look(ChunkTable(chunk), Context()))
+    assert (judge.dropped.frame, judge.dropped.count) == (41, 160)
