@@ -90,7 +90,8 @@ def rules_page() -> str:
     """All rules by family, each with a link to its page."""
     lines = ["# Rules", "", "Each has a page: the fault, why it matters, what to do, and an example. `ibdissect rules CODE` prints it."]
     for family, rules in groupby(load(), key=lambda rule: rule.code.rstrip("0123456789")):
-        lines += ["", f"## {family}", "", "| rule | severity | the fault |", "|---|---|---|"]
+        about = str(importlib.import_module(f"ibdissect.rules.{family}").__doc__).partition(".")[0].removeprefix("Rules about ")
+        lines += ["", f"## {family} - {about}", "", "| rule | severity | the fault |", "|---|---|---|"]
         lines += [f"| [{rule.code} {rule.name}](rules/{rule.code}.md) | {rule.severity.value} | {summary(rule)} |" for rule in rules]
     return "\n".join(lines)
 
