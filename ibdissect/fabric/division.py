@@ -11,7 +11,7 @@ from msgspec import field
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Int
 from ibdissect.table.mads import Mads
-from ibdissect.table.rows import U64
+from ibdissect.table.rows import U64, groups
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -49,7 +49,7 @@ class Division(Record, frozen=True):
     def of(self, table: ChunkTable) -> Int:
         """The subnet of each packet, int64[n]; 0 where its addresses do not tell, or contradict each other."""
         found, torn = np.zeros(len(table), np.int64), np.zeros(len(table), np.bool_)
-        for kind, rows, values in _addresses(table):
+        for kind, rows, values in (*_anchors(table), *_ends(table)):
             distinct, which = np.unique(values, return_inverse=True)
             said = np.array([self.numbers.get((kind, value), 0) for value in distinct.tolist()], np.int64)[which.ravel()]
             rows, said = rows[said > 0], said[said > 0]
@@ -68,9 +68,12 @@ def divide(tables: Iterable[ChunkTable], site: Division, first: Collection[int] 
     or origins with a port in common are of one subnet, too. If all are, nothing tells the subnets apart.
     """
     kinds = list(map(_Seen, HOW))
+    useful = {PREFIX, GUID, *(kind for kind, _ in site.numbers)}
     for table in tables:
+        near = list(_anchors(table))
+        far = [some for some in (*_ends(table), *_told(table)) if some[0] in useful]
         for seen in kinds:
-            seen.feed(table)
+            seen.feed(len(table), near, far)
     return next((found for seen in kinds if (found := seen.division(site, first)).numbers), site)
 
 
@@ -82,17 +85,18 @@ class _Seen:
         self.pairs: set[tuple[int, str, int]] = set()
         """Interface or origin, and the kind and value of the other address."""
 
-    def feed(self, table: ChunkTable) -> None:
-        """Process a chunk."""
-        anchor = np.full(len(table), -1, np.int64)
-        for kind, rows, values in _addresses(table):
+    def feed(self, size: int, near: Iterable[Some], far: Iterable[Some]) -> None:
+        """Process a chunk of `size` packets with these addresses."""
+        anchor = np.full(size, -1, np.int64)
+        for kind, rows, values in near:
             if kind == self.kind:
                 anchor[rows] = values.astype(np.int64)
-        for kind, rows, values in (*_addresses(table), *_told(table)):
+        for kind, rows, values in far:
             there = anchor[rows] >= 0
-            if kind not in HOW and len(self.pairs) <= MAX_SEEN:
-                pairs = np.unique(np.column_stack([anchor[rows][there].astype(np.uint64), values[there]]), axis=0)
-                self.pairs.update((near, kind, far) for near, far in pairs.tolist())
+            if there.any() and len(self.pairs) <= MAX_SEEN:
+                together = anchor[rows][there], values[there]
+                first, _ = groups(together)
+                self.pairs.update((one, kind, other) for one, other in zip(*(column[first].tolist() for column in together), strict=True))
 
     def division(self, site: Division, first: Collection[int]) -> Division:
         """The subnets that these addresses tell apart; without numbers if they do not."""
@@ -125,14 +129,18 @@ class _Seen:
         return Division({**numbers, **site.numbers}, HOW[self.kind], site.expected)
 
 
-def _addresses(table: ChunkTable) -> Iterator[Some]:
-    """The addresses of the packets of a chunk."""
+def _anchors(table: ChunkTable) -> Iterator[Some]:
+    """Interfaces, card ports and origins of directed routes of the packets of a chunk."""
     yield INTERFACE, np.arange(len(table)), table.chunk.interface.astype(np.uint64)
     cards = np.flatnonzero(table.chunk.pseudo >= 0)
     yield CARD, cards, table.chunk.card_ports(cards).astype(np.uint64)
     mads = table.once(Mads)
     routed = mads.mgmt_class == DIRECTED  # hosts and traps of either subnet may have transaction ids that begin alike
     yield ORIGIN, mads.rows[routed], mads.transaction[routed] >> np.uint64(32)
+
+
+def _ends(table: ChunkTable) -> Iterator[Some]:
+    """LIDs and GID prefixes in the headers of a chunk."""
     links = table.occurrences(LRH).rows
     for lids in (table.values(LRH.slid), table.values(LRH.dlid)):
         yield _unicast(links, lids)
