@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ibdissect.dropped import Dropped
 
@@ -73,6 +73,21 @@ class KeptList(list[V]):
             self.append(value)
         else:
             self.dropped.add(frame, time_ns)
+
+
+class Held:
+    """Bytes that what waits in some dicts takes; above `limit` all of it is given up."""
+
+    def __init__(self, limit: int, *waiting: dict[Any, Any]) -> None:
+        self.limit, self.waiting, self.size = limit, list(waiting), 0
+
+    def add(self, size: int) -> None:
+        """Count more bytes, or with a negative number fewer."""
+        self.size += size
+        if self.size > self.limit:
+            self.size = 0
+            for one in self.waiting:
+                one.clear()
 
 
 def dropped_of(state: object) -> list[Dropped]:

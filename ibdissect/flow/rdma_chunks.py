@@ -12,7 +12,7 @@ from itertools import count
 
 from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, Held
 from ibdissect.table.joined import SPAN, Span, WholeMessage
 from ibdissect.wire.ulp.rpcrdma import INLINE, NO_INLINE, RPCRDMA, VERSION, ChunkLists, RPCRDMAReadChunk, RPCRDMASegment, chunk_lists
 
@@ -23,7 +23,7 @@ MAX_MOVING = 16384
 MAX_BYTES = 1 << 20
 """Bytes of a message in a segment; a longer one is given up."""
 MAX_HELD = 64 << 20
-"""Memory of all messages that wait for their chunks, in bytes; when they take more, all are given up."""
+"""Memory of all messages that are not complete, or wait for their chunks, in bytes; when they take more, all are given up."""
 PSN_BITS = 24
 CALL = bytes(4)
 Part = tuple[bytes, Span]
@@ -70,7 +70,7 @@ class Chunks:
         """By the client's address and R_Key."""
         self._moving = BoundedDict[tuple[Place, int, bool], tuple[tuple[bytes, int], int, int]](MAX_MOVING)
         """By receiver, PSN, and whether it is of a READ: key and number of the memory that the next packet belongs to, and the address."""
-        self._held, self._numbers = 0, count()
+        self.held, self._numbers = Held(MAX_HELD, self._offered, self._moving), count()
 
     def sent(self, message: WholeMessage, source: bytes, to: Place) -> WholeMessage | None:
         """A message went to an end. If it is the header of a reply that was written before, the whole reply."""
@@ -88,8 +88,7 @@ class Chunks:
                 self._drop((source, segment.handle))
                 memory = _Memory(next(self._numbers), call, segment, [])
                 lost = self._offered.put((source, segment.handle), memory)
-                self._held += memory.size - (lost[1].size if lost is not None else 0)
-            self._limit()
+                self.held.add(memory.size - (lost[1].size if lost is not None else 0))
         return None
 
     def asked(self, source: bytes, client: bytes, psn: int, what: Range) -> None:
@@ -116,19 +115,9 @@ class Chunks:
             return None  # repeated, or something is missing in front of it
         memory.parts.append((data, span))
         memory.got += len(data)
-        self._held += SPAN + len(data)
-        if is_read:
-            memory.call.missing -= len(data)
-            if not memory.call.missing:
-                return self._complete(memory.call)
-        self._limit()
-        return None
-
-    def _limit(self) -> None:
-        if self._held > MAX_HELD:
-            self._offered.clear()
-            self._moving.clear()
-            self._held = 0
+        self.held.add(SPAN + len(data))
+        memory.call.missing -= len(data) if is_read else 0
+        return self._complete(memory.call) if is_read and not memory.call.missing else None
 
     def _of(self, client: bytes, what: Range) -> _Memory | None:
         """The offered memory that a range lies in."""
@@ -140,7 +129,7 @@ class Chunks:
 
     def _drop(self, key: tuple[bytes, int]) -> _Memory | None:
         memory = self._offered.pop(key, None)
-        self._held -= memory.size if memory is not None else 0
+        self.held.add(-memory.size if memory is not None else 0)
         return memory
 
     def _reply(self, message: WholeMessage, client: bytes, server: bytes, reply: list[RPCRDMASegment]) -> WholeMessage | None:

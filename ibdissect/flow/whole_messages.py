@@ -52,8 +52,6 @@ MAX_OPEN = 4096
 """Messages that are not complete; the oldest is given up first."""
 MAX_BYTES = 1 << 20
 """Bytes of a message; a longer one is given up."""
-MAX_HELD = 64 << 20
-"""Memory of all messages that are not complete, in bytes; when they take more, all are given up."""
 PSN_BITS = 24
 WITH_RDMA = (
     np.isin(np.arange(256), list(PART)) | STARTS_WRITE | (GOES_ON == WRITE) | (GOES_ON == READ)
@@ -100,8 +98,9 @@ class MessageJoiner:
     def __init__(self, found: JoinedRecords, services: Services) -> None:
         self._found, self._services = found, services
         self._open = BoundedDict[tuple[bytes, int], _Open](MAX_OPEN, "messages of several packets")
-        self._held = 0
         self._chunks = Chunks()
+        self._held = self._chunks.held
+        self._held.waiting.append(self._open)
 
     def feed(self, table: ChunkTable) -> None:
         """Take the packets of a chunk; messages that they complete go to `found`."""
@@ -148,7 +147,7 @@ class MessageJoiner:
             one.parts.append(packet.data)
             one.spans.append(packet.span)
             one.size += len(packet.data)
-            self._held += SPAN + len(packet.data)
+            self._held.add(SPAN + len(packet.data))
         if one is None:
             return None
         if part in (ONLY, LAST):
@@ -158,9 +157,6 @@ class MessageJoiner:
             return self._chunks.sent(message, packet.source, packet.to) or (message if part == LAST else None)
         if one.size > MAX_BYTES:
             self._end(packet.to)
-        elif self._held > MAX_HELD:
-            self._open.clear()
-            self._held = 0
         return None
 
     def _moved(self, packet: _Packet) -> WholeMessage | None:
@@ -190,14 +186,14 @@ class MessageJoiner:
         if part == FIRST or one is None:
             one = _Open(psn, [], [])
             if (lost := self._open.put(key, one)) is not None:
-                self._held -= lost[1].memory
+                self._held.add(-lost[1].memory)
         one.psn = (psn + 1) % (1 << PSN_BITS)
         return one
 
     def _end(self, key: tuple[bytes, int]) -> None:
         one = self._open.pop(key, None)
         if one is not None:
-            self._held -= one.memory
+            self._held.add(-one.memory)
 
 
 def headline(message: WholeMessage) -> str:

@@ -151,9 +151,9 @@ def test_a_reply_that_was_written() -> None:
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     frames = [SENT, ask(), *given()]
     held = len(HEAD + CALL) + 4 * SPAN + len(DATA)
-    monkeypatch.setattr(rdma_chunks, "MAX_HELD", held - SPAN - 200)
-    assert len(found(frames)) == 1, "the last part completes the call"
-    monkeypatch.setattr(rdma_chunks, "MAX_HELD", held - SPAN - 201)
+    monkeypatch.setattr(rdma_chunks, "MAX_HELD", held)
+    assert len(found(frames)) == 1
+    monkeypatch.setattr(rdma_chunks, "MAX_HELD", held - 1)
     assert found(frames) == {}
     monkeypatch.setattr(rdma_chunks, "MAX_HELD", held)
     assert len(found(frames * 5)) == 5, "what is complete takes no memory"

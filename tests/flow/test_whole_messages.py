@@ -13,7 +13,7 @@ import pytest
 
 from ibdissect.dissect.tree import Node, outline
 from ibdissect.dissect.value import Presenter
-from ibdissect.flow import whole_messages
+from ibdissect.flow import rdma_chunks, whole_messages
 from ibdissect.flow.whole_messages import layers_of
 from ibdissect.session.capture import Capture
 from ibdissect.study.capture_model import CaptureModel
@@ -114,12 +114,12 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole_messages, "MAX_BYTES", PACKET)
     assert found([*start, *parts]) == {}
     monkeypatch.setattr(whole_messages, "MAX_BYTES", 1 << 20)
-    monkeypatch.setattr(whole_messages, "MAX_HELD", PACKET)
+    monkeypatch.setattr(rdma_chunks, "MAX_HELD", PACKET)
     assert found([*start, *parts]) == {}
     tiny = packets(NFS[:40], size=1)
-    monkeypatch.setattr(whole_messages, "MAX_HELD", 40 * (SPAN + 1))
+    monkeypatch.setattr(rdma_chunks, "MAX_HELD", 40 * (SPAN + 1))
     assert found([*start, *tiny]) == {len(start) + len(tiny): NFS[:40]}
-    monkeypatch.setattr(whole_messages, "MAX_HELD", 20 * (SPAN + 1))
+    monkeypatch.setattr(rdma_chunks, "MAX_HELD", 20 * (SPAN + 1))
     assert found([*start, *tiny]) == {}, "many packets with few bytes take memory, too"
 
 
