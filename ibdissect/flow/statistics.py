@@ -30,8 +30,6 @@ from .streams import Streams
 from .traffic import Traffic
 from .transactions import Transactions
 
-SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "other"}
-
 
 class Statistics:
     """Statistics of a capture; feed chunks in order. `shown` limits the counted frames; conversations are followed in all."""
@@ -140,7 +138,7 @@ def _connections(source: Connections, top: int | None) -> list[dict[str, Any]]:
     """Connections in the order of their requests."""
     return [
         {
-            "frame": c.req_frame, "service": SERVICES.get(c.service, "?"), "active": str(c.active), "active_qpn": c.active_qpn,
+            "frame": c.req_frame, "service": c.service, "active": str(c.active), "active_qpn": c.active_qpn,
             "passive": str(c.passive), "passive_qpn": c.passive_qpn if c.rep_frame else None, "mtu": c.mtu or None,
             "retry_count": c.retry_count, "requests": c.reqs, "setup_ns": c.rep_ns - c.req_ns if c.rep_frame else None,
             "outcome": _outcome(c), "alternate_path": AP_STATUS.get(c.ap_status, f"status {c.ap_status}") if c.apr_frame else None,

@@ -22,8 +22,6 @@ from ibdissect.table.rows import by_value
 
 from .flows import Flow
 
-CONNECTION_SERVICES = {0: "RC", 1: "UC", 3: "XRC"}
-"""TransportServiceType of a REQ as the services are called (IBA 12.6.5)."""
 STREAMS = frozenset({"RC", "UC", "XRC"})
 MAX_PEERS = 64
 """Streams the other way that are compared to find the partner of one."""
@@ -124,11 +122,9 @@ def _connected(connections: Iterable[Connection]) -> dict[Key, tuple[int, int]]:
     """Key of a flow to the queue pair at its other end and the frame of the REQ; the latest connection counts."""
     found: dict[Key, tuple[int, int]] = {}
     for one in connections:
-        service = CONNECTION_SERVICES.get(one.service)
-        if service is None or one.passive_qpn < 0:
-            continue
-        found[service, one.active, one.passive, one.passive_qpn, -1] = one.active_qpn, one.req_frame
-        found[service, one.passive, one.active, one.active_qpn, -1] = one.passive_qpn, one.req_frame
+        if one.passive_qpn >= 0:
+            found[one.service, one.active, one.passive, one.passive_qpn, -1] = one.active_qpn, one.req_frame
+            found[one.service, one.passive, one.active, one.active_qpn, -1] = one.passive_qpn, one.req_frame
     return found
 
 

@@ -27,8 +27,8 @@ class Connection(Record):
     active_lid: int
     """LIDs of the two ports, from the REQ."""
     passive_lid: int
-    service: int
-    """TransportServiceType: 0 RC, 1 UC, 2 RD, 3 other."""
+    service: str
+    """The transport service: RC, UC, RD, XRC or `other`."""
     service_id: int
     p_key: int
     mtu: int

@@ -11,6 +11,7 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.wire import cm
+from ibdissect.wire.cm_names import service_name
 from ibdissect.wire.cm_path import APR, LAP, SIDRRep, SIDRReq
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, SEND
@@ -196,7 +197,8 @@ class Connections:
         code = view.path_packet_payload_mtu
         connection = Connection(
             sender, message.receiver, frame, time_ns, view.local_qpn, view.starting_psn, *lids,
-            view.transport_service_type, view.service_id, view.partition_key, 128 << code if 1 <= code <= 5 else 0,
+            service_name(view.transport_service_type, view.extended_transport_type), view.service_id, view.partition_key,
+            128 << code if 1 <= code <= 5 else 0,
             view.retry_count, view.max_cm_retries, view.remote_cm_response_timeout, view.primary_local_ack_timeout,
             sender.lid is not None and bool(view.primary_subnet_local) and all(0 < lid < FIRST_MULTICAST for lid in lids),
             served_by(view.service_id, bytes(view.private_data)),

@@ -19,6 +19,12 @@ TRANSPORT_SERVICE: Mapping[int, str] = {0: "RC", 1: "UC", 2: "RD", 3: "Extended"
 EXTENDED_TRANSPORT: Mapping[int, str] = {0: "none", 1: "XRC"}
 """ExtendedTransportType of a REQ (kernel cm_msgs.h)."""
 
+
+def service_name(service: int, extended: int) -> str:
+    """The transport service that a REQ asks for: RC, UC, RD, XRC, or `other`."""
+    return {0: "RC", 1: "UC", 2: "RD"}.get(service, "XRC" if extended == 1 else "other")
+
+
 MESSAGE_MRAED: Mapping[int, str] = {0: "REQ", 1: "REP", 2: "LAP"}
 """The message that an MRA acknowledges (kernel cm_msgs.h)."""
 

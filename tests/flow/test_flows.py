@@ -17,6 +17,7 @@ from ibdissect.flow.streams import Streams
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.conftest import shared_captures
+from tests.rules.made.connections import request
 from tests.rules.made.conversations import MGID, gid_of, member
 
 THERE, BACK = bytes([192, 168, 0, 1]), bytes([192, 168, 0, 2])
@@ -148,6 +149,12 @@ def test_connections_one_by_one(shared: Path) -> None:
     assert lost["outcome"] == "rejected: Timeout" and lost["requests"] == 5 and lost["passive_qpn"] is None
     every = counted(str(shared / "captures/rxe/cm_cmtime.pcap"))["connection_list"]
     assert [c["outcome"] for c in every] == ["disconnected"] * 40 and all(c["setup_ns"] > 0 for c in every)
+
+
+@pytest.mark.parametrize(("kind", "extended", "name"), [(0, 0, "RC"), (1, 0, "UC"), (3, 1, "XRC"), (3, 0, "other")])
+def test_the_service_of_a_connection(kind: int, extended: int, name: str) -> None:
+    asked = request(transport_service_type=kind, extended_transport_type=extended)
+    assert [one["service"] for one in of_frames([asked], native=True)["connection_list"]] == [name]
 
 
 def test_an_alternate_path() -> None:

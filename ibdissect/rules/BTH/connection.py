@@ -11,7 +11,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.streams import Streams
 from ibdissect.lint.rule import ERROR, Context, Hit, Moment, fault, on_chunk, on_end
-from ibdissect.rules.shared.connection_rule import SERVICE_SHIFT, SERVICES, AgreedRule, of_pair
+from ibdissect.rules.shared.connection_rule import JUDGED, SERVICE_SHIFT, AgreedRule, of_pair
 from ibdissect.rules.shared.silence import lowered_severity
 from ibdissect.table.addresses import End
 from ibdissect.table.connection_events import Connection, QueuePair
@@ -19,6 +19,7 @@ from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.opcodes import SERVICES
 from ibdissect.wire.transport import BTH
 
 
@@ -51,12 +52,13 @@ class OtherService(AgreedRule):
         return native.opcode[index] >> SERVICE_SHIFT
 
     def wrong(self, pair: Connection, end: QueuePair, value: int) -> bool:
-        if pair.service == value:
+        same = pair.service == SERVICES[value << SERVICE_SHIFT]
+        if same:
             self._now.add((end, pair.req_frame))
-        return pair.service in SERVICES and pair.service != value and (end, pair.req_frame) not in self.right
+        return pair.service in JUDGED and not same and (end, pair.req_frame) not in self.right
 
     def found(self, table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair, value: int) -> Iterator[Hit]:
-        there = (native.dlid == end[0]) & (native.dest_qp == end[1]) & (native.opcode >> SERVICE_SHIFT == pair.service)
+        there = (native.dlid == end[0]) & (native.dest_qp == end[1]) & (native.opcode >> SERVICE_SHIFT == JUDGED.index(pair.service))
         agreed = np.flatnonzero(there)
         agreed = agreed[of_pair(table, native, agreed, pair, end)]
         if len(agreed):
@@ -78,7 +80,7 @@ class OtherService(AgreedRule):
         streams: Streams = context.get(Streams)
         agreed: dict[tuple[End, int], list[Connection]] = defaultdict(list)
         for pair in context.get(Connections).all:
-            if pair.rep_frame and pair.service in SERVICES and pair.active.lid is None:
+            if pair.rep_frame and pair.service in JUDGED and pair.active.lid is None:
                 agreed[pair.passive, pair.passive_qpn].append(pair)
                 agreed[pair.active, pair.active_qpn].append(pair)
         first = streams.state["first_frame"]
@@ -92,9 +94,9 @@ class OtherService(AgreedRule):
             if not pairs:
                 continue
             pair = max(pairs, key=lambda one: one.rep_frame)
-            right = slots.get((source, destination, qp, SERVICES[pair.service]))
+            right = slots.get((source, destination, qp, pair.service))
             agrees = right is not None and pair.rep_frame < first[right] <= frame
-            if service in SERVICES.values() and frame < pair.ended and not agrees:
+            if service in JUDGED and frame < pair.ended and not agrees:
                 yield _of_stream(streams, context, pair, slot)
 
 
@@ -102,10 +104,10 @@ def _of_stream(streams: Streams, context: Context, pair: Connection, slot: int) 
     """The finding about a stream of another service than its connection's."""
     ends, state = streams.ends[slot], streams.state
     where = Moment(int(state["first_frame"][slot]), int(state["first_ns"][slot]))
-    source, destination, asked = str(ends.source), str(ends.destination), SERVICES[pair.service]
+    source, destination = str(ends.source), str(ends.destination)
     return fault(
-        where, {"service": ends.service, "source": source, "qp": ends.dest_qp, "destination": destination, "asked": asked}, BTH.opcode,
-        int(state["first_opcode"][slot]), key=(ends.destination, ends.dest_qp, pair.req_frame, ends.service),
+        where, {"service": ends.service, "source": source, "qp": ends.dest_qp, "destination": destination, "asked": pair.service},
+        BTH.opcode, int(state["first_opcode"][slot]), key=(ends.destination, ends.dest_qp, pair.req_frame, ends.service),
         proof=[(pair.req_frame, "REQ of the connection"), (pair.rep_frame, "REP of the connection")],
         severity=lowered_severity(context, where.time_ns),
         message="{service} packet from {source} to QP 0x{qp:x} of {destination}; the connection was set up for {asked}",

@@ -14,7 +14,7 @@ from ibdissect.flow.recovery import FAR, distance
 from ibdissect.flow.stream_packets import GOES_ON
 from ibdissect.flow.streams import Streams
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.connection_rule import SERVICES
+from ibdissect.rules.shared.connection_rule import JUDGED
 from ibdissect.table.addresses import ends_of
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
@@ -45,14 +45,13 @@ def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str, bool]]
     found: dict[int, tuple[Connection, int, str]] = {}
     later, requests = set[int](), streams.requests()
     for connection in connections.all:
-        service = SERVICES.get(connection.service)
-        if service is None or not connection.rep_frame:
+        if connection.service not in JUDGED or not connection.rep_frame:
             continue
         for source, destination, qpn, psn, what in (
             (connection.active, connection.passive, connection.passive_qpn, connection.passive_psn, "REP"),
             (connection.passive, connection.active, connection.active_qpn, connection.active_psn, "REQ"),
         ):
-            slot = requests.get((service, source, destination, qpn))
+            slot = requests.get((connection.service, source, destination, qpn))
             if slot is None:
                 continue
             if connection.rep_frame < int(streams.state["first_frame"][slot]):

@@ -12,11 +12,13 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import distinct_values
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.opcodes import SERVICES
 from ibdissect.wire.spec import Field
 
-SERVICES = {0: "RC", 1: "UC"}
+JUDGED = ("RC", "UC")
+"""Transport services whose packets are compared with what the connection agreed on."""
 SERVICE_SHIFT = 5
-"""The high three bits of an OpCode are the transport service; 0 RC, 1 UC."""
+"""The high three bits of an OpCode are the transport service."""
 
 
 class AgreedRule(Rule):
@@ -44,7 +46,7 @@ class AgreedRule(Rule):
         index = connections.candidates(native)
         if not len(index):
             return
-        index = index[(native.opcode[index] >> SERVICE_SHIFT) < len(SERVICES)]
+        index = index[(native.opcode[index] >> SERVICE_SHIFT) < len(JUDGED)]
         ways = native.dlid[index] << 40 | native.dest_qp[index] << 16 | self.value(native, index)
         for way in distinct_values(ways):
             end, seen = (way >> 40, way >> 16 & 0xFFFFFF), way & 0xFFFF
@@ -61,7 +63,7 @@ class AgreedRule(Rule):
         yield fault(
             seen, {
                 "slid": pair.far(end)[0], "dlid": end[0], "qp": end[1], "seen": value, "agreed": pair.p_key,
-                "service": SERVICES.get(value, "?"), "asked": SERVICES.get(pair.service, "?"),
+                "service": SERVICES.get(value << SERVICE_SHIFT, "?"), "asked": pair.service,
             },
             self.field, seen.value(self.field), rows=native.rows[mine], key=(end, pair.req_frame, value),
             proof=[(pair.req_frame, "REQ of the connection"), (pair.rep_frame, "REP of the connection")],
