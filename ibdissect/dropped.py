@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import Struct as Record
 
 
@@ -11,6 +13,8 @@ class Dropped(Record, eq=False):
     A class with a limit has one, or a tuple of them, as its attribute `dropped`, or a container of `bounded`, which has its own.
     """
 
+    ever: ClassVar[bool] = False
+    """Whether anything was ever dropped in this process; else nobody has to look for it."""
     what: str
     """What there were too many of, in the plural."""
     count: int = 0
@@ -22,3 +26,4 @@ class Dropped(Record, eq=False):
         if not self.count:
             self.frame, self.time_ns = frame, time_ns
         self.count += count
+        Dropped.ever = True

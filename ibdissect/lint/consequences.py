@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from msgspec import Struct as Record
 
@@ -42,21 +43,8 @@ class Consequences:
         self.dropped = Dropped("frames with a finding that explains another")
         self.causes = {rule.code: BoundedDict[int, Cause](MAX_CAUSES, self.dropped) for rule in rules if rule.explains}
         """By code of the cause and frame."""
-        by_name: dict[str, list[str]] = defaultdict(list)
-        for rule in rules:
-            for name in rule.explains:
-                by_name[name].append(rule.code)
-        of = {rule.code: [*by_name.get(rule.code, ()), *by_name.get(family(rule.code), ())] for rule in rules}
-        self.causes_of = {code: causes for code, causes in of.items() if causes}
-        """Codes of the causes, by code of the consequence."""
-        self.ranks = {code: self._rank(code) for code in self.causes_of}
-        """By code of the consequence, from 1: causes are judged before what they explain."""
+        self.causes_of, self.ranks = chains(tuple(map(type, rules)))
         self.last = max(self.ranks.values(), default=0)
-
-    def _rank(self, code: str, above: tuple[str, ...] = ()) -> int:
-        """Length of the longest chain of causes that leads to a consequence."""
-        causes = self.causes_of.get(code, ()) if code not in above else ()
-        return max((1 + self._rank(one, (*above, code)) for one in causes), default=0)
 
     def trim(self) -> None:
         """A chunk has ended: of the causes of each rule, only the latest are kept. Those of one chunk are, however many they are."""
@@ -111,3 +99,19 @@ class Consequences:
         finding, why = cause.finding, f"therefore {rule.code} {rule.name}"
         if finding is not None and all(one.why != why for one in finding.related):
             finding.related = (*finding.related, Related(frame, why))
+
+
+@lru_cache(maxsize=8)
+def chains(rules: tuple[type[Rule], ...]) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """By code of the consequence: codes of the causes, and its rank from 1, because causes are judged before what they explain."""
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for rule in rules:
+        for name in rule.explains:
+            by_name[name].append(rule.code)
+    of = {rule.code: [*by_name.get(rule.code, ()), *by_name.get(family(rule.code), ())] for rule in rules}
+
+    def rank(code: str, above: tuple[str, ...] = ()) -> int:
+        """Length of the longest chain of causes that leads to a consequence."""
+        return max((1 + rank(one, (*above, code)) for one in (of[code] if code not in above else ())), default=0)
+
+    return {code: causes for code, causes in of.items() if causes}, {code: rank(code) for code, causes in of.items() if causes}

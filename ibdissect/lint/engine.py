@@ -21,7 +21,8 @@ from ibdissect.wire.spec import Struct
 from .conditions import Conditions
 from .finding import Finding
 from .grouping import Grouping, Occurred
-from .rule import Again, Context, Hit, Rule, Seen, handlers
+from .handlers import Handler, handlers
+from .rule import Again, Context, Hit, Rule, Seen
 
 
 class FollowerProtocol(Protocol):
@@ -66,30 +67,15 @@ class Linter:
         self.copies = self.context.get(Copies)
         """Frames that a mirror delivered twice: no rule sees the second ones."""
         self.conditions = Conditions(self.rules, self._spent if timing else None)
-        self.of_struct: list[tuple[Rule, type[Struct], Any]] = []
-        self.of_event: dict[type[Any], list[tuple[Rule, Any]]] = {}
-        self.of_chunk: list[tuple[Rule, Any]] = []
-        self.at_end: list[tuple[Rule, Any]] = []
+        self.handlers = handlers(tuple(map(type, self.rules)))
         for rule in self.rules if timing else ():
             self.tally[rule.code].seconds = 0.0
-        for place, mark, listens, name in handlers(tuple(map(type, self.rules))):
-            rule = self.rules[place]
-            method = getattr(rule, name)
-            if mark == "listens_to":
-                self.of_struct += [(rule, struct, method) for struct in listens]
-            elif mark == "listens_to_events":
-                for event in listens:
-                    self.of_event.setdefault(event, []).append((rule, method))
-            else:
-                (self.of_chunk if mark == "listens_to_chunks" else self.at_end).append((rule, method))
-        wanted = {event.source for event in self.of_event if hasattr(event, "source")}
-        wanted |= {kind for rule in self.rules for kind in rule.needs}
-        self.followers: list[FollowerProtocol] = [self.context.get(kind) for kind in in_order(wanted)]
+        self.followers: list[FollowerProtocol] = [self.context.get(kind) for kind in self.handlers.followers]
         self.parts: dict[int, Linter] = {}
         """Linters that check only the packets of one subnet each, by its number; 0: those of no certain one."""
         for follower in self.followers:
             if hasattr(follower, "hear"):
-                follower.hear(self.of_event)
+                follower.hear(self.handlers.of_event)
 
     def know(self, files: Sequence[KnownFile]) -> None:
         """Set the subnet files whose facts the model holds before the first frame."""
@@ -110,15 +96,15 @@ class Linter:
         for follower in tuple(self.followers):
             try:
                 for event in follower.feed(table):
-                    for rule, method in self.of_event.get(type(event), ()):
-                        self._take(rule, method, event, self.context)
+                    for handler in self.handlers.of_event.get(type(event), ()):
+                        self._take(handler, event, self.context)
             except Exception as error:  # its state is no longer reliable: drop it rather than report wrongly
                 self._failed(type(follower).__name__, error)
                 self.followers.remove(follower)
-        for rule, struct, method in self.of_struct:
-            self._timed(rule, self._structs, table, struct, method)
-        for rule, method in self.of_chunk:
-            self._take(rule, method, table, self.context)
+        for struct, handler in self.handlers.of_struct:
+            self._timed(self.rules[handler[0]], self._structs, table, struct, handler)
+        for handler in self.handlers.of_chunk:
+            self._take(handler, table, self.context)
         for rank in range(1, self.findings.consequences.last + 1):
             self._judge(table, selected, rank)
             self.findings.take_late(rank)
@@ -146,9 +132,9 @@ class Linter:
         settle, ranks = self.findings.settle(), self.findings.consequences.ranks
         for rank in range(self.findings.consequences.last + 1):
             settle(rank)
-            for rule, method in self.at_end:
-                if ranks.get(rule.code, 0) == rank:
-                    self._take(rule, method, self.context)
+            for handler in self.handlers.at_end:
+                if ranks.get(self.rules[handler[0]].code, 0) == rank:
+                    self._take(handler, self.context)
         if self.context.files:
             self.findings.lower(line for *_, lines in self.context.get(Refuted).lines() for line in lines)
         for code in self._baseless():
@@ -173,12 +159,8 @@ class Linter:
 
     def _baseless(self) -> set[str]:
         """Rules that draw conclusions from state that proved unreliable."""
-        return {
-            rule.code
-            for event, takers in self.of_event.items()
-            if getattr(event, "concludes", False) and getattr(self.context.sources.get(event.source), "unreliable", False)
-            for rule, _ in takers
-        }
+        state = self.context.sources.get
+        return {code for kind, codes in self.handlers.conclusions.items() if getattr(state(kind), "unreliable", False) for code in codes}
 
     def _judge(self, table: ChunkTable, selected: Bool | None, rank: int) -> None:
         """Report where the conditions of stateless rules hold; after all handlers those that may report only a consequence."""
@@ -210,15 +192,16 @@ class Linter:
             raise error
         self.failures.add(who, error, frame)
 
-    def _structs(self, rule: Rule, table: ChunkTable, struct: type[Struct], method: Any) -> None:
+    def _structs(self, _rule: Rule, table: ChunkTable, struct: type[Struct], handler: Handler) -> None:
         found = table.occurrences(struct)
         for i, row in enumerate(found.rows.tolist()):
-            self._take(rule, method, table.view(struct, i), Seen(table, row))
+            self._take(handler, table.view(struct, i), Seen(table, row))
 
-    def _take(self, rule: Rule, method: Callable[..., Iterable[Hit | Again] | None], *arguments: Any) -> None:
+    def _take(self, handler: Handler, *arguments: Any) -> None:
         """Run a handler and keep its hits."""
+        rule = self.rules[handler[0]]
         try:
-            hits = method(*arguments) or ()
+            hits = handler[1](rule, *arguments) or ()
             self.findings.take(rule, map(self._with_mads, hits) if rule.explains else hits)
         except Exception as error:
             frame = next((one.frame for one in arguments if isinstance(getattr(one, "frame", None), int)), None)
@@ -231,17 +214,3 @@ class Linter:
             rows = rows[(rows >= 0) & (rows < len(table))]
             hit.mads = (rows[table.located.at("mad")[rows] >= 0] + table.chunk.first).tolist()
         return hit
-
-
-def in_order(kinds: Iterable[type[Any]]) -> list[type[Any]]:
-    """Follower classes with their `after` dependencies, dependencies first, otherwise by name."""
-    ordered: dict[type[Any], None] = {}
-
-    def add(kind: type[Any]) -> None:
-        for earlier in getattr(kind, "after", ()):
-            add(earlier)
-        ordered.setdefault(kind)
-
-    for kind in sorted(kinds, key=lambda kind: kind.__name__):
-        add(kind)
-    return list(ordered)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 
-from .rule import REGISTRY, Rule, family, handlers
+from .handlers import marked
+from .rule import REGISTRY, Rule, family
 from .setting import settings_of
 
 TITLES = WHY, TO_DO, EVIDENCE = "Why it matters", "What to do", "Evidence"
@@ -37,7 +38,7 @@ def evidence(rule: type[Rule]) -> str:
     own = sections(rule).get(EVIDENCE) or rule.evidence or ("" if rule.when is None else "One packet is enough.")
     code = getattr(rule, "code", None)
     causes = ", ".join(sorted(other.code for other in REGISTRY.values() if {code, family(code or "")} & {*other.explains}))
-    events = [event for _, mark, listens, _ in handlers((rule,)) if mark == "listens_to_events" for event in listens]
+    events = [event for mark, listens, _ in marked(rule) if mark == "listens_to_events" for event in listens]
     implied = [
         f"Not reported where another rule reports the cause: {causes}." if causes else "",
         "Silent if the capture mixes packets of two subnets." if any(getattr(event, "concludes", False) for event in events) else "",

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
-from types import FunctionType
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -188,7 +186,8 @@ class Context(Record, eq=False):
 
     def dropped(self) -> Iterable[Dropped]:
         """All evictions so far, of all shared state, the linter and its rules, and of their bounded containers."""
-        found = dict.fromkeys(one for state in (*self.sources.values(), *self.states) for one in dropped_of(state))
+        states = (*self.sources.values(), *self.states) if Dropped.ever else ()
+        found = dict.fromkeys(one for state in states for one in dropped_of(state))
         return (one for one in found if one.count)
 
 
@@ -296,25 +295,3 @@ def on_chunk(method: H) -> H:
 def on_end(method: H) -> H:
     """Call the method with (context) after the last chunk; it yields hits."""
     return _mark("listens_to_end", True)(method)
-
-
-@lru_cache(maxsize=8)
-def handlers(kinds: tuple[type[Rule], ...]) -> tuple[tuple[int, str, Any, str], ...]:
-    """(index in `kinds`, mark, what it handles, name) of all marked methods; cached, as they are the same for every capture."""
-    return tuple((place, *marked) for place, kind in enumerate(kinds) for marked in _marked(kind))
-
-
-MARKS = ("listens_to", "listens_to_events", "listens_to_chunks", "listens_to_end")
-
-
-def _marked(kind: type[Rule]) -> tuple[tuple[str, Any, str], ...]:
-    """Mark, what it handles, and name of the marked methods of a rule class, in order.
-
-    Looks only at functions with attributes, because `dir` of all rules takes 30 ms.
-    """
-    bases = [base for base in kind.__mro__ if base is not Rule and base is not object]
-    noted = {name for base in bases for name, value in vars(base).items() if type(value) is FunctionType and vars(value)}
-    if not noted:
-        return ()
-    found = [(mark, getattr(getattr(kind, name), mark, None), name) for mark in MARKS for name in sorted(noted)]
-    return tuple((mark, listens, name) for mark, listens, name in found if listens is not None)

@@ -1,0 +1,74 @@
+"""Which methods of the rules handle what, and which followers do they need? The same for every capture that these rules check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from types import FunctionType
+from typing import Any
+
+from ibdissect.wire.spec import Struct
+
+from .rule import Rule
+
+Handler = tuple[int, Callable[..., Any]]
+"""Place of the rule among those that check, and its method, unbound."""
+MARKS = ("listens_to", "listens_to_events", "listens_to_chunks", "listens_to_end")
+
+
+class Handlers:
+    """The marked methods of rule classes, by what they handle; in the order of the rules."""
+
+    def __init__(self, kinds: tuple[type[Rule], ...]) -> None:
+        self.of_struct: list[tuple[type[Struct], Handler]] = []
+        self.of_event: dict[type[Any], list[Handler]] = {}
+        self.of_chunk: list[Handler] = []
+        self.at_end: list[Handler] = []
+        wanted = {kind for rule in kinds for kind in rule.needs}
+        self.conclusions: dict[type[Any], set[str]] = {}
+        """Codes of the rules that draw conclusions from a follower's state."""
+        for place, kind in enumerate(kinds):
+            for mark, listens, method in marked(kind):
+                if mark == "listens_to":
+                    self.of_struct += [(struct, (place, method)) for struct in listens]
+                elif mark == "listens_to_events":
+                    for event in listens:
+                        self.of_event.setdefault(event, []).append((place, method))
+                        if hasattr(event, "source"):
+                            wanted.add(event.source)
+                            if getattr(event, "concludes", False):
+                                self.conclusions.setdefault(event.source, set()).add(kind.code)
+                else:
+                    (self.of_chunk if mark == "listens_to_chunks" else self.at_end).append((place, method))
+        self.followers = in_order(wanted)
+
+
+@lru_cache(maxsize=8)
+def handlers(kinds: tuple[type[Rule], ...]) -> Handlers:
+    """Those of some rules; cached, as finding them takes as long as a small capture."""
+    return Handlers(kinds)
+
+
+def marked(kind: type[Rule]) -> list[tuple[str, Any, Callable[..., Any]]]:
+    """Mark, what it handles, and function of the marked methods of a rule class, in order.
+
+    Looks only at functions with attributes, because `dir` of all rules takes 30 ms.
+    """
+    bases = [base for base in kind.__mro__ if base is not Rule and base is not object]
+    noted = sorted({name for base in bases for name, value in vars(base).items() if type(value) is FunctionType and vars(value)})
+    found = [(mark, getattr(getattr(kind, name), mark, None), getattr(kind, name)) for mark in MARKS for name in noted]
+    return [one for one in found if one[1] is not None]
+
+
+def in_order(kinds: Iterable[type[Any]]) -> list[type[Any]]:
+    """Follower classes with their `after` dependencies, dependencies first, otherwise by name."""
+    ordered: dict[type[Any], None] = {}
+
+    def add(kind: type[Any]) -> None:
+        for earlier in getattr(kind, "after", ()):
+            add(earlier)
+        ordered.setdefault(kind)
+
+    for kind in sorted(kinds, key=lambda kind: kind.__name__):
+        add(kind)
+    return list(ordered)

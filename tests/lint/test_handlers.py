@@ -1,0 +1,76 @@
+"""Are the methods of rules found by what they handle, with the followers that they need, and rules that draw conclusions?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ibdissect.fabric.events import NodeFound, StateEvicted
+from ibdissect.fabric.follow import Follower
+from ibdissect.flow.agents import Agents
+from ibdissect.flow.streams import Streams
+from ibdissect.lint.handlers import Handlers, handlers, in_order
+from ibdissect.lint.rule import REGISTRY, Context, Hit, Rule, on_chunk, on_end, on_event, on_struct
+from ibdissect.table.connections import Connections
+from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.sm_port import PortInfo
+
+
+class Quiet(Rule):
+    """Base without handlers, which asks a follower at the end."""
+
+    code, name, needs = "ZZH001", "quiet", (Agents,)
+
+
+class Busy(Quiet):
+    """It handles everything, and one event only as a fact."""
+
+    code, name = "ZZH002", "busy"
+
+    @on_end
+    def end(self, _context: Context) -> Iterator[Hit]: ...
+
+    @on_chunk
+    def chunk(self, _table: Any, _context: Context) -> Iterator[Hit]: ...
+
+    @on_event(NodeFound, StateEvicted)
+    def event(self, _event: Any, _context: Context) -> Iterator[Hit]: ...
+
+    @on_struct(NodeInfo, PortInfo)
+    def struct(self, _view: Any, _seen: Any) -> Iterator[Hit]: ...
+
+    def helper(self) -> None: ...
+
+
+class Derived(Busy):
+    """It inherits its handlers, but for one that it replaces by something else."""
+
+    code, name = "ZZH003", "derived"
+    event = None  # type: ignore[assignment]
+
+
+for rule in (Quiet, Busy, Derived):
+    REGISTRY.pop(rule.code)
+
+
+def test_methods_are_found_by_what_they_handle() -> None:
+    found = Handlers((Quiet, Busy, Derived))
+    assert found.of_struct == [(struct, (place, Busy.struct)) for place in (1, 2) for struct in (NodeInfo, PortInfo)]
+    assert found.of_event == {NodeFound: [(1, Busy.event)], StateEvicted: [(1, Busy.event)]}
+    assert found.of_chunk == [(1, Busy.chunk), (2, Busy.chunk)] and found.at_end == [(1, Busy.end), (2, Busy.end)]
+    assert found.followers == [Agents, Follower]
+    assert found.conclusions == {Follower: {"ZZH002"}}, "StateEvicted is no conclusion"
+    assert Handlers((Quiet, Derived)).conclusions == {}
+
+
+def test_they_are_found_once() -> None:
+    assert handlers((Quiet, Busy)) is handlers((Quiet, Busy)) and handlers((Busy,)) is not handlers((Quiet, Busy))
+
+
+def test_what_a_follower_reads_is_made_and_fed_first() -> None:
+    class Aardvark:
+        after: Sequence[type[Any]] = (Streams,)
+
+    assert in_order([Aardvark, Streams]) == [Connections, Streams, Aardvark]
+    context = Context()
+    assert context.get(Streams).connections is context.get(Connections)
