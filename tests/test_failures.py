@@ -35,6 +35,8 @@ HANDLERS = {
     "condition": ("    on, when = MAD, Where(MAD, lambda table: table.nothing)\n", "in frames 1 to 3"),
     "frame": ("    when = Where(None, lambda table: table.located.complete)\n"
               "    def of_frame(self, seen):\n        return self.hit(seen) if seen.frame != 2 else 1 // 0\n", "in frame 2"),
+    "waiting": ("    waits = True\n    @on_struct(MAD)\n    def look(self, mad, seen):\n        yield self.hit(seen)\n"
+                "    def stands(self, hit, context):\n        return 1 // 0\n", "in frame 1 (and 1 more times)"),
 }  # fmt: skip
 
 

@@ -242,7 +242,10 @@ class Grouping:
         def take(rank: int) -> None:
             for rule, hit in held:
                 if self.consequences.ranks.get(rule.code, 0) == rank:
-                    self.take(rule, [hit])
+                    try:
+                        self.take(rule, [hit])
+                    except Exception as error:
+                        self.failed(f"rule {rule.code}", error, hit.frame)
 
         return take
 

@@ -99,6 +99,8 @@ class PartitionTwice(LearntFactRule):
                 )  # fmt: skip
 
     def stands(self, hit: Hit, context: Context) -> bool:
+        if hit.key is None:
+            return True  # one block holds it twice
         port = context.get(Follower).subnet.by_key(hit.key[0])
         table = port.p_keys if port is not None else None
         held = [table.block(hit.arguments[name]) for name in ("block", "other")] if table is not None else []

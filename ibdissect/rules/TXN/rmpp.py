@@ -64,10 +64,11 @@ class SegmentGap(Rule):
 
     Look for drops between the sender and the capture; a window that is too large for the receiver has the same effect.
 
-    The sender goes back: it sends what is missing, then again what followed the gap. Otherwise the capture must show that it misses
-    nothing: in ERF by its traffic; elsewhere a packet missing within ten seconds silences the rule, and so does an acknowledgement
-    of the skipped segment. A segment that arrives late and alone was recorded out of order; if segments from before the gap come
-    again within half a millisecond, they and it are copies of a second mirror. An `info` where answers were recorded before requests.
+    The sender goes back: it sends what is missing and was not acknowledged, then again what followed the gap. Otherwise the capture
+    must show that it misses nothing: in ERF by its traffic; elsewhere a packet missing within ten seconds silences the rule, and so
+    does an acknowledgement of the skipped segment. A segment that arrives late and alone was recorded out of order; if segments
+    from before the gap come again within half a millisecond, they and it are copies of a second mirror. An `info` where answers
+    were recorded before requests.
     """
 
     code, name, severity = "TXN012", "rmpp-gap", ERROR
@@ -95,7 +96,11 @@ class SegmentGap(Rule):
         for frame, gap, _ in gaps:
             filled = self.filled.get(frame, set())
             if gap.expected <= event.segment < gap.segment and event.segment not in filled:
-                self.filled[frame] = {*filled, event.segment}
+                if event.transfer.acknowledged >= event.segment:  # it had arrived: only the capture missed it
+                    del self.held[frame]
+                    self.filled.pop(frame, None)
+                else:
+                    self.filled[frame] = {*filled, event.segment}
                 return
         for frame, gap, hit in gaps:
             if event.segment < gap.expected and event.time_ns - hit.time_ns <= AGAIN_NS:

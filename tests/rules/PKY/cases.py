@@ -209,6 +209,11 @@ case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, answer(5, P_KEY_TABLE, p
 case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, *END[:1]], frames=[3], file=OVER)
 # the table has 32 entries: what is beyond means nothing
 case("PKY009", [*BLOCKS, AGAIN, *END], [answer(5, NODE_INFO, node(5)), BLOCKS[1], AGAIN, *END], frames=[3], file=OVER)
+# MAD005 explains it, but not where another request with that transaction id may be missing
+FIRST, SECOND, UNASKED = ({"transaction_id": n} for n in (3, 7, 9))
+ASKED = [ask(5, NODE_INFO, header=SECOND), answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x8001, 0x8001), header=SECOND)]
+LOSSY = [ask(5, NODE_INFO, header=FIRST), *(answer(5, NODE_INFO, node(5), header=one) for one in (FIRST, UNASKED))]
+case("PKY009", [*LOSSY, *ASKED], [*LOSSY[:2], *ASKED], frames=[5], also=["MAD005"], twin_also=["MAD005"])
 UNANSWERED = ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF))
 case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, UNANSWERED, *END], frames=[3], twin_also=["TXN001"], file=OVER)
 KEYS = answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1234))

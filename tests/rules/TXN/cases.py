@@ -114,6 +114,8 @@ ARRIVED = segment(ACK, 3, 64, method=TABLE)
 MISSED = segment(DATA, 2, 0, flags=MIDDLE)
 case("TXN012", [*SKIPPED, MISSED, SKIPPED[-1], ARRIVED], [*SKIPPED, ARRIVED], frames=[2])
 case("TXN012", [*SKIPPED, MISSED, SKIPPED[-1], ARRIVED], [*SKIPPED, MISSED, ARRIVED], frames=[2])  # the capture changed the order
+# the receiver had acknowledged it before it was sent again: a second mirror, whose clock is behind
+case("TXN012", [*SKIPPED, MISSED, ARRIVED, SKIPPED[-1]], [*SKIPPED, ARRIVED, MISSED, SKIPPED[-1]], frames=[2])
 # two segments that were recorded out of order, one behind the other
 SWAPPED = [segment(DATA, n, 0, flags=FIRST if n == 1 else MIDDLE) for n in (1, 3, 2, 5, 4, 6)]
 case("TXN012", [*SWAPPED, SWAPPED[-1]], SWAPPED, frames=[2, 4])
