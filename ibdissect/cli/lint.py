@@ -78,7 +78,9 @@ class Wanted(Record):
     click.option(
         "--format", "format_", type=click.Choice(tuple(formats.FORMATS)), help="Output format (text; github inside GitHub Actions)."
     ),
-    click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of standard output."),
+    click.option(
+        "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of standard output."
+    ),
     select_option,
     ignore_option,
     click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]"),

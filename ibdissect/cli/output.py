@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 max_findings_option = click.option(
     "--max-findings", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N", help="Findings per rule."
 )
-to_option = click.option("--to", "target", required=True, metavar="FILE", help="File to write, replaced once all is written.")
+to_option = click.option("-o", "--to", "target", required=True, metavar="FILE", help="File to write, replaced once all is written.")
 captures_argument = click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
 set_option = click.option("--set", "as_set", is_flag=True, help="Read several files, such as a ring buffer's, as one capture.")
 

@@ -8,10 +8,11 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
-from html import unescape
+from html import escape, unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,14 @@ class Site:
         )  # fmt: skip
         return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
+    def answer(self, folder: Path, text: str, script: str, *options: str) -> Any:
+        """What a script in the page makes its title: JSON."""
+        text = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+        dom, _ = self.shown(folder, text.replace("</body>", f"<script>{script}</script></body>"), *options)
+        title = re.search("<title>(.*?)</title>", dom)
+        assert title is not None
+        return json.loads(unescape(title[1]))
+
 
 @pytest.fixture
 def site() -> Iterator[Site]:
@@ -96,10 +105,21 @@ def test_everybody_can_read_the_page(site: Site, repo: Path, tmp_path: Path, sch
     pytest.importorskip("axe_core_python")
     axe = resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
     text, _ = page([str(repo / "captures/pkey-lab.pcap")], Options(rules=load(), max_findings=None))
-    text = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
-    ask = "axe.run().then(found => document.title = 'axe: ' + JSON.stringify([found.passes.length, found.violations]))"
-    text = text.replace("</body>", f"<script>{axe}</script><script>{ask}</script></body>")
+    ask = "axe.run().then(found => document.title = JSON.stringify([found.passes.length, found.violations]))"
     options = ("--virtual-time-budget=20000", f"--blink-settings=preferredColorScheme={int(scheme == 'light')}")
-    dom, _ = site.shown(tmp_path / "profile", text, *options)
-    passes, violations = json.loads(unescape(re.search("<title>axe: (.*?)</title>", dom)[1]))  # type: ignore[index]
+    passes, violations = site.answer(tmp_path / "profile", text, f"{axe};{ask}", *options)
     assert violations == [] and passes > 40
+
+
+def test_a_phone_shows_the_whole_width_and_sorts(site: Site, repo: Path, tmp_path: Path) -> None:
+    """What does not fit scrolls by itself; the heads of the findings become a line of buttons."""
+    captures = [str(repo / "captures" / name) for name in ("pkey-lab.pcap", "rxe-nak-bad-rkey.pcap")]
+    text, _ = page(captures, Options(rules=load(), max_findings=None))
+    # Chromium's own windows are not that narrow.
+    frame = f'<title></title><iframe width="390" height="800" scrolling="no" srcdoc="{escape(text)}"></iframe></body>'
+    ask = """onload = () => {
+      const page = frames[0].document, right = one => one.getBoundingClientRect().right;
+      document.title = JSON.stringify([page.documentElement.scrollWidth, [...page.querySelectorAll(".findings thead button")].map(right)]);
+    }"""
+    width, buttons = site.answer(tmp_path / "profile", frame, ask)
+    assert width == 390 and len(buttons) == 7 and max(buttons) <= 390
