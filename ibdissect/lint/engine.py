@@ -62,7 +62,7 @@ class Linter:
         self.timing = timing
         self.context = Context(damage=damage)
         self.findings = Grouping(self.rules, self.context, max_findings, on_finding, on_occurrence, self._failed)
-        self.context.states = (self.findings, self.findings.consequences, self.findings.past, *self.rules)
+        self.context.states = (self.findings, self.findings.consequences, self.findings.past, self.findings.damaged, *self.rules)
         self.tally = self.findings.tally
         self.copies = self.context.get(Copies)
         """Frames that a mirror delivered twice: no rule sees the second ones."""
@@ -93,6 +93,7 @@ class Linter:
             self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
         self.findings.past.feed(table)
         self._judge(table, selected, 0)
+        self.findings.damaged.feed(table)
         for follower in tuple(self.followers):
             try:
                 for event in follower.feed(table):

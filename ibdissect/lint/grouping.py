@@ -17,6 +17,7 @@ from ibdissect.table.table import ChunkTable
 
 from .conditions import flow_keys, hit_at
 from .consequences import Consequences
+from .damaged_frames import DamagedFrames
 from .file_evidence import lower_if_untrusted, untrusted, with_lines
 from .finding import Finding, Severity
 from .past_frames import PastFrames
@@ -33,6 +34,11 @@ Occurred = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], ob
 offset of the faulty bytes in each (int or int[n]) and their length; length 0: those of the finding's field."""
 Failed = Callable[[str, Exception, int | None], None]
 """Called with who raised what, and at which frame."""
+
+
+def taught_by(hit: Hit | Again) -> list[int]:
+    """The other frames that prove a hit."""
+    return [frame for frame, _ in hit.proof] if isinstance(hit, Again) else [one.frame for one in hit.related]
 
 
 class Grouping:
@@ -59,7 +65,7 @@ class Grouping:
         self.flows = BoundedDict[tuple[Any, ...], Finding | None](MAX_FLOWS, self.dropped)
         """The finding of each flow, by code and key; None where there was no room for it."""
         self.selected = SelectedFrames()
-        self.past = PastFrames()
+        self.past, self.damaged = PastFrames(), DamagedFrames()
 
     def take_rows(self, rule: Rule, table: ChunkTable, hits: Bool, selected: Bool | None) -> None:
         """Make findings of the occurrences of `rule.on` (of the frames, without it) where the rule's condition holds, bool[n]."""
@@ -159,7 +165,7 @@ class Grouping:
                 self._take(rule, waiting)
 
     def _take(self, rule: Rule, hit: Hit | Again) -> None:
-        if hit.frame in self.past:
+        if hit.frame in self.past or self.damaged.any_of(taught_by(hit)):
             hit = hit.made() if isinstance(hit, Again) else hit
             if hit.evidence is not SEEN and (hit.severity or rule.severity) is not INFO:
                 hit.severity = INFO
@@ -197,7 +203,7 @@ class Grouping:
         """Whether another finding explains a hit, or may do so at the end of the capture."""
         if not self.consequences.any_of(rule):
             return False
-        frames = [hit.frame, *([frame for frame, _ in hit.proof] if isinstance(hit, Again) else [one.frame for one in hit.related])]
+        frames = [hit.frame, *taught_by(hit)]
         if self.consequences.cause(rule, frames, INFO) is None:
             return False
         hit = hit.made() if isinstance(hit, Again) else hit

@@ -26,7 +26,7 @@ from ibdissect.rules.shared.site_policy import also, foreign_keys, foreign_keys_
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice, TrapMKey
-from ibdissect.wire.numbers import GET, LID_ROUTED, SMP_CLASSES, STATUS
+from ibdissect.wire.numbers import GET, LID_ROUTED, SMP_CLASSES, STATUS, TRAP_REPRESS
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
@@ -39,7 +39,8 @@ class _WrongKey(LearntFactRule):
 
     evidence = (
         "The M_Key that the port showed in PortInfo, and no good answer to the request. An `info` where the capture may have "
-        "missed a packet since that PortInfo."
+        "missed a packet since that PortInfo. Silent for a TrapRepress to a port that sends its traps to the sender, although it named "
+        "another manager in that PortInfo: it was set up anew unseen."
     )
 
     def __init__(self) -> None:
@@ -50,14 +51,21 @@ class _WrongKey(LearntFactRule):
         self.waiting: dict[int, WrongMKey] = {}
         """Requests that may still be answered, by frame: a port that accepts one holds another key than it showed."""
         self.dropped = Dropped("requests with a wrong M_Key")
+        self.told = KeptDict[tuple[int, int], None](MAX_WAITING, self.dropped)
+        """Ports that sent traps, and the LIDs that these went to."""
 
     def judged(self, event: WrongMKey) -> bool:
         """Whether this rule is about the request."""
         raise NotImplementedError
 
+    def outdated(self, event: WrongMKey) -> bool:
+        """Whether the port sends its traps to the sender of a TrapRepress, and not to the manager that it named with its key."""
+        master = event.port.info.master_sm_lid if event.port.info is not None else event.sender
+        return event.method == TRAP_REPRESS and master != event.sender and (event.port.key, event.sender) in self.told
+
     @on_event(WrongMKey)
     def request(self, event: WrongMKey, context: Context) -> None:
-        if self.judged(event):
+        if self.judged(event) and not self.outdated(event):
             if not event.trap:
                 what = (event.port.key, event.method, event.attribute, event.presented)
                 self.without_trap.setdefault(what, deque()).append(len(self.refused))
@@ -66,6 +74,8 @@ class _WrongKey(LearntFactRule):
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:
         """Assign the trap to the first request that it describes and that has no trap yet."""
+        if event.port is not None:
+            self.told.keep((event.port.key, event.dlid), None, event.frame, event.time_ns)
         if event.port is None or event.number != BAD_M_KEY:
             return
         bad = TrapMKey(event.notice, Notice.data_details.bit // 8)
@@ -119,7 +129,7 @@ class _WrongWrite(_WrongKey):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         for event in context.get(EarlyWrites).judged():
-            if self.judged(event):
+            if self.judged(event) and not self.outdated(event):
                 yield self.found(event, INFERRED, context)
 
 

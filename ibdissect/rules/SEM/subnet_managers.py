@@ -84,7 +84,7 @@ class TwoMasters(AttributeRule):
 
     Find out why they do not see each other: different M_Keys or SM_Keys, or two subnets that were joined.
 
-    Answers of both as master, in turns. An `info` unless cables lead from one to the other: they may be in two subnets.
+    Answers of both as master, in turns; the first was not restarted in between (its ActCount did not fall). An `info` unless cables lead from one to the other: they may be in two subnets.
     """
 
     code, name, severity = "SEM044", "two-masters", ERROR
@@ -95,8 +95,8 @@ class TwoMasters(AttributeRule):
     waits = True
 
     def __init__(self) -> None:
-        self.masters = KeptDict[int, tuple[int, int]](MAX_MASTERS, "master subnet managers")
-        """First and latest frame of an unbroken series of answers as master, by GUID."""
+        self.masters = KeptDict[int, tuple[int, int, int]](MAX_MASTERS, "master subnet managers")
+        """First and latest frame of an unbroken series of answers as master, and the latest ActCount, by GUID."""
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers
@@ -106,11 +106,13 @@ class TwoMasters(AttributeRule):
         if smp.now(SMInfo.sm_state) != MASTER:
             self.masters.pop(guid, None)
             return None
-        first = self.masters.get(guid, (frame, 0))[0]
-        self.masters.keep(guid, (first, frame), frame, smp.time_ns)
-        for other, (_, latest) in self.masters.items():
+        count = smp.now(SMInfo.act_count)
+        first, _, before = self.masters.get(guid, (frame, 0, 0))
+        first = first if count >= before else frame  # ActCount only falls when a manager is restarted
+        self.masters.keep(guid, (first, frame, count), frame, smp.time_ns)
+        for other, (_, latest, _) in self.masters.items():
             if other != guid and first < latest:  # it was master before and after the other claimed to be
-                return {"guid": guid, "other": other}, [(seen, "another master") for one, (_, seen) in self.masters.items() if one != guid]
+                return {"guid": guid, "other": other}, [(seen, "another master") for one, (_, seen, _) in self.masters.items() if one != guid]
         return None
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:

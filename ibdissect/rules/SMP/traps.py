@@ -176,8 +176,8 @@ class MasterSmLid(TrapRule, LearntFactRule):
 
     Nothing around a handover; otherwise update the firmware of the sender.
 
-    The trap, and the PortInfo that its port answered before. Silent for a LID or level that any PortInfo names: the port may have been
-    told so unseen. An `info` where the capture misses packets in between, or a Set of PortInfo was not answered.
+    The trap, and the PortInfo that its port answered before. Silent for a LID or level that any PortInfo names, and for a LID that
+    acknowledges traps: the port may have been told so unseen. An `info` where the capture misses packets in between, or a Set of PortInfo was not answered.
     """
 
     code, name, severity = "SMP014", "trap-dlid-mastersmlid", WARNING
@@ -188,7 +188,7 @@ class MasterSmLid(TrapRule, LearntFactRule):
 
     def __init__(self) -> None:
         self.masters = np.zeros(LID_COUNT, np.bool_)
-        """LIDs that some PortInfo names."""
+        """LIDs that some PortInfo names, or that acknowledge traps."""
         self.levels = np.zeros(16, np.bool_)
         """Service levels that some PortInfo names."""
 
@@ -196,6 +196,10 @@ class MasterSmLid(TrapRule, LearntFactRule):
     def chunk(self, event: ChunkFollowed, context: Context) -> None:
         self.masters[event.table.values(PortInfo.master_sm_lid)] = True
         self.levels[event.table.values(PortInfo.master_smsl)] = True
+
+    @on_event(RepressSeen)
+    def repressed(self, event: RepressSeen, context: Context) -> None:
+        self.masters[event.slid] = True
 
     def rests_on(self, hit: Hit, context: Context) -> list[Node] | None:
         """The node of the port."""

@@ -42,6 +42,10 @@ case("MKY002", [shown(1), ask(5, P_KEY_TABLE, m_key=OTHER, **SET_KEYS)], [shown(
      frames=[2], also=ALSO, twin_also=ALSO)  # fmt: skip
 case("MKY002", [shown(1), ask(5, NOTICE, method=REPRESS, m_key=OTHER)], [shown(1), ask(5, NOTICE, method=REPRESS, m_key=KEY)],
      frames=[2], also=ALSO, twin_also=ALSO)  # fmt: skip
+# the port reports to the sender, so it was set up anew unseen
+REPORTS = [trap(256, bad_key(), dlid=lid) for lid in (1, 9)]
+NEW_MANAGER = repress(256, bad_key(), slid=9, m_key=OTHER)
+case("MKY002", [CA, shown(1), REPORTS[0], NEW_MANAGER], [CA, shown(1), REPORTS[1], NEW_MANAGER], frames=[4], also=ALSO, twin_also=ALSO)
 # a directed route whose NodeInfo came back
 ROUTE = [
     smp(ANSWER, NODE_INFO, node(5), path=[1, 2]),

@@ -182,6 +182,10 @@ def managers(code: str, bad: list[tuple[Any, ...]], good: list[tuple[Any, ...]],
 managers("SEM041", [(7, 2), (7, 2, {"priority": 9})], [(7, 2), (8, 2, {"priority": 9})], [3])
 managers("SEM046", [(7, 3, {"count": 9}), (7, 3, {"count": 2})], [(7, 3, {"count": 2}), (7, 3, {"count": 9})], [3])
 managers("SEM044", [(7, 3), (8, 3), (7, 3, {"count": 6})], [(7, 3), (8, 3), (7, 2, {"count": 6})], [4])
+# the first was restarted in between; then both go on
+RESTARTED = [(7, 3, 9), (8, 3, 0), (7, 3, 6), (8, 3, 1)]
+SHOWN = [CA, *(answer(5, SM_INFO, manager(guid, state, count=count)) for guid, state, count in RESTARTED)]
+case("SEM044", SHOWN, SHOWN[:-1], frames=[5], also=["SEM046"], twin_also=["SEM046"])
 case("SEM030", [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=7)], [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3)], frames=[2])
 case("SEM030", [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3), answer(5, VENDOR_DIAG, b"\0\3", modifier=7)],
      [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3), answer(5, VENDOR_DIAG, b"\0\0", modifier=7)], frames=[3])  # fmt: skip

@@ -54,6 +54,8 @@ LOCAL = details(TrapLocalChange, lidaddr=5, change_flags=1)
 case("SMP014", [CA, PORT, trap(144, LOCAL, dlid=9)], [CA, PORT, trap(144, LOCAL)], frames=[3])
 TOLD = answer(6, PORT_INFO, port_info(6, master_sm_lid=9))
 case("SMP014", [CA, PORT, trap(144, LOCAL, dlid=9)], [CA, PORT, TOLD, trap(144, LOCAL, dlid=9)], frames=[3])  # it may know better
+LOST = [CA, PORT, trap(144, LOCAL, dlid=9)]
+case("SMP014", LOST, [*LOST, repress(144, LOCAL, slid=9)], frames=[3])  # LID 9 is the manager
 case("SMP014", [CA, PORT, trap(144, LOCAL, sl=3)], [CA, PORT, trap(144, LOCAL, sl=0)], frames=[3], also=["LNK012"])
 ON_3 = answer(6, PORT_INFO, port_info(6, master_smsl=3))
 case("SMP014", [CA, PORT, trap(144, LOCAL, sl=3)], [CA, PORT, ON_3, trap(144, LOCAL, sl=3)], frames=[3], also=["LNK012"],

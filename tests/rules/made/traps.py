@@ -25,8 +25,8 @@ def trap(number: int, details: bytes = b"", *, slid: int = 5, dlid: int = 1, tid
     return smp(TRAP, NOTICE, notice(number, details, **values), slid=slid, dlid=dlid, lrh=lrh, header={"transaction_id": tid})
 
 
-def repress(number: int, details: bytes = b"", *, tid: int = 7) -> bytes:
-    return ask(5, NOTICE, method=REPRESS, body=notice(number, details), header={"transaction_id": tid})
+def repress(number: int, details: bytes = b"", *, tid: int = 7, **kw: Any) -> bytes:
+    return ask(5, NOTICE, method=REPRESS, body=notice(number, details), header={"transaction_id": tid}, **kw)
 
 
 def details(of: type[Struct], **values: Any) -> bytes:

@@ -1,0 +1,44 @@
+"""Which frames were damaged before they were captured? Their receiver dropped them, so what they seem to show proves nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ibdissect.dropped import Dropped
+from ibdissect.table.crcs import icrc
+from ibdissect.table.locate import Int
+from ibdissect.table.table import ChunkTable
+
+MAX_DAMAGED = 16384
+"""Damaged frames that are remembered, the latest ones; those of the present chunk are all known."""
+SHARE = 2
+"""A wrong ICRC means damage while at most one of this many frames has one: where most have, the capture changed what it covers."""
+
+
+class DamagedFrames:
+    """Frames with a wrong ICRC in a capture whose ICRCs are right. Knows none if no rule checks ICRCs."""
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("damaged frames")
+        self._wrong = 0
+        self._kept: Int = np.zeros(0, np.int64)
+
+    def feed(self, table: ChunkTable) -> None:
+        """Look at the ICRCs of a chunk, if they were checked."""
+        wrong = np.flatnonzero(table.once(icrc).bad) if table.has(icrc) else ()
+        before = np.arange(self._wrong + 1, self._wrong + len(wrong) + 1)
+        self._wrong += len(wrong)
+        fewer = len(self._kept) - MAX_DAMAGED
+        if fewer > 0:
+            self.dropped.add(int(self._kept[0]), 0, fewer)
+            self._kept = self._kept[fewer:]
+        if len(wrong):
+            frames = table.chunk.first + np.asarray(wrong)
+            self._kept = np.concatenate((self._kept, frames[before * SHARE <= frames]))
+
+    def any_of(self, frames: list[int]) -> bool:
+        """Whether one of some frames was damaged."""
+        if not len(self._kept):
+            return False
+        places = np.minimum(np.searchsorted(self._kept, frames), len(self._kept) - 1)
+        return bool((self._kept[places] == frames).any())
