@@ -114,10 +114,13 @@ class Transactions:
         if len(mads):
             yield from self._chunk(mads)
 
-    def open_requests(self) -> Iterator[Request]:
-        """Unanswered requests so far, oldest first."""
-        one_by_one = [one for request in self.open.values() for one in request.unanswered()]
-        yield from sorted((*one_by_one, *(_requests(self.waiting) if self.waiting is not None else ())), key=_age)
+    def open_requests(self, mgmt_class: int | None = None) -> Iterator[Request]:
+        """Unanswered requests so far, of one management class or all, oldest first."""
+        found = [one for request in self.open.values() for one in request.unanswered() if mgmt_class in (None, one.mgmt_class)]
+        if self.waiting is not None:
+            index = np.flatnonzero((self.waiting.mgmt_class == mgmt_class) | (mgmt_class is None))
+            found += _requests(self.waiting.take(index)) if len(index) else ()
+        yield from sorted(found, key=_age)
 
     def answers_to(self, frames: Collection[int]) -> Iterator[Answered]:
         """The answers in the present chunk to the requests that were first sent in some frames."""

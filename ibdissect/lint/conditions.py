@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,11 @@ Holding = list[tuple[Rule, Bool]]
 class Conditions:
     """The rules that are declared as a condition, by the structure that they judge."""
 
-    def __init__(self, rules: Iterable[Rule], spent: Callable[[Rule, float], None] | None) -> None:
-        """`spent` is told the seconds that each condition took."""
-        self.spent = spent
-        self.by_struct: dict[type[Struct] | None, list[Rule]] = {}
-        for rule in rules:
-            if rule.when is not None:
-                self.by_struct.setdefault(rule.on, []).append(rule)
+    def __init__(
+        self, rules: Sequence[Rule], by_struct: Mapping[type[Struct] | None, Sequence[int]], spent: Callable[[Rule, float], None] | None
+    ) -> None:
+        """`by_struct` has the places of those among all `rules`; `spent` is told the seconds that each condition took."""
+        self.rules, self.by_struct, self.spent = rules, by_struct, spent
 
     def holding(self, table: ChunkTable) -> tuple[Holding, list[Rule]]:
         """Where rules hold, and the rules that must be judged again one by one when the chunk is checked.
@@ -40,7 +38,8 @@ class Conditions:
         """
         found: Holding = []
         left: list[Rule] = []
-        for struct, rules in self.by_struct.items():
+        for struct, places in self.by_struct.items():
+            rules = [self.rules[place] for place in places]
             try:
                 found += self.of_rules(struct, rules, table)
             except Exception:

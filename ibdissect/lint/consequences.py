@@ -41,14 +41,14 @@ class Consequences:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.dropped = Dropped("frames with a finding that explains another")
-        self.causes = {rule.code: BoundedDict[int, Cause](MAX_CAUSES, self.dropped) for rule in rules if rule.explains}
+        self.causes: dict[str, BoundedDict[int, Cause]] = defaultdict(lambda: BoundedDict(MAX_CAUSES, self.dropped))
         """By code of the cause and frame."""
         self.causes_of, self.ranks = chains(tuple(map(type, rules)))
         self.last = max(self.ranks.values(), default=0)
 
     def trim(self) -> None:
         """A chunk has ended: of the causes of each rule, only the latest are kept. Those of one chunk are, however many they are."""
-        for causes in self.causes.values():
+        for _, causes in sorted(self.causes.items()):
             frames = list(causes) if len(causes) > causes.limit else []
             for frame in frames[: -causes.limit]:
                 self.dropped.add(frames[causes.limit], 0)
@@ -80,14 +80,14 @@ class Consequences:
 
     def any_of(self, rule: Rule) -> bool:
         """Whether a cause was reported, or waits, that may explain a rule's reports."""
-        return any(self.causes[code] for code in self.causes_of.get(rule.code, ()))
+        return any(self.causes.get(code) for code in self.causes_of.get(rule.code, ()))
 
     def cause(self, rule: Rule, frames: Iterable[int], severity: Severity | None = None, count: int = 1) -> Cause | None:
         """What explains a rule's report of `count` packets, which `frames` show and prove; `severity` if it is lower than the rule's."""
         rank = (severity or rule.severity).rank
         for frame in frames:
             for code in self.causes_of.get(rule.code, ()):
-                cause = self.causes[code].get(frame)
+                cause = self.causes[code].get(frame) if code in self.causes else None
                 if cause is not None and cause.severity >= rank and (cause.waits or count <= cause.count):
                     return cause
         return None

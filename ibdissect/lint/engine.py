@@ -66,8 +66,8 @@ class Linter:
         self.tally = self.findings.tally
         self.copies = self.context.get(Copies)
         """Frames that a mirror delivered twice: no rule sees the second ones."""
-        self.conditions = Conditions(self.rules, self._spent if timing else None)
         self.handlers = handlers(tuple(map(type, self.rules)))
+        self.conditions = Conditions(self.rules, self.handlers.conditions, self._spent if timing else None)
         for rule in self.rules if timing else ():
             self.tally[rule.code].seconds = 0.0
         self.followers: list[FollowerProtocol] = [self.context.get(kind) for kind in self.handlers.followers]

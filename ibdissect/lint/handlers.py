@@ -1,4 +1,4 @@
-"""Which methods of the rules handle what, and which followers do they need? The same for every capture that these rules check."""
+"""Which rules judge or handle what, and which followers do they need? The same for every capture that these rules check."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class Handlers:
     """The marked methods of rule classes, by what they handle; in the order of the rules."""
 
     def __init__(self, kinds: tuple[type[Rule], ...]) -> None:
+        self.conditions: dict[type[Struct] | None, list[int]] = {}
+        """Places of the rules that are declared as a condition, by the structure that they judge."""
         self.of_struct: list[tuple[type[Struct], Handler]] = []
         self.of_event: dict[type[Any], list[Handler]] = {}
         self.of_chunk: list[Handler] = []
@@ -28,6 +30,8 @@ class Handlers:
         self.conclusions: dict[type[Any], set[str]] = {}
         """Codes of the rules that draw conclusions from a follower's state."""
         for place, kind in enumerate(kinds):
+            if kind.when is not None:
+                self.conditions.setdefault(kind.on, []).append(place)
             for mark, listens, method in marked(kind):
                 if mark == "listens_to":
                     self.of_struct += [(struct, (place, method)) for struct in listens]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +45,7 @@ Stop = Callable[[], bool]
 """Called after every window; True ends the check and keeps the findings so far."""
 
 
-class Options(Record, kw_only=True):
+class Options(Record, kw_only=True, dict=True):
     """The options of a check. They are pickled as names; worker processes import rules and plugins themselves.
 
     ConfigError if a user's rule compares keys that are hidden.
@@ -91,6 +91,11 @@ class Options(Record, kw_only=True):
         rest = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("rules", "catalog")}
         return _options, ([rule.code for rule in self.rules], rest)
 
+    @cached_property
+    def by_code(self) -> dict[str, type[Rule]]:
+        """All rules by code."""
+        return {rule.code: rule for rule in self.rules}
+
     def rules_for(self, path: str) -> list[type[Rule]]:
         return self.rules if self.ignored is None else self.ignored.rules_for(path, self.rules)
 
@@ -102,7 +107,7 @@ class Options(Record, kw_only=True):
 
     def totals(self, linter: Linter) -> Counter[Severity]:
         """Exact number of findings so far, by severity."""
-        totals, rules = Counter[Severity](), {rule.code: rule for rule in self.rules}
+        totals, rules = Counter[Severity](), self.by_code
         for code, tally in linter.tally.items():
             totals[self.severity_of(rules[code])] += tally.count - tally.lowered.total()
             for said, count in tally.lowered.items():
@@ -244,10 +249,9 @@ def _word(report: CaptureReport, reading: Reading, options: Options, failures: F
     if not numbered and not reading.show_keys and any(secret.value for finding in report.findings for secret in finding.secrets()):
         reading.number_keys()  # a second pass, needed only if a finding shows a key
     report.unnumbered = reading.masker.dropped.count
-    rules = {rule.code: rule for rule in options.rules}
     for finding in report.findings:
         finding.capture = report.path
-        finding.severity = options.severity_of(rules[finding.code], finding.severity)
+        finding.severity = options.severity_of(options.by_code[finding.code], finding.severity)
         try:
             reading.finish(finding)
             if options.names is not None:

@@ -112,8 +112,11 @@ def _fitting(table: ChunkTable, rows: Int, at: Int, struct: StructType, base_ver
 
 def _inside(table: ChunkTable, struct: StructType, place: Inside) -> Occurrences:
     owner = place.field.owner
+    outer = table.occurrences(owner)
+    if not len(outer):
+        return NONE
     keep = table.where(owner, place.when)
-    outer = table.occurrences(owner).pick(keep)
+    outer = outer.pick(keep)
     at = outer.at + place.field.bit // 8
     stop = outer.stop if place.field.kind == "rest" else at + place.field.bits // 8
     good = at + struct.size <= stop
@@ -131,6 +134,8 @@ def _inside(table: ChunkTable, struct: StructType, place: Inside) -> Occurrences
 
 def _nested(table: ChunkTable, struct: StructType, field: Field[Any]) -> Occurrences:
     outer = table.occurrences(field.owner)
+    if not len(outer):
+        return NONE
     starts = np.array([bit // 8 for bit in field.entries()], np.int64)
     at = (outer.at[:, None] + starts).ravel()
     return Occurrences(np.repeat(outer.rows, len(starts)), at, at + struct.size)

@@ -49,7 +49,7 @@ def rows_where(expr: Expr, table: ChunkTable) -> Bool:
 
 def occurrences_where(expr: Expr, table: ChunkTable, domain: StructType) -> Bool:
     """Occurrences of `domain` for which the condition holds, bool[k]."""
-    return Judge(table, domain).mask(expr)
+    return Judge(table, domain).mask(expr) if len(table.occurrences(domain)) else np.zeros(0, np.bool_)
 
 
 @runtime_checkable

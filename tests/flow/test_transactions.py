@@ -88,6 +88,17 @@ def test_open_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen["Unanswered"] == 20 and unanswered == 30
 
 
+def test_open_requests_are_those_of_a_class() -> None:
+    """Those that wait in columns, and those that are handled one by one, because they were repeated."""
+    once = [craft.gmp(kind, 1, 0x12, slid=1, dlid=2, header={"transaction_id": kind}) for kind in (3, 4)]
+    again = [craft.gmp(kind, 1, 0x12, slid=1, dlid=2, header={"transaction_id": 9}) for kind in (3, 4) * 2]
+    transactions = Transactions()
+    for chunk in open_capture(io.BytesIO(craft.erf_pcap([*once, *again]))).chunks():
+        assert not list(transactions.feed(ChunkTable(chunk)))
+    found = {kind: [one.frame for one in transactions.open_requests(kind)] for kind in (None, 3, 4, 5)}
+    assert found == {None: [1, 2, 3, 4], 3: [1, 3], 4: [2, 4], 5: []}
+
+
 def answers_of(event: AnsweredMany, names: Sequence[str]) -> list[tuple[object, ...]]:
     return list(zip(*(getattr(event, name).tolist() for name in names), strict=True))
 

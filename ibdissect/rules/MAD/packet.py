@@ -242,6 +242,8 @@ class RMPPInOtherClass(Rule):
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         """After the common header: version 0 or 1, a type, flags, and nothing behind the header."""
         found = table.occurrences(PerfMgtFormat)
+        if not len(found):
+            return
         fields = (RMPP.rmpp_version, RMPP.rmpp_type, RMPP.rmpp_flags)
         version, kind, flags = (value_at(table.chunk.data, found.at + MAD.size, field) for field in fields)
         odd = (version <= 1) & (kind <= ABORT) & (flags != 0)

@@ -31,6 +31,8 @@ OFFSETS = {0x0012: frozenset({8, 9}), 0x00F3: frozenset({8, 10})}
 def of_records(table: ChunkTable, when: Expr) -> Iterator[tuple[int, type[Struct], Bool]]:
     """SA attributes that are fully known records, their structures, and the SA MADs about each that meet a condition."""
     found = table.occurrences(SAFormat)
+    if not len(found):
+        return
     some = occurrences_where(when, table, SAFormat)
     attrs = table.of_rows(MAD.attribute_id)[0][found.rows]
     for attr_id, _ in by_value(attrs[some]):
@@ -117,8 +119,8 @@ class AttributeOffset(Rule):
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        offsets = table.values(SAFormat.attribute_offset)
         for attr_id, struct, answers in of_records(table, SA_TABLE):
+            offsets = table.values(SAFormat.attribute_offset)
             expected = sorted(OFFSETS.get(attr_id, {-(-struct.size // 8)}))
             words = " or ".join(map(str, expected))
             for _, seen, view in each(table, SAFormat, answers & ~np.isin(offsets, expected)):

@@ -63,7 +63,7 @@ class AnswerFromOtherLid(Elsewhere):
         """Answers of the port that was asked, to another one."""
         transactions: Transactions = context.get(Transactions)
         answers = [one for one in transactions.lone_answers.values() if one.mgmt_class == LID_ROUTED and one.transaction]
-        requests = (one for one in transactions.open_requests() if one.mgmt_class == LID_ROUTED) if answers else ()
+        requests = transactions.open_requests(LID_ROUTED) if answers else ()
         waiting = {(one.target, one.transaction, one.attribute, one.modifier): one for one in requests}
         for answer in answers:
             request = waiting.get((answer.source, answer.transaction, answer.attribute, answer.modifier))

@@ -79,7 +79,7 @@ class UnansweredRule(Rule):
         """Requests that were never answered, or are still open at the end, of requesters to whom the capture shows answers."""
         transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
         late = transactions.last_ns - patience_ns
-        waiting = [request for request in transactions.open_requests() if request.last_ns <= late]
+        waiting = [request for request in transactions.open_requests(self.mgmt_class) if request.last_ns <= late]
         for request in (*self.given_up, *waiting):
-            if self.mgmt_class in (None, request.mgmt_class) and answers.would_show(request):
+            if answers.would_show(request):
                 yield request
