@@ -65,6 +65,15 @@ class MessageStreams:
         found = np.flatnonzero(self.state["partner"][: len(self.ends)] == number - self.base)
         return self.ends[found[0]].dest_qp if len(found) else None
 
+    def opposite(self) -> dict[tuple[object, ...], int]:
+        """The queue pair that sends to each one, by service, source, destination and queue pair, where requests have responses."""
+        found: dict[tuple[object, ...], int] = {}
+        for number in np.flatnonzero(self.state["partner"][: len(self.ends)] >= 0).tolist():
+            answers, asks = self.ends[number], self.ends[int(self.state["partner"][number])]
+            for one, other in ((answers, asks), (asks, answers)):
+                found[one.service, one.source, one.destination, one.dest_qp] = other.dest_qp
+        return found
+
     def damaged(self, table: ChunkTable, p: Packets, group: Int) -> Bool:
         """Packets with an unexpected PSN and a wrong ICRC, in streams whose first ICRC was right: their PSN says nothing."""
         state, found = self.state, np.zeros(len(p.rows), np.bool_)

@@ -213,7 +213,7 @@ class Study:
 
     def snapshot(self) -> Snapshot:
         """The numbers now; only from the thread that feeds, or when none does."""
-        conversations = conversations_of(self.flows.snapshot(), self._streams, self._connections)
+        conversations = conversations_of(self.flows.snapshot(), self._streams, self._connections, self._messages)
         add_messages(conversations, self._messages)
         fabric = view_of(self._follower.subnet, self._linter.context.files, self.traffic.traffic.lids["source"].frames)
         return Snapshot(

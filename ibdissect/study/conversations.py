@@ -7,13 +7,12 @@ acknowledges and the other sends, else when exactly one flow goes each way betwe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ibdissect.flow.exchanges import ROUTES, Exchange, Name, Times
 from ibdissect.flow.message_parts import PLACE_BITS
 from ibdissect.flow.message_table import MessageTable
-from ibdissect.flow.recovery import distance
 from ibdissect.flow.streams import Streams
 from ibdissect.table.addresses import IP4_SIZE, End, address_text
 from ibdissect.table.connection_events import Connection
@@ -23,10 +22,6 @@ from ibdissect.table.rows import by_value
 from .flows import Flow
 
 STREAMS = frozenset({"RC", "UC", "XRC"})
-MAX_PEERS = 64
-"""Streams the other way that are compared to find the partner of one."""
-NEAR = 32
-"""Packets that may wait for their acknowledgement when PSNs alone tell several streams apart."""
 KEPT = 4096
 """The busiest conversations that a snapshot shows."""
 Key = tuple[str, Name, Name, int, int]
@@ -80,8 +75,9 @@ def trouble(one: Conversation) -> int:
     return one.repeated + one.missing + one.naks + one.not_ready
 
 
-def conversations_of(flows: list[Flow], streams: Streams, connections: Connections) -> list[Conversation]:
+def conversations_of(flows: list[Flow], streams: Streams, connections: Connections, messages: MessageTable) -> list[Conversation]:
     """The conversations of the given flows, the busiest first."""
+    opposite = messages.follower.streams.opposite()
     by_key: dict[Key, Flow] = {_key(flow): flow for flow in flows}
     slots = _slots(streams)
     known = _connected(connections.all)
@@ -93,7 +89,7 @@ def conversations_of(flows: list[Flow], streams: Streams, connections: Connectio
         if key in taken:
             continue
         taken.add(key)
-        partner, how, qp, since = _partner(flow, known, alone, streams, slots)
+        partner, how, qp, since = _partner(flow, known, opposite, alone)
         back = by_key.get(_reverse(flow, partner)) if partner >= 0 else None
         if back is not None and _key(back) in taken:
             back = None  # two flows claim one partner: neither claim can be trusted more than the first
@@ -138,7 +134,7 @@ def _counterparts(flows: list[Flow]) -> dict[tuple[str, Name, Name], int]:
 
 
 def _partner(
-    flow: Flow, known: dict[Key, tuple[int, int]], alone: dict[tuple[str, Name, Name], int], streams: Streams, slots: dict[Key, list[int]]
+    flow: Flow, known: dict[Key, tuple[int, int]], opposite: Mapping[tuple[object, ...], int], alone: dict[tuple[str, Name, Name], int]
 ) -> tuple[int, str, int, int]:
     """The queue pair that answers, how that is known, the flow's own queue pair, and the frame of the REQ; -1 and "" for unknown."""
     if flow.source_qp >= 0:
@@ -148,36 +144,14 @@ def _partner(
         return connected[0], "CM", connected[0], connected[1]
     if flow.service not in STREAMS:
         return -1, "", -1, 0
-    for slot in slots.get(_key(flow), ()):
-        other = streams.other(slot)
-        if other is None:
-            other = _nearest(streams, slot)
-        if other is not None:
-            qp = streams.ends[other].dest_qp
-            return qp, "PSN", qp, 0
+    qp = opposite.get(_key(flow)[:4], -1)
+    if qp >= 0:
+        return qp, "PSN", qp, 0
     if alone.get((flow.service, flow.source, flow.destination), -1) == flow.qp:
         qp = alone.get((flow.service, flow.destination, flow.source), -1)
         if qp >= 0:
             return qp, "only one", qp, 0
     return -1, "", -1, 0
-
-
-def _nearest(streams: Streams, slot: int) -> int | None:
-    """The only stream the other way whose PSN is just that of this one, among several that might be; None when none or several are."""
-    ends, high = streams.ends[slot], _psn(streams, slot)
-    found = []
-    for peer in streams.between.get((ends.service, ends.destination, ends.source, not ends.response), ())[:MAX_PEERS]:
-        theirs = _psn(streams, peer)
-        ahead = distance(theirs, high) if ends.response else distance(high, theirs)
-        if high >= 0 and theirs >= 0 and 0 <= ahead <= NEAR:
-            found.append(peer)
-    return found[0] if len(found) == 1 else None
-
-
-def _psn(streams: Streams, slot: int) -> int:
-    """The PSN that a stream came to; of one that only refused, the one refused."""
-    state = streams.state
-    return int(state["high"][slot] if state["high"][slot] >= 0 else state["first_psn"][slot])
 
 
 def _conversation(
