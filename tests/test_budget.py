@@ -28,7 +28,7 @@ EMPTY = 300
 """Bytes of an entry of which the flood shows too few to measure them."""
 OTHERS = {
     "ports": model.MAX_PORTS * 1400, "blocks of forwarding tables": model.MAX_BLOCKS * 72, "routes": nodes.MAX_HOPS * 350,
-    "members of groups": groups.MAX_ALL_MEMBERS * 200, "streams": streams.MAX_STREAMS * 1400, "gaps": recovery.MAX_ALL_HOLES * 220,
+    "members of groups": groups.MAX_ALL_MEMBERS * 200, "streams": streams.MAX_STREAMS * 1400, "gaps": recovery.MAX_ALL_GAPS * 220,
     "segments": reassembly.MAX_BYTES, "records that straddle segments": joined.MAX_BYTES, "messages of several packets": joined.MAX_BYTES,
     "parts and chunks of such messages": rdma_chunks.MAX_HELD,
 }  # fmt: skip

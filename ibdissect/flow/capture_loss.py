@@ -20,7 +20,7 @@ from .smp_gaps import SmpGaps
 from .stream_packets import cut_off
 from .streams import Streams
 from .transactions import SWAPPED_NS, Transactions
-from .unfinished import answered_early, holes, in_order
+from .unfinished import answered_early, gaps, in_order
 from .write_times import WriteTimes
 
 NEAR = 10
@@ -103,9 +103,9 @@ class CaptureLoss:
     def _evidence(self) -> Iterator[tuple[int, int]]:
         missed = (self.counted_losses, self.cut, self.transactions.missed, self.transactions.transfers.missed)
         yield from ((second, second) for one in missed for second in one.seconds)
-        for _, hole, unseen in holes(self.streams):
-            if unseen and not hole.requested:
-                yield hole.time_ns // SECOND_NS, hole.time_ns // SECOND_NS
+        for _, gap, unseen in gaps(self.streams):
+            if unseen and not gap.requested:
+                yield gap.time_ns // SECOND_NS, gap.time_ns // SECOND_NS
         yield from self.gaps.seconds()
 
     def _any(self, first: int, last: int) -> bool:

@@ -17,7 +17,7 @@ from .stream_packets import GOES_ON, LEAVES_OPEN, OPERATION, READ, READ_REQUEST,
 PSNS = 1 << 24
 FAR = 1 << 16
 """A PSN farther away than this belongs to a new connection: no sender has that many packets in flight."""
-MAX_HOLES, MAX_ALL_HOLES = 64, 131072
+MAX_GAPS, MAX_ALL_GAPS = 64, 131072
 """Gaps remembered per stream, and of all streams together; the stream's oldest is evicted first."""
 MTUS = (256, 512, 1024, 2048, 4096)
 MAX_RETRIES = 7
@@ -44,7 +44,7 @@ class Packet(Record):
     msn: int
 
 
-class Hole(Record):
+class Gap(Record):
     """A gap: PSNs that were skipped and have not arrived so far."""
 
     start: int
@@ -62,7 +62,7 @@ class Hole(Record):
     """The requester repeated a later PSN, which it does only after it repeated these: the capture missed them."""
 
 
-class Gaps(Record):
+class GapTotal(Record):
     """How many gaps all streams together remember, and how many were evicted."""
 
     dropped: Dropped = field(default_factory=lambda: Dropped("gaps of one stream"))
@@ -105,8 +105,8 @@ class Stream(Record):
     msn_frame: int = 0
     read: tuple[int, int] = (-1, 0)
     """PSN and DMALen of the last READ, while its number of packets is unknown."""
-    holes: list[Hole] = field(default_factory=list)
-    gaps: Gaps = field(default_factory=Gaps)
+    gaps: list[Gap] = field(default_factory=list)
+    gap_total: GapTotal = field(default_factory=GapTotal)
     """Shared by all streams."""
     tries: int = 0
     retry_psn: int = -1
@@ -207,21 +207,21 @@ class Stream(Record):
             self.read = (start, length)
 
     def _gap(self, start: int, missing: int, packet: Packet) -> None:
-        self.holes.append(Hole(start, missing, packet.frame, packet.time_ns, self.last_frame))
+        self.gaps.append(Gap(start, missing, packet.frame, packet.time_ns, self.last_frame))
         self._added(1, packet)
 
     def _added(self, count: int, packet: Packet) -> None:
         """Count new gaps, and evict the oldest ones if there are too many."""
-        self.gaps.count += count
-        while self.holes and (len(self.holes) > MAX_HOLES or self.gaps.count > MAX_ALL_HOLES):
-            self.holes.pop(0)
-            self.gaps.count -= 1
-            self.gaps.dropped.add(packet.frame, packet.time_ns)
+        self.gap_total.count += count
+        while self.gaps and (len(self.gaps) > MAX_GAPS or self.gap_total.count > MAX_ALL_GAPS):
+            self.gaps.pop(0)
+            self.gap_total.count -= 1
+            self.gap_total.dropped.add(packet.frame, packet.time_ns)
 
     def forget(self) -> None:
         """Forget all gaps."""
-        self.gaps.count -= len(self.holes)
-        self.holes.clear()
+        self.gap_total.count -= len(self.gaps)
+        self.gaps.clear()
 
     def _retransmission(self, packet: Packet, step: int, count_tries: bool) -> Iterator[StreamEvent]:
         """Process a packet with a PSN below the highest: retransmitted or late."""
@@ -232,8 +232,8 @@ class Stream(Record):
         if self._fill(packet):
             counts.filled += 1
             return
-        for hole in self.holes:
-            hole.passed |= distance(hole.start, packet.psn) < 0
+        for gap in self.gaps:
+            gap.passed |= distance(gap.start, packet.psn) < 0
         read = packet.opcode & OPERATION == READ_REQUEST
         counts.repeated += 1
         counts.repeated_reads += read
@@ -252,19 +252,19 @@ class Stream(Record):
     def requested(self, psn: int, time_ns: int) -> None:
         """The responder requested `psn` again (NAK or RNR NAK): reset the tries, as this is no timeout, and mark its gap."""
         self.tries = 0
-        for hole in self.holes:
-            if -hole.count < distance(hole.start, psn) <= 0:
-                hole.requested, hole.requested_ns = True, time_ns
+        for gap in self.gaps:
+            if -gap.count < distance(gap.start, psn) <= 0:
+                gap.requested, gap.requested_ns = True, time_ns
 
     def _fill(self, packet: Packet) -> bool:
         """Remove the packet's PSN from its gap, which may leave two; False if it is in none."""
-        for i, hole in enumerate(self.holes):
-            at = distance(packet.psn, hole.start)
-            if 0 <= at < hole.count:
-                rest = replace(hole, start=(packet.psn + 1) % PSNS, count=hole.count - at - 1)
-                hole.count = at
-                left = [part for part in (hole, rest) if part.count]
-                self.holes[i : i + 1] = left
+        for i, gap in enumerate(self.gaps):
+            at = distance(packet.psn, gap.start)
+            if 0 <= at < gap.count:
+                rest = replace(gap, start=(packet.psn + 1) % PSNS, count=gap.count - at - 1)
+                gap.count = at
+                left = [part for part in (gap, rest) if part.count]
+                self.gaps[i : i + 1] = left
                 self._added(len(left) - 1, packet)
                 return True
         return False

@@ -20,7 +20,7 @@ from ibdissect.wire.opcodes import SERVICES
 from ibdissect.wire.transport import NAK, RNR
 
 from .events import LengthWrong, Repeated, StreamEnds, StreamEvent, Wrapped
-from .recovery import FAR, MAX_RETRIES, MTUS, PSNS, Gaps, Packet, Stream, distance
+from .recovery import FAR, MAX_RETRIES, MTUS, PSNS, GapTotal, Packet, Stream, distance
 from .stream_packets import LEAVES_OPEN, SERVICE, STARTS_WRITE, UNKNOWN, Packets, packets
 
 MAX_STREAMS = 65536
@@ -34,7 +34,7 @@ _STATE: dict[str, tuple[Any, int]] = {
     "read_ns": (np.int64, 0),
     "sealed": (np.bool_, False),
     "packets": (np.int64, 0), "bytes": (np.int64, 0), "first_frame": (np.int64, 0), "first_ns": (np.int64, 0),
-    "first_psn": (np.int64, -1), "first_opcode": (np.uint8, UNKNOWN), "holes": (np.int64, 0),
+    "first_psn": (np.int64, -1), "first_opcode": (np.uint8, UNKNOWN), "gaps": (np.int64, 0),
     "largest": (np.int64, -1), "largest_frame": (np.int64, 0),
 }  # fmt: skip
 """Columns with the state of every stream: type, and value if unknown. `read_*` describe the latest READ; `sealed`: the first
@@ -66,8 +66,8 @@ class Streams:
         """Streams that were not clean at least once, by slot."""
         self.state = {name: np.full(1024, empty, kind) for name, (kind, empty) in _STATE.items()}
         self.last_ns = 0
-        self.gaps = Gaps()
-        self.dropped = Dropped("streams of packets"), self.gaps.dropped
+        self.gap_total = GapTotal()
+        self.dropped = Dropped("streams of packets"), self.gap_total.dropped
 
     def feed(self, table: ChunkTable) -> Iterator[StreamEvent]:
         """Process a chunk; yields its events."""
@@ -196,7 +196,7 @@ class Streams:
         bad[p.with_aeth] |= p.syndrome[p.with_aeth] >= RNR << 5
         dirty = np.zeros(len(slots), np.bool_)
         dirty[group[np.flatnonzero(bad)]] = True
-        dirty |= self._repeating(slots, p.response[first]) & (state["holes"][slots] > 0)
+        dirty |= self._repeating(slots, p.response[first]) & (state["gaps"][slots] > 0)
         dirty[group[self._wrong_msn(p, slots, group)]] = True
         return used, dirty
 
@@ -366,7 +366,7 @@ class Streams:
         for slot, stream in streams.items():
             for name in _SHARED:
                 self.state[name][slot] = getattr(stream, name)
-            self.state["holes"][slot] = len(stream.holes)
+            self.state["gaps"][slot] = len(stream.gaps)
             if stream.ends.response and stream.cursor != (stream.high + 1) % PSNS:
                 self.state["msn"][slot] = -1  # unknown: it belongs to a later PSN than the next response may have
 
@@ -375,7 +375,7 @@ class Streams:
         stream = self.troubled.get(slot)
         if stream is None:
             ends = self.ends[slot]
-            stream = self.troubled[slot] = Stream(slot, ends, gaps=self.gaps)
+            stream = self.troubled[slot] = Stream(slot, ends, gap_total=self.gap_total)
             way = ends.source, ends.destination, ends.dest_qp
             stream.retries_allowed = self.connections.retry_counts.get(way, MAX_RETRIES)
         for name in _SHARED:

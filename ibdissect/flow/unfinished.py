@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .recovery import MTUS, Hole, Stream, distance
+from .recovery import MTUS, Gap, Stream, distance
 from .streams import Streams
 
 
-def holes(streams: Streams) -> Iterator[tuple[Stream, Hole, bool]]:
+def gaps(streams: Streams) -> Iterator[tuple[Stream, Gap, bool]]:
     """Gaps of RC, RD and XRC requests that were not sent again, and whether only the capture missed them: they were acknowledged, or the
     requester repeated what follows them.
     """
     for slot, stream in streams.troubled.items():
-        peer = streams.other(slot) if stream.holes and stream.ends.service != "UC" else None
+        peer = streams.other(slot) if stream.gaps and stream.ends.service != "UC" else None
         if peer is not None and not stream.ends.response:
             answered = int(streams.state["high"][peer])
-            yield from ((stream, hole, hole.passed or distance(hole.start, answered) <= 0) for hole in stream.holes)
+            yield from ((stream, gap, gap.passed or distance(gap.start, answered) <= 0) for gap in stream.gaps)
 
 
 def in_order(streams: Streams) -> int:
@@ -28,7 +28,7 @@ def in_order(streams: Streams) -> int:
         for slot, ends in enumerate(streams.ends)
         if ends.service != "UC" and not ends.response and (ends.service, ends.destination, ends.source, True) in streams.between
     ]
-    troubled = [slot for slot in kept if slot in streams.troubled and streams.troubled[slot].holes]
+    troubled = [slot for slot in kept if slot in streams.troubled and streams.troubled[slot].gaps]
     packets = streams.state["packets"]
     return int(packets[kept].sum() - packets[troubled].sum())
 

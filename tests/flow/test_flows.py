@@ -182,7 +182,7 @@ def test_reliable_datagrams_count_by_their_context() -> None:
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
         events += list(streams.feed(ChunkTable(chunk)))
     assert {ends.text for ends in streams.ends} == {f"RD LID 1 → LID 2 EE context 0x00000{n}" for n in (7, 8)}
-    assert not events and [hole.count for stream in streams.troubled.values() for hole in stream.holes] == [2]
+    assert not events and [gap.count for stream in streams.troubled.values() for gap in stream.gaps] == [2]
 
 
 def test_extended_reliable_connections_are_streams() -> None:

@@ -72,9 +72,9 @@ def test_every_direction_finds_its_other_one(shared: Path) -> None:
     assert None not in pairs.values()
 
 
-def test_holes_that_are_forgotten_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("ibdissect.flow.recovery.MAX_HOLES", 2)
-    path = tmp_path / "holes.pcap"
+def test_gaps_that_are_forgotten_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("ibdissect.flow.recovery.MAX_GAPS", 2)
+    path = tmp_path / "gaps.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"psn": 2 * i}) for i in range(9)]))
     streams, _ = followed(path)
     assert [(one.what, one.count, one.frame) for one in streams.dropped if one.count] == [("gaps of one stream", 6, 4)]
@@ -82,24 +82,24 @@ def test_holes_that_are_forgotten_are_counted(monkeypatch: pytest.MonkeyPatch, t
 
 def test_gaps_that_packets_divide_are_bounded_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A packet in the middle of a gap leaves two: without a bound every late packet would take more memory."""
-    monkeypatch.setattr("ibdissect.flow.recovery.MAX_HOLES", 4)
+    monkeypatch.setattr("ibdissect.flow.recovery.MAX_GAPS", 4)
     path = tmp_path / "divided.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"psn": psn}) for psn in (0, 1000, *range(2, 200, 2))]))
     (stream,) = followed(path)[0].troubled.values()
-    assert len(stream.holes) == stream.gaps.count == 4 and stream.gaps.dropped.count == 1 + 99 - 4
+    assert len(stream.gaps) == stream.gap_total.count == 4 and stream.gap_total.dropped.count == 1 + 99 - 4
 
 
 def test_gaps_of_all_streams_together_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("ibdissect.flow.recovery.MAX_ALL_HOLES", 10)
+    monkeypatch.setattr("ibdissect.flow.recovery.MAX_ALL_GAPS", 10)
     monkeypatch.setattr("ibdissect.flow.streams.MAX_STREAMS", 8)
     path = tmp_path / "many.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"psn": 2 * i, "destqp": 2 + k}) for i in range(9) for k in range(8)]))
     streams, _ = followed(path)
-    held = sum(len(stream.holes) for stream in streams.troubled.values())
-    assert held == streams.gaps.count == 10 and streams.gaps.dropped.count == 8 * 8 - 10
+    held = sum(len(stream.gaps) for stream in streams.troubled.values())
+    assert held == streams.gap_total.count == 10 and streams.gap_total.dropped.count == 8 * 8 - 10
     for i in range(8):  # new streams take the place of the old ones, and of their gaps
         streams.slots[-1 - i] = streams._new(streams.ends[i], 100)
-    assert streams.gaps.count == 0 and not streams.troubled
+    assert streams.gap_total.count == 0 and not streams.troubled
 
 
 def test_streams_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from functools import partial
 
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
-from ibdissect.flow.recovery import PSNS, Hole, Stream
+from ibdissect.flow.recovery import PSNS, Gap, Stream
 from ibdissect.flow.streams import Streams
-from ibdissect.flow.unfinished import holes, open_reads
+from ibdissect.flow.unfinished import gaps, open_reads
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
@@ -34,10 +34,10 @@ def of_stream(
     )  # fmt: skip
 
 
-def of_hole(stream: Stream, hole: Hole, psn: int, *proof: tuple[int, str], severity: Severity | None = None) -> Hit:
+def of_gap(stream: Stream, gap: Gap, psn: int, *proof: tuple[int, str], severity: Severity | None = None) -> Hit:
     """One finding per stream that misses packets."""
     return fault(
-        hole, {"ends": stream.ends.text, "missing": counted(hole.count, "packet"), "psn": psn}, BTH.psn, psn, proof=proof, evidence=LEARNT,
+        gap, {"ends": stream.ends.text, "missing": counted(gap.count, "packet"), "psn": psn}, BTH.psn, psn, proof=proof, evidence=LEARNT,
         key=stream.ends, severity=severity,
     )  # fmt: skip
 
@@ -74,9 +74,9 @@ class RequestsLost(SilenceRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        for stream, hole, unseen in holes(context.get(Streams)):
-            if not hole.requested and not unseen and self.silent(context, hole.time_ns, self.patience):
-                yield of_hole(stream, hole, hole.start)
+        for stream, gap, unseen in gaps(context.get(Streams)):
+            if not gap.requested and not unseen and self.silent(context, gap.time_ns, self.patience):
+                yield of_gap(stream, gap, gap.start)
 
 
 class RequestsRepeated(Rule):
@@ -284,9 +284,9 @@ class NakIgnored(SilenceRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        for stream, hole, unseen in holes(context.get(Streams)):
-            if hole.requested and not unseen and self.silent(context, hole.requested_ns, self.patience):
-                yield of_hole(stream, hole, hole.start)
+        for stream, gap, unseen in gaps(context.get(Streams)):
+            if gap.requested and not unseen and self.silent(context, gap.requested_ns, self.patience):
+                yield of_gap(stream, gap, gap.start)
 
 
 class MessageLost(Rule):
@@ -315,7 +315,7 @@ class MessageLost(Rule):
         if loss.erf and not complete:
             return
         for stream in context.get(Streams).troubled.values():
-            holes = stream.holes if stream.ends.service == "UC" else ()
-            for hole in (hole for hole in holes if not loss.cut_near(hole.time_ns)):
-                before = hole.before, "the packet before the gap"
-                yield of_hole(stream, hole, (hole.start + hole.count) % PSNS, before, severity=None if complete else INFO)
+            gaps = stream.gaps if stream.ends.service == "UC" else ()
+            for gap in (gap for gap in gaps if not loss.cut_near(gap.time_ns)):
+                before = gap.before, "the packet before the gap"
+                yield of_gap(stream, gap, (gap.start + gap.count) % PSNS, before, severity=None if complete else INFO)
