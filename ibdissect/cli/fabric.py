@@ -53,7 +53,7 @@ def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, wr
     capture = source_of(captures, as_set) if captures else None
     if capture is None and common.subnet_files is None:
         raise ConfigError("CAPTURE", "--subnet", "one of them must be given")
-    learnt, result, members = _learnt(capture, at, common)
+    learnt, result, members = _read(capture, at, common)
     if written in ("partitions.conf", "ibnetdiscover"):
         from ibdissect.subnet.writing import ibnetdiscover, partitions_conf
 
@@ -67,7 +67,7 @@ def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, wr
         click.echo(named("\n".join(lines(result, common.paint(sys.stdout), quiet=common.quiet)), members))
 
 
-class _Learnt:
+class _LearntSubnet:
     """A subnet as learnt from a capture and from files, and what changed in it."""
 
     def __init__(self, files: SubnetFiles | None) -> None:
@@ -101,12 +101,12 @@ class _Learnt:
         return {**describe(self.subnet, key_text, self.files.known if self.files is not None else ()), "events": events}
 
 
-def _learnt(path: Unit | None, at: int | None, common: Common) -> tuple[Sequence[_Learnt], dict[str, Any], Sequence[Member]]:
+def _read(path: Unit | None, at: int | None, common: Common) -> tuple[Sequence[_LearntSubnet], dict[str, Any], Sequence[Member]]:
     """The subnet as learnt up to frame `at`, or the subnets that the capture holds; their description, and the files of a set."""
     from ibdissect.table.secrets import Masker, is_secret
 
-    whole, frames, masker = _Learnt(common.subnet_files), 0, Masker()
-    parts: dict[int, _Learnt] = {}
+    whole, frames, masker = _LearntSubnet(common.subnet_files), 0, Masker()
+    parts: dict[int, _LearntSubnet] = {}
     members: Sequence[Member] = ()
     if path is not None:
         with opened_capture(path, common, passes=1) as opened:
@@ -131,7 +131,7 @@ def _learnt(path: Unit | None, at: int | None, common: Common) -> tuple[Sequence
     return list(parts.values()) or [whole], result, members
 
 
-def _each_subnet(opened: Capture, at: int | None, common: Common) -> dict[int, _Learnt]:
+def _each_subnet(opened: Capture, at: int | None, common: Common) -> dict[int, _LearntSubnet]:
     """The subnets that a capture mixes, by number; read once more for that. Empty if nothing tells them apart; a note says which."""
     from ibdissect.fabric.division import Division
     from ibdissect.fabric.mixed_subnets import ADVICE
@@ -139,7 +139,7 @@ def _each_subnet(opened: Capture, at: int | None, common: Common) -> dict[int, _
 
     files = common.subnet_files
     division = division_of(opened, Division(), files.ports if files is not None else ())
-    found = {number: _Learnt(files if number == 1 else None) for number in division.subnets}
+    found = {number: _LearntSubnet(files if number == 1 else None) for number in division.subnets}
     for table in opened.tables(keys=False, until=at) if found else ():
         numbers = division.of(table)
         for number, part in found.items():

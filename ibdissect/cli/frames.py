@@ -31,7 +31,7 @@ from ibdissect.session.rows import Named, each_once, named_columns, objects, occ
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.series import Values
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.spec import Field, decode_text
+from ibdissect.wire.spec import Field
 from ibdissect.wire.text import Paint, counted, printable
 
 BATCH = 4096
@@ -281,7 +281,7 @@ def undeclared_texts(column: Named, values: Values) -> npt.NDArray[Any]:
 
 def field_text(presenter: Presenter, field: Field[Any], value: Any) -> str:
     """A value as `tshark -T fields` (4.0) prints it: flags as 1 or 0, hexadecimal numbers padded to their type's width."""
-    plain, text = presenter.present(field, decode_text(value) if field.kind == "text" else value)
+    plain, text = presenter.present(field, value)
     if plain is None:
         return text
     if isinstance(plain, str):

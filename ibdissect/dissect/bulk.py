@@ -24,7 +24,8 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import Beside, as_read, beside, field_mask
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.column import ComputedField
-from ibdissect.wire.spec import Field, decode_text
+from ibdissect.wire.convert import decode_text
+from ibdissect.wire.spec import Field
 from ibdissect.wire.text import plain_value
 
 from .dependent_names import ABOUT, NAMES, context_text

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ibdissect.wire.convert import decode_text
 from ibdissect.wire.names import NODE_TYPE, PORT_STATE
 from ibdissect.wire.numbers import BASE, FULL
-from ibdissect.wire.spec import decode_text
 from ibdissect.wire.text import gid_text, printable
 
 from .file_lines import KnownFile, is_doubtful, place_text

@@ -121,7 +121,7 @@ class Program(Record):
                 yield step
 
 
-class Asked(Record, frozen=True, eq=False):
+class SmpIds(Record, frozen=True, eq=False):
     """The datagrams of a chunk: arrays with one entry for each."""
 
     ids: U64
@@ -157,7 +157,7 @@ class SmpGaps:
         mads, (times, pauses) = table.once(Datagrams), self._times(table.chunk.time_ns)
         low = (mads.transaction & np.uint64((1 << HALF) - 1)).astype(np.int64)
         counts = np.isin(mads.mgmt_class, list(SMP_CLASSES)) & (ASKS[mads.method] | (mads.method == GET_RESP)) & (times[mads.rows] > 0)
-        asked = Asked(
+        asked = SmpIds(
             mads.transaction, low, mads.rows, times[mads.rows], _to_themselves(mads) & counts, pauses,
             np.concatenate([self.recent, low]), {},
         )  # fmt: skip
@@ -181,7 +181,7 @@ class SmpGaps:
         before = np.append(self._last_ns, times[:-1])
         return times, np.where(before > 0, times - before, 0)
 
-    def _in_turn(self, asked: Asked, index: Int) -> Int:
+    def _in_turn(self, asked: SmpIds, index: Int) -> Int:
         """The datagrams to look at: program by program and each id once, or all in order if that may make a difference."""
         ids, local = asked.ids[index], asked.local[index]
         order = np.argsort(ids >> np.uint64(HALF), kind="stable")
@@ -211,7 +211,7 @@ class SmpGaps:
                 return False
         return True
 
-    def _count(self, asked: Asked, index: Int, first: int) -> None:
+    def _count(self, asked: SmpIds, index: Int, first: int) -> None:
         """Datagrams of one program whose ids ascend by one, in a chunk whose first frame is `first`."""
         start, latest = int(index[0]), asked.latest
         high, low, row, time_ns = int(asked.ids[start]) >> HALF, int(asked.low[start]), int(asked.row[start]), int(asked.time_ns[start])

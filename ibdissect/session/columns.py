@@ -16,7 +16,8 @@ from ibdissect.errors import missing_extra
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
-from ibdissect.wire.spec import BYTE_KINDS, Field, decode_text
+from ibdissect.wire.convert import decode_text
+from ibdissect.wire.spec import BYTE_KINDS, Field
 
 from .rows import Rows, named_columns, objects, occurrences, texts
 from .tabular import Tabular, table_html

@@ -22,9 +22,10 @@ from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.column import ComputedField
+from ibdissect.wire.convert import decode_text
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.places import Mad, MadFormat
-from ibdissect.wire.spec import BIT_KINDS, Field, Struct, decode_text
+from ibdissect.wire.spec import BIT_KINDS, Field, Struct
 from ibdissect.wire.text import plain_value
 
 Cell = npt.NDArray[Any]
@@ -159,10 +160,11 @@ def occurrences(
 
 
 def plain_values(run: Run) -> list[Any]:
-    """The values of a run: numbers, bool or bytes."""
+    """The values of a run: numbers, bool, bytes or text."""
     if isinstance(run.values, list):
         return run.values
-    return [row.tobytes() for row in run.values] if run.values.ndim == 2 else run.values.tolist()
+    values = [row.tobytes() for row in run.values] if run.values.ndim == 2 else run.values.tolist()
+    return list(map(decode_text, values)) if run.field.kind == "text" else values
 
 
 def each_once(values: list[Any], text: Callable[[Any], str]) -> Cell:
@@ -224,7 +226,7 @@ def _typed(kind: str, run: Run, hidden: Bool) -> Cell:
     """Values of one field in a column's type."""
     if kind == "text":
         field = run.field
-        return each_once(plain_values(run), lambda value: str(plain_value(field, decode_text(value) if field.kind == "text" else value)))
+        return each_once(plain_values(run), lambda value: str(plain_value(field, value)))
     assert not isinstance(run.values, list)
     values = run.values.astype(kind, copy=False)
     # Arrow's buffers, and so the file, keep the value under a null: overwrite it.

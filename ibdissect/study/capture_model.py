@@ -29,7 +29,6 @@ from ibdissect.session.reading import Reading, plain_files
 from ibdissect.session.rows import each_once, named_columns, objects, occurrences, plain_values
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
-from ibdissect.wire.spec import decode_text
 from ibdissect.wire.text import printable
 from ibdissect.wire.transport import BTH
 
@@ -329,4 +328,4 @@ def _texts(show: Presenter, run: Run, _hidden: npt.NDArray[np.bool_]) -> npt.NDA
     field = run.field
     if field.kind in ("raw", "rest"):
         return objects([""] * len(run.rows))  # these bytes may hold a key that another structure shows
-    return each_once(plain_values(run), lambda value: show.present(field, decode_text(value) if field.kind == "text" else value)[1])
+    return each_once(plain_values(run), lambda value: show.present(field, value)[1])

@@ -20,6 +20,11 @@ RATE_GBPS: Mapping[int, float] = {
 """Rate codes of PathRecord and MCMemberRecord (2-10 IBA 15.2.5.16, 11-24 opensm, 25-26 trex-core ib_types.h), nominal Gb/s."""
 
 
+def decode_text(data: bytes) -> str:
+    """Decode a NUL-padded UTF-8 string; invalid bytes become U+FFFD."""
+    return data.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
 def timeout_seconds(code: int) -> float:
     return TIMEOUT_UNIT * 2.0**code
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, cast, ove
 
 from ibdissect.errors import SpecError
 
-from .convert import lid_text, opa_lid_text, p_key_text
+from .convert import decode_text, lid_text, opa_lid_text, p_key_text
 from .expr import Value
 
 V = TypeVar("V")
@@ -195,11 +195,6 @@ def _bit_at(text: str) -> int:
     """The bit number of an offset in the standard's notation: `12` or `12[3]`."""
     byte, _, sub = text.partition("[")
     return int(byte) * 8 + int(sub.rstrip("]") or 0)
-
-
-def decode_text(data: bytes) -> str:
-    """Decode a NUL-padded UTF-8 string; invalid bytes become U+FFFD."""
-    return data.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
 def uint(bits: int, label: str, **options: Unpack[Options]) -> Field[int]:

@@ -13,9 +13,10 @@ import ibdissect.layers
 from ibdissect.layers import layer
 from ibdissect.layers.fields import field_name
 from ibdissect.wire.catalog import builtin
+from ibdissect.wire.convert import decode_text
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import SMInfo, SMPDirected
-from ibdissect.wire.spec import Field, Struct, decode_text
+from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import plain_value
 from ibdissect.wire.ulp.rdma_cm import IPCMPrivateData
 

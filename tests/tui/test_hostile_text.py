@@ -22,9 +22,9 @@ from ibdissect.tui.keys import keeping
 from ibdissect.tui.screens.fabric import FabricScreen, FabricTree
 from ibdissect.tui.screens.page import PageScreen
 from ibdissect.tui.screens.transfer import RecordTree
+from ibdissect.wire.convert import decode_text
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo
-from ibdissect.wire.spec import decode_text
 from ibdissect.wire.text import printable
 from tests.cli.test_serve import fetch
 from tests.craft import build, gmp, smp, ud
