@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from ibdissect.capture.chunk import FRONT, Chunk
 from ibdissect.capture.scattered import Bytes, columns, gather
@@ -22,15 +23,17 @@ class Front:
         """Where the front of each record starts in `chunk.data`, int64[n]."""
         self._words = chunk.front
 
+    def changed(self, chunk: Chunk, rows: Int) -> Front:
+        """The front of a chunk with the same records but other bytes in some rows."""
+        front = Front(structs.replace(chunk, front=self.words.copy()))
+        front.words[:, rows] = _columns(front.data, front.base[rows])
+        return front
+
     @property
     def words(self) -> npt.NDArray[np.uint32]:
         """WIDTH bytes from `base` as columns of four in capture byte order, uint32[WIDTH / 4, n]; zeros past the end of the data."""
         if self._words is None:
-            last = self.data.size - WIDTH
-            if int(self.base.max(initial=0)) <= last:
-                self._words = columns(self.data, self.base, (0, WIDTH // 4))
-            else:
-                self._words = np.ascontiguousarray(_padded(self.data, self.base, WIDTH).view(np.uint32).T)
+            self._words = _columns(self.data, self.base)
         return self._words
 
     def part(self, rows: Int, at: Int, size: int) -> Bytes:
@@ -98,6 +101,13 @@ class Place:
     @property
     def data(self) -> Bytes:
         return self.front.data
+
+
+def _columns(data: Bytes, at: Int) -> npt.NDArray[np.uint32]:
+    """WIDTH bytes at each offset as columns of four, with zeros past the end of the data."""
+    if int(at.max(initial=0)) <= data.size - WIDTH:
+        return columns(data, at, (0, WIDTH // 4))
+    return np.ascontiguousarray(_padded(data, at, WIDTH).view(np.uint32).T)
 
 
 def _padded(data: Bytes, at: Int, size: int) -> Bytes:

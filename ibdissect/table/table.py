@@ -27,7 +27,7 @@ from .joined_bytes import in_order, not_in_first
 from .locate import EXTENDED_STRUCTS, Bool, Int, Located, locate
 from .occurrences import Occurrences
 from .services import Services
-from .unread import as_read, failed, is_read
+from .unread import as_read, beside, failed, is_read
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Struct)
@@ -367,5 +367,5 @@ class ChunkTable:
 
 def _front_as_read(table: ChunkTable) -> Front:
     """The front of what is read, for attributes of MADs."""
-    read = table.once(as_read)
-    return table.located.front if read is table.chunk else Front(read)
+    ignored = table.once(beside)
+    return table.located.front if ignored is None else table.located.front.changed(table.once(as_read), ignored.rows)

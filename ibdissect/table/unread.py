@@ -106,6 +106,8 @@ class Beside(Record, frozen=True, eq=False):
 
     rows: Int
     """Rows with such a request, int64[k]."""
+    at: Int
+    """Offsets of the bytes that have such bits, int64[m]; some twice."""
     bits: Bytes
     """The bits that nobody reads, uint8[len(chunk.data)]."""
 
@@ -123,7 +125,8 @@ def beside(table: ChunkTable) -> Beside | None:
     bits = np.zeros(len(table.chunk.data), np.uint8)
     for _, at, ignored in parts:
         bits[at] |= ignored
-    return Beside(np.concatenate([rows for rows, *_ in parts]), bits)
+    rows, places = (np.concatenate(columns) for columns in ([rows for rows, *_ in parts], [at for _, at, _ in parts]))
+    return Beside(rows, places, bits)
 
 
 def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: StructType) -> tuple[Int, Int, Bytes]:
@@ -183,7 +186,11 @@ def _bits(struct: StructType, spans: list[tuple[int, int]]) -> Bytes:
 def as_read(table: ChunkTable) -> Chunk:
     """The chunk with zeros for what requests carry beside the part that is read. Call as `table.once(as_read)`."""
     found = table.once(beside)
-    return table.chunk if found is None else structs.replace(table.chunk, data=table.chunk.data & ~found.bits, front=None)
+    if found is None:
+        return table.chunk
+    data = table.chunk.data.copy()
+    data[found.at] &= ~found.bits[found.at]
+    return structs.replace(table.chunk, data=data, front=None)
 
 
 def is_read(table: ChunkTable, field: Field[Any], at: Int) -> Bool | None:
