@@ -7,6 +7,8 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
 from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.tree import Tree
@@ -28,9 +30,10 @@ def shown(table: ChunkTable, row: int, presenter: Presenter) -> str:
     chunk, ignored = table.chunk, table.once(beside)
     pseudo, offset = int(chunk.pseudo[row]), int(chunk.offset[row])
     for start, stop in tree.secret_bytes:
-        for at in range(start, min(stop, len(data))):
-            bits = int(ignored.bits[offset + at]) if ignored is not None else 0
-            data[at] &= 0xFF ^ (bits or 0xFF)  # a byte may hold bits of a request, too
+        places = np.arange(start, min(stop, len(data)))
+        bits = ignored.of(offset + places) if ignored is not None else np.zeros(len(places), np.uint8)
+        for at, unread in zip(places.tolist(), bits.tolist(), strict=True):
+            data[at] &= 0xFF ^ (unread or 0xFF)  # a byte may hold bits of a request, too
     front = chunk.data[pseudo:offset].tobytes() if pseudo >= 0 else b""
     packet = _first(int(chunk.link[row]), len(data))(front + bytes(data))
     _conversed(packet, table, row)

@@ -56,9 +56,8 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
     end = frame + int(chunk.caplen[row])
     buffer, read = (data[start:end].tobytes() for data in (chunk.data, walk.table.once(as_read).data))
     ignored = walk.table.once(beside)
-    maker = _Maker(
-        layout, presenter, walk.table.catalog, at, stop, start, frame, buffer, read, ignored.bits[start:end].tobytes() if ignored else b""
-    )
+    unread = ignored.of(np.arange(start, end)).tobytes() if ignored is not None else b""
+    maker = _Maker(layout, presenter, walk.table.catalog, at, stop, start, frame, buffer, read, unread)
     layers = [node for layer in layout.layers for node in maker.nodes(layer)]
     reason = MALFORMED[int(walk.table.located.malformed[row])]
     tree = Tree(

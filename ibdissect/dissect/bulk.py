@@ -106,7 +106,7 @@ class _Rows(Record):
         if self.ignored is None or item.kind in ("rest", "nested") or item.field is None or not item.length:
             return None
         first = item.view + item.bit // 8
-        bits = gather(self.ignored.bits, self.at[item.piece] + first, item.length) & field_mask(item.bit % 8, item.bits)
+        bits = self.ignored.of(self.at[item.piece][:, None] + np.arange(first, first + item.length)) & field_mask(item.bit % 8, item.bits)
         found = np.asarray(bits.any(axis=1))
         return found if found.any() else None
 

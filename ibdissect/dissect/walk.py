@@ -263,7 +263,7 @@ class Walk:
         hide = np.where(sort == _PAYLOAD, opaque[row], (self.table.once(cut_keys) | unread_rows)[row])
         ignored = self.table.once(beside)
         if ignored is not None:
-            hide |= ignored.bits[at] != 0
+            hide |= ignored.of(at) != 0
         hide |= (sort == _TRAILER) & self.table.once(revealing_rows)[row]
         hide &= (located.at("bth")[row] >= 0) | (stop - at > BTH.size)  # a BTH contains no key
         yield (sort + self.count + self.each * hide)[keep], row[keep], at[keep], stop[keep]

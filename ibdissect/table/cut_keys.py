@@ -53,7 +53,7 @@ def hidden_bytes(table: ChunkTable) -> Int:
             hidden[start:stop] = True
     ignored = table.once(beside)
     if ignored is not None:
-        hidden |= ignored.bits != 0
+        hidden[ignored.at] = True
     located, messages = table.located, table.once(cut_messages)
     rows = np.flatnonzero(table.once(cut_keys) | messages)
     starts = table.chunk.offset[rows]

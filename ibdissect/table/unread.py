@@ -47,6 +47,7 @@ from ibdissect.wire.spec import Field, field_named
 
 from .bits import extract, value_at
 from .locate import Bool, Int
+from .rows import places_in
 
 if TYPE_CHECKING:
     from .table import ChunkTable
@@ -107,9 +108,14 @@ class Beside(Record, frozen=True, eq=False):
     rows: Int
     """Rows with such a request, int64[k]."""
     at: Int
-    """Offsets of the bytes that have such bits, int64[m]; some twice."""
+    """Offsets in the chunk's data of the bytes that have such bits, ascending int64[m]."""
     bits: Bytes
-    """The bits that nobody reads, uint8[len(chunk.data)]."""
+    """The bits that nobody reads of each, uint8[m]."""
+
+    def of(self, at: Int) -> Bytes:
+        """The bits that nobody reads of the bytes at these offsets, uint8 of the same shape."""
+        place = places_in(self.at, at)
+        return np.where(place >= 0, self.bits[place], np.uint8(0))
 
 
 def beside(table: ChunkTable) -> Beside | None:
@@ -122,11 +128,10 @@ def beside(table: ChunkTable) -> Beside | None:
                 parts.append(_beside(table, rows, mgmt_class, table.catalog.start_of(place), struct))
     if not any(len(rows) for rows, *_ in parts):
         return None
-    bits = np.zeros(len(table.chunk.data), np.uint8)
-    for _, at, ignored in parts:
-        bits[at] |= ignored
-    rows, places = (np.concatenate(columns) for columns in ([rows for rows, *_ in parts], [at for _, at, _ in parts]))
-    return Beside(rows, places, bits)
+    rows, at, bits = map(np.concatenate, zip(*parts, strict=True))
+    order = np.argsort(at, kind="stable")
+    at, first = np.unique(at[order], return_index=True)
+    return Beside(rows, at, np.bitwise_or.reduceat(bits[order], first))
 
 
 def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: StructType) -> tuple[Int, Int, Bytes]:
@@ -189,7 +194,7 @@ def as_read(table: ChunkTable) -> Chunk:
     if found is None:
         return table.chunk
     data = table.chunk.data.copy()
-    data[found.at] &= ~found.bits[found.at]
+    data[found.at] &= ~found.bits
     return structs.replace(table.chunk, data=data, front=None)
 
 
@@ -202,7 +207,7 @@ def is_read(table: ChunkTable, field: Field[Any], at: Int) -> Bool | None:
     for bit in field.entries():
         low, high = bit // 8, (bit + field.bits + 7) // 8
         mask = field_mask(bit % 8, field.bits)
-        entries.append(~(found.bits[at[:, None] + np.arange(low, high)] & mask).any(axis=1))
+        entries.append(~(found.of(at[:, None] + np.arange(low, high)) & mask).any(axis=1))
     return np.stack(entries, axis=1)
 
 
