@@ -30,7 +30,7 @@ def test_a_connection_lasts_from_rep_to_dreq() -> None:
     pairs = taken([request(partition_key=0x8001), reply(), READY, LEAVE])
     pair = pairs.at(ACTIVE, 3)
     assert pair is not None and pair is pairs.at(PASSIVE, 3)
-    assert (*pair.queue_pairs, pair.p_key, pair.service) == (ACTIVE, PASSIVE, 0x8001, 0)
+    assert (*pair.queue_pairs, pair.p_key, pair.service) == (ACTIVE, PASSIVE, 0x8001, "RC")
     assert pair.far(ACTIVE) == PASSIVE and pair.far(PASSIVE) == ACTIVE
     assert pairs.at(ACTIVE, 2) is None and pairs.at(ACTIVE, 4) is None
 
