@@ -11,7 +11,8 @@ from .nodes import Hop, Node
 
 MAX_CONTRADICTIONS = 1024
 ENOUGH = 4
-"""This many facts, of at least two kinds, must be contradicted, since one fault in a single subnet contradicts only one."""
+"""This many facts, of at least two kinds, must be contradicted, since one fault in a single subnet contradicts only one; or two that nothing
+within one subnet explains."""
 PAIR = 2
 """This many LIDs of nodes that different senders of directed routes found, without a node in common, prove two subnets."""
 ADVICE = "mixes packets of two subnets, so none of this is certain: export those of each, and read them alone"
@@ -32,6 +33,8 @@ class Contradictions:
         """No change within one subnet explains a fact: it returned to an earlier value (a LID may: managers assign them in turn), an
         adapter answered as a switch, or the route without hops, by which a manager asks its own node, led to two nodes.
         """
+        self.unexplained: set[str] = set()
+        """Kinds of the latter two that were contradicted."""
         self.homes: tuple[Mapping[bytes, Hop], Node, Node] | None = None
         """The routes of a sender, and two nodes that were its own."""
         self.met = False
@@ -45,8 +48,10 @@ class Contradictions:
             return
         earlier = self.before.get((kind, key))
         self.certain |= certain or (kind != LID and earlier is not None and earlier[0] == now)
+        self.unexplained |= {kind} if certain else set()
         self.before.put((kind, key), (was, frame))
-        if self.certain and len(self.before) >= ENOUGH and len({kind for kind, _ in self.before}) > 1:
+        enough = len(self.before) >= ENOUGH and len({kind for kind, _ in self.before}) > 1
+        if (self.certain and enough) or len(self.unexplained) > 1:
             self.proof = frame
             self.times[frame] = 0
 

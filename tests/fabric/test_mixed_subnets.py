@@ -7,13 +7,17 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.routes import Routes
 
 
+OWN = b""
+"""The route without hops."""
+
+
 def changes(*facts: tuple[str, object], back: int = 0) -> Contradictions:
     """Each fact goes from 1 to 2, the first `back` of them to 1 again; frames count from 1."""
     found, frame = Contradictions(), 0
     for was, now, some in ((1, 2, facts), (2, 1, facts[:back])):
         for kind, key in some:
             frame += 1
-            found.note(kind, key, was, now, frame, certain=kind == KIND)
+            found.note(kind, key, was, now, frame, certain=kind == KIND or key == OWN)
     return found
 
 
@@ -49,4 +53,6 @@ def test_two_managers_of_one_subnet_with_the_same_transaction_ids() -> None:
 
 
 def test_an_adapter_that_answers_as_a_switch_is_no_change() -> None:
+    assert changes((ROUTE, OWN), (KIND, 1)).mixed
+    assert not changes((ROUTE, OWN), (ROUTE, b"\1"), (LID, 1)).mixed  # the manager moved
     assert changes((LID, 1), (LID, 2), (ROUTE, b"\1"), (KIND, 1)).mixed

@@ -345,12 +345,13 @@ class SubnetsAreMixed(Rule):
 
     Capture each subnet alone, or name the addresses of each in `[[site.subnets]]` of the configuration.
 
-    Two senders of directed routes found ports with the same LIDs, and no node in common. Or four facts of two kinds, which a subnet does
-    not change by itself, contradict earlier packets, and one other than a LID returns to its earlier value: the port with a LID, the node
-    at the end of a directed route, the size of a node. Two managers of one subnet with the same transaction ids look the same; an `info` if
-    the routes of one led to the other. `lint` reads the capture again to tell its subnets apart; a pipe cannot be read again, and the
-    screen and `fabric` do not. Files of `--subnet` describe the subnet whose ports they list, or the first of `[[site.subnets]]`. An `info`
-    if the site's policy names the subnets.
+    Two senders of directed routes found ports with the same LIDs, and no node in common. Or four facts of two kinds, which a subnet
+    does not change by itself, contradict earlier packets, and one other than a LID returns to its earlier value: the port with a LID,
+    the node at the end of a directed route, the size of a node. Or a manager's own node changes, and an adapter answers as a switch.
+    Two managers of one subnet with the same transaction ids look the same; an `info` if the routes of one led to the other. `lint`
+    reads the capture again to tell its subnets apart; a pipe cannot be read again, and the screen and `fabric` do not. Files of
+    `--subnet` describe the subnet whose ports they list, or the first of `[[site.subnets]]`. An `info` if the site's policy names the
+    subnets.
     """
 
     code, name, severity = "CAP017", "subnets-mixed", WARNING

@@ -261,6 +261,9 @@ class LidAboveTop(LinkRule):
     The switch drops packets to LIDs above LinearFDBTop, whatever its table says.
 
     Look at the subnet manager: it assigned the LID but did not raise the top, or the sender has an outdated LID.
+
+    The packet, the sender's LID and cable, and what the switch showed before. Silent for a LID that sends, although no known port has it:
+    it may be in another subnet of the same file. An `info` where the capture misses packets in between, or a SubnSet was not answered.
     """
 
     code, name, severity = "LNK021", "dlid-above-lft-top", WARNING
@@ -268,6 +271,18 @@ class LidAboveTop(LinkRule):
     reference = "IBA 14.2.5.4, 18.2.4.3; Omni-Path manual LinearFDBTop"
     message = "LID {slid} sends to LID {dlid}; LinearFDBTop of {switch} is {top}"
     example = "a sweep with SwitchInfo.LinearFDBTop 10, then a packet to LID 11"
+
+    def __init__(self) -> None:
+        self.heard = np.zeros(LID_COUNT, np.bool_)
+        """LIDs that send."""
+
+    @on_event(ChunkFollowed)
+    def listen(self, event: ChunkFollowed, _context: Context) -> None:
+        self.heard[event.table.once(Native).slids] = True
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        dlid = hit.arguments["dlid"]
+        return bool(context.get(Follower).subnet.owners(dlid)) or not self.heard[dlid]
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         if not len(ends.unicast) or ends.unicast[-1] <= ends.lowest_top:
