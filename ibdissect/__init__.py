@@ -28,4 +28,4 @@ def __getattr__(name: str) -> Any:  # Any: the names have different types
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return __all__

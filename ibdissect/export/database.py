@@ -236,6 +236,9 @@ class Database:
             hint = nearest(missing[1], (*self.columns, *self._others()))
             return FilterError(query, f"query: there is no table {printable(missing[1])}", hint=hint)
         hint = "`show tables` lists the columns" if NO_COLUMN.search(str(error)) else ""
+        for dotted in re.findall(r"\w+(?:\.\w+)+", query) if isinstance(error, duckdb.BinderException) else ():
+            if (field := names_of(self.opened.catalog).find(dotted)) is not None:
+                hint = f"in SQL, {dotted} is {_plain(field.name)}"
         return FilterError(query, f"query: {printable(' '.join(str(error).split()))}", hint=hint)
 
     def _create(self, name: str, schema: pa.Schema) -> None:

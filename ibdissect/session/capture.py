@@ -111,6 +111,9 @@ class Capture(Reading):
             self._index.close()
             self._index = None
 
+    def __repr__(self) -> str:
+        return f"<ibdissect.Capture {printable(self.path)}>"
+
     def _repr_html_(self) -> str:
         if not self.reader.again:
             return f"<p>{escape(printable(self.path))}: a pipe, which can be read only once</p>"

@@ -18,6 +18,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.convert import decode_text
 from ibdissect.wire.spec import BYTE_KINDS, Field
+from ibdissect.wire.text import printable
 
 from .rows import Rows, named_columns, objects, occurrences, texts
 from .tabular import Tabular, table_html
@@ -161,6 +162,9 @@ class Columns(Tabular):
         columns = named_columns(self._capture.catalog, names, first=first)
         return ArrowColumns(columns, self._capture.state(one.name for one in columns))
 
+    def __repr__(self) -> str:
+        return printable(f"<Columns of {self._title()}: {', '.join(self.names)}>")
+
     def _repr_html_(self) -> str:
         columns = named_columns(self._capture.catalog, self.names)
         made = Rows(columns, self._capture.state(one.name for one in columns))
@@ -168,8 +172,10 @@ class Columns(Tabular):
             zip(*(texts(each, column) for each, column in zip(made.cells(table, rows), columns, strict=True)), strict=True)
             for table, rows in self._chosen()
         )
-        of = f"frames of {self._capture.path}" + (f" with {self._only.text}" if self._only is not None else "")
-        return table_html((column.name for column in columns), (row for some in cells for row in some), of)
+        return table_html((column.name for column in columns), (row for some in cells for row in some), self._title())
+
+    def _title(self) -> str:
+        return f"frames of {self._capture.path}" + (f" with {self._only.text}" if self._only is not None else "")
 
     def _chosen(self) -> Iterator[tuple[ChunkTable, npt.NDArray[np.int64]]]:
         """Tables of the capture with their selected rows."""

@@ -47,6 +47,9 @@ class FindingsTable(Tabular):
         """The rows, some at a time."""
         return batches(self.findings)
 
+    def __repr__(self) -> str:
+        return f"<FindingsTable: {counted(len(self), 'finding')}>"
+
     def _repr_html_(self) -> str:
         rows = ((each.severity.value, each.code, str(each.frame), each.message) for each in self.findings)
         return table_html(("severity", "code", "frame", "message"), rows, counted(len(self), "finding"))

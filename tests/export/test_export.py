@@ -242,6 +242,8 @@ def test_sql_knows_every_filter_name_and_says_which_tables_there_are(native: Pat
     ]  # fmt: skip
     refused = run("sql", str(native), "from packet")
     assert refused.returncode == 2 and refused.stderr == "error: query: there is no table packet; did you mean packets?\n"
+    for name in ("bth.psn", '"infiniband.bth.psn"'):
+        assert run("sql", str(native), f"select {name} from packets").stderr.endswith(f"; in SQL, {name.strip(chr(34))} is bth_psn\n")
     assert run("sql", str(native), "select 1 a limit 0", "--format", "json").stdout == "[]\n"
 
 

@@ -59,6 +59,13 @@ def test_notebooks_show_captures_frames_and_trees(capture: ibdissect.Capture) ->
     assert "pipe" in pipe._repr_html_() and len(list(pipe)) == len(FRAMES)  # showing it has read nothing
 
 
+def test_what_a_prompt_shows(capture: ibdissect.Capture) -> None:
+    assert repr(capture) == f"<ibdissect.Capture {capture.path}>"
+    table = capture.table().filter("mad").select("frame.number")
+    assert repr(table) == f"<Columns of frames of {capture.path} with mad: frame.number>"
+    assert repr(capture.findings()) == "<FindingsTable: 0 findings>"
+
+
 def test_text_is_escaped_and_tables_are_short() -> None:
     html = table_html(["<b>"], [[f"<script>{i}\x1b"] for i in range(99)], "a & b")
     assert "<script>" not in html and "<b>" not in html and "a &amp; b" in html and "\x1b" not in html
