@@ -2,7 +2,8 @@
 
     python benchmarks/cluster.py workers CAPTURE.pcap [--parts 200]    1, 2 and 4 workers against --jobs 2
     python benchmarks/cluster.py kills CAPTURE.pcap [--parts 200]      a worker killed five times
-    python benchmarks/cluster.py s3 CAPTURE.pcap                       one large capture from an S3 server on this machine
+    python benchmarks/cluster.py s3 CAPTURE.pcap                       one large capture from an S3 server on this machine, and
+                                                                       what its library takes to read the same bytes
     python benchmarks/cluster.py paths [--count 100000]                memory of the client for many captures
     python benchmarks/cluster.py share CAPTURE.pcap                    which part of a check depends on single windows alone
 
@@ -54,6 +55,17 @@ def workers(capture: Path, parts: int) -> None:
             same = "same bytes" if found == expected else "OTHER BYTES"
             each = (seconds - empty - jobs * 2 / count) / parts * 1000
             print(f"{count} workers: {seconds:.2f} s ({seconds / jobs:.2f} of --jobs 2), {same}, start {empty:.2f} s, {each:+.1f} ms each")
+
+
+OBJECT = "s3://site/large.pcap"
+ALONE = """
+import fsspec, sys
+system, path = fsspec.core.url_to_fs(sys.argv[1])
+with system.open(path, cache_type="none") as file:
+    while file.read(6 << 20):
+        pass
+"""
+"""A program that reads an object and does nothing with it."""
 
 
 class cluster:
@@ -116,15 +128,16 @@ def kills(capture: Path, parts: int) -> None:
 
 
 def s3(capture: Path) -> None:
-    """The file, then the object; the server of this process counts the bytes of its answers, without HTTP headers."""
+    """The file, the object, and the object read by fsspec alone; the server of this process counts the bytes of its answers."""
     server = FastStore(capture)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     os.environ |= {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_DEFAULT_REGION": "us-east-1"}
     os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{server.server_port}"
-    for name in (str(capture), "s3://site/large.pcap"):
+    lint, alone = [*LINT, "--format", "json"], [sys.executable, "-c", ALONE]
+    for name, words in ((str(capture), lint), (OBJECT, lint), (f"{OBJECT}, read by fsspec alone", alone)):
         server.sent = 0
         before = time.monotonic()
-        done = run([*LINT, name, "--format", "json"])
+        done = run([*words, name.partition(",")[0]])
         print(f"{name}: {time.monotonic() - before:.2f} s, CPU {done.cpu:.2f} s, {done.memory:.0f} MB; sent {server.sent:,} bytes")
     print(f"the file has {capture.stat().st_size:,} bytes")
 
