@@ -34,27 +34,34 @@ from ibdissect.capture.chunk import Chunk
 LINT = [sys.executable, "-m", "ibdissect", "lint", "--fail-on", "never"]
 
 
-def timed(words: list[str]) -> tuple[float, bytes]:
-    """Elapsed seconds and output of a command."""
-    before = time.monotonic()
+def timed(words: list[str]) -> tuple[float, float, bytes]:
+    """Elapsed and CPU seconds and output of a command."""
+    before, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return time.monotonic() - before, done.stdout
+    now = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.monotonic() - before, now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime, done.stdout
 
 
 def workers(capture: Path, parts: int) -> None:
     """The same captures by processes and by clusters that run already, so that start-up does not count."""
     with tempfile.TemporaryDirectory() as folder:
         split(capture, Path(folder), parts)
-        words = [*LINT, f"{folder}/parts", "--format", "json"]
-        jobs, expected = timed([*words, "--jobs", "2"])
-        print(f"--jobs 2: {jobs:.2f} s")
+        words, one = [*LINT, f"{folder}/parts", "--format", "json"], [*LINT, f"{folder}/parts/00000.pcap"]
+        jobs, cpu, expected = timed([*words, "--jobs", "2"])
+        cpu -= timed([*one, "--jobs", "2"])[1]
+        print(f"--jobs 2: {jobs:.2f} s, CPU {cpu / parts * 1000:.1f} ms a capture")
         for count in (1, 2, 4):
-            with cluster(folder, count) as file:
-                seconds, found = timed([*words, "--engine", file])
-                empty, _ = timed([*LINT, f"{folder}/parts/00000.pcap", "--engine", file])
+            with cluster(folder, count) as there:
+                engine = ["--engine", there.file]
+                timed([*words, *engine])  # workers import what they need
+                start = there.cpu()
+                empty, client, _ = timed([*one, *engine])
+                before = there.cpu()
+                seconds, whole, found = timed([*words, *engine])
+                used = there.cpu() - before - (before - start) + whole - client
             same = "same bytes" if found == expected else "OTHER BYTES"
-            each = (seconds - empty - jobs * 2 / count) / parts * 1000
-            print(f"{count} workers: {seconds:.2f} s ({seconds / jobs:.2f} of --jobs 2), {same}, start {empty:.2f} s, {each:+.1f} ms each")
+            print(f"{count} workers: {seconds:.2f} s ({seconds / jobs:.2f} of --jobs 2), {same}, start {empty:.2f} s, ", end="")
+            print(f"CPU {used / parts * 1000:.1f} ms a capture, {(used - cpu) / parts * 1000:+.1f}")
 
 
 OBJECT = "s3://site/large.pcap"
@@ -69,13 +76,13 @@ with system.open(path, cache_type="none") as file:
 
 
 class cluster:
-    """A scheduler with workers on this machine; the value is its scheduler file."""
+    """A scheduler with workers on this machine."""
 
     def __init__(self, folder: str, count: int) -> None:
         self.file, self.count, self.folder = f"{folder}/scheduler-{count}.json", count, folder
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def __enter__(self) -> str:
+    def __enter__(self) -> cluster:
         self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
         while not Path(self.file).exists():
             time.sleep(0.05)
@@ -84,7 +91,14 @@ class cluster:
 
         with Client(scheduler_file=self.file, set_as_default=False) as client:
             client.wait_for_workers(self.count)
-        return self.file
+        return self
+
+    def cpu(self) -> float:
+        """CPU seconds of all its processes so far."""
+        from psutil import Process
+
+        every = [one for mine in self.processes for one in (Process(mine.pid), *Process(mine.pid).children(recursive=True))]
+        return sum(sum(one.cpu_times()[:2]) for one in every)
 
     def _start(self, kind: str, *words: str) -> None:
         command = [sys.executable, "-m", "dask", kind, *words, "--scheduler-file", self.file]
@@ -103,8 +117,8 @@ def kills(capture: Path, parts: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         split(capture, Path(folder), parts)
         words = [*LINT, f"{folder}/parts", "--format", "json"]
-        _, expected = timed([*words, "--jobs", "2"])
-        with cluster(folder, 2) as file, Client(scheduler_file=file, set_as_default=False) as client:
+        *_, expected = timed([*words, "--jobs", "2"])
+        with cluster(folder, 2) as there, Client(scheduler_file=there.file, set_as_default=False) as client:
             killed = 0
 
             def kill() -> None:
@@ -120,7 +134,7 @@ def kills(capture: Path, parts: int) -> None:
 
             thread = threading.Thread(target=kill, daemon=True)
             thread.start()
-            seconds, found = timed([*words, "--engine", file])
+            seconds, _, found = timed([*words, "--engine", there.file])
             lost = found.count(b"the process that checked it died")
             same = "same bytes" if found == expected else f"OTHER BYTES, {lost} captures given up, their workers died again and again"
             print(f"{killed} workers killed: {seconds:.2f} s, {same}")

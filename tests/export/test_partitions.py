@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -139,9 +141,11 @@ def test_processes_write_the_same_files(captures: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_cluster_writes_the_same_files(captures: Path, tmp_path: Path) -> None:
+    """A real process: a fork has none of the threads that tests of clusters started."""
     pytest.importorskip("distributed")
     export(tmp_path / "one", captures)
-    export(tmp_path / "two", captures, more=("--engine", "dask", "--jobs", "1"))
+    words = ("export", captures, "--to", tmp_path / "two", "--partition-by", "capture,hour", "--engine", "dask", "--jobs", "1")
+    subprocess.run([sys.executable, "-m", "ibdissect", *map(str, words)], check=True, stderr=subprocess.DEVNULL)
     assert files(tmp_path / "one") == files(tmp_path / "two")
 
 
