@@ -161,7 +161,8 @@ class Subnet:
 
     def changes(self, *lids: int, after: int) -> set[int]:
         """Frames at which the owner of one of these LIDs, or the owner's known state, changed; without facts older than `after`."""
-        found = {frame for lid in lids if (track := self.lids.get(lid)) is not None for frame in track.changes()}
+        tracks = [track for lid in lids if (track := self.lids.get(lid)) is not None and track.since > after]
+        found = {frame for track in tracks for frame in track.changes()}
         return found.union(*(port.changes(after) for lid in lids for port in self.owners(lid)))
 
     def assign(self, port: Port, lid: int, lmc: int, frame: int) -> Port | None:

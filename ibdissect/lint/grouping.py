@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import groups, held
+from ibdissect.table.rows import groups, held, members
 from ibdissect.table.table import ChunkTable
 
 from .conditions import flow_keys, hit_at
@@ -130,20 +130,20 @@ class Grouping:
         keys = flow_keys(rule, table, table.occurrences(rule.on).rows[index])
         first, inverse = groups(list(keys.T))
         tally = self.tally[rule.code]
-        counts = np.bincount(inverse)
+        parts = members(inverse, len(first))
         for i in np.argsort(first, kind="stable").tolist():
             key, entry = (rule.code, keys[first[i]].tobytes()), index[first[i : i + 1]]
             known = self.flows.get(key)
             if known is not None:
-                known.count += int(counts[i])
+                known.count += len(parts[i])
             elif key not in self.flows:
                 if self._wanted(tally):
                     known = self._made(rule, hit_at(rule, table, entry))
-                    known.count = int(counts[i])
+                    known.count = len(parts[i])
                 row = int(table.occurrences(rule.on).rows[entry[0]])
                 self._keep_flow(tally, key, known, table.chunk.first + row, int(table.chunk.time_ns[row]))
             if self.on_occurrence is not None:
-                self._report_rows(rule, table, known, index[inverse == i])
+                self._report_rows(rule, table, known, index[parts[i]])
 
     def take(self, rule: Rule, hits: Iterable[Hit | Again]) -> None:
         """Make findings of what a handler yields, at the end if the rule waits."""

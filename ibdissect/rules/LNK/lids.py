@@ -19,7 +19,7 @@ from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.bits import extract
 from ibdissect.table.history import AFTER_ALL
-from ibdissect.table.rows import common, groups
+from ibdissect.table.rows import common, groups, members
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH
@@ -140,13 +140,14 @@ class OtherPortsLid(Rule):
             return
         slid, guid = table.values(LRH.slid)[place], extract(table.matrix(GRH)[index], GRH.sgid.bit + 64, 64)
         first, which = groups((guid, slid))
+        parts = members(which, len(first))
         known = _ports(event.subnet)
         pairs = zip(guid[first].tolist(), slid[first].tolist(), range(len(first)), strict=True)
         for port_guid, lid, i in sorted(pair for pair in pairs if pair[0] in known)[:MAX_FLOWS]:
             port = known[port_guid]
             changes = event.subnet.changes(lid, after=table.chunk.first) | port.changes(table.chunk.first)
             changes |= witness.change_frames(port, *event.subnet.owners(lid))
-            for seen, mine in stretches(table, rows[which == i], changes):
+            for seen, mine in stretches(table, rows[parts[i]], changes):
                 frame = seen.frame
                 found = _foreign(event.subnet, port, lid, frame)
                 if found is None:

@@ -15,7 +15,7 @@ from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native, source_qps
-from ibdissect.table.rows import SLOTS, groups, slot
+from ibdissect.table.rows import SLOTS, groups, members, slot
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL
 from ibdissect.wire.transport import BTH
@@ -107,10 +107,11 @@ class BothLimited(Rule):
         first, inverse = groups(keys)
         if len(groups(tuple(column[first] for column in keys[:3]))[0]) < len(first):
             first, inverse = groups((*keys, _turns(keys)))
+        parts = members(inverse, len(first))
         for i in np.argsort(first).tolist():
             lids, src_qp, dest_qp, key = (int(column[first[i]]) for column in keys)
             flow = (lids >> 16, src_qp, lids & 0xFFFF, dest_qp)
-            frames = native.rows[index[inverse == i]] + table.chunk.first
+            frames = native.rows[index[parts[i]]] + table.chunk.first
             pair = connections.at((flow[2], dest_qp), int(frames[0])) if not src_qp else None
             yield from self._direction(table, flow, key, frames, pair)
 

@@ -18,7 +18,7 @@ from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
-from ibdissect.table.rows import groups
+from ibdissect.table.rows import groups, members
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, PORT_INFO, SWITCH_INFO
@@ -122,9 +122,10 @@ def flows(
     Yields the values, the first packet and the rows of each stretch; flows in the order of their first packets, at `most` so many.
     """
     first, which = groups(columns)
+    parts = members(which, len(first))
     for i in np.argsort(first, kind="stable")[:most].tolist():
         values = tuple(int(column[first[i]]) for column in columns)
-        for seen, mine in stretches(event.table, rows[which == i], event.subnet.changes(*values[:lids], after=event.table.chunk.first)):
+        for seen, mine in stretches(event.table, rows[parts[i]], event.subnet.changes(*values[:lids], after=event.table.chunk.first)):
             yield values, seen, mine
 
 
