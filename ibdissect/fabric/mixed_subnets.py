@@ -11,8 +11,8 @@ from .nodes import Hop, Node
 
 MAX_CONTRADICTIONS = 1024
 ENOUGH = 4
-"""This many facts, of at least two kinds, must be contradicted, since one fault in a single subnet contradicts only one; or two that nothing
-within one subnet explains."""
+"""This many facts, of at least two kinds, must be contradicted, since one fault in a single subnet contradicts only one; or two that
+nothing within one subnet explains."""
 PAIR = 2
 """This many LIDs of nodes that different senders of directed routes found, without a node in common, prove two subnets."""
 ADVICE = "mixes packets of two subnets, so none of this is certain: export those of each, and read them alone"

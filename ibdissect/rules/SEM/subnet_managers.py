@@ -84,7 +84,8 @@ class TwoMasters(AttributeRule):
 
     Find out why they do not see each other: different M_Keys or SM_Keys, or two subnets that were joined.
 
-    Answers of both as master, in turns; the first was not restarted in between (its ActCount did not fall). An `info` unless cables lead from one to the other: they may be in two subnets.
+    Answers of both as master, in turns; the first was not restarted in between (its ActCount did not fall). An `info` unless cables
+    lead from one to the other: they may be in two subnets.
     """
 
     code, name, severity = "SEM044", "two-masters", ERROR
@@ -112,7 +113,8 @@ class TwoMasters(AttributeRule):
         self.masters.keep(guid, (first, frame, count), frame, smp.time_ns)
         for other, (_, latest, _) in self.masters.items():
             if other != guid and first < latest:  # it was master before and after the other claimed to be
-                return {"guid": guid, "other": other}, [(seen, "another master") for one, (_, seen, _) in self.masters.items() if one != guid]
+                others = [(seen, "another master") for one, (_, seen, _) in self.masters.items() if one != guid]
+                return {"guid": guid, "other": other}, others
         return None
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
