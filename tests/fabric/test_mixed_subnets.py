@@ -6,7 +6,6 @@ from ibdissect.fabric.mixed_subnets import KIND, LID, ROUTE, Contradictions
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.routes import Routes
 
-
 OWN = b""
 """The route without hops."""
 
