@@ -13,18 +13,17 @@ class StreamEnds(Record, frozen=True, eq=False):
     """Source and destination of a stream."""
 
     service: str
-    """RC, UC, RD or XRC."""
+    """RC, UC or XRC."""
     source: End
     destination: End
     dest_qp: int
-    """Destination queue pair; for RD the end-to-end context, which PSNs belong to."""
+    """Destination queue pair."""
     response: bool
 
     @property
     def text(self) -> str:
         """`RC LID 3 → LID 5 QP 0x000012`."""
-        what = "EE context" if self.service == "RD" else "QP"
-        return f"{self.service} {self.source} → {self.destination} {what} 0x{self.dest_qp:06x}"
+        return f"{self.service} {self.source} → {self.destination} QP 0x{self.dest_qp:06x}"
 
 
 class StreamEvent(Record, frozen=True, eq=False):

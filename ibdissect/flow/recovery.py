@@ -140,6 +140,8 @@ class Stream(Record):
             return
         self._settle_read(packet)
         ahead, step = distance(psn, self.high), distance(psn, self.cursor)
+        if step and back is not None:
+            back.msn = -1  # another connection may have these queue pairs now, and count its messages anew
         if ahead > 0:
             self.counts.gaps += 1
             self.counts.missing += ahead
@@ -308,6 +310,7 @@ class Stream(Record):
         in_turn = self.cursor == (self.high + 1) % PSNS
         if GOES_ON[opcode] == READ and self.cursor >= 0 and 0 < distance(psn, self.cursor) <= FAR:
             self.counts.missing_responses += distance(psn, self.cursor)
+            self.msn = -1
             if in_turn:
                 self._gap(self.cursor, distance(psn, self.cursor), packet)
         if ahead <= 0 and self._fill(packet):
@@ -316,6 +319,8 @@ class Stream(Record):
                 return  # it came late; the next one follows those before it
         elif self.high >= 0 and ahead <= 0:
             self.counts.repeated_responses += 1
+            if 0 <= packet.msn != self.msn and distance(packet.msn, self.msn) < 0:
+                self.msn = -1  # an answer was overtaken, or another connection has these queue pairs now
         elif packet.msn >= 0:
             if self.msn >= 0:
                 more = distance(packet.msn, self.msn)

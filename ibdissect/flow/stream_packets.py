@@ -1,4 +1,4 @@
-"""Which packets of a chunk belong to RC, UC, RD and XRC streams, and which values do they have? Arrays sorted by stream."""
+"""Which packets of a chunk belong to RC, UC and XRC streams, and which values do they have? Arrays sorted by stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
 from ibdissect.table.rows import SPREAD, U64, order_of
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.opcodes import OPCODES, RC, RD, UC, XRC
+from ibdissect.wire.opcodes import OPCODES, RC, UC, XRC
 from ibdissect.wire.transport import BTH, RETH
 
 SERVICE, OPERATION = 0xE0, 0x1F
@@ -26,7 +26,7 @@ def _by_opcode() -> tuple[Bool, Bool, npt.NDArray[np.uint8], npt.NDArray[np.uint
     goes_on, leaves_open = np.zeros(256, np.uint8), np.zeros(256, np.uint8)
     kinds = (("SEND", SEND), ("RDMA WRITE", WRITE), ("RDMA READ Response", READ))
     for code, opcode in OPCODES.items():
-        if code & SERVICE not in (RC, UC, RD, XRC) or opcode.operation == "RESYNC":
+        if code & SERVICE not in (RC, UC, XRC):
             continue
         stream[code], response[code] = True, not opcode.request
         for name, kind in kinds:
@@ -54,7 +54,7 @@ class Packets(Record):
     rows: Int
     """Row of the chunk."""
     key: U64
-    """Hash of source, destination, destination QP (RD: end-to-end context), service, and whether it is a response."""
+    """Hash of source, destination, destination QP, service, and whether it is a response."""
     psn: Int
     opcode: Bytes
     length: Int
@@ -66,7 +66,7 @@ class Packets(Record):
     msn: Int
     """AETH.MSN, -1 without an AETH."""
     dest_qp: Int
-    """BTH.DestQP of each stream; for RD the end-to-end context."""
+    """BTH.DestQP of each stream."""
     starts: Int
     """Index of the first packet of each stream."""
     response: Bool
@@ -108,8 +108,6 @@ def packets(table: ChunkTable) -> Packets | None:
     dest, psn = (word.view(">u4")[:, 0].astype(np.int64) for word in words)
     dest &= _LOW24
     psn &= _LOW24
-    has, word = _word(table, rows, head, opcode, "RDETH", 0)
-    dest[has] = word & 0xFFFFFF
     key = dest.view(np.uint64) << np.uint64(8)
     key |= looked_up(opcode, _TAG)
     key ^= ends_hash(table, rows)

@@ -362,6 +362,8 @@ class Streams:
             else:
                 judged = back is not None or (packet.psn == stream.retry_psn and self.silent(slot, packet.frame))
                 yield from stream.request(packet, back, judged)
+                if back is not None and back.msn < 0:
+                    self.state["msn"][back.slot] = -1
             self.state["high"][slot] = stream.high
         for slot, stream in streams.items():
             for name in _SHARED:

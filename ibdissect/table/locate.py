@@ -328,12 +328,16 @@ class _Finder:
         long = stop - self.pick(self.chunk.offset, rows) > self.pick(self.chunk.length, rows)
         if long.any():
             self.bad(rows[long], IP_LARGE)
-        # A datagram may end before its IP packet, never after it (RFC 768).
-        self.transport(rows, at + 8, np.minimum(stop, at + size))
-        long = at + size > stop
-        if long.any():
-            outer = self.loc.at("ip4")[rows[long]]  # the first fragment holds only part of the datagram
-            self.bad(rows[long][(outer < 0) | (self.data[outer + 6] & 0x20 == 0)], UDP_LARGE)
+        # A datagram may end before its IP packet, never after it (RFC 768), except that a first fragment holds only its beginning.
+        datagram = at + size
+        wrong = np.flatnonzero(datagram > stop)
+        if wrong.size:
+            outer = self.loc.at("ip4")[rows[wrong]]
+            fragment = (outer >= 0) & (self.data[outer + 6] & 0x20 != 0)
+            stop[wrong[fragment]] = datagram[wrong[fragment]]
+            wrong = wrong[~fragment]
+        self.transport(rows, at + 8, np.minimum(stop, datagram))
+        self.bad(rows[wrong], UDP_LARGE)
 
     def transport(self, rows: Int, at: Int, stop: Int) -> None:
         """Locate BTH, extended headers, payload and MAD; `stop` is the end of the ICRC according to the outer lengths."""

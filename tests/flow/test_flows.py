@@ -1,4 +1,4 @@
-"""Are multicast senders, congestion, credits, datagram services and RD streams followed?"""
+"""Are multicast senders, congestion, credits and datagram services followed?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.flow.congestion import Congestion
 from ibdissect.flow.credits import CREDITS
 from ibdissect.flow.statistics import Statistics
-from ibdissect.flow.streams import Streams
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.conftest import shared_captures
@@ -163,26 +162,6 @@ def test_an_alternate_path() -> None:
 
     (connection,) = of_frames([*BROKEN, LOAD, LOADED], native=True)["connection_list"]
     assert connection["outcome"] == "established" and connection["alternate_path"] == "Alternate path loaded"
-
-
-# -- RD
-
-
-def reliable_datagram(psn: int, opcode: int = 0x44, context: int = 7, destqp: int = 0x12) -> bytes:
-    return craft.rc(
-        opcode, b"data", ext={"RDETH": {"eecnxt": context}, "DETH": {"q_key": 5, "srcqp": 9}}, bth={"psn": psn, "destqp": destqp}
-    )
-
-
-def test_reliable_datagrams_count_by_their_context() -> None:
-    """Queue pairs of one end-to-end context share its PSNs; contexts do not."""
-    streams = Streams()
-    frames = [reliable_datagram(1), reliable_datagram(2, destqp=0x99), reliable_datagram(50, context=8), reliable_datagram(5)]
-    events = []
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
-        events += list(streams.feed(ChunkTable(chunk)))
-    assert {ends.text for ends in streams.ends} == {f"RD LID 1 → LID 2 EE context 0x00000{n}" for n in (7, 8)}
-    assert not events and [gap.count for stream in streams.troubled.values() for gap in stream.gaps] == [2]
 
 
 def test_extended_reliable_connections_are_streams() -> None:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.LNK.packet import LID_MULTICAST_LAST
-from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule, gid_bytes, room_behind_headers
+from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, RELIABLE_DATAGRAM, PacketRule, gid_bytes, room_behind_headers
 from ibdissect.table import locate
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
@@ -22,7 +22,9 @@ from ibdissect.wire.transport import BTH, RETH
 
 MANUFACTURER = range(0xC0, 0x100)
 """Class bits 110 and 111."""
-KNOWN = frozenset({*OPCODES, *MANUFACTURER})
+DYNAMIC_INVALIDATE = (0x56, 0x57)
+"""SEND with Invalidate, which reliable datagrams lack and NVIDIA's transport in their place has (rdma-core providers/mlx5/qp.c)."""
+KNOWN = frozenset({*OPCODES, *DYNAMIC_INVALIDATE, *MANUFACTURER})
 CONNECTED = frozenset(code for code in OPCODES if code < 0x60 or code >= 0xA0)
 """RC, UC, RD and XRC: everything but datagrams and congestion notifications."""
 DATAGRAM = frozenset({0x64, 0x65})
@@ -30,7 +32,6 @@ UNRELIABLE = DATAGRAM | frozenset(code for code in OPCODES if code & 0xE0 == 0x2
 CONTINUED = frozenset(code for code, opcode in OPCODES.items() if opcode.operation.split()[-1] in ("First", "Middle"))
 """Packets that are followed by another one of the same message."""
 RESPONSES = frozenset(code for code, opcode in OPCODES.items() if not opcode.request)
-RELIABLE_DATAGRAM = range(0x40, 0x60)
 MULTICAST_QP = 0xFFFFFF
 _CONTINUED = np.array([code in CONTINUED for code in range(256)])
 _IMMEDIATE = np.array([code in OPCODES and "ImmDt" in OPCODES[code].headers for code in range(256)])
@@ -94,7 +95,7 @@ class OpcodeDynamic(PacketRule):
     """The OpCode belongs to reliable datagrams, whose numbers hardware uses for another transport today.
 
     Nobody built reliable datagrams; NVIDIA's dynamically connected transport (DC) uses their OpCodes with other headers, so the headers
-    shown here may be wrong.
+    shown here may be wrong. No rule judges what follows the BTH of these packets.
 
     Nothing, if the adapters are NVIDIA's and the application uses DC.
     """
@@ -164,7 +165,7 @@ class HeadersCut(Rule):
 
     code, name, severity = "BTH009", "payload-too-short-for-headers", ERROR
     reference = "IBA 9.2 to 9.3; sizes of the extended headers"
-    when = Where(BTH.opcode, _headers_cut) & ~Where(BTH, _immediate_cut)
+    when = Where(BTH.opcode, _headers_cut) & ~Where(BTH, _immediate_cut) & KNOWN_HEADERS
     flow = (*PACKET_FLOW, BTH.opcode)
     message = "the packet ends inside the extended headers of OpCode 0x{opcode:02x}"
     example = "an RDMA READ Request with 8 bytes after the BTH"
@@ -257,7 +258,7 @@ class SolicitedResponse(PacketRule):
 
     code, name, severity = "BTH015", "se-on-response", WARNING
     reference = "IBA 9.2"
-    when = (BTH.se == 1) & BTH.opcode.isin(RESPONSES)
+    when = (BTH.se == 1) & BTH.opcode.isin(RESPONSES) & KNOWN_HEADERS
     message = "solicited event in a response (OpCode 0x{opcode:02x})"
     example = "an Acknowledge with SE"
 
@@ -272,7 +273,7 @@ class ImmediateCut(Rule):
 
     code, name, severity = "BTH019", "imm-opcode-missing-immdt", ERROR
     reference = "IBA 9.3.6"
-    when = Where(BTH.opcode, _headers_cut) & Where(BTH, _immediate_cut)
+    when = Where(BTH.opcode, _headers_cut) & Where(BTH, _immediate_cut) & KNOWN_HEADERS
     flow = (*PACKET_FLOW, BTH.opcode)
     message = "the packet ends inside the immediate data that OpCode 0x{opcode:02x} announces"
     example = "a UD SEND with Immediate that ends after the DETH"

@@ -1,7 +1,7 @@
 """Which Q_Keys and source queue pairs are wrong in one packet?"""
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
-from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
+from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, PacketRule
 from ibdissect.wire.expr import present
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -58,7 +58,7 @@ class PrivilegedQKey(Rule):
 
     code, name, severity = "QKY003", "privileged-qkey-user", INFO
     reference = "kernel IB_QP_SET_QKEY; opensm IB_QP_PRIVILEGED_Q_KEY"
-    when = (DETH.q_key >= PRIVILEGED) & (DETH.srcqp > 1) & (BTH.destqp != 1)
+    when = (DETH.q_key >= PRIVILEGED) & (DETH.srcqp > 1) & (BTH.destqp != 1) & KNOWN_HEADERS
     flow = (*PACKET_FLOW, DETH.srcqp)
     message = "privileged Q_Key {q_key} from queue pair 0x{srcqp:06x}, which is no management queue pair"
     example = "a UD packet between user queue pairs with Q_Key 0x80000001"
@@ -74,7 +74,7 @@ class DatagramReserved(Rule):
 
     code, name, severity = "QKY006", "srcqp-reserved-bits", WARNING
     reference = "IBA 9.3.2"
-    when = DETH.reserved8 != 0
+    when = (DETH.reserved8 != 0) & KNOWN_HEADERS
     flow = (*PACKET_FLOW, DETH.srcqp)
     message = "the reserved byte in front of the source queue pair is 0x{reserved8:02x}"
     example = "a UD packet whose DETH byte 4 is 1"

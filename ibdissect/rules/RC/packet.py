@@ -6,7 +6,7 @@ import numpy as np
 
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
-from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule, room_behind_headers
+from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, PacketRule, room_behind_headers
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
@@ -40,7 +40,7 @@ class NakReceived(Rule):
 
     code, name, severity = "RC004", "nak-received", WARNING
     reference = "IBA 9.3.5; Wireshark AETH codes"
-    when = (AETH.syndrome >= NAK) & (AETH.syndrome <= NAK + LAST_NAK_CODE)
+    when = (AETH.syndrome >= NAK) & (AETH.syndrome <= NAK + LAST_NAK_CODE) & KNOWN_HEADERS
     flow = (*PACKET_FLOW, AETH.syndrome)
     message = "NAK for PSN {BTH.psn}: {error_code!t}"
     example = "an Acknowledge with syndrome 0x60"
@@ -56,7 +56,7 @@ class NakReservedCode(Rule):
 
     code, name, severity = "RC005", "nak-reserved-code", ERROR
     reference = "IBA 9.3.5; Wireshark AETH codes"
-    when = (AETH.syndrome > NAK + LAST_NAK_CODE) & (AETH.syndrome < 0x80)
+    when = (AETH.syndrome > NAK + LAST_NAK_CODE) & (AETH.syndrome < 0x80) & KNOWN_HEADERS
     flow = (*PACKET_FLOW, AETH.syndrome)
     message = "NAK with reserved code {error_code}"
     example = "an Acknowledge with syndrome 0x7f"
@@ -72,7 +72,7 @@ class SyndromeReserved(Rule):
 
     code, name, severity = "RC006", "aeth-reserved-opcode", ERROR
     reference = "IBA 9.3.5; Wireshark AETH codes"
-    when = (AETH.syndrome >= 0x80) | (AETH.syndrome_opcode == 2)
+    when = ((AETH.syndrome >= 0x80) | (AETH.syndrome_opcode == 2)) & KNOWN_HEADERS
     flow = (*PACKET_FLOW, AETH.syndrome)
     message = "syndrome 0x{syndrome:02x} is reserved"
     example = "an Acknowledge with syndrome 0xc0"
@@ -103,7 +103,7 @@ class RKeyZero(PacketRule):
 
     code, name, severity = "RC018", "rkey-zero", WARNING
     reference = "IBA 9.3.3"
-    when = (RETH.r_key == 0) & (RETH.dmalen > 0)
+    when = (RETH.r_key == 0) & (RETH.dmalen > 0) & KNOWN_HEADERS
     message = "R_Key 0 in a request for {dmalen} bytes"
     example = "an RDMA WRITE of 5 bytes with R_Key 0"
 
@@ -118,6 +118,6 @@ class LengthZeroWrite(PacketRule):
 
     code, name, severity = "RC020", "dma-len-zero-write", INFO
     reference = "IBA 9.3.3"
-    when = (RETH.dmalen == 0) & BTH.opcode.isin(WRITE) & present(Payload)
+    when = (RETH.dmalen == 0) & BTH.opcode.isin(WRITE) & present(Payload) & KNOWN_HEADERS
     message = "RDMA WRITE of length 0 with payload"
     example = "an RDMA WRITE Only with DMALen 0 and four bytes of payload"

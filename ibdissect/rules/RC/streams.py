@@ -13,7 +13,7 @@ from ibdissect.flow.unfinished import gaps, open_reads
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
-from ibdissect.rules.shared.packet_flows import PacketRule
+from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PacketRule
 from ibdissect.table.history import SECOND_NS
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.text import counted
@@ -132,7 +132,7 @@ class ReceiverNotReady(PacketRule):
 
     code, name, severity = "RC007", "rnr-nak", INFO
     reference = "IBA 9.7.5.2.8; Wireshark AETH timers"
-    when = (AETH.syndrome_opcode == RNR) & (AETH.reserved == 0)
+    when = (AETH.syndrome_opcode == RNR) & (AETH.reserved == 0) & KNOWN_HEADERS
     at = AETH.syndrome
     message = "RNR NAK for PSN {BTH.psn}, timer code {timer}"
     example = "an Acknowledge with syndrome 0x2e (wait 1.28 ms)"

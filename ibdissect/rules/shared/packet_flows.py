@@ -26,6 +26,9 @@ PACKET_FLOW: tuple[Field[Any], ...] = (
 )  # fmt: skip
 """Who sends to which queue pair, on InfiniBand and RoCE of all kinds; fields that a packet lacks count as zero."""
 _EXTENDED_SIZE = locate.EXTENDED_SIZE.astype(np.uint8)
+RELIABLE_DATAGRAM = range(0x40, 0x60)
+KNOWN_HEADERS = ~BTH.opcode.isin(RELIABLE_DATAGRAM)
+"""Packets of which one knows what follows the BTH: NVIDIA's dynamically connected transport has other headers than reliable datagrams."""
 IPOIB = (0x401B, 0x601B)
 """Signatures of IPv4 and IPv6 over InfiniBand in a multicast GID (RFC 4391)."""
 
@@ -37,7 +40,8 @@ class PacketRule(Rule):
 
 
 def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int32]:
-    """Bytes between the headers that the OpCode announces and the ICRC, of each BTH; -1 if the packet was cut off."""
+    """Bytes between the headers that the OpCode announces and the ICRC, of each BTH; -1 if the packet was cut off or its
+    headers are unknown."""
     loc, found = table.located, table.occurrences(BTH)
     limit, cut = loc.limit, ~loc.complete | loc.snapped
     if len(found) < len(table):
@@ -45,6 +49,7 @@ def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int32]:
     room = (limit - found.at).astype(np.int32)
     room -= BTH.size
     room -= looked_up(table.values(BTH.opcode), _EXTENDED_SIZE)
+    cut = cut | (table.values(BTH.opcode) >> 5 == RELIABLE_DATAGRAM.start >> 5)
     if cut.any():
         room[cut] = -1
     return room

@@ -61,6 +61,10 @@ case("BTH006", write(0x0A, 8, 100), write(0x0A, 8, 8))
 case("BTH006", write(0x2A, 7, 8), write(0x2A, 7, 7))
 case("BTH007", native(0x01, bytes(100)), native(0x01, bytes(256)))
 case("BTH007", native(0x01, bytes(768)), native(0x02, bytes(768)))
+# the first fragment of a packet of 1024 bytes, cut after 500
+SHORT = roce2(0x01, bytes(500))
+BEGINNING = roce2(0x01, bytes(500), ip={"more_fragments": 1, "dont_fragment": 0}, udp={"length": 8 + 12 + 1024 + 4})
+case("BTH007", SHORT, BEGINNING, twin_also=["ROC013"], file=ethernet_pcap)
 # another path MTU than the first packet of the message; a new message may have another, as its queue pair may be another connection's
 
 

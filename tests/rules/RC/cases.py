@@ -40,6 +40,13 @@ case("RC007", [ask(1), answer(1, 0, syndrome=0x2E)], [ask(1), answer(1, 1, syndr
 case("RC009", [answer(5, 3), answer(6, 2)], [answer(5, 0xFFFFFF), answer(6, 0)], frames=[2], file=ethernet_pcap)
 # an answer that was overtaken
 case("RC009", [answer(5, 3), answer(6, 2)], [answer(6, 3), answer(5, 2)], file=ethernet_pcap)
+# another connection has the queue pairs now: the requester, or its answers, began again, or the capture missed packets
+FELL = [ask(5), answer(5, 3), ask(6), answer(6, 2)]
+case("RC009", FELL, [ask(5), answer(5, 3), ask(1), ask(2), answer(6, 2)], frames=[4], twin_also=["RC002"], file=ethernet_pcap)
+case("RC009", FELL, [ask(5), answer(5, 3), ask(8), answer(8, 2)], frames=[4], file=ethernet_pcap)
+case("RC009", [answer(5, 3), answer(6, 2)], [answer(5, 3), answer(1, 1), answer(6, 2)], frames=[2], file=ethernet_pcap)
+READ_ON = [answer(6, 4, READ_FIRST, bytes(256)), answer(9, 4, READ_MIDDLE, bytes(256)), answer(10, 2, READ_LAST, bytes(8))]
+case("RC009", [answer(5, 3), answer(6, 2)], READ_ON, frames=[2], file=ethernet_pcap)
 case("RC010", [answer(5, 3), answer(6, 100)], [answer(5, 3), answer(105, 100)], frames=[2], file=ethernet_pcap)
 ASK_3000 = ask(1, READ, b"", RETH={"r_key": 7, "dmalen": 3000})
 MISSED = [ask(1), answer(1, 1), ask(3), answer(2, 1, syndrome=0x60)]
