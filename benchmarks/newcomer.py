@@ -33,7 +33,7 @@ class Newcomer:
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
         self.environment["PATH"] = f"{self.folder / 'venv/bin'}:{os.environ['PATH']}"
         self.step([python, "-m", "venv", "venv"])
-        self.step(["pip", "install", "-q", f"{Path(wheel).resolve()}{extra}"])
+        self.step(["pip", "install", "-q", "--no-compile", f"{Path(wheel).resolve()}{extra}"])
 
     def step(self, words: list[str], status: int | None = 0, shows: str = "", **environment: str) -> None:
         """Run a command, and compare its output and exit status (None: with or without findings)."""

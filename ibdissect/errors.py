@@ -5,6 +5,7 @@ Bad *wire data* never raises: it becomes a malformed node in the tree and a CAP 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 
@@ -56,10 +57,15 @@ class ConfigError(IbdissectError):
 
 
 def missing_extra(extra: str, *modules: str) -> ConfigError:
-    """The error that says how to install what modules of an extra need."""
+    """The error that says how to install what modules of an extra need, into the environment that runs."""
     name = f"ibdissect[{extra}]"
     what, them = ("is", "it") if len(modules) == 1 else ("are", "them")
-    return ConfigError(name, ", ".join(modules), f"{what} not installed", hint=f"install {them}: python -m pip install '{name}'")
+    command = f"python -m pip install '{name}'"
+    if os.path.exists(os.path.join(sys.prefix, "uv-receipt.toml")):  # made by `uv tool install`: has no pip
+        command = f"uv pip install --python {sys.prefix} {' '.join(modules)}"
+    elif os.path.exists(os.path.join(sys.prefix, "pipx_metadata.json")):
+        command = f"pipx inject ibdissect {' '.join(modules)}"
+    return ConfigError(name, ", ".join(modules), f"{what} not installed", hint=f"install {them}: {command}")
 
 
 class SubnetFileError(IbdissectError):

@@ -312,10 +312,15 @@ def test_killed_while_writing_leaves_the_old_file(tmp_path: Path, command: str, 
     assert target.read_text() == "old"
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ibdissect.cli import output
     from ibdissect.errors import ConfigError
 
     monkeypatch.setattr(output, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'ibdissect\[export\]'"):
+    with pytest.raises(ConfigError, match=r"python -m pip install 'ibdissect\[export\]'"):
         output.require_extra("pyarrow")
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    for marker, command in (("pipx_metadata.json", "pipx inject ibdissect duckdb pyarrow"), ("uv-receipt.toml", "uv pip install --python")):
+        (tmp_path / marker).touch()
+        with pytest.raises(ConfigError, match=f"install them: {command}"):
+            output.require_extra("duckdb", "pyarrow")
