@@ -54,7 +54,8 @@ class LidConflict(LearntFactRule):
 
     Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
-    PortInfo of two active, cabled ports; port 0 of a switch counts as cabled if any other port of it is. An `info` where the first port
+    PortInfo of two active, cabled ports; port 0 of a switch counts as cabled if any other port of it is. Ports that become active later,
+    as in a first sweep, must both show the LID then. An `info` where the first port
     has another LID later, as a manager may be exchanging LIDs, and where the capture misses packets between the two, or a SubnSet was
     not answered. Silent where the directed route to the first node now leads to another, as the node may have been replaced, and where
     no sender of directed routes found both nodes, as they may be of two subnets.
@@ -70,6 +71,8 @@ class LidConflict(LearntFactRule):
     def __init__(self) -> None:
         self.others = KeptDict[tuple[int, ...], Port](MAX_FLOWS, "ports that share a LID")
         """The port that had the LID before, by key of the finding."""
+        self.inactive = KeptDict[tuple[int, ...], tuple[Port, Hit]](MAX_FLOWS, "ports that share a LID")
+        """The port that took the LID, and the finding, where not both were active."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO if the other port has another LID since, or may have."""
@@ -87,21 +90,43 @@ class LidConflict(LearntFactRule):
         other = event.taken_from
         if other is None or not other.node.guid or not event.port.node.guid or other.node is event.port.node:
             return
-        if other.state != ACTIVE or event.port.state != ACTIVE or not _cabled(other):
-            return
-        if other.node.apart(event.port.node) or context.get(Follower).subnet.contradictions.displaced(other.node.guid):
+        if not self._together(other, event.port, context):
             return
         key = event.port.key, event.lid
         self.others.keep(key, other, event.frame, event.time_ns)
-        yield fault(
+        hit = fault(
             event, {"port": str(event.port), "other": str(other), "lid": event.lid, "last": event.lid + (1 << event.lmc) - 1}, PortInfo.lid,
             event.lid, proof=[(other.lids.since, "showed the LID at the other port")], key=key,
         )  # fmt: skip
+        if other.state == event.port.state == ACTIVE:
+            yield hit
+        else:
+            self.inactive.keep(key, (event.port, hit), event.frame, event.time_ns)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Report ports that are active by now, and showed since that they still have the LID."""
+        for key, (port, hit) in self.inactive.items():
+            other = self.others.get(key)
+            if other is not None and self._together(other, port, context) and all(_has(one, key[1], hit.frame) for one in (port, other)):
+                yield hit
+
+    @staticmethod
+    def _together(other: Port, port: Port, context: Context) -> bool:
+        """Whether two ports may be in one subnet at a time."""
+        displaced = context.get(Follower).subnet.contradictions.displaced(other.node.guid)
+        return _cabled(other) and not other.node.apart(port.node) and not displaced
 
 
 def _cabled(port: Port) -> bool:
     """Whether a port, or for port 0 of a switch any other port of it, has a known cable."""
     return any(one.peer is not None for one in (port.node.ports.values() if port.node.kind == SWITCH and not port.number else (port,)))
+
+
+def _has(port: Port, lid: int, frame: int) -> bool:
+    """Whether a port is active, and showed after a frame that it has a LID."""
+    base, lmc = port.lids.now or (0, 0)
+    return port.state == ACTIVE and port.info_frame > frame and base <= lid < base + (1 << lmc)
 
 
 MAX_FLOWS = 4096

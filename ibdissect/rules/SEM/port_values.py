@@ -9,6 +9,8 @@ from ibdissect.wire.sm_port import PortInfo
 MTU_TOP, VL_TOP = 5, 5
 """Highest codes of MTU (4096 bytes) and VLCap (VL0-VL14)."""
 ACTIVE, LINK_UP = 4, 5
+ENABLED = SMP_SET | (SMP_ANSWER & OF_EXTERNAL_PORT)
+"""Where what PortInfo enables counts."""
 
 
 class MTUReserved(Rule):
@@ -82,33 +84,37 @@ class OperationalVLsAboveCap(Rule):
 
 
 class WidthEnabledReserved(Rule):
-    """A Set of PortInfo enables a link width that does not exist.
+    """PortInfo enables a link width that does not exist.
 
-    Bits 0 to 4 stand for 1x, 4x, 8x, 12x and 2x; 0 means no change, 255 all that are supported. The port refuses anything else with status
+    Bits 0 to 4 stand for 1x, 4x, 8x, 12x and 2x; 0 means no change, 255 all that are supported. A port refuses anything else with status
     7.
 
-    Correct the subnet manager or the tool that sent the Set.
+    Correct the subnet manager or the tool that sent the Set; if a port answers so, update its firmware.
+
+    One packet is enough: a Set, or the answer of a numbered port.
     """
 
     code, name, severity = "SEM007", "linkwidth-enabled-reserved", ERROR
     explains = ("SEM008",)
     reference = "IBA 14.2.5.6; kernel qib; opensm (2x)"
-    when = (PortInfo.link_width_enabled > 31) & (PortInfo.link_width_enabled != 255) & SMP_SET
+    when = (PortInfo.link_width_enabled > 31) & (PortInfo.link_width_enabled != 255) & ENABLED
     message = "LinkWidthEnabled 0x{link_width_enabled:02x} holds reserved bits"
     example = "SubnSet(PortInfo) with LinkWidthEnabled 0x20"
 
 
 class SpeedEnabledReserved(Rule):
-    """A Set of PortInfo enables a reserved link speed.
+    """PortInfo enables a reserved link speed.
 
-    Bits 0 to 2 stand for 2.5, 5 and 10 Gb/s, 15 for all that are supported; 8 to 14 are reserved and the port refuses the Set.
+    Bits 0 to 2 stand for 2.5, 5 and 10 Gb/s, 15 for all that are supported; 8 to 14 are reserved, and a port refuses such a Set.
 
-    Correct the subnet manager or the tool; faster links are enabled by LinkSpeedExtEnabled.
+    Correct the subnet manager or the tool; faster links are enabled by LinkSpeedExtEnabled. If a port answers so, update its firmware.
+
+    One packet is enough: a Set, or the answer of a numbered port.
     """
 
     code, name, severity = "SEM009", "linkspeed-enabled-reserved", ERROR
     reference = "IBA 14.2.5.6; kernel qib"
-    when = PortInfo.link_speed_enabled.between(8, 14) & SMP_SET
+    when = PortInfo.link_speed_enabled.between(8, 14) & ENABLED
     message = "LinkSpeedEnabled {link_speed_enabled} is reserved"
     example = "SubnSet(PortInfo) with LinkSpeedEnabled 9"
 
@@ -130,16 +136,18 @@ class PortStateSet(Rule):
 
 
 class LinkDownDefaultReserved(Rule):
-    """A Set of PortInfo has a reserved LinkDownDefaultState.
+    """PortInfo has a reserved LinkDownDefaultState.
 
-    A link that goes down shall sleep (1) or poll (2); 0 changes nothing. With any other value the port refuses the whole Set.
+    A link that goes down shall sleep (1) or poll (2); 0 changes nothing. With any other value a port refuses the whole Set.
 
-    Correct the subnet manager or the tool that sent the Set.
+    Correct the subnet manager or the tool that sent the Set; if a port answers so, update its firmware.
+
+    One packet is enough: a Set, or the answer of a numbered port.
     """
 
     code, name, severity = "SEM013", "linkdowndefault-reserved", ERROR
     reference = "IBA 14.2.5.6"
-    when = (PortInfo.link_down_default_state > 2) & SMP_SET
+    when = (PortInfo.link_down_default_state > 2) & ENABLED
     message = "LinkDownDefaultState {link_down_default_state} is reserved"
     example = "SubnSet(PortInfo) with LinkDownDefaultState 5"
 

@@ -172,6 +172,11 @@ case("LNK024", port_sweep(5), port_sweep(6), frames=[7])
 ZERO = smp(ANSWER, PORT_INFO, port_info(7), path=[1], header={"transaction_id": 0x1234})
 case("LNK024", [*port_sweep(6)[:5], ZERO, *port_sweep(7)[5:]], [*port_sweep(6)[:5], ZERO, *port_sweep(6)[5:]], frames=[8])
 case("LNK024", port_sweep(5), port_sweep(5, second=7), frames=[7])  # of two subnets, perhaps
+# a first sweep: LIDs are assigned before the ports are active; both must show theirs again then
+HOSTS = port_sweep(5)
+STARTED = [smp(ANSWER, PORT_INFO, port_info(5, port_state=2), path=[1, at], header={"transaction_id": 0x1234}) for at in (4, 5)]
+ASSIGNED = [*HOSTS[:4], STARTED[0], HOSTS[5], STARTED[1]]
+case("LNK024", [*ASSIGNED, HOSTS[4], HOSTS[6]], [*ASSIGNED, HOSTS[6]], frames=[7])
 # answers without requests: the capture misses packets, and one of them may have told another LID of the first port
 FIRST = smp(1, NODE_INFO, path=[], header={"transaction_id": 0x1234})
 case("LNK024", [FIRST, *port_sweep(5)], [FIRST, *port_sweep(6)], frames=[8], severity="info",
