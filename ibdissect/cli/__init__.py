@@ -163,9 +163,11 @@ def _run(arguments: list[str] | None) -> int:
     try:
         if COMPLETE in os.environ:  # the shell asks for completions
             group.main(args=arguments, prog_name="ibdissect")
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        _refuse_file_names(words)
         # Not `main`: it turns a broken pipe into status 1, which means findings here.
         # `color=True`: otherwise click removes colours if the output is not a terminal, whatever `--color` says.
-        with group.make_context("ibdissect", sys.argv[1:] if arguments is None else list(arguments), color=True) as context:
+        with group.make_context("ibdissect", words, color=True) as context:
             result = group.invoke(context)
         sys.stdout.flush()
         return max(result if isinstance(result, int) else 0, context.obj or 0)  # see cli.common.incomplete
@@ -186,6 +188,13 @@ def _run(arguments: list[str] | None) -> int:
         return BROKEN_PIPE
     finally:
         warnings.showwarning = show
+
+
+def _refuse_file_names(words: list[str]) -> None:
+    """Refuse an option that is also the name of a file: `*` may have put it there, and an archive may hold a file `--plugin=code.py`."""
+    for word in words[: words.index("--") if "--" in words else None]:
+        if word.startswith("-") and word != "-" and os.path.lexists(word):
+            raise click.UsageError(f"{word} is an option and a file here; write `./{word}` or `-- {word}` for the file, else rename it")
 
 
 def _failed(error: Exception) -> int:

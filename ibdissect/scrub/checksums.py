@@ -32,17 +32,18 @@ def _crc(old: crcs.Sums, new: crcs.Sums, data: Bytes, size: int) -> None:
 
 
 def _ip4(old: ChunkTable, new: ChunkTable) -> None:
-    """Update header checksums incrementally (RFC 1624), so that a wrong one keeps its error."""
+    """Compute header checksums. A wrong one does not keep its error: that of a checksum never filled in is the sum of the addresses."""
     at = old.occurrences(IPv4).at
     index = at[:, None] + np.arange(2 * IP_WORDS)
     was, now = (table.chunk.data[index].view(">u2").astype(np.int64) for table in (old, new))
+    stored, now[:, IP_CHECKSUM] = was[:, IP_CHECKSUM], 0
     # Options after the header are zero now.
     options = np.zeros(len(at), np.int64)
     for i in np.flatnonzero(old.chunk.data[at] != WITHOUT_OPTIONS).tolist():
         options[i] = _sum(old.chunk.data, int(at[i]) + 20, int(at[i]) + 4 * (int(old.chunk.data[at[i]]) & 15))
-    # The checksum was copied: both sums have it.
-    rest = (0xFFFF - was[:, IP_CHECKSUM] - was.sum(axis=1) - options + now.sum(axis=1)) % 0xFFFF
-    value = np.where(rest == 0, 0, 0xFFFF - rest).astype(">u2")
+    right = 0xFFFF - now.sum(axis=1) % 0xFFFF
+    correct = (was.sum(axis=1) + options) % 0xFFFF == 0
+    value = np.where(correct, right, np.where(stored == 0, 0, right % 0xFFFF + 1)).astype(">u2")
     new.chunk.data[at[:, None] + 2 * IP_CHECKSUM + np.arange(2)] = value.view(np.uint8).reshape(len(value), 2)
 
 

@@ -64,3 +64,15 @@ def test_ci_loads_only_what_config_names(value: str, loads: bool, project: Path,
 def test_a_folder_without_a_configuration_cannot_be_trusted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["trust", str(tmp_path)]) == 2
     assert "holds no configuration" in capsys.readouterr().err and trusted_folders() == set()
+
+
+@pytest.mark.parametrize("name", ["--plugin=code.pcap", "--config=code.pcap", "-qxo"])
+def test_a_file_name_that_a_glob_makes_an_option_is_refused(name: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`ibdissect lint *` in a folder that an archive made."""
+    here = project / "captures"
+    (here / "code.pcap").write_text("import pathlib\npathlib.Path('ran').touch()\n")
+    (here / name).touch()
+    assert run(["lint", *sorted(path.name for path in here.iterdir())]) == 2
+    assert f"{name} is an option and a file here; write `./{name}`" in capsys.readouterr().err
+    assert run(["lint", "--", name]) == 2
+    assert "an option and a file" not in capsys.readouterr().err and not (here / "ran").exists()
