@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ _LINE = re.compile(r"^(?P<indent>[\s|]*)(?P<name>\w+)(?P<middle>\s*=\s)(?P<value
 
 def shown(table: ChunkTable, row: int, presenter: Presenter) -> str:
     """Scapy's `show()` of a row, without its colours."""
+    gc.collect(0)  # the packets of the row before refer to each other, each of up to 1000 layers with a copy of the rest of the frame
     tree = dissect_row(table, row, presenter)
     data = bytearray(tree.data)
     chunk, ignored = table.chunk, table.once(beside)
