@@ -48,25 +48,19 @@ def hidden_bytes(table: ChunkTable) -> Int:
     for field in checksum_fields(table.catalog):
         found = table.occurrences(field.owner)
         hidden[found.at[told[found.rows]][:, None] + np.arange(*field.span)] = True
-    for starts, stops in (_pieces(table)[1:], _unread(table)[1:], table.once(opaque_bytes)[1:], _behind(table, told)):
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-            hidden[start:stop] = True
     ignored = table.once(beside)
     if ignored is not None:
         hidden[ignored.at] = True
     located, messages = table.located, table.once(cut_messages)
     rows = np.flatnonzero(table.once(cut_keys) | messages)
-    starts = table.chunk.offset[rows]
-    for name in ("grh", "bth"):
-        header = located.at(name)[rows]
-        starts = np.where(header >= 0, header, starts)
+    starts = np.max([table.chunk.offset[rows], located.at("grh")[rows], located.at("bth")[rows]], axis=0)
     stops = (table.chunk.offset + table.chunk.caplen)[rows]
     # Payload that does not start a message of a known service is data, which the tree also shows.
     shown = ~messages[rows] & (located.at("mad")[rows] < 0) & (located.at("payload")[rows] >= 0)
-    kept = np.where(shown, located.at("payload")[rows], stops), np.where(shown, located.payload_end[rows], stops)
-    for start, stop, first, last in zip(*(column.tolist() for column in (starts, stops, *kept)), strict=True):
-        hidden[start:first] = True
-        hidden[last:stop] = True
+    first, last = np.where(shown, located.at("payload")[rows], stops), np.where(shown, located.payload_end[rows], stops)
+    pieces = (_pieces(table)[1:], _unread(table)[1:], table.once(opaque_bytes)[1:], _behind(table, told), (starts, first), (last, stops))
+    for low, high in zip(*map(np.concatenate, zip(*pieces, strict=True)), strict=True):
+        hidden[low:high] = True
     return np.flatnonzero(hidden)
 
 
@@ -117,7 +111,7 @@ def _behind(table: ChunkTable, told: Bool) -> tuple[Int, Int]:
     located, chunk = table.located, table.chunk
     icrc, vcrc = located.at("icrc"), located.at("vcrc")
     rows = np.flatnonzero(told & (icrc >= 0))
-    return np.maximum(icrc + ICRC.size, vcrc + VCRC.size * (vcrc >= 0))[rows], (chunk.offset + chunk.caplen)[rows]
+    return np.maximum(icrc + ICRC.size, vcrc + VCRC.size)[rows], (chunk.offset + chunk.caplen)[rows]
 
 
 def cut_keys(table: ChunkTable) -> Bool:

@@ -76,7 +76,7 @@ def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
         if not any(isinstance(place, TcpData) for place in owner.carried_by) or not len(table.occurrences(owner)):
             continue
         for place, struct in inner:
-            if place.field.kind == "rest" and holds_key(table.catalog, struct):
+            if holds_key(table.catalog, struct):
                 found = table.occurrences(owner).pick(table.where(owner, place.when))
                 at = found.at + place.field.bit // 8
                 cut = at + struct.size > found.stop

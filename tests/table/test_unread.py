@@ -288,6 +288,23 @@ def test_what_is_left_over_behind_the_record_is_hidden_too() -> None:
     assert table.once(revealing_rows).all()
 
 
+def test_every_bit_behind_the_record_is_one_that_nobody_reads() -> None:
+    frame = path_query("dlid", beyond=b"\x01" * 8)
+    table = native_table([frame])
+    ignored = table.once(beside)
+    assert ignored is not None
+    start = int(table.chunk.offset[0]) + frame.index(b"\x01" * 8)
+    assert ignored.of(np.arange(start, start + 8)).tolist() == [0xFF] * 8 and ignored.at[0] >= start - PathRecord.size
+    assert table.once(as_read).front is None, "it would hold the bytes as they were"
+
+
+@pytest.mark.parametrize("left", [-1, 0, 1])
+def test_a_query_that_ends_at_its_mask(left: int) -> None:
+    """The capture ends there, too."""
+    table = native_table([asked(0x01, 0x11, 0)[: 28 + 56 + left]])
+    assert unread_bytes(table)[0].tolist() == [0] * (left > 0) and table.once(unread).tolist() == [left >= 0]
+
+
 def test_a_query_cut_short_hides_what_is_there() -> None:
     frame = path_query("sgid")
     table = native_table([frame[: 28 + 56 + 50]])
