@@ -225,6 +225,14 @@ def test_no_table_holds_a_key(ending: str, capture: str, folder: Path, tmp_path:
     assert shown(said + target.read_bytes(), PLANTED) == []
 
 
+def test_no_repr_shows_a_key(folder: Path) -> None:
+    """At a prompt, in a notebook, in what pytest prints of a test that failed."""
+    with Capture(folder / "whole.pcapng") as opened:
+        for key in PLANTED:
+            text = repr((opened.dissect(key.frame + 1), opened.frame(key.frame + 1), list(opened.dissect(key.frame + 1).walk())))
+            assert repr(key.value)[2:-1] not in text and not shown(text.encode(), [key])
+
+
 @commands.NEEDS_DUCKDB
 def test_no_query_gives_a_key(folder: Path) -> None:
     for table in ("packets", "mads", "findings", "ports"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -46,7 +47,7 @@ class Node:
     struct: StructType | None = None
     in_front: bool = False
     """Part of the ERF pseudo-header, whose bytes precede the frame."""
-    raw: bytes = b""
+    raw: bytes = dataclasses.field(default=b"", repr=False)
     """The node's bytes as captured, keys included: mask before showing."""
     masked: tuple[tuple[int, int], ...] = ()
     """Byte ranges of `raw` that hold a masked key."""
@@ -73,7 +74,7 @@ class Tree:
     layers: list[Node]
     malformed: str | None
     """Why the frame is malformed; None if it is well-formed or only truncated by the snap length."""
-    data: bytes
+    data: bytes = field(repr=False)
     """The captured bytes of the frame, without the ERF header."""
     secret_bytes: tuple[tuple[int, int], ...] = ()
     """(start, stop) of masked key bytes in `data`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
@@ -51,7 +51,7 @@ class Frame:
     """From 1, as in Wireshark."""
     time_ns: int
     """Nanoseconds since 1970 UTC."""
-    data: bytes
+    data: bytes = field(repr=False)
     """Captured bytes as Wireshark shows them: without ERF pseudo-header; RoCE from the Ethernet header on."""
     link: int
     """Link type (197 and 247 InfiniBand, 1 Ethernet, ...)."""

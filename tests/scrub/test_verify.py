@@ -159,7 +159,7 @@ def test_every_form_is_found_at_every_bit(shift: int) -> None:
 @pytest.mark.slow
 def test_captures_that_differ_only_in_identities_and_keys_become_the_same() -> None:
     """The proofs of all rules under two sets of names: what is the same for both tells nothing about either."""
-    copies = [chunk for i, chunk in enumerate(crowd(91, at_once=1, what="guid key text address")) if i in (53, 90)]
+    copies = [chunk for i, chunk in enumerate(crowd(196, at_once=1, what="guid key text address qpn")) if i in (165, 195)]
     after = []
     for chunk in copies:
         scrubber = Scrubber(builtin())
