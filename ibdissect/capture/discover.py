@@ -15,7 +15,7 @@ from msgspec import field
 
 from ibdissect.capture.opening import open_capture, seekable
 from ibdissect.capture.remote import filesystem, in_archive, is_url, public_name, tried
-from ibdissect.capture.sets import ENDINGS, NUMBERED_ENDING, SUFFIXES, CaptureSet, Part, part_of
+from ibdissect.capture.sets import NUMBERED_ENDING, SUFFIXES, CaptureSet, Part, part_of
 from ibdissect.errors import CaptureError
 
 
@@ -71,7 +71,7 @@ def _remote(url: str, found: Found) -> list[str]:
     # In the address of a web server, a question mark begins the query.
     many = re.search(r"[*?[]" if scheme not in ("http", "https") else r"[*[]", place) is not None
     folder = not many and (place.endswith("/") or (archived and not place))
-    if not many and not folder and link.partition("?")[0].lower().endswith(ENDINGS):
+    if not many and not folder and NUMBERED_ENDING.search(link.partition("?")[0].lower()):
         return [url]
     if archived:
         files = _members(url, place, many, folder)
@@ -84,7 +84,7 @@ def _remote(url: str, found: Found) -> list[str]:
         files = [front + file + chain + rest for file in files]
     if not many and not folder:
         return [url]
-    kept = [file for file in sorted(files) if many or file.partition("::")[0].lower().endswith(ENDINGS)]
+    kept = [file for file in sorted(files) if many or NUMBERED_ENDING.search(file.partition("::")[0].lower())]
     found.left_out += len(files) - len(kept)
     if not kept:
         reason = "matches no file" if many else "is a folder without captures"

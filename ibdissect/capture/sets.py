@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable
 
 from msgspec import Struct as Record
+from msgspec.structs import replace
 
-from ibdissect.capture.remote import public_name
+from ibdissect.capture.remote import WEB, in_archive, public_name
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
 PACKED = ("", ".gz", ".zst", ".xz", ".bz2", ".lz4")
@@ -62,7 +63,13 @@ class Part(Record, frozen=True):
 
 
 def part_of(path: str) -> Part | None:
-    """What the name of a file says; None if it is not that of a ring buffer."""
+    """What the name of a file, or of a member of an archive, says; None if it is not that of a ring buffer."""
+    link, chain, archive = path.partition("::") if in_archive(path) else (path, "", "")
+    part = (_part(link.partition("?")[0]) if link.startswith(WEB) else None) or _part(link)
+    return replace(part, name=part.name + chain + archive) if part is not None else None
+
+
+def _part(path: str) -> Part | None:
     folder, file = os.path.split(path)
     if found := _DUMPCAP.fullmatch(file):
         number, time = found["number"] or found["number2"], found["time"] or found["time2"]
@@ -87,7 +94,12 @@ def missing(before: str, after: str) -> str:
     if not gone:  # also where a ring buffer, or its numbers, began again
         return ""
     told = f"file {gone[0]} is" if len(gone) == 1 else f"files {gone[0]} to {gone[-1]} are"
-    return f"{told} missing between {os.path.basename(public_name(before))} and {os.path.basename(public_name(after))}"
+    return f"{told} missing between {_file(before)} and {_file(after)}"
+
+
+def _file(path: str) -> str:
+    """The last part of a path, without secrets."""
+    return os.path.basename(public_name(path).partition("::")[0] if in_archive(path) else public_name(path))
 
 
 def next_of(path: str, known: Iterable[str]) -> str | None:

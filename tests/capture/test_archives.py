@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture import archives
-from ibdissect.capture.discover import discover
+from ibdissect.capture.discover import discover, one_set
 from ibdissect.capture.opening import open_capture
+from ibdissect.capture.sets import CaptureSet
 from ibdissect.capture.stream import Unpacking
 from ibdissect.errors import CaptureError
 from tests.conftest import REPO
@@ -54,6 +55,19 @@ def test_members_are_read_as_files_are(folder: Path, archive: str) -> None:
     assert found.files == sorted(archive.format(name) for name in ("day/a.pcap", "b.pcap.gz")) and found.left_out == 1
     assert discover([archive.format("*/a.*")]).files == [archive.format("day/a.pcap")]
     assert discover([archive.format("day/")]).files == [archive.format("day/a.pcap")]
+
+
+def test_a_ring_buffer_in_an_archive_is_one_capture(folder: Path) -> None:
+    """In the order of its numbers, 2 before 10; a missing file is noticed."""
+    with zipfile.ZipFile("ring.zip", "w") as packed:
+        for number in (0, 1, 10, 2):
+            packed.write(LAB, f"r/x.pcap{number}")
+    found = discover(["zip://::ring.zip"]).files
+    whole = one_set(found)
+    assert whole == CaptureSet("zip://r/x.pcap*::ring.zip", tuple(f"zip://r/x.pcap{number}::ring.zip" for number in (0, 1, 2, 10)))
+    with open_capture(whole) as reader:
+        assert sum(len(chunk) for chunk in reader.chunks()) == 4 * frames(str(LAB))
+        assert [damage.reason for damage in reader.damage] == ["files 3 to 9 are missing between x.pcap2 and x.pcap10"]
 
 
 @pytest.mark.parametrize(

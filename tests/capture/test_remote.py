@@ -64,6 +64,8 @@ def test_names_globs_and_folders(memory: Any) -> None:
     assert discover(["memory://b/day/a.pcap"]).files == both[:1]
     assert discover(["memory://b/*/*.pc*"]).files == discover(["memory://b/", "memory://b"]).files == both
     assert discover(["memory://b/"]).left_out == 1
+    memory.pipe("/b/night/x.pcap3", b"as tcpdump -C names it")
+    assert discover(["memory://b/night/"]).files == [both[1], "memory://b/night/x.pcap3"]
     assert discover(["memory://b/none.pcap"]).files == ["memory://b/none.pcap"], "as for files: opening it says what is wrong"
     for url, said in (("memory://b/none*", "matches no file"), ("memory://b/day/x/", "without captures")):
         with pytest.raises(CaptureError, match=said):

@@ -27,6 +27,8 @@ TIMES = ["x-2026-11-21_11.pcap", "x-2026-11-21_12.pcap", "x-2026-11-22_00.pcap"]
         ("x.pcap003.gz", "x.pcap*", 3),
         ("x-20261121T120000.pcap4", "x-*.pcap", 4),
         ("cap_2026-11-21_12:30:00.pcap", "cap_*.pcap", 0),
+        ("zip://d/x.pcap2::s3://b/day.zip", "zip://d/x.pcap*::s3://b/day.zip", 2),
+        ("https://h/x.pcap1?sig=secret", "https://h/x.pcap*", 1),
     ],
 )
 def test_names(path: str, name: str, number: int) -> None:
@@ -107,6 +109,8 @@ def test_secrets_of_urls_are_in_no_name_of_a_set(urls: list[str], monkeypatch: p
         ("c_00001_20261121120000.pcap", "c_00003_20261121120001.pcap.gz", "file 2 is missing between"),
         ("x.pcap", "x.pcap4", "files 1 to 3 are missing between"),
         ("x.pcap7", "x.pcap0", ""),
+        ("zip://x.pcap1::d/a.zip", "zip://x.pcap3::d/a.zip", "file 2 is missing between x.pcap1 and x.pcap3"),
+        ("zip://x.pcap1::d/a.zip", "zip://x.pcap3::d/b.zip", ""),
         ("x-20261121120000.pcap", "x-20261121120000.pcap2", "file 1 is missing"),
         ("x-2026112112.pcap", "x-2026112118.pcap", ""),
         ("c_00001_20261121120000.pcap", "other_00003_20261121120001.pcap", ""),
