@@ -56,10 +56,8 @@ def open_reads(streams: Streams) -> Iterator[tuple[int, int, int]]:
         peer = streams.other(slot)
         if peer is None:
             continue
-        length, mtu = int(state["read_length"][slot]), int(max(state["mtu"][slot], state["mtu"][peer]))
-        if not mtu and length > MTUS[0]:
-            continue  # the number of response packets is unknown
-        end = int(state["read_psn"][slot]) + max(1, -(-length // max(mtu, MTUS[0]))) - 1
+        length, mtu = int(state["read_length"][slot]), int(max(state["mtu"][slot], state["mtu"][peer])) or MTUS[-1]
+        end = int(state["read_psn"][slot]) + max(1, -(-length // mtu)) - 1  # of an unknown path MTU the largest: there are no fewer responses
         if distance(end, int(state["high"][peer])) <= 0:
             continue
         back = streams.troubled.get(peer)

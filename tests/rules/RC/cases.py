@@ -56,6 +56,9 @@ case("RC011", [*MISSED, *IDLE], [*MISSED, *IDLE[:9]], also=["RC004"], twin_also=
 case("RC012", [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, READ_MIDDLE, bytes(1024)), *IDLE],
      [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, READ_MIDDLE, bytes(1024)), answer(3, 1, READ_LAST, bytes(952)), *IDLE],
      frames=[1], file=SLOW)  # fmt: skip
+# the path MTU is unknown, but there is no response at all
+UNHEARD = [ask(1), answer(1, 1), ask(2, READ, b"", RETH={"r_key": 7, "dmalen": 3000})]
+case("RC012", [*UNHEARD, *IDLE], [*UNHEARD, answer(2, 1, syndrome=0x62), *IDLE], frames=[3], twin_also=["RC004"], file=SLOW)
 # in ERF of a card, whose loss counter says that nothing is missing; ibdump has none
 ASK_ERF = rc(READ, ext={"RETH": {"r_key": 7, "dmalen": 3000}}, bth={"psn": 1, "destqp": 0x12}, slid=1, dlid=2)
 BACK_ERF = [rc(opcode, bytes(1024), ext={"AETH": {"syndrome": 0x1F, "msn": 1}} if opcode == READ_FIRST else {},
