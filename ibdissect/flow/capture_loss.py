@@ -150,11 +150,11 @@ class CaptureLoss:
 
     def complete(self) -> bool:
         """Whether the traffic shows that nothing is missing: enough packets could be checked, and none is missing."""
-        return ((self.erf and self.card_counts_losses) or self._checked() >= ENOUGH) and not any(self._times())
+        return ((self.erf and self.card_counts_losses) or self.enough()) and not any(self._times())
 
-    def _checked(self) -> int:
-        """Number of packets whose loss would have been noticed."""
-        return in_order(self.streams) + 2 * self.transactions.paired
+    def enough(self) -> bool:
+        """Whether there were enough packets whose loss would have been noticed."""
+        return in_order(self.streams) + 2 * self.transactions.paired >= ENOUGH
 
     def proves_silence(self, time_ns: int) -> bool:
         """Whether a packet that is not in the capture was not sent at that time.

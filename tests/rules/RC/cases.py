@@ -108,7 +108,10 @@ MIXED = [UC[0], roce2(UC_WRITE, b"data", bth={"psn": 2}), UC[2]]
 CUT = Pcap(ETHERNET, tuple(Record(i, i * 1000 + 1, one[:64], len(one)) for i, one in enumerate(MIXED))).packed()
 case("RC021", ethernet_pcap([UC[0], UC[2]]), CUT, frames=[2], twin_also=["CAP001"], file=None)
 # ibdump may have missed it
-case("RC021", ethernet_pcap([UC[0], UC[2]]), erf_pcap([rc(UC_SEND, b"data", bth={"psn": psn}) for psn in (1, 3)]), file=None)  # type: ignore[arg-type]
+UC_ERF = [rc(UC_SEND, b"data", bth={"psn": psn}) for psn in (1, 3)]
+case("RC021", ethernet_pcap([UC[0], UC[2]]), erf_pcap(UC_ERF), file=None)  # type: ignore[arg-type]
+# a card lost nothing, but its file may have been filtered
+case("RC021", erf_pcap(UC_ERF, lost=()), erf_pcap(UC_ERF), file=None, severity="info")  # type: ignore[arg-type]
 
 
 def ack(syndrome: int) -> bytes:
