@@ -56,8 +56,9 @@ def open_reads(streams: Streams) -> Iterator[tuple[int, int, int]]:
         peer = streams.other(slot)
         if peer is None:
             continue
+        # With the largest path MTU, which stands for an unknown one, there are fewest responses.
         length, mtu = int(state["read_length"][slot]), int(max(state["mtu"][slot], state["mtu"][peer])) or MTUS[-1]
-        end = int(state["read_psn"][slot]) + max(1, -(-length // mtu)) - 1  # of an unknown path MTU the largest: there are no fewer responses
+        end = int(state["read_psn"][slot]) + max(1, -(-length // mtu)) - 1
         if distance(end, int(state["high"][peer])) <= 0:
             continue
         back = streams.troubled.get(peer)

@@ -13,6 +13,7 @@ from ibdissect.fabric.division import Division
 from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.fabric.refuted import Refuted
 from ibdissect.failures import Failures
+from ibdissect.table import strangers
 from ibdissect.table.copies import Copies
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
@@ -86,6 +87,7 @@ class Linter:
     def feed(self, table: ChunkTable, selected: Bool | None = None) -> None:
         """Check a chunk; `selected` bool[n] limits the rows that are reported, but state is learnt from all rows."""
         table.once(self.copies.leave_out)
+        table.once(strangers.leave_out)
         self.context.catalog, self.context.table = table.catalog, table
         if selected is not None:
             self.findings.selected.choose(table, selected)
@@ -119,6 +121,7 @@ class Linter:
     def prepare(self, table: ChunkTable) -> None:
         """Compute what needs no state ahead of `feed`; another thread may call it while earlier chunks are checked."""
         table.once(self.copies.leave_out)
+        table.once(strangers.leave_out)
         table.once(self.conditions.holding)
         for follower in self.followers:
             for derive in getattr(follower, "columns", ()):

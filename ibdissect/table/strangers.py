@@ -1,0 +1,33 @@
+"""Which UDP datagrams to the port of RoCE are something else?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ibdissect.capture.scattered import u16
+from ibdissect.wire.numbers import BASE
+
+from .crcs import icrc_sums
+from .locate import Int
+from .table import ChunkTable
+
+
+def leave_out(table: ChunkTable) -> Int:
+    """Rows of other datagrams, int64[k]. Their headers are removed from the table, so that nobody takes them for packets.
+
+    RoCE has one partition, and senders clear the version and the reserved bits of the BTH. What does neither and has no right ICRC is
+    no RoCE: damage seldom changes both, and a faulty sender computes the ICRC of what it sends.
+    """
+    located, data = table.located, table.chunk.data
+    rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("udp") >= 0)) if "udp" in located.start else np.empty(0, np.int64)
+    at = located.at("bth")[rows]
+    odd = u16(data, at + 2) & BASE != BASE
+    if not odd.any():
+        return rows[:0]
+    rows, at = rows[odd], at[odd]
+    rows = rows[(data[at + 1] & 0x0F | data[at + 4] & 0x3F | data[at + 8] & 0x7F) != 0]
+    sums = icrc_sums(table, rows)
+    rows = np.setdiff1d(rows, sums.rows[(sums.stored == sums.wanted) | (sums.stored == 0)])
+    if rows.size:
+        table.leave_out(rows)
+    return rows
