@@ -70,18 +70,19 @@ def part_of(path: str) -> Part | None:
 
 
 def _part(path: str) -> Part | None:
-    folder, file = os.path.split(path)
+    file = os.path.basename(path)
+    folder = path.removesuffix(file)
     if found := _DUMPCAP.fullmatch(file):
         number, time = found["number"] or found["number2"], found["time"] or found["time2"]
-        return Part(os.path.join(folder, f"{found['stem']}_*{found['tail'] or ''}"), time, int(number), runs_on=True, sure=True)
+        return Part(f"{folder}{found['stem']}_*{found['tail'] or ''}", time, int(number), runs_on=True, sure=True)
     found = _NUMBERED.fullmatch(file)
     if found is None:
         return None
     number, stem = found["number"], found["stem"]
     if time_found := _TIME.search(stem):
         name = f"{stem[: time_found.start()]}*{stem[time_found.end() :]}"
-        return Part(os.path.join(folder, name), re.sub(r"\D", "", time_found[0]), int(number or 0), runs_on=False, sure=True)
-    return Part(os.path.join(folder, f"{stem}*"), "", int(number or 0), runs_on=True, sure=bool(number))
+        return Part(folder + name, re.sub(r"\D", "", time_found[0]), int(number or 0), runs_on=False, sure=True)
+    return Part(f"{folder}{stem}*", "", int(number or 0), runs_on=True, sure=bool(number))
 
 
 

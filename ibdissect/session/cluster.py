@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import shutil
@@ -58,14 +59,11 @@ class Dask:
                         silence_logs=logging.CRITICAL,
                     )  # fmt: skip
                 self.client = Client(self._own, set_as_default=False)
-            elif "://" in where:
-                address = where.replace("dask+tls://", "tls://").replace("dask://", "tcp://")
-                self.client = Client(address, timeout=PATIENCE_S, set_as_default=False)
             else:
-                self.client = Client(scheduler_file=where, timeout=PATIENCE_S, set_as_default=False)
+                self.client = Client(_address(where), timeout=PATIENCE_S, set_as_default=False)
             self.client.wait_for_workers(1, timeout=PATIENCE_S)
             self._compare_versions()
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, TimeoutError, ValueError, TypeError, LookupError) as error:
             self.close()
             raise ConfigError("--engine", where, f"no scheduler with workers was reached: {error}") from error
         except BaseException:
@@ -117,6 +115,14 @@ def _kept_from_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _address(where: str) -> str:
+    """Address of a scheduler, by its URL or file. (Dask itself waits without end for a file that does not appear.)"""
+    if "://" in where:
+        return where.replace("dask+tls://", "tls://").replace("dask://", "tcp://")
+    with open(where, "rb") as file:
+        return str(json.load(file)["address"])
 
 
 def _minor(version: str) -> str:

@@ -27,6 +27,7 @@ TIMES = ["x-2026-11-21_11.pcap", "x-2026-11-21_12.pcap", "x-2026-11-22_00.pcap"]
         ("x.pcap003.gz", "x.pcap*", 3),
         ("x-20261121T120000.pcap4", "x-*.pcap", 4),
         ("cap_2026-11-21_12:30:00.pcap", "cap_*.pcap", 0),
+        ("zip://x.pcap2::a.zip", "zip://x.pcap*::a.zip", 2),
         ("zip://d/x.pcap2::s3://b/day.zip", "zip://d/x.pcap*::s3://b/day.zip", 2),
         ("https://h/x.pcap1?sig=secret", "https://h/x.pcap*", 1),
     ],

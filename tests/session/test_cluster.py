@@ -127,10 +127,12 @@ def test_a_worker_that_comes_later_with_another_version() -> None:
         doing.unpacked()
 
 
-def test_an_unreachable_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("ibdissect.session.cluster.PATIENCE_S", 0.5)
-    with pytest.raises(ConfigError, match="no scheduler with workers was reached"):
-        Dask("dask://127.0.0.1:9")
+    (tmp_path / "none.json").write_text("[]")
+    for where in ("dask://127.0.0.1:9", str(tmp_path / "missing.json"), str(tmp_path / "none.json")):
+        with pytest.raises(ConfigError, match="no scheduler with workers was reached"):
+            Dask(where)
 
 
 def test_plugins_travel_to_hosts_without_our_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
