@@ -23,11 +23,11 @@ def command(capture: str, target: str, max_findings: int, common: Common) -> int
     from ibdissect.export.files import replacing
     from ibdissect.export.frames import comments_by_frame, write_frames
 
-    with opened_capture(capture, common) as opened:
+    with opened_capture(capture, common, passes=2) as opened:
         findings = findings_of(opened, common, max_findings).findings
         added = comments_by_frame(findings)
         with replacing(target, capture) as file:
             count = write_frames(opened, file, "pcapng", added)
         say("note: frames are written as they are, with the keys in them")
-        common.tell(f"{counted(count, 'frame')} written to {target}, {counted(sum(map(len, added.values())), 'comment')}")
+        common.tell(f"{counted(count, 'frame', ',')} written to {target}, {counted(sum(map(len, added.values())), 'comment')}")
     return 0

@@ -164,7 +164,7 @@ def command(captures: tuple[str, ...], wanted: Wanted, common: Common) -> int:
                 count = _others(opened, wanted, ending, common, file)
     if ending in FRAME_ENDINGS:
         say("note: frames are written as they are, with the keys in them")
-    common.tell(f"{counted(count, rows.removesuffix('s'))} written to {'standard output' if wanted.target == '-' else wanted.target}")
+    common.tell(f"{counted(count, rows.removesuffix('s'), ',')} written to {'standard output' if wanted.target == '-' else wanted.target}")
     return 0
 
 
@@ -249,7 +249,7 @@ def _partitioned(units: Sequence[Unit], wanted: Wanted, common: Common) -> int:
         for outcome in each:
             written, masked = written + outcome.frames, masked + (outcome.result or 0)
     _tell_masked(masked)
-    common.tell(f"{counted(written, 'frame')} written to {wanted.target}")
+    common.tell(f"{counted(written, 'frame', ',')} written to {wanted.target}")
     return each.status
 
 

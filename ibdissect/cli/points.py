@@ -162,7 +162,7 @@ def _write(comparison: Any, target: str, captures: tuple[str, ...], common: Comm
     refuse_captures(captures, write=target)
     with replacing(target) as file:
         count = sum(map(len, write_merged(comparison, file)))
-    common.tell(f"{counted(count, 'frame')} written to {target}, as they are, with the keys in them")
+    common.tell(f"{counted(count, 'frame', ',')} written to {target}, as they are, with the keys in them")
 
 
 def lines(result: dict[str, Any], paint: Paint) -> Iterator[str]:

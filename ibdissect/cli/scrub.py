@@ -35,5 +35,5 @@ def command(capture: str, target: str, verify: bool, common: Common) -> int:
                 look_for_leftovers(opened, scrubber, file, target)
                 common.tell("verified: no key, GUID, GID, address or name of the capture is in the copy (LIDs and QPNs are not looked for)")
         common.tell("note: times, sizes, P_Keys, port numbers and service IDs are as they were; look before you share")
-        common.tell(f"{counted(count, 'frame')} written to {target}")
+        common.tell(f"{counted(count, 'frame', ',')} written to {target}")
     return 0

@@ -102,7 +102,7 @@ class Capture(Reading):
         self.selection: Selection | None = None
         """The frames that `selected` gives; None: all."""
         self.progress: Progress | None = None
-        """Called with each window that `selected` reads."""
+        """Called with each window that `selected` or a check reads."""
 
     def close(self) -> None:
         """Close the file."""
@@ -277,7 +277,7 @@ class Capture(Reading):
         """The report of a check with the given options. CaptureError if the capture cannot be read (a pipe only once), or not all of it."""
         from ibdissect.session.check import check_reading
 
-        report = check_reading(Reading(self.reader, catalog=self.catalog, show_keys=options.show_keys), options)
+        report = check_reading(Reading(self.reader, catalog=self.catalog, show_keys=options.show_keys), options, progress=self.progress)
         if report.error is not None:
             (self._refuse_incomplete if report.status == "unreadable" else self.on_incomplete)(report.error)
         return report

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -196,6 +197,21 @@ def test_findings_and_annotations(native: Path, tmp_path: Path) -> None:
     for finding in linted:
         if finding["frame"]:
             assert f"{finding['code']} {finding['name']}: " in comments[str(finding["frame"])]
+
+
+def test_commands_that_read_captures_show_how_far_they_are(native: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ibdissect import cli
+
+    moved: list[int] = []
+    monkeypatch.setattr("ibdissect.cli.output.progress_bar", lambda files, quiet: nullcontext(lambda frames, _: moved.append(frames)))
+    target, frames = str(tmp_path / "x.pcapng"), len(all_frames())
+    for words in (
+        ["annotate", str(native), "--to", target], ["scrub", str(native), "--to", target], ["export", str(native), "--to", target],
+        ["sql", str(native), "select max(frame_len) from packets"], ["sql", str(native), "select count(*) from findings"],
+    ):  # fmt: skip
+        assert cli.run(words) == 0
+        assert moved and set(moved) == {frames}, words
+        moved.clear()
 
 
 def test_sql_sees_its_tables(native: Path) -> None:
