@@ -95,11 +95,11 @@ class Checker:
         return self.binary(node)
 
     def right(self, node: Node, like: Operand) -> Operand:
-        """The right operand, of the same kind as `like`: another field, or a value."""
+        """The right operand, another field or a value, of the same kind as `like`; a flag is the number 0 or 1."""
         if is_literal(node, self.names):
             return self.literal(node, like.kind, source_of(like))
         found = self.left(node, "")
-        if found.kind != like.kind:
+        if found.kind != like.kind and {found.kind, like.kind} != {"uint", "bool"}:
             raise self.error(node, f"{KIND_NAMES[like.kind]} and {KIND_NAMES[found.kind]} cannot be compared")
         return found
 

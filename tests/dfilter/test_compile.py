@@ -56,6 +56,8 @@ def native() -> ChunkTable:
         ("infiniband.portinfo.lid == 9", [3]),
         ("portinfo.m_key == 5", [3]),
         ("bth.se == True", [1]),
+        ("bth.se == bth.tver", [0, 2, 3, 4]),
+        ("bth.tver < bth.se", [1]),
         ("bth.se < 0xffffffffffffffff", [0, 1, 2, 3, 4]),
         ("bth.se > 0xffffffffffffffff", []),
         ("bth.se in {1, 0xffffffffffffffff}", [1]),
