@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
+import signal
 import subprocess
 import sys
+import threading
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -54,12 +57,11 @@ def command(
         hint = f"{instead} {' '.join(map(public_name, captures)) or '-'}"
         raise CaptureError(public_name(str(capture)), "the terminal UI needs a terminal on standard output", hint=hint)
     made = early_options(common, points=points)
-    from ibdissect.study.capture_model import CaptureModel
-    from ibdissect.tui.drivers import hang_up_with_terminal
-
     process = started(live) if live is not None else None
     source: Any = process.stdout if process is not None else standard_input() if capture == "-" else capture
-    hang_up_with_terminal()
+    hang_up_with_terminal()  # before Textual is loaded, which takes seconds on a busy machine
+    from ibdissect.study.capture_model import CaptureModel
+
     if sandbox:
         _confine(common, network=any(map(is_url, captures)))
     several = None
@@ -154,3 +156,21 @@ def standard_input() -> IO[bytes]:
     os.dup2(terminal, 0)
     os.close(terminal)
     return pipe
+
+
+def hang_up_with_terminal() -> None:
+    """From now on SIGHUP comes when the terminal, or the server at the other end of the pipes, is gone; a kernel sends it only to some.
+
+    It ends the process also under `nohup`, which ignores it: a screen without a terminal is of no use. Called from the main thread.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    threading.Thread(target=_watch, daemon=True, name="hangup").start()
+
+
+def _watch() -> None:
+    """Wait, without waking up, until standard input or output hangs up."""
+    poll = select.poll()
+    for descriptor in (0, 1):
+        poll.register(descriptor, 0)
+    if any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll()):
+        os.kill(os.getpid(), signal.SIGHUP)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import select
 import signal
 import threading
 import time
@@ -24,7 +23,6 @@ WIDEST, TALLEST = 500, 200
 """Cells of the largest screen that is drawn; a larger terminal shows it in its corner."""
 GRACE = 1.5
 """Seconds that an orderly end may take before the process just ends."""
-GONE = select.POLLHUP | select.POLLERR
 
 # One byte that is no UTF-8 would otherwise end the thread that reads the keys.
 _lenient = partial(codecs.getincrementaldecoder("utf-8"), "replace")
@@ -93,21 +91,3 @@ def end_in_time(leave: Callable[[], object]) -> None:
 def _end_anyway() -> None:
     time.sleep(GRACE)
     os._exit(1)
-
-
-def hang_up_with_terminal() -> None:
-    """From now on SIGHUP comes when the terminal, or the server at the other end of the pipes, is gone; a kernel sends it only to some.
-
-    It ends the process also under `nohup`, which ignores it: a screen without a terminal is of no use. Called from the main thread.
-    """
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    threading.Thread(target=_watch, daemon=True, name="hangup").start()
-
-
-def _watch() -> None:
-    """Wait, without waking up, until standard input or output hangs up."""
-    poll = select.poll()
-    for descriptor in (0, 1):
-        poll.register(descriptor, 0)
-    if any(event & GONE for _, event in poll.poll()):
-        os.kill(os.getpid(), signal.SIGHUP)

@@ -86,6 +86,25 @@ def test_a_terminal_that_goes_away_ends_its_screen(tmp_path: Path, moment: float
         process.wait()
 
 
+def test_a_screen_whose_server_dies_ends_before_it_has_loaded_textual(tmp_path: Path) -> None:
+    """That takes seconds on a busy machine; here it takes a minute."""
+    (tmp_path / "textual.py").write_text("import time\nopen('loading', 'w').close()\ntime.sleep(60)\n")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver"}
+    command = [sys.executable, "-m", "ibdissect", "tui", str(made.capture(tmp_path))]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=tmp_path)
+    try:
+        while not (tmp_path / "loading").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.close()
+        process.stdout.close()
+        ends(process)
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGHUP])
 def test_a_screen_whose_terminal_is_stuck_ends_at_a_signal(tmp_path: Path, name: signal.Signals) -> None:
     with screen(tmp_path, reading=False) as (process, _):
