@@ -113,7 +113,8 @@ class _WrongKey(LearntFactRule):
         presented, request = value_of(SMP.m_key, event.presented), context.catalog.request_text(LID_ROUTED, event.method, event.attribute)
         held, trap = value_of(SMP.m_key, event.held.key), [(event.trap, "trap 256 of the port")] if event.trap else []
         return fault(
-            event, {"request": request, "port": str(event.port), "presented": presented, "held": held, "protect": event.held.protect},
+            event, {"request": request, "port": str(event.port), "presented": presented if event.presented else "no M_Key",
+                    "held": held, "protect": event.held.protect},
             SMP.m_key, presented, start=event.mad, evidence=evidence, proof=[(event.taught, "showed the port's M_Key"), *trap],
             key=(event.port.key, event.sender, evidence),
         )  # fmt: skip
@@ -213,7 +214,8 @@ class MKeyExposed(Rule):
     def answer(self, event: MKeyShown, context: Context) -> Iterator[Hit]:
         yield fault(
             event,
-            {"port": str(event.port), "held": value_of(PortInfo.m_key, event.held.key), "presented": value_of(SMP.m_key, event.presented)},
+            {"port": str(event.port), "held": value_of(PortInfo.m_key, event.held.key),
+             "presented": value_of(SMP.m_key, event.presented) if event.presented else "no M_Key"},
             PortInfo.m_key, value_of(PortInfo.m_key, event.held.key), proof=[(event.asked, "the Get without the key")], evidence=SEEN,
             start=event.mad + DATA_AT, key=(event.port.key, event.sender),
         )  # fmt: skip

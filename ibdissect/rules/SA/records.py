@@ -159,7 +159,7 @@ class SubscriptionRange(Rule):
         (InformInfo.lid_range_begin > InformInfo.lid_range_end) & (InformInfo.lid_range_begin != ALL_LIDS)
         & (InformInfo.lid_range_end != 0) & (InformInfo.gid == bytes(16)) | (InformInfo.subscribe > 1) | (InformInfo.is_generic > 1)
     ) & (((MAD.method == SET) & (MAD.status == 0)) | SA_ANSWER)  # fmt: skip
-    message = "LIDs {lid_range_begin} to {lid_range_end}, Subscribe {subscribe}, IsGeneric {is_generic}"
+    message = "a subscription contradicts itself: LIDs {lid_range_begin} to {lid_range_end}, Subscribe {subscribe}, IsGeneric {is_generic}"
     example = "SubnAdmSet(InformInfo) for LIDs 9 to 3"
 
 

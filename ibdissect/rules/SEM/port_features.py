@@ -165,6 +165,6 @@ class DiagFailure(Rule):
 
     code, name, severity = "SEM058", "diagcode-failure", WARNING
     reference = "IBA 14.2.5.6.1"
-    message = "PortInfo with DiagCode 0x{diag_code:04x}"
+    message = "the port reports a failure: DiagCode 0x{diag_code:04x}"
     example = "GetResp(PortInfo) with DiagCode 4"
     when = (PortInfo.diag_code & 0xF).isin({3, 4}) & MAD.method.isin(METHODS_WITH_CONTENT - {SET})

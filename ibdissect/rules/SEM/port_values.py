@@ -243,7 +243,7 @@ class PortInfoReserved(Rule):
         | (PortInfo.reserved4 != 0)
     ) & SMP_SET
     flow = (LRH.slid,)
-    message = "reserved bits in front of LMC {reserved1}, RespTimeValue {reserved2}, LinkSpeedExtEnabled {reserved4}"
+    message = "reserved bits are set: {reserved1} before LMC, {reserved2} before RespTimeValue, {reserved4} before LinkSpeedExtEnabled"
     example = "SubnSet(PortInfo) with 1 in the bits between M_KeyProtectBits and LMC"
 
 

@@ -26,6 +26,7 @@ from ibdissect.wire.numbers import (
     LINEAR,
     MULTICAST,
     P_KEY_TABLE,
+    PORT_INFO,
     RANDOM,
     SET,
     SL_TO_VL,
@@ -154,15 +155,21 @@ class SetFromNonMaster(Rule):
 
 
 def _beside_the_master(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-    """Sets of what a manager configures, from another LID than the port's MasterSMLID. A PortInfo may name the sender its manager."""
+    """Sets of what a manager configures, from another LID than the port's MasterSMLID (of a switch: that of its port 0).
+
+    A PortInfo may name the sender its manager.
+    """
     infos: PortInfos = context.get(PortInfos)
-    ports = infos.of(event)
-    yield from _from_elsewhere(ports, ports.now(PortInfo.master_sm_lid).astype(np.int64))
+    infos.of(event)  # learns from the chunk
     every = event.smps
-    others = AttributeSmps(*every.some(np.flatnonzero((every.method == SET) & np.isin(every.attribute, CONFIGURED))), event=event)
-    if len(others):
-        others.before, others.since = infos.at(port_key(others.slot, np.where(others.kind == SWITCH, 0, others.entered)), others.frames)
-        yield from _from_elsewhere(others, np.zeros(len(others), np.int64))
+    for attributes in ((PORT_INFO,), CONFIGURED):
+        sets = AttributeSmps(*every.some(np.flatnonzero((every.method == SET) & np.isin(every.attribute, attributes))), event=event)
+        if len(sets):
+            sets.about_ports = PORT_INFO in attributes
+            number = sets.number if sets.about_ports else sets.entered
+            sets.before, sets.since = infos.at(port_key(sets.slot, np.where(sets.kind == SWITCH, 0, number)), sets.frames)
+            named = sets.now(PortInfo.master_sm_lid).astype(np.int64) if sets.about_ports else np.zeros(len(sets), np.int64)
+            yield from _from_elsewhere(sets, named)
 
 
 def _from_elsewhere(smps: AttributeSmps, named: Int) -> Iterator[Hit]:

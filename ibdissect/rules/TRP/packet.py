@@ -59,7 +59,7 @@ class TypeOfTrap(Rule):
     reference = "IBA 14.2.5.1; opensm osm_drop_mgr, osm_req; kernel qib"
     when = Or(tuple((Notice.type != kind) & Notice.trap_number.isin(numbers) for kind, numbers in TYPE_OF.items())) & _GENERIC & _SUBNET
     flow = (Notice.issuer_lid, Notice.trap_number)
-    message = "trap {trap_number} has type {type}"
+    message = "trap {trap_number} in a notice of type {type}, which does not belong to it"
     example = "SubnTrap(Notice) with trap 144 and type 1 (Urgent)"
 
 

@@ -100,6 +100,10 @@ case("SMP025", [*MANAGED, KEYS_BY[0]], [KEYS_BY[0]], frames=[3], severity="info"
 AT_SWITCH = [answer(5, NODE_INFO, switch(5)), answer(5, PORT_INFO, port_info(5, master_sm_lid=1), header={"transaction_id": 9})]
 TABLE_BY = [ask(5, 0x19, method=SET, body=bytes([1] * 64), slid=lid) for lid in (7, 1)]
 case("SMP025", [*AT_SWITCH, TABLE_BY[0]], [*AT_SWITCH, TABLE_BY[1]], frames=[3], severity="info")
+# what another port of a switch calls its manager means nothing
+EXTERNAL = answer(5, PORT_INFO, port_info(5, master_sm_lid=9), modifier=1, header={"transaction_id": 8})
+PORT_BY = [ask(5, PORT_INFO, method=SET, body=written(master_sm_lid=9), modifier=1, slid=lid) for lid in (7, 1)]
+case("SMP025", [*AT_SWITCH, EXTERNAL, PORT_BY[0]], [*AT_SWITCH, EXTERNAL, PORT_BY[1]], frames=[4], severity="info")
 # managers hand over with SMInfo, whoever the ports name
 case("SMP025", [*MANAGED, KEYS_BY[0]], [*MANAGED, ask(5, 0x20, method=SET, modifier=1, slid=7)], frames=[3], severity="info",
      twin_also=["SEM045"])  # fmt: skip
