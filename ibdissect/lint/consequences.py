@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from msgspec import Struct as Record
 
@@ -41,7 +41,7 @@ class Consequences:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.dropped = Dropped("frames with a finding that explains another")
-        self.causes: dict[str, BoundedDict[int, Cause]] = defaultdict(lambda: BoundedDict(MAX_CAUSES, self.dropped))
+        self.causes: dict[str, BoundedDict[int, Cause]] = defaultdict(partial(BoundedDict, MAX_CAUSES, self.dropped))
         """By code of the cause and frame."""
         self.causes_of, self.ranks = chains(tuple(map(type, rules)))
         self.last = max(self.ranks.values(), default=0)

@@ -61,19 +61,19 @@ def test_no_thread_is_started_for_a_small_capture(ahead: list[str], monkeypatch:
 
 
 def test_the_state_of_a_check_is_freed_at_its_end_without_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
-    followers: list[weakref.ref[Follower]] = []
+    state: list[weakref.ref[Any]] = []
     made = check.linter_of
 
     def noted(*arguments: Any, **options: Any) -> Linter:
         linter = made(*arguments, **options)
-        followers.append(weakref.ref(linter.context.get(Follower)))
+        state.extend(map(weakref.ref, (linter.context.get(Follower), linter.findings, linter.findings.consequences)))
         return linter
 
     monkeypatch.setattr(check, "linter_of", noted)
     gc.disable()
     try:
         assert report(ROOT / "captures" / CAPTURES[0], 1, 3000)["findings"]
-        assert followers and not any(follower() for follower in followers)
+        assert state and not any(one() is not None for one in state)
     finally:
         gc.enable()
 
