@@ -16,6 +16,7 @@ from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.value import Presenter
 from ibdissect.session.capture import Capture
+from ibdissect.table.rows import SLOTS, slot
 from ibdissect.table.secrets import secret_fields
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.places import Inside, Mad
@@ -125,7 +126,10 @@ def places(output: bytes, words: Iterable[bytes], size: int) -> list[int]:
     for i in range(size):
         numbers = numbers << np.uint64(8) | here[:, i]
     wanted = np.array([int.from_bytes(word, "big") for word in words], np.uint64)
-    return np.flatnonzero(np.isin(numbers, wanted)).tolist()
+    perhaps = np.zeros(SLOTS, np.bool_)
+    perhaps[slot(wanted)] = True
+    index = np.flatnonzero(perhaps[slot(numbers)])
+    return index[np.isin(numbers[index], wanted)].tolist()
 
 
 FRAMES, PLANTED = plant()
@@ -193,6 +197,7 @@ BOTH = [pytest.param(name, part, id=f"{name}-{part}", marks=[pytest.mark.thoroug
 @pytest.mark.parametrize(("name", "capture"), BOTH)
 def test_no_output_shows_a_key(name: str, capture: str, folder: Path) -> None:
     words = [word.format(folder / f"{capture}.pcapng") for word in OUTPUTS[name]]
+    words += ["--frames", ",".join(map(str, range(1, 1000, 8)))] * (name == "show scapy" and capture == "cut")  # each length of some keys
     assert shown(run(*words), PLANTED) == []
 
 

@@ -104,7 +104,7 @@ def test_windows_do_not_matter(seed: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [3, 9])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(4, 20))])
 def test_programs_that_are_pushed_out_do_not_depend_on_windows(seed: int, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some begin anew, some send to themselves, some ids come again, some frames have no time."""
     monkeypatch.setattr(smp_gaps, "MAX_PROGRAMS", limit)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect.dissect.build import dissect_rows
 from ibdissect.session.capture import Capture
 from ibdissect.wire.ulp import smc_v2
 from tests import smc
@@ -71,7 +72,7 @@ def test_whatever_is_cut_or_wrong(tmp_path: Path, kind: str, recwarn: pytest.War
     path = tmp_path / "many.pcap"
     path.write_bytes(ethernet_pcap(frames))
     with Capture(str(path)) as capture:
-        for number in range(1, len(frames) + 1):
-            tree = capture.dissect(number)
-            assert all(node.offset + node.length <= len(tree.data) for node in tree.walk())
+        trees = [tree for table in capture.tables() for _, tree in dissect_rows(table, capture.presenter())]
+    assert len(trees) == len(frames)
+    assert all(node.offset + node.length <= len(tree.data) for tree in trees for node in tree.walk())
     assert not [warning for warning in recwarn if "plugin function" in str(warning.message)]
