@@ -1,58 +1,137 @@
-"""How do tests run commands? In forks of the test process, which has loaded the package: a quarter of the cost of a new interpreter."""
+"""How do tests run commands? In forks of a process that has loaded the package: a tenth of the cost of a new interpreter.
+
+It is forked from the test process before the tests. A fork of the test process itself, which grows, costs 60 ms more, and would have the
+plugins of earlier tests.
+"""
 
 from __future__ import annotations
 
+import atexit
+import gc
+import json
 import os
 import signal
+import socket
 import sys
 import traceback
 import warnings
+from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import TemporaryFile
+from time import tzset
 from typing import IO, Any, NoReturn
 
 import pytest
 
 NEEDS_DUCKDB = pytest.mark.skipif(find_spec("duckdb") is None, reason="needs duckdb")
 """Not `importorskip`: at its exit, an interpreter that has loaded DuckDB prints what DuckDB leaked."""
+LOADED = (
+    "cli.lint", "cli.show", "cli.frames", "cli.stats", "cli.fabric", "cli.export", "session.columns", "flow.statistics", "fabric.describe",
+    "dfilter.compile", "dfilter.syntax", "plugins",
+)  # fmt: skip
 PATIENCE_S = 300
 """A command that takes longer is killed."""
 
 
 def run(
     *words: str, stdin: bytes | None = None, stdout: IO[bytes] | None = None, cwd: Path | str | None = None,
-    env: dict[str, str] | None = None, text: bool = False,
+    env: dict[str, str] | None = None, text: bool = False, here: bool = False,
 ) -> CompletedProcess[Any]:  # fmt: skip
-    """What `python -m ibdissect WORDS` prints, or writes to `stdout`, and returns. `stdin` is a pipe; `text` decodes the output."""
-    import ibdissect.cli.lint
-    import ibdissect.rules
+    """What `python -m ibdissect WORDS` prints, or writes to `stdout`, and returns. `stdin` is a pipe; `text` decodes the output.
 
-    ibdissect.rules.load()
+    `here`: in a fork of the test process, for a command that needs what that changed or opened. It has no `stdin`.
+    """
     with TemporaryFile() as out, TemporaryFile() as err:
         read, write = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: a fork of a process with threads
-            child = os.fork()
-        if child == 0:
-            os.close(write)
-            _run(list(words), os.open(os.devnull, os.O_RDONLY) if stdin is None else read, (stdout or out).fileno(), err.fileno(), cwd, env)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        files = nothing if stdin is None else read, (stdout or out).fileno(), err.fileno()
+        asked = [words, str(cwd or os.getcwd()), dict(env if env is not None else os.environ), env is not None]
+        if here:
+            status = _forked(asked, files)
+        else:
+            text_asked = json.dumps(asked).encode()
+            socket.send_fds(server(), [len(text_asked).to_bytes(4, "big") + text_asked], files)
         os.close(read)
+        os.close(nothing)
         with suppress(BrokenPipeError), open(write, "wb") as pipe:
             pipe.write(stdin or b"")
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if not here:
+            status = int(server().recv(64))
         said = []
         for file in (out, err):
             file.seek(0)
             said.append(file.read().decode().replace("\r\n", "\n") if text else file.read())
-    return CompletedProcess(words, status, *said)
+    return CompletedProcess(words, os.waitstatus_to_exitcode(status), *said)
 
 
-def _run(words: list[str], stdin: int, out: int, err: int, cwd: Path | str | None, env: dict[str, str] | None) -> NoReturn:
+@cache
+def server() -> socket.socket:
+    """The connection to the process whose forks run the commands; `pytest_configure` makes it."""
+    mine, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        mine.close()
+        with suppress(BaseException):
+            _serve(theirs)
+        os._exit(0)
+    theirs.close()
+    atexit.register(_end, mine, child)
+    return mine
+
+
+def _end(mine: socket.socket, child: int) -> None:
+    mine.close()
+    os.waitpid(child, 0)
+
+
+def _serve(asked: socket.socket) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; it ends with the test process
+    loaded = False
+    while True:
+        head, files, *_ = socket.recv_fds(asked, 4, 3)
+        if not head:
+            return
+        text, size = b"", int.from_bytes(head, "big")
+        while len(text) < size:
+            text += asked.recv(size - len(text))
+        if not loaded:
+            loaded = _load()
+        status = _forked(json.loads(text), files)
+        for file in files:
+            os.close(file)
+        asked.send(str(status).encode())
+
+
+def _forked(asked: list[Any], files: Iterable[int]) -> int:
+    """The status with which the command ended."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: a fork of a process with threads
+        child = os.fork()
+    if child == 0:
+        _run(asked, *files)
+    return os.waitpid(child, 0)[1]
+
+
+def _load() -> bool:
+    """Import what most commands need."""
+    for name in LOADED:
+        import_module(f"ibdissect.{name}")
+    import ibdissect.rules
+
+    ibdissect.rules.load()
+    gc.freeze()
+    return True
+
+
+def _run(asked: list[Any], stdin: int, out: int, err: int) -> NoReturn:
     """The command in the child: with the streams, signals, warnings and paths of a new process."""
+    words, cwd, env, own_paths = asked
     status: Any = 1
     try:
         signal.alarm(PATIENCE_S)
@@ -64,11 +143,12 @@ def _run(words: list[str], stdin: int, out: int, err: int, cwd: Path | str | Non
         warnings.resetwarnings()
         for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
             warnings.simplefilter("ignore", category)
-        if env is not None:
-            os.environ.clear()
-            os.environ.update(env)
+        os.environ.clear()
+        os.environ.update(env)
+        tzset()
+        if own_paths:
             sys.path[:0] = env.get("PYTHONPATH", "").split(os.pathsep)
-        os.chdir(cwd or ".")
+        os.chdir(cwd)
         forkserver._forkserver.__init__()  # the test process has one of its own
         resource_tracker._resource_tracker.__init__()
         sys.argv = ["ibdissect", *words]

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import commands
+
 # A busy machine is no fault. In CI the examples are the same every time; elsewhere each run draws new ones.
 settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI")))
 settings.register_profile("any", settings.get_profile("thorough"), max_examples=40)
@@ -63,6 +65,7 @@ def shared() -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    commands.server()
     if config.getoption("--thorough", False):
         settings.load_profile("thorough")
 

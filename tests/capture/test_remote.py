@@ -79,11 +79,11 @@ def test_commands_read_urls(memory: Any, tmp_path: Path) -> None:
         ("lint", "{}", "--format", "json"), ("show", "{}", "-Y", "bth.p_key == 0x8999"), ("stats", "{}"), ("fabric", "{}"),
         ("show", "{}", "--format", "jsonl", "--frames", "3"),
     ):  # fmt: skip
-        here, there = (run(*[word.format(name) for word in words]) for name in (LAB, "memory://b/day/a.pcap"))
+        here, there = (run(*[word.format(name) for word in words], here=True) for name in (LAB, "memory://b/day/a.pcap"))
         assert there.stdout == here.stdout.replace(str(LAB).encode(), b"memory://b/day/a.pcap") and there.returncode == here.returncode
     targets = [tmp_path / name for name in ("a.pcapng", "b.pcapng")]
     for target, name in zip(targets, (str(LAB), "memory://b/day/a.pcap"), strict=True):
-        assert run("annotate", name, "--to", str(target)).returncode == 0
+        assert run("annotate", name, "--to", str(target), here=True).returncode == 0
     assert targets[0].read_bytes() == targets[1].read_bytes()
 
 
@@ -268,7 +268,6 @@ def test_no_redirection_leads_to_a_file(serve: Callable[..., Server]) -> None:
     server.RequestHandlerClass = Elsewhere
     with pytest.raises(CaptureError, match="Redirect"):
         open_capture(server.url())
-
 
 
 def test_ctrl_c_ends_the_attempts(serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> None:

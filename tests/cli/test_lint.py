@@ -23,9 +23,11 @@ WARN = erf_pcap([smp(1, 0x02, modifier=5)])
 CLEAN = erf_pcap([smp(1, 0x10)])
 
 
-def run(*words: str, stdin: bytes | None = None, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
+def run(
+    *words: str, stdin: bytes | None = None, cwd: Path | None = None, here: bool = False, **env: str
+) -> subprocess.CompletedProcess[bytes]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GITHUB_")} | env
-    return commands.run("lint", *words, stdin=stdin, cwd=cwd, env=environment)
+    return commands.run("lint", *words, stdin=stdin, cwd=cwd, env=environment, here=here)
 
 
 @pytest.fixture
@@ -150,7 +152,7 @@ def test_a_report_replaces_a_file_whole_or_goes_into_a_pipe(files: Path) -> None
         subprocess.run(command, cwd=files, stdout=log, timeout=120, check=False)
     assert (files / "log").read_bytes().startswith(b'before {\n  "schema"')
     read, write = os.pipe()
-    assert run("bad.pcap", "--output", f"/dev/fd/{write}", "--format", "json", cwd=files).returncode == 1
+    assert run("bad.pcap", "--output", f"/dev/fd/{write}", "--format", "json", cwd=files, here=True).returncode == 1
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
         assert pipe.read().startswith(b'{\n  "schema"')

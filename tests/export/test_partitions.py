@@ -156,7 +156,7 @@ def test_nothing_is_left_of_a_killed_process(captures: Path, tmp_path: Path, mon
     from ibdissect.export import partitions
 
     monkeypatch.setattr(partitions.Partitions, "add", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    done = run("export", str(captures), "--to", str(tmp_path / "ds"), "--partition-by", "hour", "--jobs", "2", text=True)
+    done = run("export", str(captures), "--to", str(tmp_path / "ds"), "--partition-by", "hour", "--jobs", "2", text=True, here=True)
     assert done.returncode == 2 and "a.pcap: the process that worked on it died" in done.stderr
     assert files(tmp_path / "ds") == [] and list((tmp_path / "ds").iterdir()) == []
 
