@@ -19,6 +19,7 @@ BY_FILTER: dict[str, str] = {
     "mad": EXTENSION + "infiniband. may be left out",
     "infiniband.nodeinfo": EXTENSION + "every structure has a name",
     "infiniband.portinfo": EXTENSION + "every structure has a name",
+    "infiniband.bth.se == infiniband.bth.psn": EXTENSION + "a flag may be compared with a number from both sides",
     "infiniband.bth.se & 1": EXTENSION + "flags are numbers for &, Wireshark declares them as flags or as numbers at random",
     "infiniband.portinfo.capabilitymask.issm == True": EXTENSION + "every flag may be compared with True",
     "infiniband.nodeinfo.nodeguid == 00:02:c9:03:00:00:14:91": EXTENSION + "GUIDs may be written with colons",
