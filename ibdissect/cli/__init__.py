@@ -38,6 +38,16 @@ COMMANDS: dict[str, str] = {
 }
 """Each command with its line in the help; the command is the object `command` of the module of that name, imported on use."""
 
+OF_TSHARK = {
+    "-c": "`show --frames 1-N`",
+    "-r": "the name of the capture alone",
+    "-T": "`show --format FORMAT`, or `-e NAME` alone for fields",
+    "-V": "`show --format tree`",
+    "-w": "`export CAPTURE --to FILE`",
+    "-x": "`show --format dump`",
+    "-z": "`stats`, `follow`, or `tui`",
+}
+"""Options of tshark, and what does the same here."""
 COMPLETE = "_IBDISSECT_COMPLETE"
 """Environment variable that a shell sets to ask for completions."""
 INTERRUPTED, BROKEN_PIPE = 130, 141
@@ -84,9 +94,10 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.option("--version", "-V", is_flag=True, expose_value=False, is_eager=True, callback=lambda ctx, _, on: _version(ctx, on))
-def group() -> None:
+@click.pass_context
+def group(ctx: click.Context) -> None:
     """Dissect, analyze and lint InfiniBand and RoCE captures.
 
     `ibdissect CAPTURE` opens a capture in the terminal UI.
@@ -97,6 +108,9 @@ def group() -> None:
       zsh   eval "$(_IBDISSECT_COMPLETE=zsh_source ibdissect)"
       fish  _IBDISSECT_COMPLETE=fish_source ibdissect | source
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(2)
 
 
 def _version(ctx: click.Context, asked: bool) -> None:
@@ -225,7 +239,8 @@ def _show(error: click.ClickException) -> None:
         click.echo(error.ctx.get_usage(), err=True)
         say(f"Try '{error.ctx.command_path} {error.ctx.help_option_names[0]}' for help.")
         click.echo(err=True)
-    say(f"Error: {error.format_message()}")
+    here = OF_TSHARK.get(error.option_name) if isinstance(error, click.NoSuchOption) else None
+    say(f"Error: {error.format_message()}" + (f" Here: {here}." if here is not None else ""))
 
 
 def _give_up_output() -> None:

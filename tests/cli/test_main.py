@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect.cli import OF_TSHARK
 from tests import commands
 from tests.craft import erf_pcap, smp
 
@@ -38,6 +39,19 @@ def test_help_lists_what_exists() -> None:
     assert "show " in text and "lint " in text and "fields " in text
     for line in text.partition("Commands:\n")[2].splitlines():
         assert run(line.split()[0], "--help").returncode == 0
+
+
+def test_without_a_word_help_is_an_error() -> None:
+    done = run()
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", run("--help").stdout)
+
+
+def test_options_of_tshark_are_answered_by_ours() -> None:
+    done = run("show", "a.pcap", "-V")
+    assert done.returncode == 2
+    assert done.stderr.endswith("Error: No such option '-V'. Here: `show --format tree`.\n"), done.stderr
+    for word in OF_TSHARK:
+        assert " Here: " in run("show", word).stderr, word
 
 
 @pytest.mark.parametrize(
