@@ -218,6 +218,16 @@ def test_what_is_left_of_a_key_is_hidden(more: int, known: bool) -> None:
             assert not hidden[row] & set(range(8))
 
 
+@pytest.mark.parametrize("words", [13, 20, 100])
+def test_payload_of_a_packet_with_a_wrong_length_is_data(words: int) -> None:
+    """It may end within a header with a key, so these are hidden, but what an application sends is shown."""
+    frame = craft.native(0x04, b"some words of mine..")
+    (table,) = chunks([(LINK_INFINIBAND, frame[:4] + words.to_bytes(2, "big") + frame[6:], len(frame))])
+    ((_, hidden),) = in_rows(table)
+    start = frame.index(b"some")
+    assert hidden and not hidden & set(range(start, start + 20))
+
+
 def test_frames_without_keys_hide_only_what_nobody_reads_and_parts_of_messages(whole: list[ChunkTable]) -> None:
     frames = []
     for table in whole:
