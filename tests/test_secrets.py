@@ -197,7 +197,6 @@ BOTH = [pytest.param(name, part, id=f"{name}-{part}", marks=[pytest.mark.thoroug
 @pytest.mark.parametrize(("name", "capture"), BOTH)
 def test_no_output_shows_a_key(name: str, capture: str, folder: Path) -> None:
     words = [word.format(folder / f"{capture}.pcapng") for word in OUTPUTS[name]]
-    words += ["--frames", ",".join(map(str, range(1, 1000, 8)))] * (name == "show scapy" and capture == "cut")  # each length of some keys
     assert shown(run(*words), PLANTED) == []
 
 

@@ -18,16 +18,16 @@ SAMPLES = {
     "opensm/33-mkey-enforced-prot2.pcap": 500, "rxe/cm_mra.pcap": 0, "rxe/cm_rping_v4.pcap": 0, "rxe/cm_ucmatose_tos_v6.pcap": 0,
     "rxe/fmt_any_sll2.pcap": 0, "rxe/nak_send_inv_bad.pcap": 0, "rxe/rc_ops_mixed.pcap": 0, "rxe/vlan_rping.pcap": 0, "rxe/ul_iser.pcap": 0,
 }  # fmt: skip
-"""Shared captures and how many frames of each (0: all)."""
+"""Shared captures and how many frames of each (0: all); with --thorough all frames of each."""
 MISTAKES = Path(__file__).with_name("tshark_mistakes.txt")
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
 @pytest.mark.parametrize("name", sorted(SAMPLES))
-def test_agrees_with_tshark(shared: Path, name: str) -> None:
+def test_agrees_with_tshark(shared: Path, name: str, pytestconfig: pytest.Config) -> None:
     tool = shared / "tools/oracle.py"
     words = [sys.executable, str(tool), str(shared / "captures" / name), "--ibdissect", f"{sys.executable} -m ibdissect"]
-    words += ["--ignore", str(MISTAKES), "--max-frames", str(SAMPLES[name])]
+    words += ["--ignore", str(MISTAKES), "--max-frames", str(0 if pytestconfig.getoption("--thorough") else SAMPLES[name])]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     compared = re.search(r"fields compared (\d+)", done.stdout)
