@@ -140,7 +140,7 @@ class Stream(Record):
             return
         self._settle_read(packet)
         ahead, step = distance(psn, self.high), distance(psn, self.cursor)
-        if step and back is not None:
+        if step and back is not None and back.msn_frame < packet.frame:
             back.msn = -1  # another connection may have these queue pairs now, and count its messages anew
         if ahead > 0:
             self.counts.gaps += 1

@@ -1,4 +1,4 @@
-"""Do the packets of each RC, UC, RD and XRC stream arrive in order? By columns for clean traffic; `recovery` for the rest."""
+"""Do the packets of each RC, UC and XRC stream arrive in order? By columns for clean traffic; `recovery` for the rest."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from .streams import Streams
 
 
 def gaps(streams: Streams) -> Iterator[tuple[Stream, Gap, bool]]:
-    """Gaps of RC, RD and XRC requests that were not sent again, and whether only the capture missed them: they were acknowledged, or the
+    """Gaps of RC and XRC requests that were not sent again, and whether only the capture missed them: they were acknowledged, or the
     requester repeated what follows them.
     """
     for slot, stream in streams.troubled.items():
@@ -22,7 +22,7 @@ def gaps(streams: Streams) -> Iterator[tuple[Stream, Gap, bool]]:
 
 
 def in_order(streams: Streams) -> int:
-    """Number of RC, RD and XRC requests that follow the previous one; streams with gaps, or whose other side is not seen, do not count."""
+    """Number of RC and XRC requests that follow the previous one; streams with gaps, or whose other side is not seen, do not count."""
     kept = [
         slot
         for slot, ends in enumerate(streams.ends)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.flow.events import MsnJumped
 from ibdissect.flow.recovery import distance
 from ibdissect.flow.streams import Streams
 from ibdissect.rules import load
@@ -17,6 +18,7 @@ from ibdissect.session.check import Options, check
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.conftest import shared_captures
+from tests.rules.RC.cases import answer, ask
 
 from .plain import counted
 
@@ -56,6 +58,16 @@ def test_counts_agree_with_a_plain_count(path: Path) -> None:
 def test_chunks_make_no_difference(shared: Path, name: str, window: int) -> None:
     path = shared / f"captures/rxe/{name}.pcap"
     assert followed(path, window)[1] == followed(path)[1]
+
+
+@pytest.mark.parametrize("window", [100, 300, 400, 1 << 20])
+def test_a_gap_in_requests_says_nothing_about_later_answers(window: int) -> None:
+    """Windows end before and behind the answer to what follows the gap: it tells the MSN anew."""
+    frames = [ask(5), answer(5, 3), ask(7), answer(7, 5), ask(8), answer(8, 60)]
+    streams = Streams()
+    chunks = open_capture(io.BytesIO(craft.ethernet_pcap(frames)), window=window).chunks()
+    events = [event for chunk in chunks for event in streams.feed(ChunkTable(chunk))]
+    assert [(type(event), event.frame) for event in events] == [(MsnJumped, 6)]
 
 
 @pytest.mark.parametrize("path", [p for p in shared_captures("rxe") if p.name.startswith(CLEAN)], ids=lambda path: path.stem)
