@@ -12,7 +12,7 @@ from ibdissect.table.table import ChunkTable
 MAX_DAMAGED = 16384
 """Damaged frames that are remembered, the latest ones; those of the present chunk are all known."""
 SHARE = 2
-"""A wrong ICRC means damage while at most one of this many frames has one: where most have, the capture changed what it covers."""
+"""A wrong ICRC means damage while at most one of this many ICRCs is wrong: where most are, the capture changed what they cover."""
 
 
 class DamagedFrames:
@@ -20,21 +20,25 @@ class DamagedFrames:
 
     def __init__(self) -> None:
         self.dropped = Dropped("damaged frames")
-        self._wrong = 0
+        self._checked = self._wrong = 0
         self._kept: Int = np.zeros(0, np.int64)
 
     def feed(self, table: ChunkTable) -> None:
         """Look at the ICRCs of a chunk, if they were checked."""
-        wrong = np.flatnonzero(table.once(icrc).bad) if table.has(icrc) else ()
-        before = np.arange(self._wrong + 1, self._wrong + len(wrong) + 1)
+        if not table.has(icrc):
+            return
+        found = table.once(icrc)
+        wrong = np.flatnonzero(found.bad)
+        so_far = self._wrong + np.arange(1, len(wrong) + 1)
+        checked = self._checked + np.searchsorted(found.rows, wrong, side="right")
         self._wrong += len(wrong)
+        self._checked += len(found.rows)
         fewer = len(self._kept) - MAX_DAMAGED
         if fewer > 0:
             self.dropped.add(int(self._kept[0]), 0, fewer)
             self._kept = self._kept[fewer:]
         if len(wrong):
-            frames = table.chunk.first + np.asarray(wrong)
-            self._kept = np.concatenate((self._kept, frames[before * SHARE <= frames]))
+            self._kept = np.concatenate((self._kept, table.chunk.first + wrong[so_far * SHARE <= checked]))
 
     def any_of(self, frames: list[int]) -> bool:
         """Whether one of some frames was damaged."""

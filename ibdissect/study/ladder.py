@@ -93,7 +93,7 @@ class Ladder:
             self.steps.append(Step(number, int(chunk.time_ns[row]), *way, label, mark, note))
 
     def _of_stream(self, way: tuple[str, str, int], psn: int, opcode: int, label: str) -> tuple[str, str]:
-        """Mark of a packet of RC, UC, RD or XRC."""
+        """Mark of a packet of RC, UC or XRC."""
         if IS_RESPONSE[opcode]:
             return (REFUSED, "refused") if "NAK" in label.split(" QP ")[0] else ("", "")
         expected, after_read = self._next.get(way, (psn, False))

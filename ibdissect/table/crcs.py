@@ -30,6 +30,8 @@ class Checked(Record, frozen=True, eq=False):
     """The CRC is wrong and not zero, bool[n]."""
     zero: Bool
     """The CRC is wrong and zero: the packet was captured before the hardware filled it in, bool[n]."""
+    rows: Int
+    """Rows with such a CRC, int64[k], ascending."""
 
 
 class Sums(Record, frozen=True, eq=False):
@@ -152,4 +154,4 @@ def _verdicts(table: ChunkTable, sums: Sums) -> Checked:
     bad, zero = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_)
     wrong = sums.stored != sums.wanted
     bad[sums.rows], zero[sums.rows] = wrong & (sums.stored != 0), wrong & (sums.stored == 0)
-    return Checked(bad, zero)
+    return Checked(bad, zero, sums.rows)

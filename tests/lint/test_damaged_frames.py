@@ -42,6 +42,12 @@ def test_where_most_icrcs_are_wrong_they_say_nothing() -> None:
     assert found([damaged(LESSON), CONTRADICTS])[1:] == [("SEM034", 2, "error")]
 
 
+@pytest.mark.parametrize("window", [1 << 20, 600])
+def test_packets_without_an_icrc_do_not_count(window: int) -> None:
+    raw = native(lrh={"lnh": 0})
+    assert found([raw, raw, raw, damaged(LESSON), CONTRADICTS], window=window) == [("ROC006", 4, "error"), ("SEM034", 5, "error")]
+
+
 def test_without_checks_of_the_icrc() -> None:
     assert found([*OTHERS, damaged(LESSON), CONTRADICTS], codes=("SEM034",)) == [("SEM034", 5, "error")]
 
