@@ -51,7 +51,7 @@ class _WrongKey(LearntFactRule):
         self.waiting: dict[int, WrongMKey] = {}
         """Requests that may still be answered, by frame: a port that accepts one holds another key than it showed."""
         self.dropped = Dropped("requests with a wrong M_Key")
-        self.told = KeptDict[tuple[int, int], None](MAX_WAITING, self.dropped)
+        self.told = KeptDict[tuple[int, int], None](MAX_WAITING, "receivers of traps")
         """Ports that sent traps, and the LIDs that these went to."""
 
     def judged(self, event: WrongMKey) -> bool:
