@@ -76,7 +76,7 @@ class KeptList(list[V]):
 
 
 class Held:
-    """Bytes that what waits in some dicts takes; above `limit` all of it is given up."""
+    """How many bytes the entries of some dicts take together; above `limit`, all entries are given up."""
 
     def __init__(self, limit: int, *waiting: dict[Any, Any]) -> None:
         self.limit, self.waiting, self.size = limit, list(waiting), 0
