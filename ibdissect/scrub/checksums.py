@@ -41,9 +41,9 @@ def _ip4(old: ChunkTable, new: ChunkTable) -> None:
     options = np.zeros(len(at), np.int64)
     for i in np.flatnonzero(old.chunk.data[at] != WITHOUT_OPTIONS).tolist():
         options[i] = _sum(old.chunk.data, int(at[i]) + 20, int(at[i]) + 4 * (int(old.chunk.data[at[i]]) & 15))
-    right = 0xFFFF - now.sum(axis=1) % 0xFFFF
+    right = -now.sum(axis=1) % 0xFFFF
     correct = (was.sum(axis=1) + options) % 0xFFFF == 0
-    value = np.where(correct, right, np.where(stored == 0, 0, right % 0xFFFF + 1)).astype(">u2")
+    value = np.where(correct, right, np.where(stored == 0, 0, right + 1)).astype(">u2")
     new.chunk.data[at[:, None] + 2 * IP_CHECKSUM + np.arange(2)] = value.view(np.uint8).reshape(len(value), 2)
 
 

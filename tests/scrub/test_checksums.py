@@ -7,10 +7,12 @@ import struct
 
 import pytest
 
+from ibdissect.scrub.checksums import _ip4
 from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.session.capture import Capture
 from tests.craft import ethernet_pcap, roce2
 from tests.scrub.test_scrub import ones
+from tests.table.made import ethernet_table
 
 IP6 = {"src": bytes.fromhex("20010db800000000000000000000a001"), "dst": bytes.fromhex("20010db800000000000000000000b002")}
 
@@ -78,3 +80,16 @@ def test_a_cut_datagram_keeps_its_frame() -> None:
     frame = udp_over_6(b"some words of mine")
     after = scrubbed(frame[:-5])
     assert after[60:62] == b"\0\1" and len(after) == len(frame) - 5
+
+
+@pytest.mark.parametrize(("stored", "written"), [(0, 0), (2, 1)])
+def test_a_header_checksum_of_zero_is_not_written_as_all_ones(stored: int, written: int) -> None:
+    """Both verify, but senders write zero (RFC 1624)."""
+    frame = bytearray(roce2())
+    frame[24:26] = bytes(2)
+    frame[18:20] = bytes(2)
+    frame[18:20] = struct.pack(">H", 0xFFFF - ones(frame[14:34]))
+    frame[24:26] = struct.pack(">H", stored)
+    before, after = ethernet_table([bytes(frame)]), ethernet_table([bytes(frame)])
+    _ip4(before, after)
+    assert after.chunk.frame_bytes(0)[24:26] == struct.pack(">H", written)
