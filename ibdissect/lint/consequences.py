@@ -19,7 +19,7 @@ MAX_CAUSES = 16384
 HIGHEST = Severity.ERROR.rank
 
 
-class Cause(Record, gc=False):  # there may be 100,000: were they tracked, Python would look at all of them for cycles
+class Cause(Record):
     """What a rule reports at a frame."""
 
     severity: int
