@@ -20,7 +20,7 @@ select_option = click.option(
     "--select", "selected", multiple=True, metavar="CODES", help="Only these rules: codes, prefixes or names, comma-separated."
 )
 ignore_option = click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules.")
-no_crc_option = click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC.")
+no_crc_option = click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC; damaged packets then count like others.")
 
 
 def check_options(
