@@ -174,9 +174,9 @@ def _components(struct: StructType) -> tuple[Bytes, ...]:
     """The bits of each component of a record."""
     found = []
     for name in components_of(struct):
-        path, entry = component_fields(struct, name), int(name.partition("[")[2].rstrip("]") or -1)
-        bits = path[-1].bits * (path[-1].count if entry < 0 else 1) if path else 0
-        found.append(_bits(struct, [(sum(field.bit for field in path) + max(entry, 0) * bits, bits)]))
+        path, entry = component_fields(struct, name), name.partition("[")[2].rstrip("]")
+        bits = path[-1].bits * (1 if entry else path[-1].count) if path else 0
+        found.append(_bits(struct, [(sum(field.bit for field in path) + int(entry or 0) * bits, bits)]))
     return tuple(found)
 
 

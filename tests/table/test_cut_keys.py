@@ -268,3 +268,9 @@ def test_a_structure_with_a_key_is_cut_one_byte_before_its_end(attr_id: int) -> 
     for size, cut in ((end - 1, True), (end, False)):
         (short,) = chunks([(LINK_INFINIBAND, data[:size], len(data))])
         assert cut_keys(short).tolist() == [cut], size
+
+
+def test_which_records_of_subnet_administration_hold_a_key() -> None:
+    """Those of ports and services, but not of nodes, nor what nobody knows."""
+    table = native_table([craft.gmp(0x03, 0x92, attr_id, b"", at=24) for attr_id in (0x12, 0x31, 0x11, 0x99)])
+    assert with_keys(table).tolist() == [True, True, False, False]

@@ -18,7 +18,7 @@ from ibdissect.session.capture import Capture
 from ibdissect.table.cut_keys import hidden_bytes, without_keys
 from ibdissect.table.cut_messages import opaque_bytes
 from ibdissect.wire.ulp import ipoib, rpcrdma
-from ibdissect.wire.ulp.smc import SMC_D
+from ibdissect.wire.ulp.smc import SMC_D, SMCAccept
 from ibdissect.wire.ulp.smc_v2 import SMCDAccept
 from tests import smc
 from tests.acme import connection, message
@@ -157,3 +157,12 @@ def test_a_token_of_smc_d_is_hidden_also_where_it_is_cut() -> None:
         assert "DMB Token#" in outline(opened.dissect(1))
     for data in (whole, whole[:end], whole[: end - 3], whole[: end + 3]):
         assert not [at for at in range(7) if token[at : at + 2].hex() in all_shown([(LINK_ETHERNET, data, len(whole))])]
+
+
+@pytest.mark.parametrize(("more", "cut"), [(-1, True), (0, False), (1, False)])
+def test_of_a_handshake_that_is_there_only_the_key_is_hidden(more: int, cut: bool) -> None:
+    whole = smc.segment(smc.ACCEPT)
+    end = whole.index(smc.ACCEPT) + 8 + SMCAccept.size + more
+    with Capture(io.BytesIO(pcapng([(LINK_ETHERNET, whole[:end], len(whole))]))) as opened:
+        (table,) = opened.tables()
+        assert len(table.once(opaque_bytes)[0]) == cut

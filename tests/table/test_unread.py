@@ -38,7 +38,7 @@ from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo
-from ibdissect.wire.spec import Struct, raw, uint
+from ibdissect.wire.spec import Struct, array, raw, uint
 from tests.craft import build, erf_pcap, gmp, smp
 from tests.table.made import native_table
 
@@ -148,6 +148,11 @@ def test_an_ack_that_is_not_active_is_none(kind: int) -> None:
     assert table.once(unread).tolist() == [False, False, True]
     assert [shown(table, row)["infiniband.pathrecord.dgid"][0] for row in (0, 1)] == ["fe80::1"] * 2
     assert len(table.occurrences(PathRecord)) == 2
+
+
+def test_a_later_segment_of_a_query_that_is_not_active_is_no_whole_record() -> None:
+    table = native_table([segment(0x12, 1, 2, mask_for(PathRecord, ["dgid"]), KEY.to_bytes(8, "big"), flags=0)])
+    assert table.once(unread).tolist() == [True] and not len(table.occurrences(PathRecord))
 
 
 def gone(frames: list[bytes], what: bytes) -> bool:
@@ -346,3 +351,20 @@ def test_an_attribute_of_a_plugin_may_be_declared_larger_than_a_mad() -> None:
     frames = native_table([gmp(0x04, 0x01, 0x0060, b"\x01\x02", at=64)])
     table = ChunkTable(frames.chunk, Catalog([*builtin_modules(), plugin]))
     assert not len(table.occurrences(Large)) and table.once(beside) is not None
+
+
+def test_a_component_without_an_index_is_all_entries_of_an_array() -> None:
+    class Several(Struct):
+        prefix, key, section, size = "acme", "several", "ACME SA", 8
+        carried_by = (Mad(0x03, 0x0060),)
+        components = ("values", "last")
+        values = array(3, uint(16, "Value"))
+        last = uint(16, "Last")
+
+    plugin = ModuleType("acme_of_an_array")
+    Several.__module__ = plugin.__name__
+    plugin.Several = Several  # type: ignore[attr-defined]
+    query = gmp(0x03, 0x01, 0x0060, struct.pack(">24xQ", 1) + bytes(range(1, 9)), at=24)
+    table = ChunkTable(native_table([query]).chunk, Catalog([*builtin_modules(), plugin]))
+    ignored = table.once(beside)
+    assert ignored is not None and table.chunk.data[ignored.at].tolist() == [7, 8]
