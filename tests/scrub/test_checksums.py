@@ -93,3 +93,15 @@ def test_a_header_checksum_of_zero_is_not_written_as_all_ones(stored: int, writt
     before, after = ethernet_table([bytes(frame)]), ethernet_table([bytes(frame)])
     _ip4(before, after)
     assert after.chunk.frame_bytes(0)[24:26] == struct.pack(">H", written)
+
+
+@pytest.mark.parametrize("right", [1, 2, 0xFFFE])
+def test_a_wrong_checksum_of_ip_stays_wrong_whatever_the_right_one_is(right: int) -> None:
+    def header(identification: int, wrong: int = 0) -> bytes:
+        frame = bytearray(roce2(0x04, b"words", ip={"identification": identification}))
+        frame[24] ^= wrong
+        return scrubbed(bytes(frame))[14:34]
+
+    found = (int.from_bytes(header(1)[10:12], "big") + 1 - right) % 0xFFFF
+    assert header(found)[10:12] == right.to_bytes(2, "big") and ones(header(found)) == 0xFFFF
+    assert ones(header(found, wrong=0x55)) != 0xFFFF

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ibdissect.capture.chunk import LINK_INFINIBAND
+from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dissect.build import tree_of
 from ibdissect.dissect.layout import layout_of
@@ -274,3 +274,10 @@ def test_which_records_of_subnet_administration_hold_a_key() -> None:
     """Those of ports and services, but not of nodes, nor what nobody knows."""
     table = native_table([craft.gmp(0x03, 0x92, attr_id, b"", at=24) for attr_id in (0x12, 0x31, 0x11, 0x99)])
     assert with_keys(table).tolist() == [True, True, False, False]
+
+
+def test_the_checksum_of_ethernet_is_hidden_beside_a_key_only() -> None:
+    keyed, plain = craft.roce2(0x0A, b"data", ext={"RETH": {"r_key": 0xD1D2D3D4, "dmalen": 4}}), craft.roce2(0x04, b"data")
+    (table,) = chunks([(LINK_ETHERNET, data + b"\x5a\x5b\x5c\x5d", len(data) + 4) for data in (keyed, plain)])
+    hidden = dict(in_rows(table))
+    assert hidden[0] >= set(range(len(keyed) - 4, len(keyed) + 4)) and not hidden[1]
