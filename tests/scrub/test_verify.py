@@ -156,6 +156,11 @@ def test_every_form_is_found_at_every_bit(shift: int) -> None:
     assert len(list(module._found(raw, forms, range(8), raw))) == 2
 
 
+def test_a_value_is_found_at_the_very_end() -> None:
+    form = b"\xd1\xd2\xd3\xd4\xd5"
+    assert list(module._found(bytes(3) + form, {form: "key"}, range(1))) == [(3, "key")]
+
+
 @pytest.mark.slow
 def test_captures_that_differ_only_in_identities_and_keys_become_the_same() -> None:
     """The proofs of all rules under two sets of names: what is the same for both tells nothing about either."""
