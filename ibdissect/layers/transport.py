@@ -65,8 +65,12 @@ class _BTH(_Chained):
         below = self.underlayer
         if isinstance(below, (LRH, GRH)):
             self.whole = below.whole
+        elif isinstance(below, UDP):
+            room, ip = ip_room(below), below.underlayer
+            goes_on = below.len > room and isinstance(ip, IP) and ip.flags.MF  # in another IP fragment
+            self.whole = len(s) + _UDP == min(below.len, room) and not goes_on
         else:
-            self.whole = not isinstance(below, UDP) or len(s) + _UDP == min(below.len, ip_room(below))
+            self.whole = True
         size = transport.BTH.size
         if not self.whole or len(s) < size + _ICRC:
             return s

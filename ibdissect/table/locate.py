@@ -329,22 +329,25 @@ class _Finder:
         if long.any():
             self.bad(rows[long], IP_LARGE)
         # A datagram may end before its IP packet, never after it (RFC 768), except that a first fragment holds only its beginning.
-        datagram = at + size
-        wrong = np.flatnonzero(datagram > stop)
-        if wrong.size:
-            outer = self.loc.at("ip4")[rows[wrong]]
-            fragment = (outer >= 0) & (self.data[outer + 6] & 0x20 != 0)
-            stop[wrong[fragment]] = datagram[wrong[fragment]]
-            wrong = wrong[~fragment]
-        self.transport(rows, at + 8, np.minimum(stop, datagram))
-        self.bad(rows[wrong], UDP_LARGE)
+        long, whole = at + size > stop, None
+        if long.any():
+            outer = self.loc.at("ip4")[rows]
+            fragment = long & (outer >= 0) & (self.data[outer + 6] & 0x20 != 0)
+            long, whole = long & ~fragment, ~fragment
+        self.transport(rows, at + 8, np.minimum(stop, at + size), whole)
+        self.bad(rows[long], UDP_LARGE)
 
-    def transport(self, rows: Int, at: Int, stop: Int) -> None:
-        """Locate BTH, extended headers, payload and MAD; `stop` is the end of the ICRC according to the outer lengths."""
+    def transport(self, rows: Int, at: Int, stop: Int, whole: Bool | None = None) -> None:
+        """Locate BTH, extended headers, payload and MAD; `stop` is the end of the ICRC according to the outer lengths.
+
+        `whole`: whether the packet goes on to its ICRC, instead of in another IP fragment. None: all do.
+        """
         if not rows.size:
             return
         loc, end = self.loc, self.pick(self.loc.end, rows)
         complete = stop <= end
+        if whole is not None:
+            complete &= whole
         complete &= stop - at >= 16
         if complete.all():
             limit = stop - 4

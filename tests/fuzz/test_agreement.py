@@ -97,6 +97,16 @@ def test_ethernet(name: str) -> None:
     assert disagreements([(LINK_ETHERNET, frame, len(frame)), (LINK_ETHERNET, frame, len(frame) + 40)]) == []
 
 
+def test_a_first_fragment_has_no_icrc() -> None:
+    """It is in another one, also if the frame has bytes behind its IP packet."""
+    frame = roce2(payload=bytes(range(64)), ip={"more_fragments": 1, "total_length": 76}, udp={"length": 120})
+    for link in [(LINK_ETHERNET, frame[:90], 90), (LINK_ETHERNET, frame, len(frame)), (LINK_ETHERNET, frame + bytes(60), len(frame) + 60)]:
+        assert disagreements([link]) == []
+        with Capture(io.BytesIO(pcapng([link]))) as capture:
+            table = next(table for table in capture.tables() if len(table))
+            assert table.located.at("bth")[0] > 0 and table.located.at("icrc")[0] < 0
+
+
 def test_views_that_differ_are_noticed() -> None:
     """The comparison itself can fail."""
     frame = smp(1, 0x10)
