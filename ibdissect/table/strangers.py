@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.capture.scattered import u16
 from ibdissect.wire.numbers import BASE
+from ibdissect.wire.transport import BTH
 
+from .bits import value_at
 from .crcs import icrc_sums
 from .locate import Int
 from .table import ChunkTable
@@ -21,11 +22,11 @@ def leave_out(table: ChunkTable) -> Int:
     located, data = table.located, table.chunk.data
     rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("udp") >= 0)) if "udp" in located.start else np.empty(0, np.int64)
     at = located.at("bth")[rows]
-    odd = u16(data, at + 2) & BASE != BASE
+    odd = value_at(data, at, BTH.p_key) & BASE != BASE
     if not odd.any():
         return rows[:0]
     rows, at = rows[odd], at[odd]
-    rows = rows[(data[at + 1] & 0x0F | data[at + 4] & 0x3F | data[at + 8] & 0x7F) != 0]
+    rows = rows[np.any([value_at(data, at, field) for field in (BTH.tver, BTH.reserved6, BTH.reserved7)], axis=0)]
     sums = icrc_sums(table, rows)
     rows = np.setdiff1d(rows, sums.rows[(sums.stored == sums.wanted) | (sums.stored == 0)])
     if rows.size:
