@@ -37,7 +37,7 @@ from ibdissect.dissect.summary import summaries  # noqa: E402
 from ibdissect.dissect.tree import outline  # noqa: E402
 from ibdissect.dissect.value import Presenter  # noqa: E402
 from ibdissect.errors import CaptureError  # noqa: E402
-from ibdissect.fabric.follow import Follower  # noqa: E402
+from ibdissect.fabric.follow import FabricFollower  # noqa: E402
 from ibdissect.flow.statistics import Statistics  # noqa: E402
 from ibdissect.flow.transfers import Transfers, records  # noqa: E402
 from ibdissect.rules import load  # noqa: E402
@@ -167,7 +167,7 @@ class Run:
             if not finding.message or not 0 <= finding.frame <= report.frames:
                 self.note("disagreement", f"finding {finding.code} without a place", data, name)
         statistics, transfers = Statistics(), Transfers()
-        follower = Follower()
+        follower = FabricFollower()
         with Capture(io.BytesIO(data), show_keys=True) as capture:
             for table in capture.tables():
                 if len(table):

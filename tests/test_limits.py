@@ -23,7 +23,7 @@ from ibdissect.cli.frames import PRINTERS, Printer
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.fabric.earlier_answers import AttributeSmps
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.follow import Follower
+from ibdissect.fabric.follow import FabricFollower
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.tables import Forwarding
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.slow
 RULES = load()
 NO_BOUNDS = ("MAX_LMC", "MAX_WORDS", "MAX_RETRIES", "MAX_STEPS", "MAX_HOPS")
 """Constants of the standard, and sizes of single stored entries."""
-BY_LID = ("Follower.subnet.lids", "SA024", "Follower.learner.heard{}[][].standby")
+BY_LID = ("FabricFollower.subnet.lids", "SA024", "FabricFollower.learner.heard{}[][].standby")
 """State by LID: at most 65,535 entries."""
 
 OF_CHUNK = ("flows{}.arguments",)
@@ -262,7 +262,7 @@ def test_members_are_bounded_over_all_groups(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_column_is_worked_out_once_for_all_findings() -> None:
     """Otherwise a window of such packets would take minutes."""
     table = ChunkTable(next(crowd(1)))
-    (event,) = (event for event in Follower().feed(table) if isinstance(event, ChunkFollowed))
+    (event,) = (event for event in FabricFollower().feed(table) if isinstance(event, ChunkFollowed))
     none = np.zeros(0, np.int64)
     told = AttributeSmps(*event.smps.some(none), event=event)
     assert MulticastPortRange._beyond(told) is MulticastPortRange._beyond(told)

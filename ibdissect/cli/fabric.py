@@ -71,10 +71,10 @@ class _LearntSubnet:
     """A subnet as learnt from a capture and from files, and what changed in it."""
 
     def __init__(self, files: SubnetFiles | None) -> None:
-        from ibdissect.fabric import Follower
+        from ibdissect.fabric import FabricFollower
         from ibdissect.fabric.changes import ChangeLog
 
-        self.follower, self.changes, self.files = Follower(), ChangeLog(), files
+        self.follower, self.changes, self.files = FabricFollower(), ChangeLog(), files
         if files is not None:
             from ibdissect.subnet import learn
 

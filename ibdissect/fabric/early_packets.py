@@ -17,7 +17,7 @@ from ibdissect.table.rows import SLOTS, slot
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LID_COUNT
 
 from .events import ChunkFollowed
-from .follow import Follower
+from .follow import FabricFollower
 from .late_facts import LateFacts
 from .model import Subnet
 from .nodes import ROUTER, Port
@@ -56,9 +56,9 @@ class Refusal(NamedTuple):
 class EarlyPackets:
     """Packets sent before their ports' tables were read. One per capture, shared by all rules."""
 
-    after: ClassVar = (LateFacts, Follower)
+    after: ClassVar = (LateFacts, FabricFollower)
 
-    def __init__(self, later: LateFacts, follower: Follower) -> None:
+    def __init__(self, later: LateFacts, follower: FabricFollower) -> None:
         self.later, self.follower = later, follower
         self.flows = BoundedDict[int, Early](MAX_FLOWS, "flows before the P_Key tables of their ports were known")
         """By SLID, DLID and P_Key in one number."""

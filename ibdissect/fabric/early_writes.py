@@ -12,7 +12,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.wire.numbers import SET, TRAP_REPRESS
 
 from .events import ChunkFollowed, WrongMKey
-from .follow import DIRECTED_SENDER, Follower
+from .follow import DIRECTED_SENDER, FabricFollower
 from .keys import refuses
 from .late_facts import NEVER, LateFacts
 from .nodes import SWITCH
@@ -41,9 +41,9 @@ class Write(Record):
 class EarlyWrites:
     """Requests to ports before these showed their M_Key. One per capture, shared by all rules."""
 
-    after: ClassVar = (LateFacts, Follower)
+    after: ClassVar = (LateFacts, FabricFollower)
 
-    def __init__(self, later: LateFacts, follower: Follower) -> None:
+    def __init__(self, later: LateFacts, follower: FabricFollower) -> None:
         self.later, self.follower = later, follower
         self.writes: list[Write] = []
         self.taken: set[tuple[int, int]] = set()

@@ -41,7 +41,7 @@ DIRECTED_SENDER = 1 << 16
 """Added to the high word of a transaction id to distinguish it from an SLID."""
 
 
-class Follower:
+class FabricFollower:
     """Updates the subnet model from chunks and emits events. One per capture; feed chunks in order."""
 
     def __init__(self) -> None:
@@ -328,4 +328,4 @@ class Follower:
                 )
 
 
-FabricEvent.source = Follower
+FabricEvent.source = FabricFollower

@@ -15,7 +15,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import BASE, FULL
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
 
-from .follow import Follower
+from .follow import FabricFollower
 from .partitions import Verdict
 
 MAX_ENDS = 65536
@@ -28,9 +28,9 @@ class Refuted:
     A responder that answers accepted a packet of that partition, so its table and the sender's hold it (IBA 9.6.1).
     """
 
-    after: ClassVar = (Follower,)
+    after: ClassVar = (FabricFollower,)
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: FabricFollower) -> None:
         self.subnet = follower.subnet
         self.first = KeptDict[int, tuple[int, int]](MAX_ENDS, "senders of acknowledgements that subnet files are compared with")
         """LID and P_Key in one number -> the first frame and its time."""

@@ -26,7 +26,7 @@ from .handlers import Handler, handlers
 from .rule import Again, Context, Hit, Rule, Seen
 
 
-class FollowerProtocol(Protocol):
+class Follower(Protocol):
     """What the engine needs of a follower: state that follows the capture and emits events for rules, made by the context."""
 
     after: ClassVar[tuple[type[Any], ...]] = ()
@@ -71,7 +71,7 @@ class Linter:
         self.conditions = Conditions(self.rules, self.handlers.conditions, self._spent if timing else None)
         for rule in self.rules if timing else ():
             self.tally[rule.code].seconds = 0.0
-        self.followers: list[FollowerProtocol] = [self.context.get(kind) for kind in self.handlers.followers]
+        self.followers: list[Follower] = [self.context.get(kind) for kind in self.handlers.followers]
         self.parts: dict[int, Linter] = {}
         """Linters that check only the packets of one subnet each, by its number; 0: those of no certain one."""
         for follower in self.followers:

@@ -18,7 +18,7 @@ from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import CaptureSet, Unit
 from ibdissect.capture.stream import Unpacking, allow_reads
 from ibdissect.errors import CaptureError, IbdissectError
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.division import Division
 from ibdissect.failures import Failures, collected
 from ibdissect.lint.engine import Linter
@@ -181,7 +181,7 @@ def linter_of(
 
         known = linter.parts.get(1, linter)
         known.know(options.subnet.known)
-        learn(known.context.get(Follower).subnet, options.subnet.files)
+        learn(known.context.get(FabricFollower).subnet, options.subnet.files)
     return linter
 
 
@@ -217,7 +217,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
         raise
     except Exception as error:  # keep the findings so far
         failures.add("the check", error)
-    mixed = getattr(linter.context.sources.get(Follower), "unreliable", False)
+    mixed = getattr(linter.context.sources.get(FabricFollower), "unreliable", False)
     if mixed and not options.division.numbers and not stop():
         divided = _divided(reading, options)
         if divided.division.numbers:

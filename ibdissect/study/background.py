@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.routes import Routes
@@ -105,7 +105,7 @@ class Study:
         """SMPs on directed routes by slot of their node; -1: unknown."""
         self._failures = Failures()
         self._linter = Linter(())
-        self._follower, self._transactions = Follower(), Transactions()
+        self._follower, self._transactions = FabricFollower(), Transactions()
         self._streams, self._connections = Streams(), Connections()
         self._questions: SimpleQueue[Callable[[Snapshot], None] | None] = SimpleQueue()
         """Who wants a snapshot; None ends the wait."""
@@ -155,7 +155,7 @@ class Study:
         self._linter = linter_of(self.options, self.model.reading, self._failures, on_finding=self._found, on_occurrence=self._occurred)
         self._linter.context.damage = self.model.damage
         get = self._linter.context.get
-        self._follower, self._transactions = get(Follower), get(Transactions)
+        self._follower, self._transactions = get(FabricFollower), get(Transactions)
         self._streams, self._connections = get(Streams), get(Connections)
         followers: list[Any] = self._linter.followers  # Any: the engine asks for nothing but `feed`
         for follower in (self._follower, self._transactions, self._streams, self._connections):

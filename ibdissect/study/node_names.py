@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.describe import name_of
 from ibdissect.fabric.nodes import Node
 from ibdissect.fabric.routes import Routes
@@ -13,7 +13,7 @@ from ibdissect.wire import numbers
 PERMISSIVE = f"LID {numbers.PERMISSIVE}"
 
 
-def state_of(follower: Follower) -> tuple[int, ...]:
+def state_of(follower: FabricFollower) -> tuple[int, ...]:
     """Changes whenever names may have changed."""
     subnet = follower.subnet
     return len(subnet.lids), len(subnet.nodes), sum(bool(node.name) for node in subnet.slots.values()), subnet.port_count

@@ -20,7 +20,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.capture.remote import is_url, public_name
 from ibdissect.capture.sets import ENDINGS
 from ibdissect.errors import CaptureError, SubnetFileError
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.describe import describe
 from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.table.services import Services
@@ -335,7 +335,7 @@ def _loaded(path: str, text: bytes) -> object:
 
 def _captured(path: str) -> tuple[list[Fact], int]:
     """The facts of a capture's management traffic, and the time of its last frame."""
-    follower, services, last = Follower(), Services(), 0
+    follower, services, last = FabricFollower(), Services(), 0
     try:
         reader = open_capture(path)
     except CaptureError as error:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric import Follower, changes
+from ibdissect.fabric import FabricFollower, changes
 from ibdissect.fabric.changes import ChangeLog, FabricChange
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
@@ -28,7 +28,7 @@ def repress(transaction: int) -> bytes:
 
 def told(frames: Sequence[bytes]) -> list[FabricChange]:
     """What happened in a capture of these frames."""
-    follower, kept = Follower(), ChangeLog()
+    follower, kept = FabricFollower(), ChangeLog()
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
         for event in follower.feed(ChunkTable(chunk)):
             kept.take(event)
@@ -64,7 +64,7 @@ def test_a_lid_that_moves() -> None:
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "MAX_KEPT", 3)
     kept = ChangeLog()
-    follower = Follower()
+    follower = FabricFollower()
     for chunk in open_capture(io.BytesIO(craft.erf_pcap([*KNOWN, *[TRAP] * 5]))).chunks():
         for event in follower.feed(ChunkTable(chunk)):
             kept.take(event)

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric import Follower, earlier_answers
+from ibdissect.fabric import FabricFollower, earlier_answers
 from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.table.table import ChunkTable
@@ -17,7 +17,7 @@ from tests import craft
 from .made import SET, answer, ask, node, port_info
 
 
-def feed(infos: PortInfos, follower: Follower, *frames: bytes) -> AttributeSmps:
+def feed(infos: PortInfos, follower: FabricFollower, *frames: bytes) -> AttributeSmps:
     """One more chunk of the same capture (frame numbers start anew, the order of feeding counts)."""
     (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
     (event,) = [event for event in follower.feed(ChunkTable(chunk)) if isinstance(event, ChunkFollowed)]
@@ -29,7 +29,7 @@ def counted(number: int, lid: int = 5) -> bytes:
 
 
 def test_before() -> None:
-    infos, follower = PortInfos(), Follower()
+    infos, follower = PortInfos(), FabricFollower()
     first = feed(infos, follower, answer(5, 0x11, node(5)), answer(6, 0x11, node(6)), counted(1), counted(9, 6), counted(2),
                  ask(5, 0x15, method=SET, body=port_info(5)), counted(3))  # fmt: skip
     assert first.since.tolist() == [0, 0, 3, 5, 5], "a Set teaches nothing"
@@ -41,7 +41,7 @@ def test_before() -> None:
 
 def test_across_chunks() -> None:
     """The last answer of an earlier chunk is remembered; asking for another frame of the same chunk finds what held there."""
-    infos, follower = PortInfos(), Follower()
+    infos, follower = PortInfos(), FabricFollower()
     feed(infos, follower, answer(5, 0x11, node(5)), counted(1))
     pad = [craft.native(bth={"psn": i}) for i in range(4)]
     second = feed(infos, follower, *pad, counted(7), counted(8))
@@ -52,13 +52,13 @@ def test_across_chunks() -> None:
 
 def test_unknown_nodes_teach_nothing() -> None:
     infos = PortInfos()
-    found = feed(infos, Follower(), ask(5, 0x15), ask(5, 0x15))
+    found = feed(infos, FabricFollower(), ask(5, 0x15), ask(5, 0x15))
     assert found.key.tolist() == [-1, -1] and found.since.tolist() == [0, 0]
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(earlier_answers, "MAX_KEPT", 2)
-    infos, follower = PortInfos(), Follower()
+    infos, follower = PortInfos(), FabricFollower()
     names = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
     feed(infos, follower, *names, counted(1, 5), counted(1, 6), counted(1, 7))
     pad = [craft.native(bth={"psn": i}) for i in range(6)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ibdissect.fabric import Follower, events
+from ibdissect.fabric import FabricFollower, events
 from ibdissect.fabric.events import FabricEvent
 
 
 def test_every_event_has_its_source() -> None:
     kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, FabricEvent)]
-    assert len(kinds) > 10 and {kind.source for kind in kinds} == {Follower}
+    assert len(kinds) > 10 and {kind.source for kind in kinds} == {FabricFollower}

@@ -23,7 +23,7 @@ from ibdissect.fabric.events import (
     StateEvicted,
     WrongMKey,
 )
-from ibdissect.fabric.follow import MAX_ASKED, Follower
+from ibdissect.fabric.follow import MAX_ASKED, FabricFollower
 from ibdissect.fabric.nodes import CA, NOBODY, SWITCH
 from ibdissect.fabric.topology import links
 from ibdissect.table.table import ChunkTable
@@ -34,13 +34,13 @@ from .made import ANSWER, GET, GUID, SET, answer, ask, node, p_keys, port_info, 
 NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16
 
 
-def follow(source: Any) -> tuple[Follower, list[FabricEvent]]:
-    follower = Follower()
+def follow(source: Any) -> tuple[FabricFollower, list[FabricEvent]]:
+    follower = FabricFollower()
     events = [event for chunk in open_capture(source).chunks() for event in follower.feed(ChunkTable(chunk))]
     return follower, events
 
 
-def crafted(*frames: bytes) -> tuple[Follower, list[FabricEvent]]:
+def crafted(*frames: bytes) -> tuple[FabricFollower, list[FabricEvent]]:
     return follow(io.BytesIO(craft.erf_pcap(frames)))
 
 
@@ -164,7 +164,7 @@ def test_frequent_events_are_told_to_those_who_hear() -> None:
     source = io.BytesIO(craft.erf_pcap(told))
     heard: dict[str, set[type]] = {}
     for name, events in (("all", None), ("none", ()), ("states", (PortStateChanged,))):
-        follower = Follower()
+        follower = FabricFollower()
         if events is not None:
             follower.hear(events)
         source.seek(0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.topology import links
 from ibdissect.table.table import ChunkTable
 
@@ -58,7 +58,7 @@ def test_state_per_port(shared: Path) -> None:
     gc.collect()
     tracemalloc.start()
     try:
-        follower = Follower()
+        follower = FabricFollower()
         for table in tables:
             for _ in follower.feed(table):
                 pass

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.earlier_answers import PKeyTables, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.late_facts import NEVER, LateFacts
@@ -27,9 +27,9 @@ def told(attribute: int, transaction: int, *, method: int = 1, m_key: int = 0) -
     return [ask(5, attribute, method=method, body=body if method == SET else b"", header=header), answer(5, attribute, body, header=header)]
 
 
-def followed(frames: Sequence[bytes], window: int = 1 << 20) -> tuple[LateFacts, Follower]:
+def followed(frames: Sequence[bytes], window: int = 1 << 20) -> tuple[LateFacts, FabricFollower]:
     """A capture taken in."""
-    later, follower = LateFacts(PortInfos(), PKeyTables()), Follower()
+    later, follower = LateFacts(PortInfos(), PKeyTables()), FabricFollower()
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames)), window=window).chunks():
         for event in follower.feed(ChunkTable(chunk)):
             if isinstance(event, ChunkFollowed):

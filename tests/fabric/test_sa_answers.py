@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import Port
 from ibdissect.wire import sa_records as r
@@ -33,7 +33,7 @@ def record(what: type[Struct], body: bytes = b"", *, at: int = 8, method: int = 
 
 def learnt(*frames: bytes) -> Subnet:
     """The subnet after these frames."""
-    follower = Follower()
+    follower = FabricFollower()
     list(follower.feed(native_table(frames)))
     return follower.subnet
 

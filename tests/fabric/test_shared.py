@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.changes import ChangeLog, FabricChange
 from ibdissect.fabric.events import FabricEvent, RepressSeen, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import refuses
@@ -19,9 +19,9 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
 
 
-def followed(path: Path) -> Iterator[tuple[Follower, FabricEvent]]:
+def followed(path: Path) -> Iterator[tuple[FabricFollower, FabricEvent]]:
     """The events of a capture."""
-    follower = Follower()
+    follower = FabricFollower()
     with open_capture(str(path)) as reader:
         for chunk in reader.chunks():
             for event in follower.feed(ChunkTable(chunk)):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ibdissect.capture.opening import open_capture
 from ibdissect.fabric.describe import describe
 from ibdissect.fabric.events import ChunkFollowed, FabricEvent
-from ibdissect.fabric.follow import Follower
+from ibdissect.fabric.follow import FabricFollower
 from ibdissect.fabric.smp_places import Places
 from ibdissect.fabric.smps import Smps
 from ibdissect.table.table import ChunkTable
@@ -27,7 +27,7 @@ ONE_BY_ONE, AT_ONCE = 16, 16 << 20
 
 def placed(source: Any, window: int) -> tuple[list[tuple[int, int, int]], dict[str, Any], list[tuple[type[FabricEvent], int]]]:
     """Frame, slot and port of each SMP, what was learnt, and the other events."""
-    follower, places = Follower(), list[tuple[int, int, int]]()
+    follower, places = FabricFollower(), list[tuple[int, int, int]]()
     events: list[tuple[type[FabricEvent], int]] = []
     for chunk in open_capture(source, window=window).chunks():
         for event in follower.feed(ChunkTable(chunk)):
@@ -69,7 +69,7 @@ def test_columns_say_what_one_by_one_says(frames: list[bytes]) -> None:
 def test_a_route_is_sure_behind_its_node_info() -> None:
     frames = [craft.smp(GET, 0x11, path=[1]), craft.smp(ANSWER, 0x11, switch(2), path=[1]), craft.smp(GET, 0x15, path=[1])]
     (chunk,) = open_capture(io.BytesIO(craft.erf_pcap([*frames, craft.smp(GET, 0x15, path=[2])]))).chunks()
-    table, follower = ChunkTable(chunk), Follower()
+    table, follower = ChunkTable(chunk), FabricFollower()
     assert Places(Smps(table), follower.routes).sure.tolist() == [False, False, True, False]
     list(follower.feed(table))
     assert Places(Smps(table), follower.routes).sure.tolist() == [True, True, True, False]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric.follow import Follower
+from ibdissect.fabric.follow import FabricFollower
 from ibdissect.fabric.groups import MAX_MEMBERS, GroupFacts, Groups
 from ibdissect.fabric.tables import KEPT_MULTICAST, Forwarding, Linear, Qos
 from ibdissect.table.table import ChunkTable
@@ -79,7 +79,7 @@ def shown(path: list[int], modifier: int, entry: int) -> bytes:
 
 def learnt(frames: list[bytes], window: int) -> dict[tuple[int, int], Any]:
     """Tables, inputs and frame by node and output port."""
-    follower = Follower()
+    follower = FabricFollower()
     for chunk in open_capture(io.BytesIO(craft.erf_pcap(KNOWN + frames)), window=window).chunks():
         list(follower.feed(ChunkTable(chunk)))
     return {
@@ -107,7 +107,7 @@ def test_equal_tables_are_stored_once() -> None:
 
 def test_tables_of_a_node_that_gets_its_name_and_goes() -> None:
     show = craft.smp(ANSWER, 0x17, bytes(8), modifier=0x0101, path=[1])
-    follower = Follower()
+    follower = FabricFollower()
     for frames in ([show], [show, craft.smp(ANSWER, 0x11, switch(2, ports=4), path=[1]), show]):
         (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
         list(follower.feed(ChunkTable(chunk)))

@@ -13,7 +13,7 @@ from ibdissect.capture.chunk import Damage
 from ibdissect.capture.opening import open_capture
 from ibdissect.dropped import Dropped
 from ibdissect.lint import grouping
-from ibdissect.lint.engine import Context, FollowerProtocol, Linter
+from ibdissect.lint.engine import Context, Follower, Linter
 from ibdissect.lint.finding import Evidence, Finding, Related, Span
 from ibdissect.lint.rule import INFO, REGISTRY, Hit, Rule, on_chunk, on_end, on_event
 from ibdissect.table.table import ChunkTable
@@ -26,7 +26,7 @@ from ibdissect.wire.transport import BTH
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
 
 
-class Packets(FollowerProtocol):
+class Packets(Follower):
     """Counts packets, and emits an event for each."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Packets(FollowerProtocol):
 class Even:
     """A packet in an even row."""
 
-    source: ClassVar[type[FollowerProtocol]] = Packets
+    source: ClassVar[type[Follower]] = Packets
 
     def __init__(self, frame: int) -> None:
         self.frame = frame
@@ -180,7 +180,7 @@ class Counters:
     dropped = 17
 
 
-class Telling(FollowerProtocol):
+class Telling(Follower):
     """It may say less when it knows who hears it."""
 
     heard: Container[type[Any]] = ()
@@ -195,7 +195,7 @@ class Telling(FollowerProtocol):
 class Wanted:
     """A rule asks for it."""
 
-    source: ClassVar[type[FollowerProtocol]] = Telling
+    source: ClassVar[type[Follower]] = Telling
 
 
 class Other(Wanted):

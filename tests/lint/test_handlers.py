@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ibdissect.fabric.events import NodeFound, StateEvicted
-from ibdissect.fabric.follow import Follower
+from ibdissect.fabric.follow import FabricFollower
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.streams import Streams
 from ibdissect.lint.handlers import Handlers, handlers, in_order
@@ -58,8 +58,8 @@ def test_methods_are_found_by_what_they_handle() -> None:
     assert found.of_struct == [(struct, (place, Busy.struct)) for place in (1, 2) for struct in (NodeInfo, PortInfo)]
     assert found.of_event == {NodeFound: [(1, Busy.event)], StateEvicted: [(1, Busy.event)]}
     assert found.of_chunk == [(1, Busy.chunk), (2, Busy.chunk)] and found.at_end == [(1, Busy.end), (2, Busy.end)]
-    assert found.followers == [Agents, Follower]
-    assert found.conclusions == {Follower: {"ZZH002"}}, "StateEvicted is no conclusion"
+    assert found.followers == [Agents, FabricFollower]
+    assert found.conclusions == {FabricFollower: {"ZZH002"}}, "StateEvicted is no conclusion"
     assert Handlers((Quiet, Derived)).conclusions == {}
 
 

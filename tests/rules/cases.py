@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ibdissect.capture.chunk import Damage
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.point_faults import PointFaults
 from ibdissect.lint.policy import SitePolicy
@@ -74,4 +74,4 @@ def inform(linter: Linter, policy: SitePolicy | PointFaults | None, known: Seque
         linter.context.sources[type(policy)] = policy
     if known:
         linter.know([file.known for file in known])
-        learn(linter.context.get(Follower).subnet, known)
+        learn(linter.context.get(FabricFollower).subnet, known)

@@ -15,7 +15,7 @@ import pytest
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
 from ibdissect.errors import CaptureError
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.lint.engine import Linter
 from ibdissect.rules import load
 from ibdissect.session import check, reading
@@ -66,7 +66,7 @@ def test_the_state_of_a_check_is_freed_at_its_end_without_the_garbage_collector(
 
     def noted(*arguments: Any, **options: Any) -> Linter:
         linter = made(*arguments, **options)
-        state.extend(map(weakref.ref, (linter.context.get(Follower), linter.findings, linter.findings.consequences)))
+        state.extend(map(weakref.ref, (linter.context.get(FabricFollower), linter.findings, linter.findings.consequences)))
         return linter
 
     monkeypatch.setattr(check, "linter_of", noted)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.session.capture import Capture
 from ibdissect.study import fabric_view
 from ibdissect.study.fabric_view import Entry, FabricView, view_of
@@ -37,7 +37,7 @@ FRAMES = [
 
 
 def view(*frames: bytes) -> FabricView:
-    follower = Follower()
+    follower = FabricFollower()
     list(follower.feed(native_table(frames)))
     return view_of(follower.subnet)
 
@@ -84,7 +84,7 @@ def test_edits_of_a_p_key_table_are_listed_and_nodes_without_node_info_have_thei
     found = view(*FRAMES, routed(0x16, p_keys(0xFFFF, 0x4321), 1, 3))
     port = next(child for entry in found.entries for child in entry.children if any("+0x4321" in text for _, text, _ in child.details))
     assert ("P_Keys", "+0x4321 -0x1234", 11) in port.details
-    unknown = Follower().subnet
+    unknown = FabricFollower().subnet
     bare, _ = unknown.node(0, 1)
     unknown.assign(unknown.port(bare, 1, 1), 9, 0, 1)
     entry = view_of(unknown, packets={9: 1200}).entries[0]
@@ -127,7 +127,7 @@ def test_a_great_fabric_says_how_many_are_left_out(monkeypatch: pytest.MonkeyPat
 
 def test_a_capture_of_two_subnets_says_so() -> None:
     for other, said in ((THERE, True), (HERE, False)):
-        follower = Follower()
+        follower = FabricFollower()
         with Capture(io.BytesIO(mixed(HERE, other, interfaces=True))) as opened:
             for table in opened.tables():
                 list(follower.feed(table))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.study.node_names import route_ends, state_of
 from tests import craft
 from tests.fabric.made import ANSWER, node, switch
@@ -10,7 +10,7 @@ from tests.table.made import native_table
 
 
 def test_ends_of_directed_routes() -> None:
-    follower = Follower()
+    follower = FabricFollower()
     empty = state_of(follower)
     taught = [
         craft.smp(ANSWER, 0x11, node(1), path=[]), craft.smp(ANSWER, 0x10, b"manager".ljust(64, b"\0"), path=[]),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.division import Division
 from ibdissect.fabric.events import StateEvicted
 from ibdissect.lint.finding import Span
@@ -359,11 +359,11 @@ class SubnetsAreMixed(Rule):
     message = "{mixed} ({what}); {then}"
     example = "two captures of different subnets, merged into one file"
 
-    needs = (Follower,)
+    needs = (FabricFollower,)
 
     @on_end
     def mixed(self, context: Context) -> Iterator[Hit]:
-        found = context.get(Follower).subnet.contradictions
+        found = context.get(FabricFollower).subnet.contradictions
         if not found.mixed:
             return
         what = ", ".join(f"{kind} changes" for kind, _ in found.examples())

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ibdissect.dropped import Dropped
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.earlier_answers import AttributeHistory, PKeyTables, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.file_lines import file_and_line, is_doubtful
@@ -34,7 +34,7 @@ class _DriftRule(Rule):
         "What the port showed last in the capture. An `info` where the file is the output of a tool, which may just be older than a change."
     )
     source: ClassVar[type[AttributeHistory]] = PortInfos
-    needs = (Follower,)
+    needs = (FabricFollower,)
 
     def __init__(self) -> None:
         self.times: dict[int, int] = {}
@@ -55,7 +55,7 @@ class _DriftRule(Rule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        for port in context.get(Follower).subnet.ports() if context.files else ():
+        for port in context.get(FabricFollower).subnet.ports() if context.files else ():
             for frame, line, arguments, key in self.drifts(port):
                 lasting = context.files[file_and_line(line)[0]].lasting
                 yield fault(

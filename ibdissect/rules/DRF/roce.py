@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.capture.scattered import looked_up
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.roce_network import RoceNetwork
 from ibdissect.flow.congestion import ANSWERED, CONNECTED, ecn, traffic_class
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, fault, on_chunk
@@ -27,14 +27,14 @@ Fault = tuple[End, Field[Any], int | str, int, dict[str, Any]]
 class _RoceRule(Rule):
     """Base of rules that judge packets by what a file says: one finding for each host and value."""
 
-    needs = (Follower,)
+    needs = (FabricFollower,)
     severity = WARNING
     evidence = "Any packet. Silent without a TOML file of the RoCE network (`--subnet`), or without that setting in it."
 
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Report what differs from the file."""
-        network, bth = context.get(Follower).subnet.roce, table.located.start.get("bth")
+        network, bth = context.get(FabricFollower).subnet.roce, table.located.start.get("bth")
         if bth is None or not (network.lines or network.hosts):
             return
         lrh = table.located.start.get("lrh")

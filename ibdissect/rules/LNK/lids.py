@@ -8,7 +8,7 @@ from operator import or_
 
 from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.fabric.events import ChunkFollowed, LidAssigned
-from ibdissect.fabric.follow import Follower
+from ibdissect.fabric.follow import FabricFollower
 from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import ACTIVE, CA, ROUTER, SWITCH, Node, Port
@@ -82,7 +82,7 @@ class LidConflict(LearntFactRule):
 
     def rests_on(self, hit: Hit, context: Context) -> list[Node]:
         """The nodes of both ports."""
-        ports = context.get(Follower).subnet.by_key(hit.key[0]), self.others.get(hit.key)
+        ports = context.get(FabricFollower).subnet.by_key(hit.key[0]), self.others.get(hit.key)
         return [port.node for port in ports if port is not None]
 
     @on_event(LidAssigned)
@@ -114,7 +114,7 @@ class LidConflict(LearntFactRule):
     @staticmethod
     def _together(other: Port, port: Port, context: Context) -> bool:
         """Whether two ports may be in one subnet at a time."""
-        displaced = context.get(Follower).subnet.contradictions.displaced(other.node.guid)
+        displaced = context.get(FabricFollower).subnet.contradictions.displaced(other.node.guid)
         return _cabled(other) and not other.node.apart(port.node) and not displaced
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import DOWN, ROUTER, STATE_AT, SWITCH
@@ -149,7 +149,7 @@ class UnassignedLid(LinkRule):
         """An info where the sweep proves less."""
         if hit.message:  # findings from the site policy or a file need no sweep
             return None
-        foreign = hit.arguments["slid"] not in context.get(Follower).subnet.lids  # perhaps a packet of another subnet
+        foreign = hit.arguments["slid"] not in context.get(FabricFollower).subnet.lids  # perhaps a packet of another subnet
         return INFO if foreign or self.senders[hit.arguments["dlid"]] else super().severity_at_end(hit, context)
 
     def kind(self, value: int) -> int:
@@ -282,7 +282,7 @@ class LidAboveTop(LinkRule):
 
     def stands(self, hit: Hit, context: Context) -> bool:
         dlid = hit.arguments["dlid"]
-        return bool(context.get(Follower).subnet.owners(dlid)) or not self.heard[dlid]
+        return bool(context.get(FabricFollower).subnet.owners(dlid)) or not self.heard[dlid]
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         if not len(ends.unicast) or ends.unicast[-1] <= ends.lowest_top:

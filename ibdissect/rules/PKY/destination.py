@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.early_packets import RECEIVER, SENDER, EarlyPackets
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LidWitness
@@ -182,7 +182,7 @@ class RefusingTable(LearntFactRule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """Also INFO where the table was rewritten or the LID changed unseen, as the next reading shows."""
-        port = context.get(Follower).subnet.by_key(hit.key[0]) if hit.evidence is LEARNT else None
+        port = context.get(FabricFollower).subnet.by_key(hit.key[0]) if hit.evidence is LEARNT else None
         changed = port is not None and port.p_keys is not None and port.p_keys.rewritten(hit.frame)
         if changed or (port is not None and context.get(LidWitness).changed_unseen(port, hit.frame)):
             return INFO
@@ -190,7 +190,7 @@ class RefusingTable(LearntFactRule):
 
     def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The node with the table, and that at the other end of the cable: the table is the end's or that of the switch before it."""
-        port = context.get(Follower).subnet.by_key(hit.key[0] if hit.evidence is LEARNT else hit.key[1])
+        port = context.get(FabricFollower).subnet.by_key(hit.key[0] if hit.evidence is LEARNT else hit.key[1])
         peer = port.facing_at(hit.frame)[0] if port is not None else None
         return None if port is None else [one.node for one in (port, peer) if one is not None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.events import BlockOfSeveralLearnt
 from ibdissect.fabric.nodes import SWITCH, Node
@@ -101,7 +101,7 @@ class PartitionTwice(LearntFactRule):
     def stands(self, hit: Hit, context: Context) -> bool:
         if hit.key is None:
             return True  # one block holds it twice
-        port = context.get(Follower).subnet.by_key(hit.key[0])
+        port = context.get(FabricFollower).subnet.by_key(hit.key[0])
         table = port.p_keys if port is not None else None
         held = [table.block(hit.arguments[name]) for name in ("block", "other")] if table is not None else []
         still = all(block is not None and hit.arguments["p_key"] in keys_in(block.now) for block in held)
@@ -109,7 +109,7 @@ class PartitionTwice(LearntFactRule):
 
     def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The node with the table."""
-        port = context.get(Follower).subnet.by_key(hit.key[0])
+        port = context.get(FabricFollower).subnet.by_key(hit.key[0])
         return None if port is None else [port.node]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import KeptDict
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.topology import joined
@@ -119,7 +119,7 @@ class TwoMasters(AttributeRule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info unless both are known to be in one subnet."""
-        subnet: Subnet = context.get(Follower).subnet
+        subnet: Subnet = context.get(FabricFollower).subnet
         guids = hit.arguments["guid"], hit.arguments["other"]
         one, other = ([port.node for port in subnet.ports() if port.guid == guid] for guid in guids)
         return None if one and other and joined(one[0], other[0]) else INFO

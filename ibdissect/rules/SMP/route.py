@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import CA, ROUTER
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
@@ -147,7 +147,7 @@ class EndsAtLid(Rule):
         far = (values(SMPDirected.dr_dlid) != PERMISSIVE) & (values(SMPDirected.dr_slid) == PERMISSIVE)
         out = (values(SMPDirected.smp_status) & 0x8000) == 0
         ended = values(SMPDirected.hop_pointer) == values(SMPDirected.hop_count)
-        follower: Follower = context.get(Follower)
+        follower: FabricFollower = context.get(FabricFollower)
         for _, seen, view in each(event.table, SMPDirected, out & ended & far & (values(SMPDirected.hop_count) < 64)):
             tid = MAD(view.buffer, view.offset).transaction_id
             path = bytes(view.initial_path[1 : view.hop_count + 1])

@@ -10,7 +10,7 @@ import numpy as np
 from ibdissect.bounded import BoundedDict
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, others
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
-from ibdissect.fabric.follow import Follower
+from ibdissect.fabric.follow import FabricFollower
 from ibdissect.fabric.nodes import Node
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Judged, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule
@@ -204,7 +204,7 @@ class MasterSmLid(TrapRule, LearntFactRule):
 
     def rests_on(self, hit: Hit, context: Context) -> list[Node] | None:
         """The node of the port."""
-        port = context.get(Follower).subnet.owner(hit.key[0], hit.frame)[0]
+        port = context.get(FabricFollower).subnet.owner(hit.key[0], hit.frame)[0]
         return [port.node] if port is not None else None
 
     def stands(self, hit: Hit, context: Context) -> bool:

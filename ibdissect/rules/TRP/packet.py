@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.lint.rule import INFO, WARNING, Context, Judged, Rule
@@ -207,4 +207,4 @@ class PathNotMarked(TrapRule):
 
 
 def _owner(context: Context, lid: int) -> Port | None:
-    return context.get(Follower).subnet.by_lid(lid)
+    return context.get(FabricFollower).subnet.by_lid(lid)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.dropped import Dropped
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Sm, Subnet
 from ibdissect.flow.agents import Agents
@@ -148,13 +148,13 @@ class AnswerLate(Rule):
 
     code, name, severity = "TXN004", "late-response", INFO
     reference = "IBA 13.4.6.2, 13.4.8.1, 14.2.5.6"
-    needs = (Agents, Follower, Transactions)
+    needs = (Agents, FabricFollower, Transactions)
     message = "{what} was answered after {took} ms; {limit} ms were announced, including twice the packet lifetime"
     example = "a PerformanceGet answered after 9 s by an agent with RespTimeValue 8 (1 ms)"
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        agents, subnet, event = context.get(Agents), context.get(Follower).subnet, context.get(Transactions).matched
+        agents, subnet, event = context.get(Agents), context.get(FabricFollower).subnet, context.get(Transactions).matched
         slow = np.flatnonzero((event.latency_ns > SLOW_NS) & (event.mgmt_class != DIRECTED)) if event is not None else ()
         if event is None or not len(slow):
             return

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Node, Port
@@ -86,7 +86,7 @@ class LinkRule(LearntFactRule):
 
     def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The nodes of both ends, and those at the other ends of their cables."""
-        owners = (context.get(Follower).subnet.owner(hit.arguments[lid], hit.frame)[0] for lid in ("slid", "dlid"))
+        owners = (context.get(FabricFollower).subnet.owner(hit.arguments[lid], hit.frame)[0] for lid in ("slid", "dlid"))
         ends = [port for port in owners if port is not None]
         peers = (port.facing_at(hit.frame)[0] for port in ends)
         return [port.node for port in (*ends, *peers) if port is not None]

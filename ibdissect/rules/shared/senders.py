@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ibdissect.capture.scattered import gather
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import Port
 from ibdissect.lint.rule import Context
@@ -33,7 +33,7 @@ def port_of_sender(event: ChunkFollowed, context: Context, sender: int, hidden: 
     """The port of a sender as numbered by `senders_of`, and the frame that showed it; None if none did before `frame`."""
     if not hidden:
         return event.subnet.owner(sender, frame)
-    follower: Follower = context.get(Follower)
+    follower: FabricFollower = context.get(FabricFollower)
     origin = follower.routes.origins.get(sender)
     home, since = origin.home.at(frame) if origin is not None else (None, 0)
     return (home[0].manager(home[1]), since) if home is not None and home[0].alive and since < frame else (None, 0)

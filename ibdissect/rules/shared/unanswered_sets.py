@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from typing import ClassVar
 
-from ibdissect.fabric import Follower
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.nodes import Node
 from ibdissect.flow.requests import Request
 from ibdissect.flow.transactions import Transactions
@@ -21,9 +21,9 @@ Frames = tuple[list[int], list[int]]
 class UnansweredSets:
     """SubnSets without an answer: they may have been carried out. One per capture; ask at its end."""
 
-    after: ClassVar = (Transactions, Follower)
+    after: ClassVar = (Transactions, FabricFollower)
 
-    def __init__(self, transactions: Transactions, follower: Follower) -> None:
+    def __init__(self, transactions: Transactions, follower: FabricFollower) -> None:
         self.transactions, self.follower = transactions, follower
         self._placed: dict[tuple[int, int], Frames] = {}
         """First and last frames, ascending, by attribute and slot of the node that a Set went to."""
