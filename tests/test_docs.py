@@ -49,6 +49,28 @@ def test_paths_in_pages_exist() -> None:
     assert len(named) > 100 and {path for _, path in gone} <= {"ibdissect/a/b.py", "tests/a/test_b.py"}
 
 
+def test_names_in_architecture_exist() -> None:
+    """`room/file.py` (`Name`): the file defines the name. `head.name`: a module or class `head` has, or its room defines, the name."""
+    text = (REPO / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    package = REPO / "ibdissect"
+    sources = {path.relative_to(package): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+
+    def defines(path: Path, name: str) -> bool:
+        return re.search(rf"\b(?:def|class) {name}\b|^ *(?:self\.)?{name}(?::[^=\n]*)?(?: =|$)", sources[path], re.M) is not None
+
+    beside = re.findall(r"`(\w[\w/]*\.py)` \(`(?:\w+\.)?(\w+)`", text)
+    gone = [(file, name) for file, name in beside if not defines(Path(file), name)]
+    dotted = set(re.findall(r"`((?:[\w/]+\.)+\w+)(?:\([^`]*\))?`", text))
+    dotted = {name for name in dotted if name.split(".")[0] not in ("context", "event", "ibdissect", "np", "self", "pyproject")}
+    named = [name for name in dotted if not name.endswith((".py", ".c", ".csv", ".html"))]
+    for name in named:
+        *_, head, last = re.split(r"[./]", name)
+        files = [path for path in sources if head in (*path.parts, path.stem) or defines(path, head)]
+        if not any(path.stem == last or defines(path, last) for path in files):
+            gone.append((name, last))
+    assert len(beside) > 10 and len(named) > 40 and not gone
+
+
 def matches(shown: str, printed: str) -> bool:
     """Whether `printed` is what the page shows; a line `...` stands for any number of lines."""
     lines = [re.escape(line.rstrip()) for line in shown.splitlines()]

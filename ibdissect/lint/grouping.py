@@ -103,7 +103,7 @@ class Grouping:
         tally = self.tally[rule.code]
         kept = tally.add(len(rows))
         for start, number in zip(first[:kept].tolist(), entries[:kept].tolist(), strict=True):
-            finding = self._made(rule, hit_at(rule, table, index[start : start + number]))
+            finding = self._new_finding(rule, hit_at(rule, table, index[start : start + number]))
             tally.keep(finding)
             self._report_rows(rule, table, finding, index[start : start + 1])
         self._report_rows(rule, table, None, index[first[kept:]])
@@ -116,7 +116,7 @@ class Grouping:
             seen = Seen(table, row)
             try:
                 hit = rule.of_frame(seen)
-                finding = self._made(rule, hit)
+                finding = self._new_finding(rule, hit)
                 tally.keep(finding)
                 self._report(rule, hit, finding)
             except Exception as error:
@@ -138,7 +138,7 @@ class Grouping:
                 known.count += len(parts[i])
             elif key not in self.flows:
                 if self._wanted(tally):
-                    known = self._made(rule, hit_at(rule, table, entry))
+                    known = self._new_finding(rule, hit_at(rule, table, entry))
                     known.count = len(parts[i])
                 row = int(table.occurrences(rule.on).rows[entry[0]])
                 self._keep_flow(tally, key, known, table.chunk.first + row, int(table.chunk.time_ns[row]))
@@ -192,10 +192,10 @@ class Grouping:
         if hit.severity is not None:
             tally.lowered[hit.severity] += 1
         if key is not None:
-            known = self._made(rule, hit) if self._wanted(tally) else None
+            known = self._new_finding(rule, hit) if self._wanted(tally) else None
             self._keep_flow(tally, key, known, hit.frame, hit.time_ns)
         elif tally.add(1):
-            known = self._made(rule, hit)
+            known = self._new_finding(rule, hit)
             tally.keep(known)
         self._report(rule, hit, known)
 
@@ -266,7 +266,7 @@ class Grouping:
                 lowered[Severity.INFO] += 1
                 lowered[before] -= before in lowered
 
-    def _made(self, rule: Rule, hit: Hit) -> Finding:
+    def _new_finding(self, rule: Rule, hit: Hit) -> Finding:
         finding = Finding(
             code=rule.code, name=rule.name, severity=hit.severity or rule.severity, frame=hit.frame, time_ns=hit.time_ns,
             template=hit.message or rule.message, arguments=hit.arguments, field=hit.field.filter_name if hit.field is not None else None,

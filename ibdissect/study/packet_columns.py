@@ -51,7 +51,7 @@ COLUMNS = (
 )
 BY_KEY = {column.key: column for column in COLUMNS}
 DEFAULT = tuple(column.key for column in COLUMNS)
-ANSWERS = (
+MORE_COLUMNS = (
     Column("ibdissect.request_frame", "Answers", "right", 7, 10, 4, "ibdissect.request_frame"),
     Column("ibdissect.response_frame", "Answered in", "right", 11, 11, 4, "ibdissect.response_frame"),
     Column("ibdissect.response_time", "Response", "right", 8, 8, 4, "ibdissect.response_time"),
@@ -61,7 +61,7 @@ ANSWERS = (
         ("naks", "Msg NAKs"))),
     Column(INTERFACE, "Interface", "left", 6, 16, 4, INTERFACE),
 )  # fmt: skip
-"""Further columns, which `v` offers; the values of most depend on other frames."""
+"""Columns that `v` offers besides; `field` is the filter name of their values."""
 POINT = Column(INTERFACE, "Point", "left", 6, 12, field=INTERFACE)
 """Of the merged capture of several points."""
 LEAST_INFO, GOOD_INFO = 14, 30
@@ -84,7 +84,7 @@ def with_fields(shown: Sequence[Column], fields: Sequence[str]) -> list[Column]:
 
 def recalled(keys: Sequence[str], catalog: Catalog) -> tuple[list[Column], list[str]]:
     """The columns of remembered keys, and the keys that mean nothing."""
-    known = BY_KEY | {column.key: column for column in ANSWERS}
+    known = BY_KEY | {column.key: column for column in MORE_COLUMNS}
     found, unknown = [], []
     for key in keys:
         if key in known:

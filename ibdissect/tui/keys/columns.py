@@ -38,8 +38,8 @@ def toggle_names(app: TuiApp) -> None:
 
 def choose_columns(app: TuiApp) -> None:
     packets = app.main.packets
-    extra = [column for column in packets.columns if column.field and column not in packet_columns.ANSWERS]
-    offered = [*packet_columns.COLUMNS[:-1], *packet_columns.ANSWERS, *extra, packet_columns.COLUMNS[-1]]
+    extra = [column for column in packets.columns if column.field and column not in packet_columns.MORE_COLUMNS]
+    offered = [*packet_columns.COLUMNS[:-1], *packet_columns.MORE_COLUMNS, *extra, packet_columns.COLUMNS[-1]]
 
     widths = dict(packets.chosen)
 
