@@ -193,11 +193,13 @@ def _read(target: Path) -> bytes:
     """The values of a file of columns, which may be compressed."""
     if target.suffix not in (".parquet", ".arrow"):
         return target.read_bytes()
+    import pyarrow as pa
     import pyarrow.feather
     import pyarrow.parquet
 
-    read = pyarrow.parquet.read_table if target.suffix == ".parquet" else pyarrow.feather.read_table
-    return repr(read(target).to_pylist()).encode()
+    table = (pyarrow.parquet.read_table if target.suffix == ".parquet" else pyarrow.feather.read_table)(target)
+    times = [field.with_type(pa.int64()) if pa.types.is_timestamp(field.type) else field for field in table.schema]
+    return repr(table.cast(pa.schema(times)).to_pylist()).encode()  # without pandas, nanoseconds are no Python value
 
 
 async def drawn_of(path: Path, frames: int) -> str:

@@ -62,7 +62,10 @@ def run(
         with suppress(BrokenPipeError), open(write, "wb") as pipe:
             pipe.write(stdin or b"")
         if not here:
-            status = int(server().recv(64))
+            answer = server().recv(1 << 16).decode()
+            if not answer.isdecimal():
+                raise RuntimeError(f"the process that runs commands ended: {answer or 'it was killed'}")
+            status = int(answer)
         said = []
         for file in (out, err):
             file.seek(0)
@@ -77,8 +80,10 @@ def server() -> socket.socket:
     child = os.fork()
     if child == 0:
         mine.close()
-        with suppress(BaseException):
+        try:
             _serve(theirs)
+        except BaseException:
+            theirs.send(traceback.format_exc().encode())
         os._exit(0)
     theirs.close()
     atexit.register(_end, mine, child)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.pytest_plugin import NotClean, assert_clean
 from ibdissect.rules.AM.packet import NodeDescriptionModifier
 from ibdissect.session.check import Options, check
+from tests import commands
 from tests.craft import erf_pcap, native, smp
 
 BAD = erf_pcap([smp(1, 0x10, modifier=1), native(), smp(1, 0x10, modifier=1)])
@@ -120,3 +122,10 @@ def test_many_failures_are_counted() -> None:
         failures.add(f"rule R{number}", KeyError(b"\x00secret"), 7)
     assert failures.text().count("in frame 7") == NAMED and "secret" not in failures.text()
     assert failures.text().endswith(f"and {MOST + 5 - NAMED} more failures")
+
+
+def test_a_failure_of_the_process_that_runs_the_tests_commands_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "server", cache(commands.server.__wrapped__))
+    monkeypatch.setattr(commands, "LOADED", ("no_such_module",))
+    with pytest.raises(RuntimeError, match="no_such_module"):
+        commands.run("rules")

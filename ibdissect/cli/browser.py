@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
@@ -33,6 +35,8 @@ class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual
 
     def __init__(self, command: str, host: str, port: int, title: str) -> None:
         self.word = secrets.token_urlsafe(16)
+        self.screens = set[Any]()
+        """The processes that draw for the browsers."""
         super().__init__(command, host=host, port=port, title=title)
         self.allowed = frozenset({host} if port == DEFAULT_PORT else ()) | {f"{host}:{port}"}
         self.address = f"http://{host}:{port}/{self.word}/"
@@ -76,10 +80,27 @@ class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual
                 await resize(columns, lines)
 
         app_service.set_terminal_size = bounded
-        await super()._process_messages(websocket, app_service)
+        screen = app_service._process
+        self.screens.add(screen)
+        try:
+            await super()._process_messages(websocket, app_service)
+        finally:
+            self.screens.discard(screen)
+            _end(screen)  # textual-serve only tells it to leave, which it does not read while it loads
+
+    def request_exit(self) -> None:
+        """End at once with all screens: aiohttp would wait a minute for browsers that stay."""
+        for screen in self.screens:
+            _end(screen)
+        os._exit(0)
 
     async def on_startup(self, app: Any) -> None:
         """Print nothing: the command has printed the address."""
+
+
+def _end(screen: Any) -> None:
+    with suppress(ProcessLookupError):
+        screen.terminate()
 
 
 def _cells(said: object) -> int | None:

@@ -53,8 +53,8 @@ def command(capture: str, port: int, follow: bool, sandbox: bool, common: Common
 
 
 def command_line(words: list[str]) -> str:
-    """The shell command for one browser window, with every word quoted."""
-    return shlex.join([sys.executable, "-P", "-m", "ibdissect", *words])
+    """The shell command for one browser window, with every word quoted. The shell becomes the screen, so signals reach it."""
+    return "exec " + shlex.join([sys.executable, "-P", "-m", "ibdissect", *words])
 
 
 def passed_on(common: Common) -> list[str]:

@@ -10,7 +10,9 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,25 +28,32 @@ NAME = "two words & $(touch hacked) 'quoted'.pcap"
 @pytest.fixture(scope="module")
 def served(repo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int, str]]:
     """A running server; yields its host, port and secret word."""
-    pytest.importorskip("textual_serve")
     tmp_path = tmp_path_factory.mktemp("served")
     (tmp_path / NAME).write_bytes((repo / "captures/pkey-lab.pcap").read_bytes())
+    with serving(tmp_path / NAME) as (_, *place):
+        yield place[0], place[1], place[2]
+    assert not (tmp_path / "hacked").exists()
+
+
+@contextmanager
+def serving(capture: Path) -> Iterator[tuple[subprocess.Popen[str], str, int, str]]:
+    """A server with its host, port and secret word."""
+    pytest.importorskip("textual_serve")
     process = subprocess.Popen(
-        [sys.executable, "-m", "ibdissect", "serve", str(tmp_path / NAME)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "ibdissect", "serve", str(capture)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stderr is not None
     try:
         line = process.stderr.readline()
         found = re.search(r"http://([0-9.]+):(\d+)/([\w-]+)/", line)
         assert found is not None, line + process.stderr.read()
-        yield found[1], int(found[2]), found[3]
+        yield process, found[1], int(found[2]), found[3]
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
         process.stderr.close()
         assert process.stdout is not None
         process.stdout.close()
-    assert not (tmp_path / "hacked").exists()
 
 
 def fetch(host: str, port: int, path: str, headers: dict[str, str] | None = None) -> tuple[int, str]:
@@ -62,8 +71,8 @@ def fetch(host: str, port: int, path: str, headers: dict[str, str] | None = None
     raise AssertionError("the server never answered")
 
 
-async def screen(host: str, port: int, word: str) -> bytes:
-    """The first output of the terminal UI, requested like the page does."""
+async def screen(host: str, port: int, word: str, then: Callable[[], object] = lambda: None) -> bytes:
+    """The first output of the terminal UI, requested like the page does. `then` is called while the browser is still there."""
     import aiohttp
 
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
@@ -77,6 +86,7 @@ async def screen(host: str, port: int, word: str) -> bytes:
                     if message.type == aiohttp.WSMsgType.BINARY:
                         drawn += message.data
                     if b"LID" in drawn and b"SMP" in drawn:
+                        then()
                         return drawn
     return drawn
 
@@ -88,6 +98,30 @@ def test_the_page_and_the_screen_are_there(served: tuple[str, int, str]) -> None
     assert status == 200 and "textual" in page
     assert '.xterm-helper-textarea")' in page and "keys?.focus()" in page, "keys work without a click"
     assert b"SMP" in asyncio.run(screen(*served))
+
+
+def runs(process: int) -> bool:
+    try:
+        return bool(Path(f"/proc/{process}/environ").read_bytes())
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_ends_with_its_screens_although_a_browser_stays(repo: Path, name: signal.Signals) -> None:
+    with serving(repo / "captures/pkey-lab.pcap") as (process, *place):
+        fetch(place[0], place[1], "/")  # it listens
+
+        def end() -> None:
+            (child,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+            process.send_signal(name)
+            assert process.wait(15) == 0  # aiohttp alone would wait until this browser answers, or a minute
+            start = time.monotonic()
+            while runs(child):
+                assert time.monotonic() - start < 15
+                time.sleep(0.05)
+
+        asyncio.run(screen(*place, end))
 
 
 def test_nothing_is_fetched_from_other_sites(served: tuple[str, int, str]) -> None:
@@ -147,7 +181,7 @@ def test_no_cookie_is_set_and_nothing_but_the_page_is_allowed(served: tuple[str,
 
 def test_every_word_is_quoted() -> None:
     words = ["tui", f"/tmp/{NAME}", "--filter=ip.src == 1.2.3.4 && !arp"]
-    assert shlex.split(command_line(words)) == [sys.executable, "-P", "-m", "ibdissect", *words]
+    assert shlex.split(command_line(words)) == ["exec", sys.executable, "-P", "-m", "ibdissect", *words]
 
 
 def test_options_are_passed_on() -> None:
