@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ibdissect.cli.common import Common
 from ibdissect.cli.output import early_options
-from ibdissect.cli.points import Merged
+from ibdissect.cli.points import MergedCapture
 from ibdissect.rules import load
 from ibdissect.session.check import Options
 from ibdissect.study.capture_model import CaptureModel
@@ -54,7 +54,7 @@ async def shoot(captures: Path, name: str, capture: str, keys: tuple[str, ...], 
 
 async def shoot_points(folder: Path) -> None:
     """The captures of docs/where-was-it-lost.md, merged, at a lost packet."""
-    merged = Merged([str(HERE / "examples" / "lost" / f"{point}.pcap") for point in ("client", "tap", "server")], Common())
+    merged = MergedCapture([str(HERE / "examples" / "lost" / f"{point}.pcap") for point in ("client", "tap", "server")], Common())
     model, options = CaptureModel(merged.file.name), early_options(Common(), points=True)
     assert options is not None
     merged.tell(model)

@@ -75,7 +75,7 @@ class KeptList(list[V]):
             self.dropped.add(frame, time_ns)
 
 
-class Held:
+class ByteLimit:
     """How many bytes the entries of some dicts take together; above `limit`, all entries are given up."""
 
     def __init__(self, limit: int, *waiting: dict[Any, Any]) -> None:

@@ -31,7 +31,7 @@ MOST_TEXT = 16 << 20
 """Most characters read from a TOML file; a device file may be endless."""
 
 
-class Loaded(Record, frozen=True):
+class LoadedPlugins(Record, frozen=True):
     catalog: Catalog
     """The built-in structures and those from the plugins."""
     rules: tuple[type[Rule], ...]
@@ -40,14 +40,14 @@ class Loaded(Record, frozen=True):
     """Filter names that the packet list of the terminal UI shows as columns (`COLUMNS` of a plugin)."""
 
 
-def load(names: Iterable[str]) -> Loaded:
+def load(names: Iterable[str]) -> LoadedPlugins:
     """Import plugins, in order. PluginError if one cannot be imported, or two claim the same place or code."""
     chosen = tuple(dict.fromkeys(names))
-    return _load(chosen) if chosen else Loaded(builtin(), ())
+    return _load(chosen) if chosen else LoadedPlugins(builtin(), ())
 
 
 @lru_cache(maxsize=8)
-def _load(names: tuple[str, ...]) -> Loaded:
+def _load(names: tuple[str, ...]) -> LoadedPlugins:
     modules: list[ModuleType] = []
     for name in names:
         before = set(REGISTRY)
@@ -72,7 +72,7 @@ def _load(names: tuple[str, ...]) -> Loaded:
                     shown.show = _shown(shown.show, shown.bits)
     for rule in rules:
         _check_message(rule, catalog)
-    return Loaded(catalog, rules, _columns(modules, catalog))
+    return LoadedPlugins(catalog, rules, _columns(modules, catalog))
 
 
 _FILES: dict[str, str] = {}

@@ -86,7 +86,7 @@ def assert_clean(
     working directory. Raises NotClean (an AssertionError) with the findings, or IbdissectError if an option is wrong.
     """
     __tracebackhide__ = True
-    from ibdissect.cli.baselines import Known
+    from ibdissect.cli.baselines import KnownFindings
     from ibdissect.cli.checking import check_options
     from ibdissect.cli.common import Common
     from ibdissect.cli.lint import RANKS
@@ -100,7 +100,7 @@ def assert_clean(
     if least not in RANKS:
         raise ConfigError("assert_clean", "fail_on", f"{least!r} is none of {', '.join(RANKS)}")
     known = os.fspath(baseline) if baseline is not None else common.settings.baseline
-    compared = Known(known, None, options) if known is not None else None
+    compared = KnownFindings(known, None, options) if known is not None else None
     report = check(os.fspath(path), options)
     if compared is not None:
         compared.apply(report)

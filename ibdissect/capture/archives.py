@@ -47,7 +47,7 @@ def split(path: str) -> tuple[str, str, str]:
     return kind, member, archive
 
 
-class Listed(Record):
+class ArchiveFiles(Record):
     """The files in an archive by name, in their order: a ZipInfo, or where a tar has the data and how much."""
 
     files: dict[str, Any] = {}
@@ -55,7 +55,7 @@ class Listed(Record):
     """Why there may be more of them."""
 
 
-def members(kind: str, outer: Outer, path: str) -> Listed:
+def members(kind: str, outer: Outer, path: str) -> ArchiveFiles:
     """The files in an archive; its damage, if files come before. CaptureError if there are none, or too many.
 
     Names that could be taken for another place are left out: nothing in an archive decides what is opened.
@@ -63,7 +63,7 @@ def members(kind: str, outer: Outer, path: str) -> Listed:
     listed = _listed(kind, outer(), path)
     if not listed.files and listed.damage is not None:
         raise CaptureError(path, listed.damage)
-    return Listed({name: found for name, found in listed.files.items() if "::" not in name and "://" not in name}, listed.damage)
+    return ArchiveFiles({name: found for name, found in listed.files.items() if "::" not in name and "://" not in name}, listed.damage)
 
 
 def opened(kind: str, outer: Outer, member: str, path: str) -> io.RawIOBase:
@@ -94,11 +94,11 @@ def opened(kind: str, outer: Outer, member: str, path: str) -> io.RawIOBase:
         raise CaptureError(path, f"is in a damaged {kind} archive ({error})") from None
 
 
-_LATEST: dict[tuple[Any, ...], Listed] = {}
+_LATEST: dict[tuple[Any, ...], ArchiveFiles] = {}
 """The list of the archive read last: without it, each of n members would read a list of n."""
 
 
-def _listed(kind: str, file: io.RawIOBase, path: str) -> Listed:
+def _listed(kind: str, file: io.RawIOBase, path: str) -> ArchiveFiles:
     """All files in an archive. A local file's list is kept until another archive, or a changed one, is read."""
     try:
         status = os.fstat(file.fileno())
@@ -111,8 +111,8 @@ def _listed(kind: str, file: io.RawIOBase, path: str) -> Listed:
     return _LATEST[key]
 
 
-def _list(kind: str, file: io.RawIOBase, path: str) -> Listed:
-    listed = Listed()
+def _list(kind: str, file: io.RawIOBase, path: str) -> ArchiveFiles:
+    listed = ArchiveFiles()
     try:
         for name, found in _zip_files(file) if kind == "zip" else _tar_files(file, path):
             listed.files.setdefault(name, found)

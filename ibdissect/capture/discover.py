@@ -19,7 +19,7 @@ from ibdissect.capture.sets import NUMBERED_ENDING, SUFFIXES, CaptureSet, Part, 
 from ibdissect.errors import CaptureError
 
 
-class Found(Record):
+class FoundFiles(Record):
     """What path arguments expand to."""
 
     files: list[str] = field(default_factory=list)
@@ -28,12 +28,12 @@ class Found(Record):
     """Number of skipped directory entries: files without a capture extension, and anything but regular files."""
 
 
-def discover(paths: Iterable[str]) -> Found:
+def discover(paths: Iterable[str]) -> FoundFiles:
     """Expand path arguments. A file named explicitly is accepted whatever its extension, even if it does not exist.
 
     Raises CaptureError for a directory without captures and for a glob without match.
     """
-    found = Found()
+    found = FoundFiles()
     seen: set[str] = set()
     for path in paths:
         for file in _expand(path, found):
@@ -44,7 +44,7 @@ def discover(paths: Iterable[str]) -> Found:
     return found
 
 
-def _expand(path: str, found: Found) -> list[str]:
+def _expand(path: str, found: FoundFiles) -> list[str]:
     if is_url(path):
         return _remote(path, found)
     if os.path.isdir(path):
@@ -63,7 +63,7 @@ def _expand(path: str, found: Found) -> list[str]:
     return files
 
 
-def _remote(url: str, found: Found) -> list[str]:
+def _remote(url: str, found: FoundFiles) -> list[str]:
     """What a URL names: itself, the matches of a glob, or all captures below a folder (`s3://bucket/day/`) or in an archive."""
     link, chain, rest = url.partition("::")
     scheme, _, place = link.partition("://")
@@ -119,14 +119,14 @@ def _members(url: str, pattern: str, many: bool, folder: bool) -> list[str]:
     return [*(f"{kind}://{name}::{archive}" for name in matches), *([url] if listed.damage is not None else [])]
 
 
-def _directory(path: str, found: Found) -> list[str]:
+def _directory(path: str, found: FoundFiles) -> list[str]:
     files = _captures_below(path, found)
     if not files:
         raise CaptureError(path, "is a directory without captures", hint=f"captures are named *{' *'.join(SUFFIXES)}")
     return files
 
 
-def _captures_below(path: str, found: Found) -> list[str]:
+def _captures_below(path: str, found: FoundFiles) -> list[str]:
     files = []
     for file in below(path):
         if NUMBERED_ENDING.search(file.lower()) and os.path.isfile(file):

@@ -119,7 +119,7 @@ def unpacked(raw: io.RawIOBase, path: str) -> io.RawIOBase:
     whole = ObjectBytes(raw, head)
     for kind in PACKED:
         if head.startswith(kind):
-            return Decompressed(whole, kind, path)
+            return DecompressedStream(whole, kind, path)
     return whole
 
 
@@ -196,7 +196,7 @@ class ObjectBytes(ByteStream):
         return count
 
 
-class Decompressed(ByteStream):
+class DecompressedStream(ByteStream):
     """The bytes of a compressed stream; corrupt data, or more than `Unpacking.most` bytes, end it and set `broken`."""
 
     def __init__(self, raw: io.RawIOBase, kind: bytes, path: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibdissect.errors import ConfigError
-from ibdissect.lint.baseline import MOST, Baseline, Compared, Comparison, Entry, baseline_text, entries_of, parse_baseline
+from ibdissect.lint.baseline import MOST, Baseline, BaselineResult, Comparison, Entry, baseline_text, entries_of, parse_baseline
 from ibdissect.lint.result import CaptureReport
 from ibdissect.report import first_of_each
 from ibdissect.session.check import Options
@@ -15,7 +15,7 @@ SAID = 10
 """Fixed entries that are listed individually."""
 
 
-class Known:
+class KnownFindings:
     """Baselines of one `lint` run: hides known findings in reports, and collects the entries of a new baseline."""
 
     def __init__(self, read: str | None, written: str | None, options: Options) -> None:
@@ -29,7 +29,7 @@ class Known:
         self.comparison: Comparison | None = None
         if read is not None:
             self.comparison = Comparison(read_baseline(read), whole=options.selection is None)
-        self.compared: Compared | None = None
+        self.compared: BaselineResult | None = None
 
     def apply(self, report: CaptureReport) -> None:
         """Process the report of one capture, leaving only the findings to show."""
@@ -40,7 +40,7 @@ class Known:
         if self.shown is not None:
             report.findings = first_of_each(report.findings, self.shown)
 
-    def finish(self) -> Compared | None:
+    def finish(self) -> BaselineResult | None:
         """Write the new baseline, if requested (CaptureError on failure); return the comparison's result, or None without one."""
         if self.comparison is not None:
             self.compared = self.comparison.finish()

@@ -47,7 +47,7 @@ OTHERS = ("findings", "messages", "records", "points")
 FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
 
 
-class Wanted(Record):
+class ExportArguments(Record):
     """What to write of which captures, and how."""
 
     as_set: bool
@@ -117,7 +117,7 @@ class Wanted(Record):
 @click.command()
 @captures_argument
 @grouped(
-    Wanted,
+    ExportArguments,
     "wanted",
     set_option,
     to_option,
@@ -137,7 +137,7 @@ class Wanted(Record):
     max_findings_option,
 )  # fmt: skip
 @common_options
-def command(captures: tuple[str, ...], wanted: Wanted, common: Common) -> int:
+def command(captures: tuple[str, ...], wanted: ExportArguments, common: Common) -> int:
     """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).
 
     `--to -` writes to standard output. A field that can occur several times in a frame becomes a list (in CSV separated by
@@ -171,7 +171,7 @@ def command(captures: tuple[str, ...], wanted: Wanted, common: Common) -> int:
 C = TypeVar("C", bound="Rows")
 
 
-def _columns_of(kind: type[C], opened: Capture, wanted: Wanted) -> C:
+def _columns_of(kind: type[C], opened: Capture, wanted: ExportArguments) -> C:
     """The wanted columns of a capture, as texts or for Arrow."""
     from ibdissect.session.columns import DEFAULT
     from ibdissect.session.rows import named_columns
@@ -180,7 +180,7 @@ def _columns_of(kind: type[C], opened: Capture, wanted: Wanted) -> C:
     return kind(named, opened.state(column.name for column in named))
 
 
-def _columns(opened: Capture, wanted: Wanted, ending: str, file: IO[bytes]) -> int:
+def _columns(opened: Capture, wanted: ExportArguments, ending: str, file: IO[bytes]) -> int:
     """Write the columns of frames and return the number of rows."""
     from ibdissect.session.rows import Rows
 
@@ -201,7 +201,7 @@ def _columns(opened: Capture, wanted: Wanted, ending: str, file: IO[bytes]) -> i
     return count
 
 
-def _others(opened: Capture, wanted: Wanted, ending: str, common: Common, file: IO[bytes]) -> int:
+def _others(opened: Capture, wanted: ExportArguments, ending: str, common: Common, file: IO[bytes]) -> int:
     """Write findings, messages or records and return the number of rows."""
     from ibdissect.export import messages, records, tables
     from ibdissect.session import findings
@@ -234,7 +234,7 @@ def _sightings(captures: Sequence[str], target: str, ending: str, common: Common
         return tables.write(sightings.batches(comparison), sightings.SCHEMA, file, ending)
 
 
-def _partitioned(units: Sequence[Unit], wanted: Wanted, common: Common) -> int:
+def _partitioned(units: Sequence[Unit], wanted: ExportArguments, common: Common) -> int:
     """Add the frames of captures to a dataset, each when all of it was read."""
     keys = wanted.partitions
     from ibdissect.export.partitions import unfinished_files
@@ -254,7 +254,7 @@ def _partitioned(units: Sequence[Unit], wanted: Wanted, common: Common) -> int:
 
 
 def _added(
-    unit: Unit, *, wanted: Wanted, keys: tuple[str, ...], private: str, common: Common, stop: Stop | None = None,
+    unit: Unit, *, wanted: ExportArguments, keys: tuple[str, ...], private: str, common: Common, stop: Stop | None = None,
     progress: Progress | None = None,
 ) -> Outcome[int]:  # fmt: skip
     """Add the frames of a capture to the dataset; the result is the number of keys left out."""

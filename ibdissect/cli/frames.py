@@ -27,7 +27,7 @@ from ibdissect.flow.whole_messages import as_json as message_json
 from ibdissect.flow.whole_messages import completed, messages_in
 from ibdissect.lint.set_members import place, place_text
 from ibdissect.session.capture import Capture
-from ibdissect.session.rows import Named, each_once, named_columns, objects, occurrences, plain_values
+from ibdissect.session.rows import NamedColumn, each_once, named_columns, objects, occurrences, plain_values
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.series import Values
 from ibdissect.table.table import ChunkTable
@@ -230,7 +230,7 @@ class FieldLines(Printer):
         self.state.end(table)
         return zip(*columns, strict=True)
 
-    def _column(self, table: ChunkTable, rows: Int, column: Named) -> list[str]:
+    def _column(self, table: ChunkTable, rows: Int, column: NamedColumn) -> list[str]:
         of_row, values, hidden = occurrences(column, table, self.state, rows, self._texts)
         if not column.fields:
             values = starred(undeclared_texts(column, values), hidden)
@@ -272,7 +272,7 @@ class ChosenColumns(FieldLines):
         yield from ("  ".join(map(str.ljust, line, self.widths)).rstrip() + "\n" for line in lines)
 
 
-def undeclared_texts(column: Named, values: Values) -> npt.NDArray[Any]:
+def undeclared_texts(column: NamedColumn, values: Values) -> npt.NDArray[Any]:
     """Values of a name that no structure declares, as tshark prints them; times in UTC."""
     if column.type == "time":
         return objects([f"{text}Z" for text in np.datetime_as_string(values.astype("M8[ns]"), unit="ns").tolist()])

@@ -30,7 +30,7 @@ from ibdissect.session.spread import Work
 from ibdissect.wire.text import plain
 
 if TYPE_CHECKING:
-    from ibdissect.cli.baselines import Known
+    from ibdissect.cli.baselines import KnownFindings
 
 RANKS = {"error": 3, "warning": 2, "info": 1, "never": 4}
 
@@ -50,7 +50,7 @@ class MaxFindings(click.ParamType):  # type: ignore[type-arg]
         return int(value)
 
 
-class Wanted(Record):
+class LintArguments(Record):
     format_: str | None
     output: str | None
     selected: tuple[str, ...]
@@ -73,7 +73,7 @@ class Wanted(Record):
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @grouped(
-    Wanted,
+    LintArguments,
     "wanted",
     click.option(
         "--format", "format_", type=click.Choice(tuple(formats.FORMATS)), help="Output format (text; github inside GitHub Actions)."
@@ -106,7 +106,7 @@ class Wanted(Record):
     sandbox_option,
 )
 @common_options
-def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
+def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> int:
     """Check captures against the rules: files, directories (recursive), globs, `-` for standard input.
 
     Exit status 0: nothing at or above --fail-on; 1: findings; 2: a capture could not be read, or an option is wrong. Findings in the
@@ -124,9 +124,9 @@ def command(paths: tuple[str, ...], wanted: Wanted, common: Common) -> int:
         work = Cache.of(wanted.cache, options, common.filter, common.frames).check
     known, baseline = None, wanted.baseline or (common.settings.baseline if wanted.write_baseline is None else None)
     if baseline or wanted.write_baseline:
-        from ibdissect.cli.baselines import Known
+        from ibdissect.cli.baselines import KnownFindings
 
-        known = Known(baseline, wanted.write_baseline, options)
+        known = KnownFindings(baseline, wanted.write_baseline, options)
     form = wanted.format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and wanted.output is None else "text")
     if form == "html":
         require_extra("jinja2", extra="report")
@@ -164,7 +164,7 @@ def _say_what_is_missing(reports: Iterable[CaptureReport], common: Common) -> No
             common.tell(f"warning: {report.path}: {doubt}")
 
 
-def _options(wanted: Wanted, common: Common) -> Options:
+def _options(wanted: LintArguments, common: Common) -> Options:
     """The options of the check. Imported objects live forever: the garbage collector is paused, then they are left out of it."""
     gc.disable()
     try:
@@ -186,7 +186,7 @@ def _options(wanted: Wanted, common: Common) -> Options:
 
 
 def _checked(
-    units: Sequence[Unit], work: Work[CaptureReport], wanted: Wanted, common: Common, known: Known | None, stream: bool
+    units: Sequence[Unit], work: Work[CaptureReport], wanted: LintArguments, common: Common, known: KnownFindings | None, stream: bool
 ) -> tuple[list[CaptureReport], bool]:
     """The reports on captures, and whether Ctrl+C ended the check. `stream`: findings are printed as they come."""
     paint = common.paint(sys.stdout) if stream else plain

@@ -110,7 +110,7 @@ def compared(captures: Sequence[str], common: Common) -> Comparison:
     return comparison
 
 
-class Merged:
+class MergedCapture:
     """The merged capture of several points, in a temporary file, for the screen."""
 
     def __init__(self, captures: Sequence[str], common: Common) -> None:

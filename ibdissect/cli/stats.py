@@ -48,7 +48,7 @@ def command(
         return _each(units_of(captures, as_set), format_, top, jobs, engine, common)
     capture = source_of(captures, as_set)
     with progress_bar(files_of(capture), quiet=common.quiet) as progress:
-        outcome = _counted(capture, common=common, top=top, progress=progress)
+        outcome = _count(capture, common=common, top=top, progress=progress)
     counted = outcome.result
     assert counted is not None
     if format_ == "json":
@@ -59,7 +59,7 @@ def command(
     return 0
 
 
-class Counted(Record):
+class CaptureStats(Record):
     name: str
     result: dict[str, Any]
     members: Sequence[Member]
@@ -68,7 +68,7 @@ class Counted(Record):
         return {"schema": 1, "capture": self.name, **members_object(self.members), **self.result}
 
 
-def _counted(capture: Unit, *, common: Common, top: int, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[Counted]:
+def _count(capture: Unit, *, common: Common, top: int, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[CaptureStats]:
     from ibdissect.flow.statistics import Statistics
 
     with open_for(capture, common) as opened:
@@ -83,12 +83,12 @@ def _counted(capture: Unit, *, common: Common, top: int, progress: Progress | No
         for entry in result["conversations"]:
             entry |= {end: names.address(entry[end]) for end in ("source", "destination")}
     name = public_name(str(capture))
-    found = Counted(name, result, opened.reader.members)
+    found = CaptureStats(name, result, opened.reader.members)
     return Outcome(name, found, result["frames"], opened.damage, hidden=selection.hidden_checksums if selection is not None else 0)
 
 
 def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engine: str | None, common: Common) -> int:
-    each, paint, mark = EachCapture(units, partial(_counted, top=top), jobs, engine, common), common.paint(sys.stdout), "["
+    each, paint, mark = EachCapture(units, partial(_count, top=top), jobs, engine, common), common.paint(sys.stdout), "["
     for outcome in each:
         if (counted := outcome.result) is None:
             continue

@@ -66,9 +66,9 @@ def command(
         _confine(common, network=any(map(is_url, captures)))
     several = None
     if points:
-        from ibdissect.cli.points import Merged
+        from ibdissect.cli.points import MergedCapture
 
-        several = Merged(captures, common)
+        several = MergedCapture(captures, common)
     try:
         every = (several.file.name,) if several is not None else (source, *(() if as_set else captures[1:]))
         models = [CaptureModel(one, catalog=common.loaded()[0], show_keys=common.show_keys, follow=follow) for one in every]

@@ -13,8 +13,8 @@ from . import literals
 from .computed import State
 from .literals import BadLiteral, Value
 from .names import KIND_NAMES, MARKS, Kind, Names, Source
-from .syntax import Binary, Call, Char, Negative, Node, Range, Sliced, String, Word
-from .values import Computation, Constant, Function, Named, Operand, Part
+from .syntax import Binary, Call, Char, Negative, Node, Range, Slice, String, Word
+from .values import Computation, Constant, Function, NamedOperand, Operand, Part
 
 SEARCHABLE = frozenset({"bytes", "string", "ether"})
 """Kinds that `contains` and `matches` can search."""
@@ -55,13 +55,13 @@ class Checker:
             self.used.add(source.name)
         return source
 
-    def named(self, node: Word) -> Named:
+    def named(self, node: Word) -> NamedOperand:
         """The source of a name; raises FilterError if unknown."""
         source = self.find(node)
         if source is None:
             near = self.names.nearest(node.text)
             raise self.error(node, f'"{node.text}" is neither a field nor a protocol', f"did you mean {', '.join(near)}" if near else "")
-        return Named(source.kind, source, self.state)
+        return NamedOperand(source.kind, source, self.state)
 
     def guard(self, node: Node, op: str, *operands: Operand) -> None:
         """Refuse comparisons that reveal a hidden key: only == and != with zero or a well-known value are allowed."""
@@ -70,7 +70,7 @@ class Checker:
             return
         value = operands[-1].value if isinstance(operands[-1], Constant) else None
         number = int.from_bytes(value, "big") if isinstance(value, bytes) else value
-        plain = len(operands) == 2 and isinstance(operands[0], Named) and isinstance(number, int) and not is_secret(kind, number)
+        plain = len(operands) == 2 and isinstance(operands[0], NamedOperand) and isinstance(number, int) and not is_secret(kind, number)
         if not plain or op not in ("==", "!=", "===", "!=="):
             raise self.error(node, f"a hidden {kind} can only be tested for presence, == 0 and != 0", "--show-keys compares keys")
 
@@ -82,7 +82,7 @@ class Checker:
             raise self.error(node, f'the left side of "{op}" must be a field or a function')
         if isinstance(node, Word):
             return self.named(node)
-        if isinstance(node, Sliced):
+        if isinstance(node, Slice):
             return self.slice(node)
         if isinstance(node, Call):
             return self.call(node)
@@ -165,7 +165,7 @@ class Checker:
 
     # -- slices and functions
 
-    def slice(self, node: Sliced) -> Operand:
+    def slice(self, node: Slice) -> Operand:
         """`of[ranges]`: bytes."""
         of = self.left(node.of, "[")
         if of.kind not in SLICEABLE:
@@ -210,7 +210,7 @@ class Checker:
         if is_value(node.arguments[0]):
             raise self.error(node.arguments[0], f"the argument of {node.name}() must be a field")
         argument = self.left(node.arguments[0], node.name)
-        if node.name != "abs" and not isinstance(argument, Named):
+        if node.name != "abs" and not isinstance(argument, NamedOperand):
             raise self.error(node.arguments[0], f"the argument of {node.name}() must be a field")
         if argument.kind not in fitting:
             raise self.error(node.arguments[0], f"{node.name}() cannot be used on {KIND_NAMES[argument.kind]}")
@@ -229,7 +229,7 @@ class Checker:
 
 def secret_of(operand: Operand) -> str:
     """The kind of key that an operand reveals; empty for none. The number and length of keys are not secret."""
-    if isinstance(operand, Named):
+    if isinstance(operand, NamedOperand):
         return next((field.secret for field in operand.source.fields if field.secret), "")
     if isinstance(operand, Function) and operand.name in ("count", "len"):
         return ""
@@ -268,7 +268,7 @@ def is_literal(node: Node, names: Names) -> bool:
 
 def source_of(operand: Operand) -> Source | None:
     """The source that gives an operand its value names and its largest value."""
-    if isinstance(operand, Named):
+    if isinstance(operand, NamedOperand):
         return operand.source
     if isinstance(operand, Computation):
         return source_of(operand.left) or source_of(operand.right)
@@ -278,7 +278,7 @@ def source_of(operand: Operand) -> Source | None:
 
 
 def _repeats(operand: Operand) -> bool:
-    return isinstance(operand, Named) and any(field.count > 1 for field in operand.source.fields)
+    return isinstance(operand, NamedOperand) and any(field.count > 1 for field in operand.source.fields)
 
 
 def ends_of(node: Node) -> tuple[Node, ...]:

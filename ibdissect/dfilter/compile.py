@@ -23,7 +23,7 @@ from .computed import HOST_NAMES, Findings, State
 from .names import KIND_NAMES, Source, names_of
 from .pattern import Pattern
 from .syntax import Inverse, Logic, Membership, Node, Relation, String, Truth, parse
-from .values import Computation, Constant, Function, Named, NotZero, Operand
+from .values import Computation, Constant, Function, NamedOperand, NotZero, Operand
 
 if TYPE_CHECKING:
     from .answers import Answers
@@ -152,9 +152,9 @@ class _Compiler:
         if isinstance(operand, Computation):
             checker.guard(node, "", operand)
             return Present(NotZero(operand.kind, operand))
-        if isinstance(operand, Named) and (operand.source.fields or operand.source.structs):
+        if isinstance(operand, NamedOperand) and (operand.source.fields or operand.source.structs):
             return _present(operand.source)
-        if isinstance(operand, Named) and operand.source.mark is not None:
+        if isinstance(operand, NamedOperand) and operand.source.mark is not None:
             return operand.source.mark
         return Present(operand)
 
@@ -202,7 +202,7 @@ class _Compiler:
     def membership(self, node: Membership) -> Expr:
         checker = self.checker
         of = checker.left(node.of, "in")
-        if not isinstance(of, Named) or of.kind == "none":
+        if not isinstance(of, NamedOperand) or of.kind == "none":
             raise checker.error(node.of, "only a field may be tested for membership in a set")
         choices = tuple(tuple(checker.right(end, of) for end in ends_of(element)) for element in node.elements)
         for choice in choices:
@@ -220,7 +220,7 @@ def _plain(operand: Operand) -> object:
     if isinstance(operand, Constant):
         return operand.value
     if (
-        isinstance(operand, Named)
+        isinstance(operand, NamedOperand)
         and len(operand.source.fields) == 1
         and not (operand.state.hide_keys and (operand.kind not in ("uint", "bool") or operand.source.fields[0].holds == "checksum"))
     ):
@@ -230,8 +230,8 @@ def _plain(operand: Operand) -> object:
 
 def _searched(operand: Operand) -> Operand:
     """Extend a protocol to the end of the frame for a search, as in Wireshark."""
-    if isinstance(operand, Named) and operand.source.whole:
-        return Named(operand.kind, operand.source, operand.state, to_end=True)
+    if isinstance(operand, NamedOperand) and operand.source.whole:
+        return NamedOperand(operand.kind, operand.source, operand.state, to_end=True)
     return operand
 
 

@@ -50,7 +50,7 @@ class Char(Token, frozen=True):
     """A character constant with its quotes."""
 
 
-class Sliced(Node, frozen=True):
+class Slice(Node, frozen=True):
     """`of[spec]`."""
 
     of: Node
@@ -143,7 +143,7 @@ class _Builder:
         return Char(str(token), column=token.start_pos)
 
     def sliced(self, of: Node, spec: Any) -> Node:
-        return Sliced(of, str(spec)[1:-1], spec.start_pos + 1, column=of.column)
+        return Slice(of, str(spec)[1:-1], spec.start_pos + 1, column=of.column)
 
     def call(self, name: Any, *arguments: Node) -> Node:
         return Call(str(name), arguments, column=name.start_pos)

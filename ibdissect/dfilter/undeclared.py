@@ -12,7 +12,7 @@ from ibdissect.table.table import ChunkTable
 
 from .computed import State, texts_of
 from .names import Source
-from .values import Named
+from .values import NamedOperand
 
 
 def column(source: Source, table: ChunkTable, state: State, rows: Int) -> tuple[Int, Values, Bool]:
@@ -33,11 +33,11 @@ def column(source: Source, table: ChunkTable, state: State, rows: Int) -> tuple[
         of_row = rows[Judge(table).mask(source.mark)[rows]]
         values = np.ones(len(of_row), np.int64)
     else:
-        return _read(Named(source.kind, source, state), table, rows)
+        return _read(NamedOperand(source.kind, source, state), table, rows)
     return of_row, values, np.zeros(len(of_row), np.bool_)
 
 
-def _read(named: Named, table: ChunkTable, rows: Int) -> tuple[Int, Values, Bool]:
+def _read(named: NamedOperand, table: ChunkTable, rows: Int) -> tuple[Int, Values, Bool]:
     judge = Judge(table)
     found = named.read(judge)
     assert found.rows is not None

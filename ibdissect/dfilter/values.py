@@ -37,7 +37,7 @@ class Constant(Operand, frozen=True):
         return constant(self.value)
 
 
-class Named(Operand, frozen=True):
+class NamedOperand(Operand, frozen=True):
     """A field, a structure or a property of the frame."""
 
     source: Source
@@ -148,7 +148,7 @@ class Function(Operand, frozen=True):
             if isinstance(first, Blobs):
                 return Numbers(first.rows, first.stop - first.at)
             argument = self.arguments[0]
-            bits = max((each.bits for each in argument.source.fields), default=32) if isinstance(argument, Named) else 32
+            bits = max((each.bits for each in argument.source.fields), default=32) if isinstance(argument, NamedOperand) else 32
             return Numbers(first.rows, np.full(len(first.values), (bits + 7) // 8, np.int64))
         if self.name == "abs":
             assert isinstance(first, Numbers)

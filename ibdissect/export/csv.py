@@ -7,7 +7,7 @@ from typing import IO
 
 import numpy as np
 
-from ibdissect.session.rows import Cells, Named, Rows, texts
+from ibdissect.session.rows import Cells, NamedColumn, Rows, texts
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.text import printable
@@ -30,7 +30,7 @@ def write_rows(columns: Rows, chosen: Iterable[tuple[ChunkTable, Int]], file: IO
     return write([column.name for column in columns.columns], quoted, blocks(), file)
 
 
-def _column(found: Cells, column: Named) -> list[str] | Words:
+def _column(found: Cells, column: NamedColumn) -> list[str] | Words:
     """The cells of a column: numbers as words, all else as texts."""
     values = found.values
     if column.repeats or column.type in ("text", "time") or (values < 0).any():

@@ -19,7 +19,7 @@ from ibdissect.lint.finding import Finding
 from ibdissect.session import findings
 from ibdissect.session.arrow import ArrowColumns, schema_of
 from ibdissect.session.capture import Capture
-from ibdissect.session.rows import Named, named_columns
+from ibdissect.session.rows import NamedColumn, named_columns
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.text import printable
@@ -71,7 +71,7 @@ class Database:
         """`comparison`: of this capture with others of the same traffic."""
         self.opened, self.findings, self.comparison = opened, found, comparison
         known = opened.catalog.names
-        self.columns: dict[str, dict[str, Named]] = {}
+        self.columns: dict[str, dict[str, NamedColumn]] = {}
         """By table, then by name in SQL."""
         for table, own in TABLES.items():
             named = named_columns(opened.catalog, [*_there(own, known), *(names if table == "packets" else ())], first=True)

@@ -20,7 +20,7 @@ from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 
 from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapSeen, WrongMKey
 from .keys import refuses
-from .learn import M_KEY_SIZE, Learner, Presented, Smp
+from .learn import M_KEY_SIZE, KeyedRequest, Learner, Smp
 from .model import Subnet
 from .nodes import NOBODY, Hop, Port
 from .records import Records
@@ -48,9 +48,9 @@ class FabricFollower:
         self.subnet = Subnet()
         self.routes = Routes(self.subnet)
         self.learner = Learner(self.subnet, self.routes)
-        self.asked = BoundedDict[tuple[object, ...], Presented](MAX_ASKED)
+        self.asked = BoundedDict[tuple[object, ...], KeyedRequest](MAX_ASKED)
         """PortInfo requests by `_exchange_key`, once an M_Key was seen."""
-        self.early = BoundedDict[tuple[object, ...], Presented](MAX_EARLY)
+        self.early = BoundedDict[tuple[object, ...], KeyedRequest](MAX_EARLY)
         """The latest PortInfo requests, before an M_Key was seen."""
         self.written = BoundedDict[tuple[int, bool], int](MAX_EARLY)
         """M_Keys that Sets wrote, whether into ports whose NodeInfo is known, and the frame of the last such Set."""
@@ -200,7 +200,7 @@ class FabricFollower:
                 return
         self.done = len(smps.rows)
 
-    def _request_of(self, smps: Smps, smp: Smp) -> Presented | None:
+    def _request_of(self, smps: Smps, smp: Smp) -> KeyedRequest | None:
         """The request that a PortInfo answers."""
         exchange = self._exchange_key(smps, smp.i, smps.dlid[smp.i], smps.slid[smp.i])
         self.answered.put(exchange, smp.time_ns)

@@ -56,7 +56,7 @@ class Smp(Record):
     """It does not leave its node."""
 
 
-Presented = tuple[int, int, int]
+KeyedRequest = tuple[int, int, int]
 """Method, M_Key presented and frame of a request."""
 
 
@@ -71,7 +71,7 @@ class Learner:
         self.lost = False
         """A node without GUID was dropped because its NodeInfo arrived."""
 
-    def answer(self, smps: Smps, smp: Smp, attribute: int, asked: Presented | None) -> None:
+    def answer(self, smps: Smps, smp: Smp, attribute: int, asked: KeyedRequest | None) -> None:
         """Process an answer with status 0."""
         if attribute == numbers.NODE_INFO:
             self._node_info(smps, smp)
@@ -175,7 +175,7 @@ class Learner:
             return self.subnet.port(hop.node, number, frame) if number <= hop.node.num_ports else None
         return self.subnet.port(hop.node, hop.entered, frame)
 
-    def port_info(self, smps: Smps, smp: Smp, hop: Hop, asked: Presented | None) -> None:
+    def port_info(self, smps: Smps, smp: Smp, hop: Hop, asked: KeyedRequest | None) -> None:
         body = smps.body(smp.i)
         state, local = body[STATE_AT] & 15, body[LOCAL_AT]
         node, number = hop.node, smp.modifier & 0xFF
@@ -221,7 +221,7 @@ class Learner:
         if PortStateChanged in self.heard:
             self.out.append(PortStateChanged(smp.frame, smp.time_ns, port, was, state))
 
-    def _m_key(self, smps: Smps, smp: Smp, port: Port, shown: MKey, asked: Presented | None) -> None:
+    def _m_key(self, smps: Smps, smp: Smp, port: Port, shown: MKey, asked: KeyedRequest | None) -> None:
         method, presented, frame = asked if asked is not None else (0, smps.m_key(smp.i), 0)
         if method == numbers.GET and shown.key and not smp.local and hides(shown, presented):
             self.out.append(MKeyShown(smp.frame, smp.time_ns, port, shown, presented, frame, smp.sender, int(smps.mad[smp.i])))

@@ -15,7 +15,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ERF
 
 from .datagrams import Datagrams
-from .loss_times import MAX_SECONDS, Missed
+from .loss_times import MAX_SECONDS, MissedPackets
 from .smp_gaps import SmpGaps
 from .stream_packets import cut_off
 from .streams import Streams
@@ -42,7 +42,7 @@ class CaptureLoss:
 
     def __init__(self, streams: Streams | None = None, transactions: Transactions | None = None) -> None:
         self.streams, self.transactions = streams or Streams(), transactions or Transactions()
-        self.counted_losses, self.cut = Missed("lost packets"), Missed("cut packets")
+        self.counted_losses, self.cut = MissedPackets("lost packets"), MissedPackets("cut packets")
         self.gaps = SmpGaps()
         self.dropped = self.counted_losses.dropped, self.cut.dropped, *dropped_of(self.gaps)
         self.erf = False

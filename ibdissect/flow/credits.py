@@ -21,7 +21,7 @@ Way = tuple[End, End, int]
 """Source and destination of the acknowledgements, and their destination queue pair."""
 
 
-class Granted(Record):
+class CreditCounts(Record):
     """Credits in the acknowledgements of one responder."""
 
     least: int = CREDITS[-1]
@@ -33,7 +33,7 @@ class Credits:
     """Credits of all responders. Feed chunks in order."""
 
     def __init__(self) -> None:
-        self.by_way = KeptDict[Way, Granted](MAX_STREAMS, "ends of connections with credits")
+        self.by_way = KeptDict[Way, CreditCounts](MAX_STREAMS, "ends of connections with credits")
 
     def feed(self, table: ChunkTable) -> None:
         found = table.occurrences(AETH)
@@ -52,7 +52,7 @@ class Credits:
         for k, i in enumerate(first.tolist()):
             row = int(rows[i])
             way = (*ends_at(table, row), int(queue_pair[i]))
-            granted = self.by_way.made(way, Granted, table.chunk.first + row, int(table.chunk.time_ns[row]))
+            granted = self.by_way.made(way, CreditCounts, table.chunk.first + row, int(table.chunk.time_ns[row]))
             if granted is not None:
                 granted.least = min(granted.least, CREDITS[int(least[k])])
                 granted.none += int(none[k])

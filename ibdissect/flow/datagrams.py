@@ -151,7 +151,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-class Listed:
+class DatagramLists:
     """Selected datagrams as Python lists, for sequential code; with hashes if given."""
 
     def __init__(self, mads: Datagrams, index: Int, marks: U64 | None = None, askers: U64 | None = None) -> None:

@@ -9,7 +9,7 @@ from ibdissect.table.history import SECOND_NS
 MAX_SECONDS = 65536
 
 
-class Missed:
+class MissedPackets:
     """Times of packets missing in the capture, for one kind of evidence."""
 
     def __init__(self, what: str) -> None:

@@ -16,7 +16,7 @@ from ibdissect.table.locate import Int
 from .events import StreamEnds
 from .exchanges import BUCKETS_PER_OCTAVE, Times
 from .message_parts import NOTIFIED, PLACE_BITS, REFUSED, REQUEST
-from .messages import MAX_STREAMS, Ended
+from .messages import MAX_STREAMS, EndedMessages
 
 MAX_QUEUE_PAIRS = 4096
 """Queue pairs counted; messages to further ones are not."""
@@ -40,7 +40,7 @@ class MessageStatistics:
         self._least, self._most = np.full(size, late), np.zeros(size, np.int64)
         self._times = np.zeros((size, _OCTAVES * BUCKETS_PER_OCTAVE), np.int32)
 
-    def take(self, ended: Ended) -> None:
+    def take(self, ended: EndedMessages) -> None:
         """Count messages, and packets that came after their end."""
         m, late = ended.messages, ended.late
         row = self._rows_of(m.place, ended)
@@ -83,7 +83,7 @@ class MessageStatistics:
             })  # fmt: skip
         return found
 
-    def _rows_of(self, place: Int, ended: Ended) -> Int:
+    def _rows_of(self, place: Int, ended: EndedMessages) -> Int:
         """The row of each place, int64[n]; -1 beyond the limit."""
         streams, of = np.unique(place >> PLACE_BITS, return_inverse=True)
         if len(self._row_of) > MAX_STREAMS:
@@ -93,7 +93,7 @@ class MessageStatistics:
                 self._row_of[stream] = self._row(ended.ends[stream], ended)
         return np.array([self._row_of[stream] for stream in streams.tolist()], np.int64)[of]
 
-    def _row(self, ends: StreamEnds, ended: Ended) -> int:
+    def _row(self, ends: StreamEnds, ended: EndedMessages) -> int:
         way = ends.service, ends.source, ends.destination, ends.dest_qp
         row = self.rows.get(way, len(self.rows))
         if row < MAX_QUEUE_PAIRS:

@@ -13,7 +13,7 @@ from ibdissect.table.table import ChunkTable
 
 from .events import StreamEnds
 from .message_parts import CONNECT, DISCONNECT, NOTIFIED, PLACE_BITS, REFUSED, REQUEST, SIDR, MessageColumns, Parts
-from .messages import Ended, Messages
+from .messages import EndedMessages, Messages
 
 MAX_MESSAGES = 1 << 22
 """Messages kept; further ones are left out."""
@@ -56,7 +56,7 @@ class MessageTable:
         for ended in self.follower.finish():
             self._take(ended)
 
-    def _take(self, ended: Ended) -> None:
+    def _take(self, ended: EndedMessages) -> None:
         new, frames = len(ended.messages.place), len(ended.frames)
         if self._count + new > MAX_MESSAGES:
             self.dropped.add(int(ended.messages.first_frame[:1].sum()), int(ended.messages.begin_ns[:1].sum()), new)

@@ -62,7 +62,7 @@ _IS_READ = _OPERATIONS == READ_REQUEST
 _UNACKNOWLEDGED = np.isin(np.arange(256) & SERVICE, (0x20, UD))
 
 
-class Ended(Record):
+class EndedMessages(Record):
     """What a chunk taught about messages."""
 
     messages: MessageColumns
@@ -88,7 +88,7 @@ class Messages:
         self.streams = MessageStreams(self.connections)
         self._open = _nothing()
 
-    def feed(self, table: ChunkTable) -> Iterator[Ended]:
+    def feed(self, table: ChunkTable) -> Iterator[EndedMessages]:
         """Process a chunk; yields what it ends."""
         found = table.once(packets)
         new = [_nothing()]
@@ -107,7 +107,7 @@ class Messages:
             yield from self.finish()
             self.streams.forget()
 
-    def finish(self) -> Iterator[Ended]:
+    def finish(self) -> Iterator[EndedMessages]:
         """End all messages."""
         none = _nothing()
         if len(self._open.frame):
@@ -225,7 +225,7 @@ class Messages:
         late[order] = place < np.maximum(floor, state["ended"][of])
         return late
 
-    def _ended(self, parts: Parts, late: Bool, *, everything: bool) -> Ended:
+    def _ended(self, parts: Parts, late: Bool, *, everything: bool) -> EndedMessages:
         """Put open and new packets together; messages that end are returned, the packets of others stay."""
         every = Parts.joined(self._open, parts.take(~late))
         messages = assembled(every)
@@ -254,7 +254,7 @@ class Messages:
         else:
             keep = every.place >= state["ended"][(every.place >> PLACE_BITS) - self.streams.base]
             self._open = every.take(keep)
-        return Ended(messages.take(ending), parts.take(late), parts.frame, parts.place, self.streams.asking)
+        return EndedMessages(messages.take(ending), parts.take(late), parts.frame, parts.place, self.streams.asking)
 
     def _datagram(self, streams: Int) -> Bool:
         return np.array([self.streams.ends[stream].service == "UD" for stream in streams.tolist()], np.bool_)

@@ -12,7 +12,7 @@ from itertools import count
 
 from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict, Held
+from ibdissect.bounded import BoundedDict, ByteLimit
 from ibdissect.table.joined import SPAN, Span, WholeMessage
 from ibdissect.wire.ulp.rpcrdma import INLINE, NO_INLINE, RPCRDMA, VERSION, ChunkLists, RPCRDMAReadChunk, RPCRDMASegment, chunk_lists
 
@@ -70,7 +70,7 @@ class Chunks:
         """By the client's address and R_Key."""
         self._moving = BoundedDict[tuple[Place, int, bool], tuple[tuple[bytes, int], int, int]](MAX_MOVING)
         """By receiver, PSN, and whether it is of a READ: key and number of the memory that the next packet belongs to, and the address."""
-        self.held, self._numbers = Held(MAX_HELD, self._offered, self._moving), count()
+        self.held, self._numbers = ByteLimit(MAX_HELD, self._offered, self._moving), count()
 
     def sent(self, message: WholeMessage, source: bytes, to: Place) -> WholeMessage | None:
         """A message went to an end. If it is the header of a reply that was written before, the whole reply."""

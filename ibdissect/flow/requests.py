@@ -13,7 +13,7 @@ from ibdissect.table.addresses import LID_SIZE, End
 from ibdissect.table.locate import Bool, Int
 from ibdissect.wire.catalog import Catalog
 
-from .datagrams import Datagrams, Listed
+from .datagrams import DatagramLists, Datagrams
 from .pairs import Pairs
 
 
@@ -138,7 +138,7 @@ class AnsweredMany(Record, frozen=True, eq=False):
     def some(self, wanted: Bool) -> Iterator[Answered]:
         """Those selected by `wanted`, bool[n], one by one."""
         index = np.flatnonzero(wanted)
-        requests = Listed(self.mads, self.asked[index])
+        requests = DatagramLists(self.mads, self.asked[index])
         columns = (index, self.frames[index], self.times_ns[index], self.method[index], self.status[index])
         for i, (k, frame, time_ns, method, status) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
             yield Answered(frame, time_ns, self.singles.get(k) or request_of(requests, i), method, status)
@@ -170,7 +170,7 @@ class RepressAlone(MadEvent, frozen=True):
     """A TrapRepress without a trap in the capture; `request` is the TrapRepress."""
 
 
-def request_of(mads: Listed, i: int) -> Request:
+def request_of(mads: DatagramLists, i: int) -> Request:
     """Datagram `i` as a request."""
     frame, time_ns = mads.frames[i], mads.times[i]
     return Request(

@@ -17,7 +17,7 @@ from ibdissect.table.addresses import End
 from ibdissect.wire.mad import TransferKey, transfer_key
 from ibdissect.wire.numbers import ABORT, ACK, DATA, LAST_SEGMENT, STOP
 
-from .loss_times import Missed
+from .loss_times import MissedPackets
 
 MAX_TRANSFERS = 4096
 """Transfers kept in progress, and as many whose last segment was seen, to tell their repeated segments from new transfers."""
@@ -142,7 +142,7 @@ class OpenTransfers(Generic[T]):
         """Transfers whose last segment has not been seen."""
         self.sent = BoundedDict[TransferKey, T](MAX_TRANSFERS)
         """Transfers whose last segment was seen: the sender may still resend missing or unacknowledged segments."""
-        self.missed = Missed("segments that were acknowledged")
+        self.missed = MissedPackets("segments that were acknowledged")
         """Times of acknowledgements of segments that are not in the capture."""
 
     def take(self, message: Message) -> Iterator[TransferEvent]:

@@ -18,8 +18,8 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import RESPONSE_OF
 from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, LID_ROUTED, NOTICE, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
 
-from .datagrams import Datagrams, Listed
-from .loss_times import Missed
+from .datagrams import DatagramLists, Datagrams
+from .loss_times import MissedPackets
 from .pairs import ANSWER, NOTHING, OTHER, REQUEST, Pairs, pair
 from .requests import (
     Answered,
@@ -88,7 +88,7 @@ class Transactions:
         """The latest answers whose request is not in the capture, by frame."""
         self.superseded = KeptList[Request](MAX_UNASKED, dropped)
         """Requests that nobody waits for any more, as their sender went on with the same transaction id. Only Sets are kept."""
-        self.missed = Missed("answers without a request")
+        self.missed = MissedPackets("answers without a request")
         """Times of answers whose request is not in the capture."""
         self.first_match = AFTER_ALL
         """Frame of the first matched answer; earlier answers may belong to requests from before the capture."""
@@ -152,7 +152,7 @@ class Transactions:
         index = np.flatnonzero(one_by_one | segments)
         found: list[tuple[int, Request]] = []
         if len(index):
-            each = Listed(mads, index, marks, askers)
+            each = DatagramLists(mads, index, marks, askers)
             matters, numbers = one_by_one[index].tolist(), ordinals[index].tolist()
             for i in range(len(each)):
                 self.answers = numbers[i]
@@ -205,7 +205,7 @@ class Transactions:
         """Find answered requests that answers without an open request may belong to."""
         for recent in self.recent if len(marks) else ():
             hits = np.flatnonzero(held(recent.marks, marks))
-            requests = Listed(recent.requests, hits, recent.marks)
+            requests = DatagramLists(recent.requests, hits, recent.marks)
             for i, k in enumerate(hits.tolist()):
                 key, ordinal = _key(requests, i, False), int(recent.ordinals[k])
                 known = self.answered.get(key)
@@ -225,7 +225,7 @@ class Transactions:
             self.recent.append(_Recent(mads.take(requests), marks[requests], mads.frames[answers], ordinals[answers]))
         self.recent = [recent for recent in self.recent if recent.ordinals[-1] > oldest]
 
-    def _take(self, mads: Listed, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
+    def _take(self, mads: DatagramLists, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
         method = mads.method[i]
         if method & RESPONSE_BIT:
             yield from self._answer(mads, i, found)
@@ -244,7 +244,7 @@ class Transactions:
             self.superseded.keep(request, request.frame, request.time_ns)
         return Unanswered(request.frame, request.time_ns, request)
 
-    def _ask(self, mads: Listed, i: int) -> Iterator[MadEvent]:
+    def _ask(self, mads: DatagramLists, i: int) -> Iterator[MadEvent]:
         key = _key(mads, i, False)
         before = self.open.get(key)
         if before is not None:
@@ -284,7 +284,7 @@ class Transactions:
                 request.lone_answer = found[:2]
             request.answered_before = True
 
-    def _answer(self, mads: Listed, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
+    def _answer(self, mads: DatagramLists, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
         key = _key(mads, i, True)
         frame, time_ns = mads.frames[i], mads.times[i]
         request = self.open.get(key)
@@ -336,7 +336,7 @@ def _age(request: Request) -> int:
 
 
 def _requests(mads: Datagrams) -> list[Request]:
-    each = Listed(mads, np.arange(len(mads)), mix(mads.keys(np.zeros(len(mads), np.bool_))))
+    each = DatagramLists(mads, np.arange(len(mads)), mix(mads.keys(np.zeros(len(mads), np.bool_))))
     return [request_of(each, i) for i in range(len(each))]
 
 
@@ -358,14 +358,14 @@ def _roles(mads: Datagrams) -> tuple[npt.NDArray[np.uint8], Bool]:
     return role, segments & ~other
 
 
-def _message(mads: Listed, i: int) -> Message:
+def _message(mads: DatagramLists, i: int) -> Message:
     return Message(
         mads.frames[i], mads.times[i], mads.source[i], mads.destination[i], mads.mgmt_class[i], mads.transaction[i], mads.method[i],
         mads.attribute[i], mads.rmpp_type[i], mads.rmpp_flags[i], 0, mads.segment[i], mads.data2[i],
     )  # fmt: skip
 
 
-def _key(mads: Listed, i: int, back: bool) -> Key:
+def _key(mads: DatagramLists, i: int, back: bool) -> Key:
     mgmt_class, transaction = mads.mgmt_class[i], mads.transaction[i]
     if mgmt_class == DIRECTED:
         return mgmt_class, transaction, mads.routes[i]

@@ -58,7 +58,7 @@ class Baseline:
 
 
 @dataclass(slots=True)
-class Compared:
+class BaselineResult:
     """The result of a comparison with a baseline, over all captures."""
 
     path: str
@@ -147,7 +147,7 @@ class Comparison:
         self.baseline, self.whole = baseline, whole
         self.left = {key: entry.count for key, entry in baseline.entries.items()}
         self.checked: dict[str, Collection[str]] = {}
-        self.result = Compared(baseline.path)
+        self.result = BaselineResult(baseline.path)
 
     def apply(self, report: CaptureReport, codes: Collection[str]) -> None:
         """Keep only new findings in a report and adjust its counts. `codes` are the rules that checked the capture."""
@@ -181,7 +181,7 @@ class Comparison:
             self.left[key] -= known
         return known
 
-    def finish(self) -> Compared:
+    def finish(self) -> BaselineResult:
         """The result; entries of captures or rules that were not checked count as neither known nor fixed."""
         for key, count in self.left.items():
             entry = self.baseline.entries[key]

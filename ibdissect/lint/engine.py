@@ -21,7 +21,7 @@ from ibdissect.wire.spec import Struct
 
 from .conditions import Conditions
 from .finding import Finding
-from .grouping import Grouping, Occurred
+from .grouping import Grouping, OnOccurrence
 from .handlers import Handler, handlers
 from .rule import Again, Context, Hit, Rule, Seen
 
@@ -54,7 +54,7 @@ class Linter:
         damage: Sequence[Damage] = (),
         timing: bool = False,
         on_finding: Callable[[Finding], None] | None = None,
-        on_occurrence: Occurred | None = None,
+        on_occurrence: OnOccurrence | None = None,
         failures: Failures | None = None,
     ) -> None:
         """`failures` collects what rules and followers raise, and the others go on; without it an exception ends the check."""

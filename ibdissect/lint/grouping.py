@@ -29,10 +29,10 @@ MAX_HELD = 32768
 """Hits that wait for the end of the capture."""
 MAX_FLOWS = 1 << 18
 """Flows remembered, of all rules together; beyond that the oldest is evicted, and its next hit starts a new finding."""
-Occurred = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
+OnOccurrence = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
 """Called for every occurrence: rule, its severity if lower than the rule's, finding (None: beyond `max_findings`), frames int[n],
 offset of the faulty bytes in each (int or int[n]) and their length; length 0: those of the finding's field."""
-Failed = Callable[[str, Exception, int | None], None]
+OnFailure = Callable[[str, Exception, int | None], None]
 """Called with who raised what, and at which frame."""
 
 
@@ -50,8 +50,8 @@ class Grouping:
         context: Context,
         max_findings: int | None,
         on_finding: Callable[[Finding], None] | None,
-        on_occurrence: Occurred | None,
-        failed: Failed,
+        on_occurrence: OnOccurrence | None,
+        failed: OnFailure,
     ) -> None:
         self.context, self.failed, self.on_occurrence = context, failed, on_occurrence
         self.dropped = Dropped("flows with findings")

@@ -73,7 +73,7 @@ class Again(Record, frozen=True, eq=False, kw_only=True):
     """As `fault` takes it."""
 
 
-Judged = tuple[dict[str, Any], Sequence[tuple[int, str]]]
+FaultDetails = tuple[dict[str, Any], Sequence[tuple[int, str]]]
 """Arguments of a message, and the frames that prove the fault, with what they show."""
 
 

@@ -28,7 +28,7 @@ class Layer(Record):
     marked: bool
 
 
-class Decoded(Record):
+class DecodedFrame(Record):
     head: str
     lines: list[Layer]
     more: int
@@ -44,11 +44,11 @@ def chosen(findings: Iterable[Finding], most: int) -> list[Finding]:
     return first_of_each(worst, EACH)[:most]
 
 
-def decoded(tree: Tree, finding: Finding) -> Decoded:
+def decoded(tree: Tree, finding: Finding) -> DecodedFrame:
     """A frame for people; bytes of keys are masked as everywhere."""
     marked = {byte for span in finding.spans if span.frame == tree.frame for byte in range(span.offset, span.offset + span.length)}
     lines = [line for layer in tree.layers for line in _lines(layer, 0, marked)]
-    return Decoded(headline(tree), lines[:LINES], max(len(lines) - LINES, 0), _rows(tree, marked), remarks(tree))
+    return DecodedFrame(headline(tree), lines[:LINES], max(len(lines) - LINES, 0), _rows(tree, marked), remarks(tree))
 
 
 def _lines(node: Node, depth: int, marked: set[int]) -> Iterator[Layer]:

@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, Columns, by_value, common, held
 
-from .columns import Seen
+from .columns import Sightings
 from .reading import Point
 
 NEAR_NS = 50_000
@@ -95,7 +95,7 @@ def _unrelated(delay: Int, time: Int) -> bool:
     return bool(np.median(np.abs(np.diff(delay)) - DRIFT * np.abs(np.diff(time))) > JUMP_NS)
 
 
-def _repeated(first: Seen, second: Seen) -> tuple[Int, Int]:
+def _repeated(first: Sightings, second: Sightings) -> tuple[Int, Int]:
     """Pair the rows of repeated packets: those whose clocks differ by what most pairs of equal packets agree on."""
     none = np.empty(0, np.int64)
     one, other = (np.argsort(point.key, kind="stable") for point in (first, second))

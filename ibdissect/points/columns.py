@@ -24,14 +24,14 @@ from ibdissect.wire.transport import BTH, DETH, ICRC
 from .flows import HOPS_AT, MOST_HOPS, ROUTE, ROUTE_BITS, WHOLE, Flows
 
 FIELDS = ("vl", "fecn", "ecn", "ttl", "mac", "vlan", "hop_pointer", "sl", "address", "p_key", "payload")
-"""Columns of `Seen.fields`: first fields that a network may change, then fields that it must not; -1: the packet lacks it."""
+"""Columns of `Sightings.fields`: first fields that a network may change, then fields that it must not; -1: the packet lacks it."""
 HOP, UNCHANGED = FIELDS.index("hop_pointer"), FIELDS.index("sl")
 LONGEST = 288
 """Bytes after the BTH that are compared; a MAD with all its headers is shorter."""
 UD_SEND = 0x64
 
 
-class Seen(Columns):
+class Sightings(Columns):
     """Packets as points saw them."""
 
     point: npt.NDArray[np.uint8]
@@ -61,7 +61,7 @@ class Seen(Columns):
         return len(self.time)
 
 
-def seen_in(table: ChunkTable, point: int, flows: Flows, shortest: int) -> Seen:
+def seen_in(table: ChunkTable, point: int, flows: Flows, shortest: int) -> Sightings:
     """The RDMA packets of one chunk; of each, `shortest` bytes from the network header on are compared."""
     loc, chunk = table.located, table.chunk
     rows = np.flatnonzero(loc.at("bth") >= 0)
@@ -83,7 +83,7 @@ def seen_in(table: ChunkTable, point: int, flows: Flows, shortest: int) -> Seen:
     port = np.zeros(len(rows), np.uint16)
     port[udp >= 0] = value_at(chunk.data, udp[udp >= 0], UDP.source_port)
     fields = _fields(table, rows, marks, hop, p_key.astype(np.uint64), body)
-    return Seen(
+    return Sightings(
         np.full(len(rows), point, np.uint8), (chunk.first + rows).astype(np.int32), chunk.time_ns[rows],
         mix([network, digest(transport), body]),
         flows.of(table, rows, dest_qp, route), port, psn.astype(np.int32), opcode, _syndromes(table, rows, bth, opcode),

@@ -14,7 +14,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import by_value
 
 from .clocks import Clocks
-from .columns import Seen
+from .columns import Sightings
 from .directions import Directions
 from .reading import Point
 from .transmissions import Again, Transmissions, transmissions_of
@@ -37,7 +37,7 @@ CHAIN = 100
 """A chain of equal packets that is this many times longer than a packet may take is divided at its longest pause."""
 
 
-class Expected(Record):
+class UsualDelay(Record):
     """The time that a flow's packets usually take from one point to another."""
 
     middle: float
@@ -46,7 +46,7 @@ class Expected(Record):
     """Hardly any packet takes less; negative, like `middle`, if packets pass the other point first."""
 
 
-class Doubled(Record):
+class Duplicate(Record):
     """A packet that some points have once and later points twice."""
 
     once: dict[int, int]
@@ -55,7 +55,7 @@ class Doubled(Record):
     """Each of the latter, and the second frame there."""
 
 
-class Matched(Record):
+class MatchResult(Record):
     """What was found among some sightings."""
 
     transmissions: Transmissions
@@ -98,16 +98,16 @@ class Matcher:
         """Sightings not joined because of ambiguity."""
         self.divided = 0
         """Chains of equal packets that were divided."""
-        self.doubled: list[Doubled] = []
+        self.doubled: list[Duplicate] = []
         self._ids = 0
-        sample = Seen.joined(*(point.seen for point in points))
+        sample = Sightings.joined(*(point.seen for point in points))
         sample.time = np.concatenate(clocks.times)
         clusters = _clusters(sample, self.longest)
         counts = clusters.counts(len(points))
         source = directions.ends.source[sample.flow[clusters.order[np.flatnonzero(np.diff(clusters.number, prepend=-1))]]]
         self._echo = np.array([_echo(clusters, counts, i, directions.sign[:, i].T[source] > 0) for i in range(len(points))])
 
-    def match(self, seen: Seen, until: int | None = None) -> Matched:
+    def match(self, seen: Sightings, until: int | None = None) -> MatchResult:
         """Match what is not later than `until`: equal packets of the others may still come. None: nothing more comes."""
         clusters = _clusters(seen, self.longest)
         rest = np.empty(0, np.int64)
@@ -116,9 +116,9 @@ class Matcher:
         if not len(clusters):
             empty = np.zeros(0, np.bool_)
             nothing = seen.take(np.zeros(0, np.int64))
-            return Matched(*transmissions_of(nothing, rest[:0], empty, empty, len(self._points), 0), rest)
+            return MatchResult(*transmissions_of(nothing, rest[:0], empty, empty, len(self._points), 0), rest)
         seen = seen.take(clusters.order)
-        return Matched(*self._matched(seen, clusters), rest)
+        return MatchResult(*self._matched(seen, clusters), rest)
 
     def _complete(self, clusters: Clusters, until: int) -> tuple[Clusters, Int]:
         """The clusters to which nothing can be added, and the index of all other sightings."""
@@ -135,7 +135,7 @@ class Matcher:
         kept = Clusters(clusters.order[ready], clusters.point[ready], clusters.time[ready], np.cumsum(new, dtype=np.int32) - 1)
         return kept, clusters.order[~ready]
 
-    def _matched(self, seen: Seen, clusters: Clusters) -> tuple[Transmissions, Again]:
+    def _matched(self, seen: Sightings, clusters: Clusters) -> tuple[Transmissions, Again]:
         """Number the sightings (`seen`, sorted by cluster): by order where all points saw a cluster equally often, else one by one."""
         points, own = len(self._points), clusters.number
         group = own.astype(np.int64) * points + seen.point
@@ -164,7 +164,7 @@ class Matcher:
         self._ids += total
         return transmissions_of(seen, number, unknown, by_order, points, self._ids - total)
 
-    def _resolved(self, seen: Seen, rank: npt.NDArray[np.int32]) -> tuple[Int, set[int]]:
+    def _resolved(self, seen: Sightings, rank: npt.NDArray[np.int32]) -> tuple[Int, set[int]]:
         """Which copy each sighting of a cluster is (-1: unknown), and which copies are doubtful because of that.
 
         Pivots are the points that saw most copies; the sightings of the others are compared with theirs.
@@ -180,7 +180,7 @@ class Matcher:
             doubtful |= set(range(most))  # more than at an earlier point: that point missed one, or this one saw a packet twice
             if most == 2 and all(copies[i] == 1 for i in others) and all(echo[i] < 0 for i in copies):
                 once = {i: int(seen.frame[at[i][0]]) for i in others}
-                self.doubled.append(Doubled(once, [(i, int(seen.frame[at[i][1]])) for i in pivots]))
+                self.doubled.append(Duplicate(once, [(i, int(seen.frame[at[i][1]])) for i in pivots]))
         sent = {}
         for i in pivots:
             found[at[i]] = rank[at[i]]
@@ -201,7 +201,7 @@ class _Copies:
     `known`: for each pivot the times of the copies, the time from there to this point, and the direction.
     """
 
-    def __init__(self, known: list[tuple[Int, Expected, int]], resolution: int) -> None:
+    def __init__(self, known: list[tuple[Int, UsualDelay, int]], resolution: int) -> None:
         self._known = known
         self._wanted = np.array([sent + expected.middle for sent, expected, _ in self._known])
         self._spread = max(expected.spread for _, expected, _ in self._known) + resolution
@@ -251,7 +251,7 @@ class _Delays:
 
     def __init__(self, directions: Directions, clocks: Clocks) -> None:
         self._directions = directions
-        self._known: dict[tuple[int, int, int], Expected] = {}
+        self._known: dict[tuple[int, int, int], UsualDelay] = {}
         self.longest = WAY_NS
         for (i, j), found in directions.anchors.items():
             if not len(found) or not (clocks.segments[i] and clocks.segments[j]):
@@ -264,20 +264,20 @@ class _Delays:
                 if len(rows):
                     quick = QUICK if sign[rows[0]] > 0 else 1 - QUICK
                     low, middle, high, least = np.quantile(taken[rows], (0.1, 0.5, 0.9, quick)).tolist()
-                    self._known[i, j, name] = Expected(middle, high - low, least)
-                    self._known[j, i, back] = Expected(-middle, high - low, -least)
+                    self._known[i, j, name] = UsualDelay(middle, high - low, least)
+                    self._known[j, i, back] = UsualDelay(-middle, high - low, -least)
 
     def direction(self, i: int, j: int, flow: int) -> int:
         """+1 if packets pass point `i` first, -1 if they pass `j` first."""
         return int(self._directions.sign[i, j, self._directions.ends.source[flow]])
 
-    def of(self, i: int, j: int, flow: int) -> Expected:
+    def of(self, i: int, j: int, flow: int) -> UsualDelay:
         """The time from point `i` to point `j`, negative if packets pass `j` first."""
         direction = self.direction(i, j, flow)
-        return self._known.get((i, j, flow)) or self._known.get((i, j, -2 - direction)) or Expected(0.0, WAY_NS, -direction * np.inf)
+        return self._known.get((i, j, flow)) or self._known.get((i, j, -2 - direction)) or UsualDelay(0.0, WAY_NS, -direction * np.inf)
 
 
-def _clusters(seen: Seen, longest: int) -> Clusters:
+def _clusters(seen: Sightings, longest: int) -> Clusters:
     order = np.lexsort((seen.time, seen.key))
     key, time = seen.key[order], seen.time[order]
     new = (np.diff(key, prepend=key[:1]) != 0) | (np.diff(time, prepend=time[:1]) > longest)

@@ -34,7 +34,7 @@ class _Pair:
         self._source, self._order = comparison.directions.ends.source, comparison.flows.merged()
         self._forth = comparison.directions.sign[first, second] > 0
         self.counts = dict.fromkeys(("matched", "lost", "not_captured", "unknown", "outside"), 0)
-        self._latency, self._changed, self._reordered = Percentiles(KEPT), np.zeros(len(FIELDS), np.int64), Reordered(len(self._order))
+        self._latency, self._changed, self._reordered = Percentiles(KEPT), np.zeros(len(FIELDS), np.int64), Reordering(len(self._order))
 
     def feed(self, block: Block) -> None:
         i, j, journey, seen, packets = self._i, self._j, block.journey, block.seen, block.packets
@@ -61,7 +61,7 @@ class _Pair:
         }  # fmt: skip
 
 
-class Reordered:
+class Reordering:
     """Counts packets that arrive after one of their flow that was sent later (RFC 4737, 4.1)."""
 
     def __init__(self, flows: int) -> None:

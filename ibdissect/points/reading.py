@@ -15,7 +15,7 @@ from ibdissect.errors import CaptureError
 from ibdissect.session.reading import open_reading
 from ibdissect.table.locate import Int
 
-from .columns import HOP, Seen, seen_in
+from .columns import HOP, Sightings, seen_in
 from .flows import Flows
 from .spool import Spool
 
@@ -38,9 +38,9 @@ class Point(Record):
     path: str
     number: int
     """Its place on the command line, from 0."""
-    every: Spool[Seen] = field(default_factory=lambda: Spool(Seen))
+    every: Spool[Sightings] = field(default_factory=lambda: Spool(Sightings))
     """All packets, as stamped."""
-    sample: Seen | None = None
+    sample: Sightings | None = None
     """All packets, or those of a sample that all points share, by the point's own clock."""
     frames: int = 0
     """Records in the file, RDMA or not."""
@@ -51,12 +51,12 @@ class Point(Record):
     """Smallest difference of two stamps in the file, in nanoseconds."""
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> Sightings:
         """The sample."""
         assert self.sample is not None
         return self.sample
 
-    def blocks(self) -> Iterator[Seen]:
+    def blocks(self) -> Iterator[Sightings]:
         """All packets, by the point's own clock."""
         for block in self.every:
             block.time += self.resolution // 2
@@ -84,7 +84,7 @@ def read_points(paths: Sequence[str], sample: int = SAMPLE) -> tuple[list[Point]
         if not point.packets:
             cut = "; what all captures have of each packet ends before its BTH does, as the shortest snap length of them is too short"
             raise CaptureError(point.path, "holds no RDMA packets" + cut * (shortest < LEAST))
-    every = clarified(Seen.joined(*chosen.parts), flows)
+    every = clarified(Sightings.joined(*chosen.parts), flows)
     for point in points:
         point.sample = every.take(every.point == point.number)
         point.sample.time += point.resolution // 2
@@ -95,10 +95,10 @@ class _Sample:
     """Packets with keys below a bound that falls as more come: all sightings of a packet are in it, or none."""
 
     def __init__(self, limit: int) -> None:
-        self.parts: list[Seen] = []
+        self.parts: list[Sightings] = []
         self._limit, self._size, self._shift = limit, 0, 0
 
-    def add(self, block: Seen) -> None:
+    def add(self, block: Sightings) -> None:
         self.parts.append(self._chosen(block))
         self._size += len(self.parts[-1])
         while self._size > self._limit and self._shift < 63:
@@ -106,11 +106,11 @@ class _Sample:
             self.parts = [self._chosen(part) for part in self.parts]
             self._size = sum(map(len, self.parts))
 
-    def _chosen(self, block: Seen) -> Seen:
+    def _chosen(self, block: Sightings) -> Sightings:
         return block.take(block.key >> np.uint64(64 - self._shift) == 0) if self._shift else block
 
 
-def clarified(seen: Seen, flows: Flows) -> Seen:
+def clarified(seen: Sightings, flows: Flows) -> Sightings:
     """Complete truncated directed routes from the same packet at another point, or from its transaction in either direction."""
     vague = np.array([flow.vague for flow in flows.known])
     if not vague.any():
@@ -150,9 +150,9 @@ def _shortest(point: Point) -> int:
 
 def _read(point: Point, flows: Flows, shortest: int, sample: _Sample) -> None:
     coarse = [1_000_000, 1000]  # resolutions that all stamps have
-    waiting: Seen | None = None  # a block whose last stamp may be that of the next packet, too
+    waiting: Sightings | None = None  # a block whose last stamp may be that of the next packet, too
 
-    def keep(block: Seen) -> None:
+    def keep(block: Sightings) -> None:
         point.every.append(block)
         sample.add(block)
 

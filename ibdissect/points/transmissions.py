@@ -8,7 +8,7 @@ import numpy.typing as npt
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import Columns
 
-from .columns import FIELDS, Seen
+from .columns import FIELDS, Sightings
 
 
 class Transmissions(Columns):
@@ -51,7 +51,9 @@ class Again(Columns):
     fields: npt.NDArray[np.int16]
 
 
-def transmissions_of(seen: Seen, number: Int, ambiguous: Bool, by_order: Bool, points: int, first_id: int) -> tuple[Transmissions, Again]:
+def transmissions_of(
+    seen: Sightings, number: Int, ambiguous: Bool, by_order: Bool, points: int, first_id: int
+) -> tuple[Transmissions, Again]:
     """The transmissions that some sightings are of, and their repeated sightings. `number`: the transmission of each sighting.
 
     `ambiguous` and `by_order` are those of the transmissions; ones without a sighting are left out.

@@ -8,7 +8,7 @@ import numpy as np
 
 from .changed import join_changed
 from .clocks import Clocks
-from .columns import Seen
+from .columns import Sightings
 from .directions import Directions
 from .flows import Flows
 from .matching import CHAIN, Matcher
@@ -32,11 +32,11 @@ class Windows:
 
     def __iter__(self) -> Iterator[tuple[Transmissions, Again]]:
         """Blocks of transmissions and their repeated sightings, whose `id` is the index in the block."""
-        held: Seen | None = None
+        held: Sightings | None = None
         waiting: tuple[Transmissions, Again] | None = None
         done = np.iinfo(np.int64).min
         for seen, until in self._read():
-            held = clarified(seen if held is None else Seen.joined(held, seen), self._flows)
+            held = clarified(seen if held is None else Sightings.joined(held, seen), self._flows)
             matched = self.matcher.match(held, until)
             held = held.take(matched.rest)
             new = matched.transmissions, matched.again
@@ -57,11 +57,11 @@ class Windows:
                 again.id = order[np.searchsorted(found.id, again.id, sorter=order)]
                 yield found, again.take(np.argsort(again.id, kind="stable"))
 
-    def _read(self) -> Iterator[tuple[Seen, int | None]]:
+    def _read(self) -> Iterator[tuple[Sightings, int | None]]:
         """All sightings by the reference clock, and the time up to which nothing more comes; None: nothing at all comes."""
         blocks = [point.blocks() for point in self._points]
         reached = [np.iinfo(np.int64).min] * len(blocks)
-        parts: list[Seen] = []
+        parts: list[Sightings] = []
         size, last = 0, np.iinfo(np.int64).max
         while min(reached) < last:
             i = reached.index(min(reached))
@@ -74,6 +74,6 @@ class Windows:
             parts.append(block)
             size += len(block)
             if size >= self._size and min(reached) < last:
-                yield Seen.joined(*parts), min(reached) - REORDERED_NS
+                yield Sightings.joined(*parts), min(reached) - REORDERED_NS
                 parts, size = [block.take(np.zeros(0, np.int64))], 0
-        yield Seen.joined(*parts), None
+        yield Sightings.joined(*parts), None

@@ -33,7 +33,7 @@ class Before(Record):
     """Of a single capture that shows its subnet."""
 
 
-class Compared(Record):
+class CheckDifference(Record):
     """The difference between two checks, by fault."""
 
     name: str
@@ -78,10 +78,10 @@ def before_of_json(name: str, text: str) -> Before:
     return Before(name, {(code, PASSING.sub("#", message)): message for code, message in messages}, said)
 
 
-def compare(before: Before, reports: Iterable[CaptureReport], changes: Iterable[str] = ()) -> Compared:
+def compare(before: Before, reports: Iterable[CaptureReport], changes: Iterable[str] = ()) -> CheckDifference:
     """What is new and what is fixed in `reports`."""
     findings = [(before.fault(finding), finding) for report in reports for finding in report.findings]
     new = {id(finding) for fault, finding in findings if fault not in before.faults}
     gone = before.faults.keys() - {fault for fault, _ in findings}
     fixed = sorted((code, before.faults[code, text]) for code, text in gone)
-    return Compared(before.name, new, len(findings) - len(new), fixed, list(changes))
+    return CheckDifference(before.name, new, len(findings) - len(new), fixed, list(changes))

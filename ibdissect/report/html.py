@@ -22,7 +22,7 @@ from ibdissect.wire.text import counted, printable
 
 from . import Run, first_of_each, totals
 from .charts import TimeLine, steps, time_line
-from .compared import Compared
+from .compared import CheckDifference
 
 if TYPE_CHECKING:
     import jinja2
@@ -83,7 +83,7 @@ class Pictures(Record):
 
 
 def page_text(
-    reports: Sequence[CaptureReport], run: Run, pictures: Sequence[Pictures] = (), compared: Compared | None = None,
+    reports: Sequence[CaptureReport], run: Run, pictures: Sequence[Pictures] = (), compared: CheckDifference | None = None,
     notes: Sequence[str] = (), limit: int | None = None,
 ) -> str:  # fmt: skip
     """The page; without `pictures` the findings alone, as `lint --format html` prints them.
@@ -159,7 +159,7 @@ def verdict(reports: Sequence[CaptureReport]) -> tuple[str, str, list[str]]:
     return "good", "Healthy: nothing was found", doubts
 
 
-def _rows(reports: Sequence[CaptureReport], pictures: Sequence[Pictures], compared: Compared | None, limit: int | None) -> list[Row]:
+def _rows(reports: Sequence[CaptureReport], pictures: Sequence[Pictures], compared: CheckDifference | None, limit: int | None) -> list[Row]:
     found = list[Row]()
     for i, (report, one) in enumerate(zip(reports, pictures, strict=True)):
         for j, finding in enumerate(first_of_each(report.findings, limit)):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ibdissect.dfilter.computed import State
-from ibdissect.session.rows import Cells, Named, Rows
+from ibdissect.session.rows import Cells, NamedColumn, Rows
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 
@@ -24,14 +24,14 @@ TYPES = {
 """Arrow types by the type of a column."""
 
 
-def schema_of(columns: Iterable[Named]) -> pa.Schema:
+def schema_of(columns: Iterable[NamedColumn]) -> pa.Schema:
     return pa.schema([pa.field(one.name, pa.list_(TYPES[one.type]) if one.repeats else TYPES[one.type]) for one in columns])
 
 
 class ArrowColumns(Rows):
     """Turns rows of chunks into record batches. Pass the chunks of one capture in order."""
 
-    def __init__(self, columns: list[Named], state: State) -> None:
+    def __init__(self, columns: list[NamedColumn], state: State) -> None:
         super().__init__(columns, state)
         self.schema = schema_of(columns)
 

@@ -23,7 +23,7 @@ from ibdissect.fabric.division import Division
 from ibdissect.failures import Failures, collected
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Severity
-from ibdissect.lint.grouping import Occurred
+from ibdissect.lint.grouping import OnOccurrence
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.rules import load
@@ -155,7 +155,8 @@ def check_reading(reading: Reading, options: Options, *, progress: Progress | No
 
 
 def linter_of(
-    options: Options, reading: Reading, failures: Failures, *, on_finding: Callable[[Finding], None], on_occurrence: Occurred | None = None
+    options: Options, reading: Reading, failures: Failures, *, on_finding: Callable[[Finding], None],
+    on_occurrence: OnOccurrence | None = None,
 ) -> Linter:  # fmt: skip
     """The linter for a capture with the given options; with one part for each subnet, if the options tell several apart."""
 

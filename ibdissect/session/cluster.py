@@ -158,7 +158,7 @@ class Workers(Generic[T]):
         future: Any = self.client.submit(_worked, self.name, _Batch(paths), key=f"{self.name}-{uuid4().hex}", pure=False)
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)
-        return Submitted(future)
+        return ClusterTask(future)
 
     def mend(self) -> None:
         """The scheduler starts other workers."""
@@ -170,7 +170,7 @@ class Workers(Generic[T]):
             self.client.unregister_scheduler_plugin(self.name)
 
 
-class Submitted(Generic[T]):
+class ClusterTask(Generic[T]):
     """A task of the cluster."""
 
     def __init__(self, future: Any) -> None:

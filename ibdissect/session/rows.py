@@ -37,7 +37,7 @@ SEVERAL = frozenset({"ibdissect.code", "frame.comment", "tcp.port"})
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedColumn:
     source: Source
     """What the name means."""
     name: str
@@ -55,19 +55,19 @@ class Named:
         return {"text": object, "time": np.int64, "seconds": np.int64}.get(self.type, self.type)
 
 
-def named_columns(catalog: Catalog, names: Iterable[str], *, first: bool = False) -> list[Named]:
+def named_columns(catalog: Catalog, names: Iterable[str], *, first: bool = False) -> list[NamedColumn]:
     """The columns for filter names. Raises FilterError for an unknown name. `first`: only first values, no lists."""
-    found: dict[str, Named] = {}
+    found: dict[str, NamedColumn] = {}
     for name in names:
         fields = named_values.declared(catalog, name)
         source = names_of(catalog).named(name)
         if fields:
             full = name if name in BOTH else fields[0].filter_name
-            found[full] = Named(source, full, fields, _type(fields), not first and _repeats(catalog, fields))
+            found[full] = NamedColumn(source, full, fields, _type(fields), not first and _repeats(catalog, fields))
         else:
             kind = OF_NAME.get(source.name) or OF_KIND.get(source.kind, "text")
             several = source.name in SEVERAL or bool(source.structs or source.fields)
-            found[source.name] = Named(source, source.name, (), kind, not first and several)
+            found[source.name] = NamedColumn(source, source.name, (), kind, not first and several)
     return list(found.values())
 
 
@@ -117,7 +117,7 @@ class Cells(Record, frozen=True, eq=False):
     """Number of entries of each row, for columns of lists; None: one per row."""
 
 
-def texts(cells: Cells, column: Named) -> list[str]:
+def texts(cells: Cells, column: NamedColumn) -> list[str]:
     """Each cell as text: empty without a value, several values with commas between them. Not made printable."""
     kind = column.type
     if kind == "time":
@@ -137,7 +137,7 @@ def texts(cells: Cells, column: Named) -> list[str]:
 
 
 def occurrences(
-    column: Named, table: ChunkTable, state: State, rows: Int, read: Callable[[Run, Bool], Cell]
+    column: NamedColumn, table: ChunkTable, state: State, rows: Int, read: Callable[[Run, Bool], Cell]
 ) -> tuple[Int, Cell, Bool]:
     """Every value of a column in some rows of a chunk (of a declared field: in all rows), in order of frames and bytes.
 
@@ -182,7 +182,7 @@ def objects(values: list[Any]) -> Cell:
 class Rows:
     """Turns rows of chunks into cells. Pass the chunks of one capture in order."""
 
-    def __init__(self, columns: list[Named], state: State) -> None:
+    def __init__(self, columns: list[NamedColumn], state: State) -> None:
         """`state`: findings, answers and names of nodes, for names that need them."""
         self.columns, self.state = columns, state
         self.masked = 0
@@ -200,7 +200,7 @@ class Rows:
         self.state.end(table)
         return found
 
-    def _cells(self, table: ChunkTable, rows: Int, column: Named) -> Cells:
+    def _cells(self, table: ChunkTable, rows: Int, column: NamedColumn) -> Cells:
         """All occurrences of a name, or the first one per row; null where there is none or a key is masked."""
         of_row, values, hidden = occurrences(column, table, self.state, rows, partial(_typed, column.type))
         values = values.astype(column.dtype, copy=False)

@@ -68,7 +68,7 @@ def smpquery(lines: Lines) -> Iterator[Fact]:
         head, row, last = HEAD.fullmatch(text), P_KEY_ROW.fullmatch(text), CAPACITY.fullmatch(text)
         if head:
             lid, at = number(head[2] or "", UNICAST_LIDS, 10) or 0, number(head[3] or "", NODE_PORTS, 10)
-            yield from _SMP[head[1]](Printed(lines, lid, at))
+            yield from _SMP[head[1]](PrintedStructure(lines, lid, at))
         elif row:
             place = number(row[1], range(0, 1 << 15, 8), 10)
             if place is None:
@@ -102,7 +102,7 @@ def _packed(keys: Iterable[int | None]) -> bytes:
     return b"".join((key or 0).to_bytes(2, "big") for key in keys)
 
 
-class Printed:
+class PrintedStructure:
     """What a tool printed about one structure."""
 
     def __init__(self, lines: Lines, lid: int = 0, at: int | None = None) -> None:
@@ -136,7 +136,7 @@ class Printed:
         return End(lid=self.number(lid, UNICAST_LIDS) or 0, number=-1 if found is None else found)
 
 
-def _port_info(info: Printed) -> Iterator[Fact]:
+def _port_info(info: PrintedStructure) -> Iterator[Fact]:
     if LAST_OF_PORT_INFO not in info.values:
         info.lines.unknown("a whole PortInfo")
         return
@@ -156,11 +156,11 @@ def _port_info(info: Printed) -> Iterator[Fact]:
     yield InfoFact(info.line, End(lid=lid, number=at), whole.to_bytes(BLOCK_BYTES, "big"))
 
 
-def _node_info(info: Printed) -> Iterator[Fact]:
+def _node_info(info: PrintedStructure) -> Iterator[Fact]:
     yield from _node(info, ("NodeType", "NumPorts", "SystemGuid", "Guid", "PortGuid", "PartCap", "DevId", "LocalPort", "VendorId"))
 
 
-def _node(info: Printed, names: tuple[str, ...], description: str = "") -> Iterator[Fact]:
+def _node(info: PrintedStructure, names: tuple[str, ...], description: str = "") -> Iterator[Fact]:
     texts = [info.text(name) for name in names]
     kind, node, port = KIND_WORDS.get(texts[0].lower(), 0), guid(texts[3]), guid(texts[4])
     ports, cap, device, local, vendor = (number(texts[i] or "-", range(1 << 32), 0) for i in (1, 5, 6, 7, 8))
@@ -172,7 +172,7 @@ def _node(info: Printed, names: tuple[str, ...], description: str = "") -> Itera
     yield PortFact(info.line, End(port, node, 0 if kind == SWITCH else local, info.lid))
 
 
-def _switch_info(info: Printed) -> Iterator[Fact]:
+def _switch_info(info: PrintedStructure) -> Iterator[Fact]:
     found = [info.number(name, range(1 << 16)) for name in SWITCH_INFO]
     if None in found or not info.lid:
         info.lines.unknown("a whole SwitchInfo and the LID of the switch")
@@ -181,7 +181,7 @@ def _switch_info(info: Printed) -> Iterator[Fact]:
     yield SwitchFact(info.line, info.lid, SwitchFacts(*facts), top)
 
 
-Parse = Callable[[Printed], Iterator[Fact]]
+Parse = Callable[[PrintedStructure], Iterator[Fact]]
 _SMP: dict[str, Parse] = {"Port": _port_info, "Node": _node_info, "Switch": _switch_info}
 
 
@@ -212,11 +212,11 @@ def saquery(lines: Lines) -> Iterator[Fact]:
         if name == "PKeyTable":
             tables += _p_key_record(lines)
         elif name == "Path":
-            _path(Printed(lines), paths)
+            _path(PrintedStructure(lines), paths)
         elif name in _SA and not (name == "Link" and lines.strange):  # opensm appends garbage to its list of links
-            yield from _SA[name](Printed(lines))
+            yield from _SA[name](PrintedStructure(lines))
         else:
-            Printed(lines)
+            PrintedStructure(lines)
     yield from _sized(tables, lines)
     for port, (line, lids) in paths.items():
         first, count = min(lids), len(lids)
@@ -225,7 +225,7 @@ def saquery(lines: Lines) -> Iterator[Fact]:
 
 
 def _p_key_record(lines: Lines) -> Iterator[TableFact]:
-    line, record = lines.number, Printed(lines)
+    line, record = lines.number, PrintedStructure(lines)
     keys = [number(word, range(1 << 16), 16) for _, text in record.rows for word in text.split() if word.startswith("0x")]
     lid, at, block = record.number("LID", UNICAST_LIDS), record.number("Port", NODE_PORTS), record.number("Block", range(1024))
     if lid is None or at is None or block is None or len(keys) != ENTRIES or None in keys:
@@ -249,7 +249,7 @@ def _sized(tables: list[TableFact], lines: Lines) -> Iterator[TableFact]:
         yield TableFact(one.line, one.end, one.block, one.keys, ENTRIES * len(mine) if whole else 0)
 
 
-def _lanes_record(record: Printed) -> Iterator[Fact]:
+def _lanes_record(record: PrintedStructure) -> Iterator[Fact]:
     """SL to VL: a row of VLs; VL arbitration: rows of 16 VLs, and of their weights."""
     listed: dict[str, list[str]] = {"VL": [], "Weight": []}
     for name, _, row in (text.partition(":") for _, text in record.rows):
@@ -262,7 +262,7 @@ def _lanes_record(record: Printed) -> Iterator[Fact]:
         yield from weighted(record.lines, end, record.number("Block", range(1, 5)) or 1, vls, weights)
 
 
-def _forwarding_record(record: Printed) -> Iterator[Fact]:
+def _forwarding_record(record: PrintedStructure) -> Iterator[Fact]:
     lid = record.number("LID", UNICAST_LIDS)
     for line, words in ((line, text.split()) for line, text in record.rows):
         target, port = (number(words[0], UNICAST_LIDS, 10), number(words[1], range(255), 10)) if len(words) == 2 else (None, None)
@@ -270,7 +270,7 @@ def _forwarding_record(record: Printed) -> Iterator[Fact]:
             yield RouteFact(line, End(lid=lid), target, port)
 
 
-def _path(record: Printed, paths: dict[int, tuple[int, set[int]]]) -> None:
+def _path(record: PrintedStructure, paths: dict[int, tuple[int, set[int]]]) -> None:
     for gid_name, lid_name in (("sgid", "slid"), ("dgid", "dlid")):
         address, lid = gid(record.text(gid_name)), record.number(lid_name, UNICAST_LIDS)
         port = int.from_bytes(address[8:], "big") if address is not None else 0
@@ -278,19 +278,19 @@ def _path(record: Printed, paths: dict[int, tuple[int, set[int]]]) -> None:
             paths.setdefault(port, (record.values[lid_name][1], set()))[1].add(lid)
 
 
-def _node_record(record: Printed) -> Iterator[Fact]:
+def _node_record(record: PrintedStructure) -> Iterator[Fact]:
     names = ("node_type", "num_ports", "sys_guid", "node_guid", "port_guid", "partition_cap", "device_id", "port_num", "vendor_id")
     record.lid = record.number("lid", UNICAST_LIDS) or 0
     yield from _node(record, names, record.text("NodeDescription"))
 
 
-def _port_record(record: Printed) -> Iterator[Fact]:
+def _port_record(record: PrintedStructure) -> Iterator[Fact]:
     if "GidPrefix" in record.values:  # not the short form of saquery -s
         record.lid, record.at = record.number("EndPortLid", UNICAST_LIDS) or 0, record.number("PortNum", NODE_PORTS)
         yield from _port_info(record)
 
 
-def _link_record(record: Printed) -> Iterator[Fact]:
+def _link_record(record: PrintedStructure) -> Iterator[Fact]:
     near, far = (record.port(f"{end}LID", f"{end}Port") for end in ("From", "To"))
     if not near.lid or not far.lid or min(near.number, far.number) < 0:
         record.lines.unknown("LIDs and ports of both ends")
@@ -298,14 +298,14 @@ def _link_record(record: Printed) -> Iterator[Fact]:
     yield LinkFact(record.line, near, far)
 
 
-def _manager_record(record: Printed) -> Iterator[Fact]:
+def _manager_record(record: PrintedStructure) -> Iterator[Fact]:
     port = guid(record.text("GUID"))
     if port:
         lid, priority, state = record.number("LID", UNICAST_LIDS), record.number("Priority", range(16)), record.number("SMState", range(16))
         yield ManagerFact(record.line, port, lid or 0, priority or 0, state or 0, state == MASTER)
 
 
-def _switch_record(record: Printed) -> Iterator[Fact]:
+def _switch_record(record: PrintedStructure) -> Iterator[Fact]:
     caps = "LinearFDBCap", "RandomFDBCap", "MulticastFDBCap", "PartitionEnforcementCap"
     names = *caps, "flags", "LifeTimeValue/PortStateChange/OpSL2VL", "LinearFDBTop"
     found = [record.number(name, range(1 << 16)) for name in names]
@@ -318,7 +318,7 @@ def _switch_record(record: Printed) -> Iterator[Fact]:
     yield SwitchFact(record.line, lid, facts, top)
 
 
-def _group_record(record: Printed) -> Iterator[Fact]:
+def _group_record(record: PrintedStructure) -> Iterator[Fact]:
     record.values = {name.lower(): value for name, value in record.values.items()}
     mgid, mlid = gid(record.text("mgid")), record.number("mlid", MULTICAST_LIDS)
     if mgid is None or mlid is None:

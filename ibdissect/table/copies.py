@@ -20,7 +20,7 @@ SHORTEST = 16
 """Shorter frames may be equal by chance."""
 
 
-class Found(Record, frozen=True):
+class CopyRows(Record, frozen=True):
     """The copies of a chunk, in frame order; arrays of equal length."""
 
     rows: Int
@@ -38,14 +38,14 @@ class Copies:
         self.tail: list[tuple[int, bytes]] = []
         """Time and bytes of the last frames of the chunks before."""
 
-    def leave_out(self, table: ChunkTable) -> Found:
+    def leave_out(self, table: ChunkTable) -> CopyRows:
         """The copies of a chunk. Their headers are removed from the table, so that nobody takes them for packets."""
         found = self._real(table.chunk)
         if len(found.rows):
             table.leave_out(found.rows)
         return found
 
-    def _real(self, chunk: Chunk) -> Found:
+    def _real(self, chunk: Chunk) -> CopyRows:
         """Repeated frames that are copies: those after more than 1 us only in a capture with many of them."""
         rows, behind, later = self._repeated(chunk)
         share = (self.repeated + np.arange(1, len(rows) + 1)) * SHARE >= self.frames + rows + 1
@@ -54,7 +54,7 @@ class Copies:
         first = max(0, len(chunk) - APART)
         last = [(int(chunk.time_ns[row]), chunk.frame_bytes(row)) for row in range(first, len(chunk))]
         self.tail = (self.tail + last)[-APART:]
-        return Found(rows[good], behind[good], later[good])
+        return CopyRows(rows[good], behind[good], later[good])
 
     def _repeated(self, chunk: Chunk) -> tuple[Int, Int, Int]:
         """Rows that repeat a frame of the last 3 us, how many frames before, and how many nanoseconds before."""

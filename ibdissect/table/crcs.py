@@ -23,7 +23,7 @@ ONES = b"\xff" * 8
 """Replaces the LRH if there is none, or if all of it may change."""
 
 
-class Checked(Record, frozen=True, eq=False):
+class CrcResults(Record, frozen=True, eq=False):
     """Results for one kind of CRC; rows without it (truncated, or another packet type) are False in both."""
 
     bad: Bool
@@ -47,12 +47,12 @@ class Sums(Record, frozen=True, eq=False):
     """The computed CRC, uint32[k]."""
 
 
-def icrc(table: ChunkTable) -> Checked:
+def icrc(table: ChunkTable) -> CrcResults:
     """Check the ICRC of every complete packet: native, RoCE v1, RoCE v2 over IPv4 and IPv6. Call as `table.once(icrc)`."""
     return _verdicts(table, icrc_sums(table))
 
 
-def vcrc(table: ChunkTable) -> Checked:
+def vcrc(table: ChunkTable) -> CrcResults:
     """Check the VCRC of every complete native packet that has one. Call as `table.once(vcrc)`."""
     return _verdicts(table, vcrc_sums(table))
 
@@ -150,8 +150,8 @@ def _pieces(data: npt.NDArray[np.uint8], starts: Int, ends: Int) -> Iterator[mem
 _NOTHING = Sums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
 
 
-def _verdicts(table: ChunkTable, sums: Sums) -> Checked:
+def _verdicts(table: ChunkTable, sums: Sums) -> CrcResults:
     bad, zero = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_)
     wrong = sums.stored != sums.wanted
     bad[sums.rows], zero[sums.rows] = wrong & (sums.stored != 0), wrong & (sums.stored == 0)
-    return Checked(bad, zero, sums.rows)
+    return CrcResults(bad, zero, sums.rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ibdissect.points.pairs import Reordered
+from ibdissect.points.pairs import Reordering
 
 
 @pytest.mark.parametrize("block", [1, 2, 5, 100])
@@ -15,7 +15,7 @@ def test_reordered_by_rfc_4737(block: int) -> None:
     sent = np.arange(1, 10)
     time = np.array([10, 11, 12, 13, 31, 32, 16, 17, 33])
     arrived = np.argsort(np.argsort(time)) + 1
-    counted = Reordered(2)
+    counted = Reordering(2)
     for at in range(0, 9, block):
         part = slice(at, at + block)
         counted.feed(flow[part], sent[part], arrived[part], time[part], int(sent[part][-1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.points.columns import FIELDS, Seen
+from ibdissect.points.columns import FIELDS, Sightings
 from ibdissect.points.transmissions import transmissions_of
 
 
@@ -14,7 +14,7 @@ def test_first_and_repeated_sightings() -> None:
     small = np.zeros(5, np.uint8)
     fields = np.repeat(np.arange(5, dtype=np.int16)[:, None], len(FIELDS), axis=1)
     psn = np.array([7, 7, 7, 8, 8], np.int32)
-    seen = Seen(
+    seen = Sightings(
         point, frame, time, psn.astype(np.uint64), psn, small.astype(np.uint16), psn, small, small.astype(np.int16),
         small.astype(np.uint32), small, small > 0, fields,
     )  # fmt: skip

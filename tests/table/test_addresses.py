@@ -11,7 +11,7 @@ import pytest
 from ibdissect.capture.opening import open_capture
 from ibdissect.dissect.summary import summaries
 from ibdissect.flow.congestion import Congestion
-from ibdissect.flow.datagrams import Datagrams, Listed
+from ibdissect.flow.datagrams import DatagramLists, Datagrams
 from ibdissect.flow.multicast import Multicast
 from ibdissect.flow.requests import Unanswered
 from ibdissect.flow.statistics import Statistics
@@ -141,7 +141,7 @@ def test_a_request_with_a_grh_and_its_answer_without() -> None:
 def test_datagrams_keep_what_is_shown_when_joined() -> None:
     plain, routed = (Datagrams(table_of([frame])) for frame in (request(), request(grh=THERE)))
     joined = routed.preceded_by(plain).take(np.array([1, 0]))
-    listed = Listed(joined, np.arange(2))
+    listed = DatagramLists(joined, np.arange(2))
     assert list(map(str, listed.source)) == ["fe80::3", "LID 3"] and listed.source[0] == listed.source[1]
 
 

@@ -17,7 +17,7 @@ import pytest
 from textual.widgets import Input
 
 from ibdissect.cli.common import Common
-from ibdissect.cli.points import Merged
+from ibdissect.cli.points import MergedCapture
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.rules import load
 from ibdissect.rules.PTS.packets import LostBetweenPoints
@@ -115,7 +115,7 @@ def app_for(walk: str, folder: Path, repo: Path) -> TuiApp:
     """The application on the capture of a walk."""
     path = folder / f"{walk}.pcap"
     if walk == "points":
-        merged = Merged([str(repo / f"docs/examples/lost/{name}.pcap") for name in ("client", "tap", "server")], Common())
+        merged = MergedCapture([str(repo / f"docs/examples/lost/{name}.pcap") for name in ("client", "tap", "server")], Common())
         app = app_on(shutil.copy(merged.file.name, folder / "points.pcapng"))
         merged.file.close()
         merged.tell(app.model)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos, others
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Judged, Rule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule
 from ibdissect.rules.AM.targets import ADAPTERS, TargetRule, kind_of, of_node
 from ibdissect.rules.shared.attribute_rule import Mask, adapters
 from ibdissect.wire.mad import MAD
@@ -36,7 +36,7 @@ class GuidBlockRange(TargetRule):
     example = "SubnGet(GUIDInfo) with AttributeModifier 40"
     source = others(GUID_INFO)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         info, since = smp.port.info_at(smp.frame) if smp.port is not None else (None, 0)
         if info is not None and info.guid_cap and smp.modifier * GUID_BLOCK >= info.guid_cap:
             return {"last": (info.guid_cap - 1) // GUID_BLOCK}, ((since, f"GUIDCap {info.guid_cap}"),)
@@ -60,7 +60,7 @@ class PortInfoRange(TargetRule):
     def candidates(self, smps: AttributeSmps) -> Mask:
         return (smps.modifier & 0xFF > smps.ports) & (smps.ports > 0)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         facts, since = smp.node.facts_at(smp.frame)
         return {"port": smp.modifier & 0xFF, "ports": facts.num_ports}, ((since, f"NodeInfo: {facts.num_ports} ports"),)
 
@@ -83,7 +83,7 @@ class PortInfoOtherPort(TargetRule):
         number = smps.modifier & 0xFF
         return smps.sets & adapters(smps) & (number != 0) & (number != smps.entered)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         known = 0 < smp.entered <= smp.node.facts_at(smp.frame)[0].num_ports  # any other LocalPortNum does not tell the port
         return ({"port": smp.modifier & 0xFF}, kind_of(smp.node)) if known else None
 
@@ -103,7 +103,7 @@ class PKeyTablePort(TargetRule):
     example = "SubnGet(P_KeyTable) with AttributeModifier 0x10000 to a channel adapter"
     source, bits, wrong_at = PKeyTables, 0xFFFF0000, ADAPTERS
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         return {"port": smp.modifier >> 16}, kind_of(smp.node)
 
 
@@ -122,7 +122,7 @@ class SlToVlReserved(TargetRule):
     example = "SubnSet(SLtoVLMappingTable) with AttributeModifier 0x10000 to a switch whose SwitchInfo does not offer it"
     source, bits = others(SL_TO_VL), 0xFFFF0000
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         if smp.node.kind in ADAPTERS:
             return None  # ignored there: AM013
         if smp.modifier >> 18:
@@ -168,7 +168,7 @@ class VlArbHalf(TargetRule):
     def candidates(self, smps: AttributeSmps) -> Mask:
         return np.isin(smps.modifier >> 16, (2, 4)) | (of_node(smps, lambda node: node.unarbitrated) != 0)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         node, selector = smp.node, smp.modifier >> 16
         if not 1 <= selector <= 4:
             return None
@@ -215,7 +215,7 @@ class VendorDiagPage(TargetRule):
     example = "SubnGet(VendorDiag) with AttributeModifier 0x10000"
     source = others(VENDOR_DIAG)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         if smp.modifier > PAGE_MAX:
             return {"reason": f"there are no pages above {PAGE_MAX}"}, ()
         port = smp.port

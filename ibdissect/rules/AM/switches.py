@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, SwitchInfos, others
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, WARNING, Judged
+from ibdissect.lint.rule import ERROR, WARNING, FaultDetails
 from ibdissect.rules.AM.targets import ADAPTERS, TargetRule, of_node
 from ibdissect.rules.shared.attribute_rule import Mask
 from ibdissect.wire.numbers import LINEAR, MULTICAST, RANDOM
@@ -27,7 +27,7 @@ class LftBlockRange(TargetRule):
     example = "SwitchInfo.LinearFDBCap 1024, then SubnSet(LinearForwardingTable) with AttributeModifier 767"
     source = others(LINEAR)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         switch, since = smp.switch
         cap = switch.linear_fdb_cap if switch is not None else 0
         if not cap or smp.modifier * LFT_BLOCK < cap:
@@ -49,7 +49,7 @@ class MftBlockRange(TargetRule):
     example = "SwitchInfo.MulticastFDBCap 1024, then SubnGet(MulticastForwardingTable) with AttributeModifier 511"
     source, bits = others(MULTICAST), 0x1FF
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         (switch, since), block = smp.switch, smp.modifier & 0x1FF
         cap = switch.multicast_fdb_cap if switch is not None else 0
         if not cap or block * MFT_BLOCK < cap:
@@ -71,7 +71,7 @@ class MftPositionRange(TargetRule):
     example = "NodeInfo.NumPorts 8, then SubnGet(MulticastForwardingTable) with AttributeModifier 0x50000000"
     source, bits = others(MULTICAST), 0xF0000000
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         node, position = smp.node, smp.modifier >> 28
         if node.kind != SWITCH:
             return None
@@ -130,7 +130,7 @@ class WrongForwardingTable(TargetRule):
         random = of_node(smps, lambda node: node.switch.now.random_fdb_cap if node.switch.now is not None else 0)
         return (smps.attribute == RANDOM) | (random > 0) | smps.changed
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         switch, since = smp.switch
         if switch is None:
             return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.nodes import CA, NOBODY, ROUTER, SWITCH, Node
-from ibdissect.lint.rule import Hit, Judged, fault
+from ibdissect.lint.rule import FaultDetails, Hit, fault
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET, LID_ROUTED, SET
@@ -39,7 +39,7 @@ class TargetRule(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return ((smps.method == GET) | (smps.method == SET)) & self.candidates(smps)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         return ({}, kind_of(smp.node)) if smp.node.kind in self.wrong_at else None
 
     def flow_of(self, smp: AttributeSmp) -> Any:

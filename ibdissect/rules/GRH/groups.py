@@ -11,7 +11,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import ROUTER
-from ibdissect.lint.rule import ERROR, INFO, Judged
+from ibdissect.lint.rule import ERROR, INFO, FaultDetails
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.rules.shared.link_rule import LinkRule, PortLimits
 from ibdissect.rules.shared.mad_conditions import chosen
@@ -118,7 +118,7 @@ class OtherPrefix(LinkRule):
         number = np.array([self.prefixes.index(prefix) for prefix in prefixes.tolist()], np.int64)
         return index[other], number[which.ravel()]
 
-    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> Judged | None:
+    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> FaultDetails | None:
         port = subnet.owner(slid, frame)[0]
         info, since = port.info_at(frame) if port is not None and port.node.kind != ROUTER else (None, 0)
         if info is None or info.gid_prefix == self.prefixes[value]:

@@ -11,7 +11,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import DOWN, ROUTER, STATE_AT, SWITCH
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Seen, fault, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.LNK.packet import LOCAL, VL_MANAGEMENT
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import NO_LIMIT, VLS_AT, LinkRule, PortLimits, flows
@@ -49,7 +49,7 @@ class MtuExceeded(LinkRule):
         index = index[(size[index] > limit) & (native.dest_qp[index] > 0)]
         return index, size[index]
 
-    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> Judged | None:
+    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> FaultDetails | None:
         for lid in (slid, dlid):
             port = subnet.owner(lid, frame)[0]
             info, since = port.info_at(frame) if port is not None and port.node.kind != SWITCH else (None, 0)
@@ -83,7 +83,7 @@ class VlNotOperational(LinkRule):
         few = (lane >= ends.vls[native.slid[index]]) & (lane >= ends.vls[native.dlid[index]])
         return index[few], lane[few]
 
-    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> Judged | None:
+    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> FaultDetails | None:
         proof = []
         for lid in (slid, dlid):
             end = subnet.owner(lid, frame)[0]
@@ -135,7 +135,7 @@ class UnassignedLid(LinkRule):
         complete = complete_since(native.rows[index] + first, lambda frame: swept(event.subnet, frame))
         return index[complete > 0], complete[complete > 0]
 
-    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> Judged | None:
+    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> FaultDetails | None:
         return {}, ((value, "the last port of the sweep"),)
 
     def __init__(self) -> None:
@@ -291,7 +291,7 @@ class LidAboveTop(LinkRule):
         index = np.flatnonzero(above)
         return index, np.zeros(len(index), np.int64)
 
-    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> Judged | None:
+    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> FaultDetails | None:
         port = subnet.owner(slid, frame)[0]
         if port is None:
             return None

@@ -12,7 +12,7 @@ from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen, WrongM
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.finding import Severity, value_of
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Judged, Rule, fault, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, fault, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.senders import senders_of
@@ -74,7 +74,7 @@ class BadMKeyStorm(TrapRule):
         heard = all((lid, manager) in self.represses for manager in self.managers.get(lid, ()))
         return lowered_severity(context, hit.time_ns) if heard else INFO
 
-    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         self.managers.put(event.slid, {*self.managers.get(event.slid, ()), event.dlid}, event.frame, event.time_ns)
         recent = [one for one in self.latest.get(event.slid, []) if event.time_ns - one.time_ns <= SECOND_NS][-self.allowed :]
         same = [one for one in recent if (one.transaction, one.notice) == (event.transaction, event.notice)]

@@ -34,7 +34,7 @@ Bad = tuple[Verdict, Port, tuple[int, ...]]
 ENFORCED = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x}: {port} checks P_Keys, and its table does not hold that partition"
 
 
-class Refused(Record, frozen=True):
+class RefusedPackets(Record, frozen=True):
     """Packets of a chunk with the same sender, receiver and P_Key, which their destination refuses."""
 
     verdict: Verdict
@@ -54,7 +54,7 @@ class Refused(Record, frozen=True):
         return int(self.rows[0])
 
 
-def _refused(event: ChunkFollowed, *, outbound: bool) -> list[Refused]:
+def _refused(event: ChunkFollowed, *, outbound: bool) -> list[RefusedPackets]:
     """The packets of a chunk that are refused by the tables of their destinations (else sources) or of the switch ports before them."""
     return sorted(_refusals(event.table, event.subnet, event.table.once(Native), outbound), key=lambda refused: refused.row)
 
@@ -63,7 +63,7 @@ REFUSED = {RECEIVER: partial(_refused, outbound=True), SENDER: partial(_refused,
 """By whose table refuses; for `event.once`."""
 
 
-def _refusals(table: ChunkTable, subnet: Subnet, native: Native, outbound: bool) -> Iterator[Refused]:
+def _refusals(table: ChunkTable, subnet: Subnet, native: Native, outbound: bool) -> Iterator[RefusedPackets]:
     if not subnet.lids or not subnet.partitioned:
         return
     lids = native.dlid if outbound else native.slid
@@ -138,7 +138,7 @@ def _spans(table: ChunkTable, subnet: Subnet, rows: Int, combined: Int, combinat
                 yield part, bad
 
 
-def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Bad) -> Iterator[Refused]:
+def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Bad) -> Iterator[RefusedPackets]:
     """One entry per sender, its QP if packets name it, and destination QP. Answers to QP1, which repeat their request's P_Key, are left
     out.
     """
@@ -152,7 +152,7 @@ def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Bad) -> Itera
     source = source_qps(table, rows, loc.opcode[rows]) * (qp > 1)
     first, inverse = groups((slid, qp, source))
     for k, i in enumerate(first.tolist()):
-        yield Refused(*bad, int(slid[i]), int(qp[i]), int(source[i]), p_key, rows[inverse == k])
+        yield RefusedPackets(*bad, int(slid[i]), int(qp[i]), int(source[i]), p_key, rows[inverse == k])
 
 
 def _answers(header: bytes) -> bool:
@@ -204,7 +204,7 @@ class RefusingTable(LearntFactRule):
             )  # fmt: skip
 
 
-def hit_of(table: ChunkTable, refused: Refused, end: str) -> Hit:
+def hit_of(table: ChunkTable, refused: RefusedPackets, end: str) -> Hit:
     """The finding about refused packets; `end` says whose table it is, unless a switch port refuses them."""
     enforced = refused.port.node.kind == SWITCH and refused.port.number > 0
     seen = Seen(table, refused.row)

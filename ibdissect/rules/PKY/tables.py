@@ -12,7 +12,7 @@ from ibdissect.fabric.nodes import SWITCH, Node
 from ibdissect.fabric.partitions import BLOCK, keys_in
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Seen, fault, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.PKY.packet import SHOWN_OR_SET, twice
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, switches
 from ibdissect.rules.shared.silence import PATIENCE_NS, LearntFactRule
@@ -44,7 +44,7 @@ class BlockPastTable(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return ~smps.answers & (smps.slot >= 0) & (smps.modifier & 0xFFFF > 0)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         node, block = smp.node, smp.modifier & 0xFFFF
         if not node.kind:
             return None
@@ -131,7 +131,7 @@ class MembershipChanged(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & (smps.since > 0) & (smps.bodies != smps.before).any(axis=1)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         now, before = ({*body.view(">u2").tolist()} for body in (smp.body, smp.before))
         for key in sorted(now - before):
             if key & BASE and key ^ FULL in before and key ^ FULL not in now:
@@ -160,7 +160,7 @@ class EnforcementWithoutCap(AttributeRule):
         asked = smps.now(PortInfo.partition_enforcement_inbound) | smps.now(PortInfo.partition_enforcement_outbound)
         return smps.sets & switches(smps) & (smps.number > 0) & (asked != 0)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         switch, since = smp.switch
         if switch is None:
             return None

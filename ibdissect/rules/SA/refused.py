@@ -31,7 +31,7 @@ STANDBY = 2
 MAX_STATES = 64
 
 
-class Keyed(Record):
+class KeyedRequest(Record):
     """A request with an SM_Key."""
 
     frame: int
@@ -62,7 +62,7 @@ class SmKeyWrong(UnansweredRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.keyed = KeptDict[tuple[int, int, int], Keyed](MAX_KEPT, self.dropped)
+        self.keyed = KeptDict[tuple[int, int, int], KeyedRequest](MAX_KEPT, self.dropped)
         """Requests with a key by transaction id, source and destination."""
 
     @on_chunk
@@ -79,7 +79,7 @@ class SmKeyWrong(UnansweredRule):
             if one.asks:
                 way, when = (one.transaction, one.source, one.destination), (seen.frame, seen.time_ns)
                 at = int(found.at[i]) - int(table.chunk.offset[seen.row]) + SAFormat.sm_key.bit // 8
-                self.keyed.made(way, partial(Keyed, *when, int(keys[i]), one.destination, at), *when)
+                self.keyed.made(way, partial(KeyedRequest, *when, int(keys[i]), one.destination, at), *when)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -88,7 +88,7 @@ class SmKeyWrong(UnansweredRule):
             return
         silent = {request.frame: request for request in self.unanswered(context)}
         over = {request.frame for request in (*self.given_up, *context.get(Transactions).open_requests())}
-        taken: dict[int, Keyed] = {}
+        taken: dict[int, KeyedRequest] = {}
         accepted: set[tuple[int, int]] = set()
         for keyed in self.keyed.values():
             if keyed.frame not in over:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.nodes import SWITCH, Port
-from ibdissect.lint.rule import ERROR, WARNING, Judged, Rule
+from ibdissect.lint.rule import ERROR, WARNING, FaultDetails, Rule
 from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.wire.sm_port import PortInfo
@@ -33,7 +33,7 @@ class _QosRule(AttributeRule):
         switch = smp.node.kind == SWITCH
         return smp.slot, smp.modifier >> self.shift & 0xFF if switch else smp.entered
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         output = self.output(smp)
         arguments = self.arguments(smp, output[1]) if output is not None else None
         if output is None or arguments is None:

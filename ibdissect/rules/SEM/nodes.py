@@ -7,7 +7,7 @@ from typing import Any
 
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PortGuids
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Rule, each, fault, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, each, fault, on_chunk
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.table.mask import occurrences_where
@@ -155,7 +155,7 @@ class NodeInconsistent(AttributeRule):
         different = (smps.bodies[:, :12] != smps.before[:, :12]).any(axis=1) | (smps.bodies[:, 28:36] != smps.before[:, 28:36]).any(axis=1)
         return smps.answers & (smps.since > 0) & (different | (smps.bodies[:, 37:40] != smps.before[:, 37:40]).any(axis=1))
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())
         for one in SAME:
             if getattr(now, one.name) != getattr(before, one.name):
@@ -198,7 +198,7 @@ class PortGuidTwice(AttributeRule):
         other_node = smps.now(NodeInfo.node_guid) != smps.was(NodeInfo.node_guid)
         return smps.answers & (smps.since > 0) & (other_node | other_port)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())
         ports = {"number": now.local_port_num, "other_number": before.local_port_num}
         return {"guid": now.port_guid, "node": now.node_guid, "other": before.node_guid, **ports}, self.earlier(smp)
@@ -224,6 +224,6 @@ class DescriptionChanged(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & (smps.since > 0) & (smps.bodies != smps.before).any(axis=1)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         before, now = (NodeDescription(body.tobytes()).node_string for body in (smp.before, smp.body))
         return ({"before": repr(before), "now": repr(now)}, self.earlier(smp)) if before != now else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibdissect.dropped import Dropped
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Judged, Rule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters, node_info
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, METHODS_WITH_CONTENT
 from ibdissect.wire.link import LRH
@@ -34,7 +34,7 @@ class FirstGuidWritten(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & adapters(smps) & (smps.modifier == 0)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         port = smp.node.ports.get(smp.entered)
         guid = int.from_bytes(smp.body[:8].tobytes(), "big")
         if port is None or not port.guid or guid == port.guid:
@@ -59,7 +59,7 @@ class NoGuids(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & adapters(smps) & (smps.now(PortInfo.guid_cap) == 0)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         return {}, node_info(smp)
 
 
@@ -87,7 +87,7 @@ class LedUnsupported(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & (smps.slot >= 0)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         node = smp.node
         number = smp.modifier & 0xFF if node.kind == SWITCH else smp.entered
         port = node.ports.get(number)
@@ -141,7 +141,7 @@ class DiagChainLoop(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & (smps.slot >= 0) & (smps.now(VendorDiag.next_index) != 0)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         slot, number, page = smp.slot, smp.entered, smp.modifier
         following = smp.now(VendorDiag.next_index)
         if len(self.following) >= MAX_CHAINS:

@@ -15,7 +15,7 @@ from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Context, Hit, Judged, Seen, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Context, FaultDetails, Hit, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, node_info, switches
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.history import Track
@@ -51,7 +51,7 @@ class LmcOnSwitchPort(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return switches(smps) & (smps.answers | smps.sets) & (smps.now(PortInfo.lmc) > 0) & (smps.number == 0)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         switch, since = smp.switch
         return ({}, [(since, "SwitchInfo: EnhancedPortZero 0")]) if switch is not None and not switch.enhanced_port_zero else None
 
@@ -106,7 +106,7 @@ class ExtSpeedsNotOffered(AttributeRule):
         lacking &= enabled != smps.was(self.at)
         return smps.sets & (np.isin(enabled, self.reserved) | lacking)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         if smp.now(self.at) in self.reserved:
             return {"why": "which is reserved"}, ()
         return {"why": f"it supports {smp.was(self.offered)}"}, self.earlier(smp)
@@ -179,7 +179,7 @@ class CounterWritten(LearntFactRule, AttributeRule):
         written = [(smps.now(one) != 0) & (smps.now(one) > smps.was(one)) for one in self.counters]
         return smps.sets & (smps.since > 0) & reduce(or_, written)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         for one in self.counters:
             now, before = smp.now(one), smp.was(one)
             if now > before:  # a lower number may come from an earlier reading
@@ -206,7 +206,7 @@ class LocalPortRange(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & (smps.ports > 0) & (smps.now(PortInfo.local_port_num) > smps.ports)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         return {"ports": smp.ports}, node_info(smp)
 
     @on_event(ChunkFollowed)
@@ -255,7 +255,7 @@ class CapabilityChanged(Changed):
         different = (smps.now(PortInfo.capability_mask) ^ smps.was(PortInfo.capability_mask)) & (0xFFFFFFFF ^ self.is_sm)
         return smps.answers & (smps.since > 0) & (different != 0)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         track = self.announced.get(smp.key)
         if track is not None and track.at(smp.frame)[1] > smp.since:
             return None
@@ -322,7 +322,7 @@ class ActiveWithoutArmed(AttributeRule):
             self.dropped.add(int(smps.frames[armed[0]]), int(smps.event.table.chunk.time_ns[smps.rows[armed[0]]]), len(armed))
         return smps.sets & (state == ACTIVE) & (smps.since > 0) & (smps.was(PortInfo.port_state) == INIT)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         armed = self.armed.get(smp.key)
         known = (armed is not None and armed < smp.frame) or len(self.armed) >= MAX_SET_PORTS
         return None if known else super().judge(smp)

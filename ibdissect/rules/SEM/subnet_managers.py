@@ -12,7 +12,7 @@ from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.topology import joined
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Judged, Rule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, SMP_SET
 from ibdissect.wire.mad import MAD
@@ -102,7 +102,7 @@ class TwoMasters(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         guid, frame = smp.now(SMInfo.guid), smp.frame
         if smp.now(SMInfo.sm_state) != MASTER:
             self.masters.pop(guid, None)

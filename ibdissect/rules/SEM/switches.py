@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
-from ibdissect.lint.rule import ERROR, WARNING, Judged
+from ibdissect.lint.rule import ERROR, WARNING, FaultDetails
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm import SwitchInfo
@@ -27,7 +27,7 @@ class _PortRange(AttributeRule):
     def flow_of(self, smp: AttributeSmp) -> Any:
         return smp.slot, self.beyond(smp)[1]
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         (lid, number), ports = self.beyond(smp), smp.ports
         since = smp.node.facts_at(smp.frame)[1]
         return {"lid": lid, "number": number, "ports": ports}, [(since, f"NodeInfo: {ports} ports")]
@@ -165,7 +165,7 @@ class DefaultPortRange(_SwitchInfoRule):
         named = smps.bodies[:, 8:11]
         return (smps.ports > 0) & ((named > smps.ports[:, None]) & (named != ALL_PORTS)).any(axis=1)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         ports = smp.ports
         for one in self.fields:
             number = smp.now(one)

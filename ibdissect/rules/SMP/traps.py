@@ -12,7 +12,7 @@ from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, others
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
 from ibdissect.fabric.follow import FabricFollower
 from ibdissect.fabric.nodes import Node
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Judged, fault, on_end, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, TrapRule
@@ -44,7 +44,7 @@ class TrapRepeated(TrapRule):
     def repressed(self, event: RepressSeen, context: Context) -> None:
         self.sent.clear()
 
-    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         info = event.port.info if event.port is not None else None
         if info is None or not event.transaction:  # without a transaction id a second event looks like a repetition
             return None
@@ -158,7 +158,7 @@ class RepressAnswered(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Any:
         return (smps.answers | (smps.method == 0x01)) & (smps.slot >= 0)
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         tid = smp.transaction
         key = smp.slot << 8 | smp.entered, tid
         frames = self.repressed.get(key, ())
@@ -211,7 +211,7 @@ class MasterSmLid(TrapRule, LearntFactRule):
         dlid, level = hit.arguments["dlid"], hit.arguments["level"]
         return not (self.masters[dlid] if level is None else self.levels[level])
 
-    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         info = event.port.info if event.port is not None else None
         if event.port is None or info is None or event.directed or event.dlid == PERMISSIVE:
             return None

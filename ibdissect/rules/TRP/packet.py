@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.nodes import SWITCH, Port
-from ibdissect.lint.rule import INFO, WARNING, Context, Judged, Rule
+from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Rule
 from ibdissect.rules.shared.mad_conditions import BY_SMP, NO_ERROR
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, TrapRule
 from ibdissect.wire.expr import Or
@@ -130,7 +130,7 @@ class IssuerLid(TrapRule):
     message = "trap {trap} from {port} names LID {issuer} as its issuer"
     example = "SubnTrap with SLID 5 and IssuerLID 9"
 
-    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         issuer = Notice(event.notice).issuer_lid
         if event.directed or event.slid in (0, PERMISSIVE) or issuer in (0, event.slid):
             return None
@@ -152,7 +152,7 @@ class LinkTrapLid(TrapRule):
     example = "NodeInfo of a channel adapter with LID 5, then SubnTrap 128 with LIDADDR 5"
     numbers = (128,)
 
-    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         lid = TrapLinkState(event.notice, DETAILS_AT).lidaddr
         owner = _owner(context, lid)
         if owner is None or owner.node.kind in (0, SWITCH):
@@ -174,7 +174,7 @@ class ThresholdPort(TrapRule):
     example = "NodeInfo with NumPorts 1 at LID 5, then SubnTrap 129 with LIDADDR 5 and PORTNO 99"
     numbers = (129, 130, 131)
 
-    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         details = TrapThreshold(event.notice, DETAILS_AT)
         owner = _owner(context, details.lidaddr)
         if owner is None or not owner.node.num_ports or details.portno <= owner.node.num_ports:
@@ -199,7 +199,7 @@ class PathNotMarked(TrapRule):
     example = "SubnTrap 256 with DRNotice 1, DRHopCount 40 and DRPathTruncated 0"
     numbers = (BAD_M_KEY,)
 
-    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         details = TrapMKey(event.notice, DETAILS_AT)
         if not details.dr_notice or details.dr_path_truncated or details.dr_hop_count <= 30:
             return None

@@ -12,7 +12,7 @@ from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, Att
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import Again, Context, Hit, Judged, Rule, fault, on_event
+from ibdissect.lint.rule import Again, Context, FaultDetails, Hit, Rule, fault, on_event
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.spec import INT_KINDS, Field
 
@@ -46,7 +46,7 @@ class AttributeRule(Rule):
         """SMPs that are wrong, or may be."""
         raise NotImplementedError
 
-    def judge(self, smp: AttributeSmp) -> Judged | None:
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         """Further arguments of the message about an SMP, and the frames that prove it; None if it is in order after all."""
         return {}, self.earlier(smp)
 

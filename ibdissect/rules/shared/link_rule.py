@@ -13,7 +13,7 @@ from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Node, Port
-from ibdissect.lint.rule import Context, Hit, Judged, Seen, fault, on_event
+from ibdissect.lint.rule import Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.locate import Int
@@ -80,7 +80,7 @@ class LinkRule(LearntFactRule):
         """Indices into `native` of suspicious packets, and a small number (the value at fault) for each."""
         raise NotImplementedError
 
-    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> Judged | None:
+    def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> FaultDetails | None:
         """Arguments of the message and frames that prove it; None if the packet is in order."""
         raise NotImplementedError
 

@@ -10,7 +10,7 @@ import numpy as np
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import Context, Hit, Judged, Rule, fault, on_event
+from ibdissect.lint.rule import Context, FaultDetails, Hit, Rule, fault, on_event
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
@@ -32,7 +32,7 @@ class TrapRule(Rule):
     """Trap numbers that are judged; empty: all generic ones."""
     at = Notice.trap_number
 
-    def judge(self, event: TrapSeen, context: Context) -> Judged | None:
+    def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         """Arguments and proof; None if the trap is in order."""
         raise NotImplementedError
 

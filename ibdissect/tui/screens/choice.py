@@ -22,7 +22,7 @@ from ibdissect.study.packet_columns import NARROWEST, Column
 from ibdissect.wire.text import printable
 
 
-class Paged:
+class PagingFix:
     """Makes options stay where they are as long as they have no place on the screen, where Textual 8 would fail."""
 
     def _move_page(self: Any, direction: Any) -> None:  # Any: it is a base beside a widget, whose type it does not know
@@ -30,7 +30,7 @@ class Paged:
             super()._move_page(direction)  # type: ignore[misc]
 
 
-class Options(Paged, OptionList):
+class Options(PagingFix, OptionList):
     """Options of a window."""
 
 
@@ -58,7 +58,7 @@ class Choice(ModalScreen[str | None]):
         self.dismiss(self.entries[event.option_index][0])
 
 
-class Columns(Paged, SelectionList[str]):
+class Columns(PagingFix, SelectionList[str]):
     """Check marks that differ in more than their colour."""
 
     def render_line(self, y: int) -> Strip:
