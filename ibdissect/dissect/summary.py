@@ -16,7 +16,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import FLOW_CONTROL_OPS, FlowControl
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.transport import AETH, AETH_KINDS, BTH, DETH, NAK_CODES, RETH, RNR_TIMER_US, XRCETH, ImmDt
-from ibdissect.wire.ulp.ipoib import IPoIB
+from ibdissect.wire.ulp.ipoib import PROTOCOLS, IPoIB
 
 from . import summary_mad, summary_other
 from .value import Presenter
@@ -120,7 +120,7 @@ def _ipoib(table: ChunkTable, rows: Int, places: list[int], lines: Summaries) ->
     likely = np.flatnonzero((payload >= 0) & (stop - payload >= 24))
     if not likely.size:
         return
-    likely = likely[np.isin(u16(data, payload[likely]), summary_other.IPOIB_TYPES) & (value_at(data, payload[likely], IPoIB.reserved) == 0)]
+    likely = likely[np.isin(u16(data, payload[likely]), list(PROTOCOLS)) & (value_at(data, payload[likely], IPoIB.reserved) == 0)]
     for i in likely.tolist():
         said = summary_other.ipoib(data[payload[i] : stop[i]].tobytes())
         if said is not None:

@@ -7,6 +7,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ETHERTYPES, IP_PROTOCOLS
 from ibdissect.wire.text import gid_text, ip4_text
 from ibdissect.wire.ulp.ip import ICMP_TYPES, ICMPV6_TYPES
+from ibdissect.wire.ulp.ipoib import fits
 
 LLC_LIMIT = 1536
 """Lower Ethertypes are lengths (IEEE 802.3 3.2.6)."""
@@ -83,22 +84,16 @@ def _ip(frame: bytes, upper: int, at: int, family: str) -> tuple[str, str]:
     return IP_PROTOCOLS.get(upper, family), f"protocol {upper}"
 
 
-IPOIB_TYPES = (0x0800, 0x0806, 0x86DD)
-"""Types in the IPoIB encapsulation header (RFC 4391 6)."""
-
-
 def ipoib(message: bytes) -> str | None:
-    """The summary of a message that is certainly IPoIB (known type, zeros, exact packet length); else None."""
+    """The summary of a message behind whose IPoIB header exactly one packet of its Type follows; else None."""
     number, body = int.from_bytes(message[:2], "big"), message[4:]
-    if message[2:4] != b"\0\0":
+    if not fits(number, body):
         return None
-    if number == 0x0800 and len(body) >= 20 and body[0] >> 4 == 4 and int.from_bytes(body[2:4], "big") == len(body):
+    if number == 0x0800:
         protocol, info = _ip(body, body[9], (body[0] & 15) * 4, "IPv4")
         return f"{protocol} {info} {ip4_text(body[12:16])} → {ip4_text(body[16:20])}"
-    if number == 0x86DD and len(body) >= 40 and body[0] >> 4 == 6 and int.from_bytes(body[4:6], "big") + 40 == len(body):
+    if number == 0x86DD:
         protocol, info = _ip(body, body[6], 40, "IPv6")
         return f"{protocol} {info} {gid_text(body[8:24])} → {gid_text(body[24:40])}"
-    if number == 0x0806 and len(body) == 56 and body[:6] == b"\0\x20\x08\0\x14\x04":
-        sender, target = ip4_text(body[28:32]), ip4_text(body[52:56])
-        return f"ARP {sender} is at {body[8:28].hex()}" if body[7] == 2 else f"ARP Who has {target}? Tell {sender}"
-    return None
+    sender, target = ip4_text(body[28:32]), ip4_text(body[52:56])
+    return f"ARP {sender} is at {body[8:28].hex()}" if body[7] == 2 else f"ARP Who has {target}? Tell {sender}"

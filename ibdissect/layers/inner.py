@@ -16,17 +16,6 @@ from .derive import Layer, layer, make
 from .fields import scapy_fields
 
 _INNER: dict[int, type[Packet]] = {0x0800: IP, 0x0806: ARP, 0x86DD: IPv6}
-_ARP_SIZE = 56
-"""ARP with 20-byte hardware addresses (RFC 4391 section 9)."""
-
-
-def fits(ethertype: int, s: bytes) -> bool:
-    """Whether `s` is exactly one packet of the protocol, so that nothing else is shown as IP."""
-    if ethertype == 0x0800:
-        return len(s) >= 20 and s[0] >> 4 == 4 and s[0] & 15 >= 5 and int.from_bytes(s[2:4], "big") == len(s)
-    if ethertype == 0x86DD:
-        return len(s) >= 40 and s[0] >> 4 == 6 and int.from_bytes(s[4:6], "big") + 40 == len(s)
-    return ethertype == 0x0806 and len(s) == _ARP_SIZE and s[4] == 20 and s[5] == 4
 
 
 class Carrier(Layer):
@@ -38,7 +27,7 @@ class Carrier(Layer):
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         ethertype = self.ethertype()
-        return _INNER[ethertype] if fits(ethertype, payload) else super().guess_payload_class(payload)
+        return _INNER[ethertype] if ipoib.fits(ethertype, payload) else super().guess_payload_class(payload)
 
     def do_dissect_payload(self, s: bytes) -> None:
         super().do_dissect_payload(s)
@@ -74,4 +63,4 @@ IPoIB = make(ipoib.IPoIB, _IPoIB, fields=scapy_fields(_HEADER, layer, {"type": N
 
 def looks_like_ipoib(s: bytes) -> bool:
     """Whether a message is almost certainly IPoIB: known Ethertype, zeros, exact packet length."""
-    return len(s) > 4 and s[2:4] == b"\0\0" and fits(int.from_bytes(s[:2], "big"), s[4:])
+    return len(s) > 4 and s[2:4] == b"\0\0" and ipoib.fits(int.from_bytes(s[:2], "big"), s[4:])

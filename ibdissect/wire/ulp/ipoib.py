@@ -18,6 +18,15 @@ ARP_OPERATIONS: Mapping[int, str] = {1: "request", 2: "reply"}
 HARDWARE_INFINIBAND = 32
 
 
+def fits(number: int, body: bytes) -> bool:
+    """Whether `body` is exactly one packet of the protocol with this Type, so that nothing else is taken for IP or ARP."""
+    if number == 0x0800:
+        return len(body) >= 20 and body[0] >> 4 == 4 and body[0] & 15 >= 5 and int.from_bytes(body[2:4], "big") == len(body)
+    if number == 0x86DD:
+        return len(body) >= 40 and body[0] >> 4 == 6 and int.from_bytes(body[4:6], "big") + 40 == len(body)
+    return number == 0x0806 and len(body) == IPoIBAddressResolution.size and body[:6] == b"\0\x20\x08\0\x14\x04"
+
+
 class IPoIB(Struct):
     """Encapsulation header of IP over InfiniBand; the IP packet or ARP message follows."""
 
