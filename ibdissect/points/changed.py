@@ -7,13 +7,12 @@ import numpy as np
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import mix
 
-from .directions import FlowEnds
 from .flows import Flows
 from .transmissions import Again, Transmissions
 
 
 def join_changed(
-    found: Transmissions, again: Again, flows: Flows, ends: FlowEnds, longest: int, until: int | None = None
+    found: Transmissions, again: Again, flows: Flows, ends: Int, longest: int, until: int | None = None
 ) -> tuple[Transmissions, int | None]:  # fmt: skip
     """Join two transmissions that no point saw both of, close in time, with the same PSN, OpCode, queue pair and sender or receiver.
     Renames them in `again`.
@@ -39,7 +38,7 @@ def join_changed(
         first = np.concatenate(([0], last[:-1] + 1))
         until = min([until - longest, *found.time[alone[first[~done]]].tolist()])
     same_end = np.zeros(len(near), np.bool_)
-    for end in (ends.source, ends.destination):
+    for end in ends.T:
         same_end |= end[found.flow[left]] == end[found.flow[right]]
     fits = near & same_end & ~(seen[left] & seen[right]).any(axis=1) & done[group[1:]]
     size, joins = np.bincount(group), np.bincount(group[1:][fits], minlength=len(last))

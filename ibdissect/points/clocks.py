@@ -140,7 +140,7 @@ class Clocks:
         for i, segments in enumerate(self.segments):
             if segments and i != new:
                 found = self._pair(i, new).with_own_stamps()
-                sign = self.directions.sign[i, new][self.directions.ends.source[found.flow]]
+                sign = self.directions.sign[i, new][self.directions.source[found.flow]]
                 time = self.points[new].seen.time[found.second]
                 doubt = max(segment.uncertainty_ns for segment in segments) + self.points[i].resolution
                 frame = self.points[new].seen.frame[found.second]

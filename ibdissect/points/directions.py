@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value, common
 
 from .anchors import CERTAIN, PARTS, Anchors, anchors, drift_of, seen_once
@@ -21,24 +20,14 @@ WINDOW, WINDOWS = 256, 64
 """Minimum number of packets compared with each other, so that small clock steps do no harm, and maximum number of such windows."""
 
 
-class FlowEnds:
-    """The addresses of all flows, as numbers."""
-
-    def __init__(self, flows: Flows) -> None:
-        names = {end: i for i, end in enumerate(dict.fromkeys(end for flow in flows.known for end in (flow.source, flow.destination)))}
-        self.source: Int = np.array([names[flow.source] for flow in flows.known], np.int64)
-        """Source address of each flow."""
-        self.destination: Int = np.array([names[flow.destination] for flow in flows.known], np.int64)
-        self.count = len(names)
-
-
 class Directions:
     """Whether the packets of each source pass point i before point j (`sign[i, j, source]` is 1), after it (-1), or it is unknown (0)."""
 
     def __init__(self, points: Sequence[Point], flows: Flows) -> None:
-        self.points, self.ends = points, FlowEnds(flows)
-        n = len(points)
-        self.sign = np.zeros((n, n, self.ends.count), np.int8)
+        self.points, self.ends, n = points, flows.ends(by_lid=True), len(points)
+        self.source, self.destination = self.ends.T
+        self.count = int(self.ends.max()) + 1
+        self.sign = np.zeros((n, n, self.count), np.int8)
         self.two_way = np.zeros((n, n), np.bool_)
         """Whether the timing of both directions distinguished them."""
         self.assumed: list[tuple[int, int]] = []
@@ -62,16 +51,16 @@ class Directions:
         slope = drift_of(found, time, found.flow, PARTS)
         window = found.segment * len(found) + np.arange(len(found)) // max(WINDOW, len(found) // WINDOWS)
         residual = found.delay - found.delay[0] - slope * (time - time[0])
-        source, destination = self.ends.source[found.flow], self.ends.destination[found.flow]
-        ends = source * self.ends.count + destination
-        votes = np.zeros(self.ends.count)
+        source, destination = self.source[found.flow], self.destination[found.flow]
+        ends = source * self.count + destination
+        votes = np.zeros(self.count)
         means: dict[tuple[int, int, int], tuple[float, float, int]] = {}
         for segment, rows in by_value(window):
             groups = sorted(by_value(ends[rows]), key=lambda group: -len(group[1]))[:MOST_FLOWS]
             for name, index in groups:
                 values = np.sort(residual[rows[index]])
                 middle = values[len(values) // 4 : len(values) - len(values) // 4]
-                sender, receiver = divmod(name, self.ends.count)
+                sender, receiver = divmod(name, self.count)
                 error = float(middle.std()) + self.points[i].resolution / 2 + self.points[j].resolution / 2
                 means[segment, sender, receiver] = float(middle.mean()), error / len(values) ** 0.5, len(values)
         for (segment, sender, receiver), (mean, error, count) in means.items():
@@ -82,7 +71,7 @@ class Directions:
                 votes[receiver] -= vote
         sign = np.where(np.abs(votes) >= CERTAIN, np.sign(votes), 0).astype(np.int8)
         if not ((sign > 0).any() and (sign < 0).any()):
-            return np.zeros(self.ends.count, np.int8)
+            return np.zeros(self.count, np.int8)
         self.two_way[i, j] = self.two_way[j, i] = True
         other: dict[int, float] = {}
         for (segment, sender, _), (mean, _, count) in means.items():
@@ -98,9 +87,9 @@ class Directions:
         """By hops of directed routes, by hosts (their own point is first for what they send), by losses (seen only earlier)."""
         first, second = self.points[i].seen, self.points[j].seen
         sign = self.sign[i, j].copy()
-        source, destination = self.ends.source[found.flow], self.ends.destination[found.flow]
+        source, destination = self.source[found.flow], self.destination[found.flow]
         hops = second.fields[found.second, HOP] - first.fields[found.first, HOP]
-        by_hops = np.zeros(self.ends.count)
+        by_hops = np.zeros(self.count)
         np.add.at(by_hops, source, np.sign(hops))
         sign = np.where(by_hops != 0, np.sign(by_hops), sign).astype(np.int8)
         open_ = [(s, rows) for s, rows in by_value(source) if not sign[s]]
@@ -128,6 +117,6 @@ class Directions:
     def _lacking(self, i: int, j: int, sources: list[int]) -> int:
         """How many more packets of these sources the first point has than the second: lost packets were seen only earlier."""
         seen = self.points[i].seen, self.points[j].seen
-        keys = [np.unique(one.key[np.isin(self.ends.source[one.flow], sources)]) for one in seen]
+        keys = [np.unique(one.key[np.isin(self.source[one.flow], sources)]) for one in seen]
         both = len(common(keys[0], keys[1])[0])
         return (len(keys[0]) - both) - (len(keys[1]) - both)

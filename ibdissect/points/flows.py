@@ -68,11 +68,11 @@ class Flows:
         first, index = groups([*self.ends().T, np.array([flow.dest_qp for flow in self.known], np.int64)])
         return first[index]
 
-    def ends(self) -> Int:
-        """Numbers of the ports of each flow: sender, receiver; int64[n, 2]."""
+    def ends(self, *, by_lid: bool = False) -> Int:
+        """Numbers of the ports of each flow: sender, receiver; int64[n, 2]. `by_lid`: of its LIDs, as each has a path of its own."""
         sources = dict.fromkeys(flow.source for flow in self.known)
         numbers = {end: i for i, end in enumerate(sources)}
-        both = (end for flow in self.known for end in (flow.source, _base(flow.destination, sources)))
+        both = (end for flow in self.known for end in (flow.source, flow.destination if by_lid else _base(flow.destination, sources)))
         return np.fromiter((numbers.setdefault(end, len(numbers)) for end in both), np.int64).reshape(-1, 2)
 
     def _flow(self, ends: tuple[End, End], dest_qp: int, route: int) -> Flow:

@@ -104,7 +104,7 @@ class Matcher:
         sample.time = np.concatenate(clocks.times)
         clusters = _clusters(sample, self.longest)
         counts = clusters.counts(len(points))
-        source = directions.ends.source[sample.flow[clusters.order[np.flatnonzero(np.diff(clusters.number, prepend=-1))]]]
+        source = directions.source[sample.flow[clusters.order[np.flatnonzero(np.diff(clusters.number, prepend=-1))]]]
         self._echo = np.array([_echo(clusters, counts, i, directions.sign[:, i].T[source] > 0) for i in range(len(points))])
 
     def match(self, seen: Sightings, until: int | None = None) -> MatchResult:
@@ -258,7 +258,7 @@ class _Delays:
                 continue
             taken = clocks.times[j][found.second] - clocks.times[i][found.first]
             self.longest = max(self.longest, WAY_NS + 8 * int(np.quantile(np.abs(taken), 0.9)))
-            sign = directions.sign[i, j][directions.ends.source[found.flow]]
+            sign = directions.sign[i, j][directions.source[found.flow]]
             ways = [(-2 - way, -2 + way, np.flatnonzero(sign == way)) for way in (1, -1)]
             for name, back, rows in [*((name, name, rows) for name, rows in by_value(found.flow)), *ways]:
                 if len(rows):
@@ -269,7 +269,7 @@ class _Delays:
 
     def direction(self, i: int, j: int, flow: int) -> int:
         """+1 if packets pass point `i` first, -1 if they pass `j` first."""
-        return int(self._directions.sign[i, j, self._directions.ends.source[flow]])
+        return int(self._directions.sign[i, j, self._directions.source[flow]])
 
     def of(self, i: int, j: int, flow: int) -> UsualDelay:
         """The time from point `i` to point `j`, negative if packets pass `j` first."""

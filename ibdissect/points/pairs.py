@@ -31,7 +31,7 @@ class _Pair:
 
     def __init__(self, comparison: Comparison, first: int, second: int) -> None:
         self._ends, self._i, self._j = (comparison.points[first].name, comparison.points[second].name), first, second
-        self._source, self._order = comparison.directions.ends.source, comparison.flows.merged()
+        self._source, self._order = comparison.directions.source, comparison.flows.merged()
         self._forth = comparison.directions.sign[first, second] > 0
         self.counts = dict.fromkeys(("matched", "lost", "not_captured", "unknown", "outside"), 0)
         self._latency, self._changed, self._reordered = Percentiles(KEPT), np.zeros(len(FIELDS), np.int64), Reordering(len(self._order))

@@ -165,7 +165,7 @@ class Routes:
     """Which points lie on the route of each class, and which provably passed packets do they miss?"""
 
     def __init__(self, alike: Alike, count: Int, directions: Directions) -> None:
-        seen, source = alike.seen, directions.ends.source[alike.flow]
+        seen, source = alike.seen, directions.source[alike.flow]
         self.precedes: Bool = np.moveaxis(directions.sign, 2, 0)[source] > 0
         """bool[classes, i, j]: i comes before j."""
         self.place = self.precedes.sum(axis=1, dtype=np.int16)
@@ -175,7 +175,7 @@ class Routes:
         furthest = np.where(seen, self.place, -1).max(axis=1, keepdims=True)
         known = (self.passed | (~seen & alike.answered[:, None])) & alike.covered
         there = seen & (alike.answered[:, None] | (self.place < furthest))
-        ends = source * directions.ends.count + directions.ends.destination[alike.flow]
+        ends = source * directions.count + directions.destination[alike.flow]
         self.due, self.partly = _due(seen, there & alike.covered, known, count, ends, alike.port)
         self.missing = known & self.due
         """Packets that provably passed a point that was capturing but lacks them."""
