@@ -52,11 +52,11 @@ class ArchiveFiles(Record):
 
     files: dict[str, Any] = {}
     damage: str | None = None
-    """Why there may be more of them."""
+    """Why there may be more files."""
 
 
 def members(kind: str, outer: Outer, path: str) -> ArchiveFiles:
-    """The files in an archive; its damage, if files come before. CaptureError if there are none, or too many.
+    """The files in an archive, and its damage if there is any behind them. CaptureError if there are no files, or too many.
 
     Names that could be taken for another place are left out: nothing in an archive decides what is opened.
     """
@@ -95,7 +95,7 @@ def opened(kind: str, outer: Outer, member: str, path: str) -> io.RawIOBase:
 
 
 _LATEST: dict[tuple[Any, ...], ArchiveFiles] = {}
-"""The list of the archive read last: without it, each of n members would read a list of n."""
+"""The list of the archive read last: without it, opening n members would read the list n times."""
 
 
 def _listed(kind: str, file: io.RawIOBase, path: str) -> ArchiveFiles:

@@ -1,4 +1,4 @@
-"""How are several files read as one capture? Member by member, with running frame numbers, positions and interfaces."""
+"""How are several files read as one capture? Member by member; frame numbers, positions and interfaces continue."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ LAST_INTERFACE = 65535
 class ChainedReader:
     """The members of a set as one capture; see `chunk.Reader`. Only one member is open at a time.
 
-    A member that is missing or cannot be read is `damage`. With `follow`, the last member is read as it grows, and after it those
-    that begin later.
+    A member that is missing or cannot be read is `damage`. With `follow`, the last member is read as it grows, and then its successors.
     """
 
     again = True
@@ -62,12 +61,12 @@ class ChainedReader:
         return False
 
     def stop(self) -> None:
-        """Stop following: what is there now is the end."""
+        """Stop following: the present end of the capture is its end."""
         if self._stop is not None:
             self._stop.set()
 
     def close(self) -> None:
-        """Stop following. A member is closed when its chunks are read, or when nobody reads them any more."""
+        """Stop following. An open member is closed with the iterator over its chunks."""
         self.stop()
 
     def chunks(self) -> Iterator[Chunk]:
@@ -91,7 +90,7 @@ class ChainedReader:
 
 
 class _Growing(threading.Event):
-    """Ends the following of a member when its successor is there and what was still written to it has been read."""
+    """Ends the following of a member when its successor exists and its last bytes have been read."""
 
     def __init__(self, ended: Callable[[], bool], stop: threading.Event) -> None:
         super().__init__()
@@ -119,7 +118,7 @@ class _Reading:
         self.known: dict[object, list[int]] = {}
         """Indices of interfaces in the set, by what describes them."""
         self.noted = 0
-        """Damage of the present member that was taken over."""
+        """How much of the present member's damage was taken over."""
         self.indices: list[int] = []
         """The set's interface by index in the present member."""
         self.used: dict[object, int] = {}

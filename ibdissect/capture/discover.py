@@ -20,7 +20,7 @@ from ibdissect.errors import CaptureError
 
 
 class FoundFiles(Record):
-    """What path arguments expand to."""
+    """The files that path arguments expand to."""
 
     files: list[str] = field(default_factory=list)
     """In the order of the arguments, sorted within a directory or glob; each file once, under its first spelling."""
@@ -153,7 +153,7 @@ def below(top: str) -> Iterator[str]:
 
 
 def rings(files: Iterable[str]) -> dict[str, dict[str, Part]]:
-    """Files whose names say that they are parts of one recording, by its name; recordings of one file are left out."""
+    """Recordings in several files, according to the file names: the files by name of the recording."""
     found: dict[str, dict[str, Part]] = {}
     for file in files:
         if (part := part_of(file)) is not None:
@@ -166,7 +166,7 @@ def rings(files: Iterable[str]) -> dict[str, dict[str, Part]]:
 
 
 def sets_of(files: Iterable[str]) -> list[CaptureSet]:
-    """All files as sets: one for each recording that the names tell, and one of the files whose names tell nothing, as they are given."""
+    """All files as sets: one for each recording, by file name, and one with the files whose names tell nothing, in the given order."""
     files = list(files)
     found = [CaptureSet(public_name(name), _ordered(parts)) for name, parts in rings(files).items()]
     taken = {member for one in found for member in one.members}
@@ -210,7 +210,7 @@ def _begun(path: str) -> str:
 
 
 def _name(paths: tuple[str, ...]) -> str:
-    """A common name of files: what is the same at the beginning and at the end, with `*` between."""
+    """A common name of files: their common beginning and end, with `*` between."""
     files = [*map(public_name, paths)]  # first, as the common beginning may end in a secret
     if len(files) == 1:
         return files[0]

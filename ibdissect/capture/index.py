@@ -89,7 +89,7 @@ class FrameIndex:
         self._spool = None if files is not None else tempfile.TemporaryFile(prefix="ibdissect-")  # noqa: SIM115 - closed by close()
         self._files: Sequence[Member] = () if files is None else files
         self._descriptor, self._opened = -1, ""
-        """The local file that is open, and the path of what is open."""
+        """Descriptor of the open local file, and the path of the open file or URL."""
         self._remote: Remote | None = None
         if self._files:
             self._file_at(0)

@@ -33,7 +33,7 @@ class ChangeLog:
     def __init__(self) -> None:
         self.happened: list[FabricChange] = []
         self.dropped = 0
-        """Number of changes beyond MAX_KEPT."""
+        """Changes that were only counted, beyond MAX_KEPT."""
         self._waiting: dict[tuple[int, int, int], FabricChange] = {}
         """The oldest trap without TrapRepress, by port, transaction and trap number."""
         self._unlinked: set[int] = set()

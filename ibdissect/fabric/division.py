@@ -24,7 +24,7 @@ INTERFACE, CARD, ORIGIN, LID, PREFIX, GUID = "interface", "card port", "origin",
 """Kinds of addresses. The origin of a directed route is known by the high half of its transaction ids, as in `routes`."""
 HOW = {INTERFACE: "capture interfaces", CARD: "ports of the capture card", ORIGIN: "origins of directed routes"}
 MAX_SEEN = 1 << 18
-"""Addresses seen together that are remembered; with more, nothing is told apart."""
+"""Pairs of addresses seen together that are remembered; if there are more, the subnets are not told apart."""
 
 Address = tuple[str, int]
 Some = tuple[str, Int, U64]
@@ -37,7 +37,7 @@ class Division(Record, frozen=True):
     numbers: Mapping[Address, int] = field(default_factory=dict)
     """The number of the subnet, from 1. Addresses that several subnets have are left out."""
     how: str = ""
-    """In words, what tells the subnets apart."""
+    """What tells the subnets apart, in words."""
     expected: bool = False
     """Whether the site's policy names the subnets."""
 
@@ -64,8 +64,8 @@ def divide(tables: Iterable[ChunkTable], site: Division, first: Collection[int] 
 
     `site` is what the site's policy says, `first` are the port GUIDs of subnet 1, if files describe it.
 
-    Ports that answer on one interface are of one subnet, and so are ports that answer to one origin of directed routes. Two interfaces
-    or origins with a port in common are of one subnet, too. If all are, nothing tells the subnets apart.
+    Ports that answer on one interface, or to one origin of directed routes, belong to one subnet. Two interfaces or origins with a port in
+    common belong to one subnet, too. If that joins all of them, nothing tells the subnets apart.
     """
     kinds = list(map(_Seen, HOW))
     useful = {PREFIX, GUID, *(kind for kind, _ in site.numbers)}
@@ -150,7 +150,7 @@ def _ends(table: ChunkTable) -> Iterator[Some]:
 
 
 def _told(table: ChunkTable) -> Iterator[Some]:
-    """What the answers in a chunk say about their ports."""
+    """LIDs, GID prefixes and GUIDs that the answers in a chunk show of their ports."""
     for field_, kind in ((NodeInfo.port_guid, GUID), (SMInfo.guid, GUID), (PortInfo.gid_prefix, PREFIX), (PortInfo.lid, LID)):
         rows = table.occurrences(field_.owner).rows
         answers = (table.values_at(MAD.method, rows) == GET_RESP) & (table.values_at(MAD.status, rows) & STATUS == 0)

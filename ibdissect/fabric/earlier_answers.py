@@ -89,7 +89,7 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
 
 
 class AttributeSmp(Entry, frozen=True, eq=False):
-    """One of them, with its columns as numbers: `smp.modifier`."""
+    """One entry of `AttributeSmps`, its columns as numbers: `smp.modifier`."""
 
     columns: AttributeSmps
 
@@ -293,12 +293,12 @@ class SmInfos(AttributeHistory):
 
 @cache
 def others(*attributes: int) -> type[AttributeHistory]:
-    """Any attributes, without history: the same class for the same numbers."""
+    """A class for some attributes, without history: always the same one for the same numbers."""
     return new_class("Others", (AttributeHistory,), {}, lambda body: body.update(attributes=attributes))
 
 
 def history_of(struct: type[Struct]) -> type[AttributeHistory]:
-    """The history of the attribute that a structure describes; without history if none is kept."""
+    """The `AttributeHistory` class for a structure's attribute; one that keeps no history if there is no class for it."""
     attributes = tuple({place.attr_id for place in struct.carried_by if isinstance(place, Mad)})
     kept = (PortInfos, SwitchInfos, Descriptions, PKeyTables, NodeInfos, SmInfos)
     return next((kind for kind in kept if kind.attributes == attributes), None) or others(*attributes)

@@ -30,7 +30,7 @@ SENDER, RECEIVER = 32, 16
 
 
 class Early(Record):
-    """Packets of one sender, receiver and P_Key that precede the table of an end."""
+    """Packets of one sender, receiver and P_Key, sent before the P_Key table of an end was known."""
 
     frame: int
     time_ns: int
@@ -63,7 +63,7 @@ class EarlyPackets:
         self.flows = BoundedDict[int, Early](MAX_FLOWS, "flows before the P_Key tables of their ports were known")
         """By SLID, DLID and P_Key in one number."""
         self._holder: Int = np.zeros(SLOTS, np.int64)
-        """One more than the flow in each slot, 0 for none: most packets belong to one of these flows and are only counted."""
+        """The flow in each slot plus one, 0 for none: most packets belong to one of these flows and are only counted."""
         self._counts = {end: np.zeros(SLOTS, np.int64) for end in (SENDER, RECEIVER)}
 
     def take(self, event: ChunkFollowed) -> None:

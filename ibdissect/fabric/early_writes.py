@@ -1,4 +1,4 @@
-"""Which requests came before the M_Key of their port was known, and which of them does the port refuse?"""
+"""Which requests were sent before the M_Key of their port was known, and which of them does the port refuse?"""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class EarlyWrites:
         self.later, self.follower = later, follower
         self.writes: list[Write] = []
         self.taken: set[tuple[int, int]] = set()
-        """Slot and port of those that accepted such a request: they had no key, or that one."""
+        """Slot and port number of ports that accepted such a request, so they had that key or none."""
         self.dropped = Dropped("requests before the M_Key of their port was known")
 
     def take(self, event: ChunkFollowed) -> None:
@@ -82,7 +82,7 @@ class EarlyWrites:
                 self.taken.add((write.slot, write.number))
 
     def judged(self) -> Iterator[WrongMKey]:
-        """Requests with another key than their port held throughout the capture. Call at the capture's end."""
+        """Requests whose key differs from the one that their port held throughout the capture. Call at its end."""
         subnet, later = self.follower.subnet, self.later
         for write in self.writes:
             node = subnet.slots.get(write.slot)

@@ -29,7 +29,7 @@ class FabricEvent(Record, frozen=True, eq=False):
     source: ClassVar[type[Any]]
     """The follower that emits it (set by `follow`); the rule engine creates and feeds it."""
     concludes: ClassVar[bool] = True
-    """Whether it is a conclusion from the subnet's facts, so that nothing follows from it once they prove unreliable."""
+    """Whether it is a conclusion from the subnet's facts; if those prove unreliable, rules that handle it report nothing."""
     frame: int
     time_ns: int
 
@@ -79,7 +79,7 @@ class PKeysLearnt(FabricEvent, frozen=True):
 
 
 class BlockOfSeveralLearnt(FabricEvent, frozen=True):
-    """The same, where more than one block of the table holds keys."""
+    """Like `PKeysLearnt`, if more than one block of the table holds keys."""
 
     port: Port
     block: int

@@ -33,7 +33,7 @@ MAX_ASKED = 4096
 MAX_EARLY = 256
 """PortInfo requests remembered before the first M_Key."""
 NEIGHBOURS = 8
-"""Latest answers to PortInfo requests of which one may have been recorded before its request."""
+"""Latest PortInfo answers remembered, as an answer may be recorded before its request."""
 MAX_UNPLACED = 256
 """Requests to unknown ports that wait for a bad M_Key trap from the port."""
 LINK_STATE_TRAP, BAD_M_KEY_TRAP = 128, 256
@@ -61,7 +61,7 @@ class FabricFollower:
         self.unplaced = BoundedDict[tuple[int, ...], tuple[Smp, int]](MAX_UNPLACED)
         """Directed requests to unknown ports and the offset of their MAD, by the fields that a bad M_Key trap repeats."""
         self.onward = dict[int, Hop]()
-        """Where the directed part of a route ended that goes on by LID, by frame of the chunk."""
+        """Where the directed part of a route ended, if the SMP continues by LID; by frame of the chunk."""
 
     @property
     def unreliable(self) -> bool:
@@ -69,7 +69,7 @@ class FabricFollower:
         return self.subnet.contradictions.mixed
 
     def hear(self, events: Container[type[FabricEvent]]) -> None:
-        """Of the high-volume events, emit only these: a sweep of a large subnet changes the state and tables of every port."""
+        """Emit only these of the high-volume events: a sweep of a large subnet changes the state and tables of every port."""
         self.learner.heard = events
 
     def feed(self, table: ChunkTable) -> Iterator[FabricEvent]:
@@ -91,7 +91,7 @@ class FabricFollower:
         followed.derived.clear()  # what was derived refers to the event: the chunk's memory would wait for a garbage collection
 
     def _await_key(self, smps: Smps, first: int) -> None:
-        """Remember the latest PortInfo requests, as the first M_Key may be in the answer to one of them; after it, all are."""
+        """Remember the latest PortInfo requests, as the answer to one of them may show the first M_Key. After that, all are remembered."""
         requests = (smps.attribute == numbers.PORT_INFO) & ((smps.method == numbers.GET) | (smps.method == numbers.SET))
         frames = (smps.rows + first).tolist()
         for i in np.flatnonzero(requests[: smps.keyed_from])[-MAX_EARLY:].tolist():
@@ -288,7 +288,7 @@ class FabricFollower:
                 target.p_keys.learn(smp.modifier & 0xFFFF, None, smp.frame)
 
     def _may_hold(self, port: Port, key: int, since: int) -> bool:
-        """Whether a Set after a frame may have given this key to the port: it went to an unknown port, or this one is known by LID only."""
+        """Whether a Set after a frame may have given the port this key: if it went to an unknown port, or the port is known by LID only."""
         elsewhere = (False,) if port.node.guid else (False, True)
         return any(self.written.get((key, known), 0) > since for known in elsewhere)
 

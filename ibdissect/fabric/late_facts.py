@@ -26,11 +26,11 @@ NEVER = -1
 
 
 class FirstAnswers:
-    """How was an attribute of each port first seen: in the answer to a Get, so it held before, or in another way?"""
+    """How was an attribute of each port first seen? If in the answer to a Get, it held before that frame, too."""
 
     def __init__(self) -> None:
         self._keys: Int = np.empty(0, np.int64)
-        """Ports as numbered by `AttributeHistory.keys`, sorted."""
+        """Ports, by the numbers of `AttributeHistory.keys`, sorted."""
         self._frames: Int = np.empty(0, np.int64)
         """Frame of the first Set or answer."""
         self._good: Bool = np.empty(0, np.bool_)
@@ -38,7 +38,7 @@ class FirstAnswers:
         self._gets: Int = np.empty((2, 0), np.int64)
         """Transaction ids and frames of the latest Gets."""
         self._sets: Int = np.empty((2, 0), np.int64)
-        """The same of the latest Sets; their ids are mixed with their ports, as a Set of another port may have the same."""
+        """The same for the latest Sets. Ids are mixed with the port, as Sets to two ports may have the same id."""
         self.dropped = Dropped("ports whose first answers matter")
         self._blind = 0
         """Frame of the first Set to an unknown port, which may be any port; 0: none."""
@@ -72,7 +72,7 @@ class FirstAnswers:
         self._keys, self._frames, self._good = all_keys[order], np.append(self._frames, frames)[order], np.append(self._good, good)[order]
 
     def asked(self, key: int) -> int:
-        """Frame of the answer to a Get that first showed the attribute; NEVER if that is uncertain."""
+        """Frame of the answer to a Get that first showed a port's attribute; NEVER if it may have had another value before."""
         at = int(places_in(self._keys, np.array([key]))[0])
         return int(self._frames[at]) if at >= 0 and self._good[at] else NEVER
 

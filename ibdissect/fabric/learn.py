@@ -104,7 +104,7 @@ class Learner:
             self._vendor_page(smps, smp, hop)
 
     def _nameless(self, smps: Smps, smp: Smp) -> Hop | None:
-        """Add a node that is known only by its address: it answers, but its NodeInfo has not been seen. None if not possible."""
+        """Add a node that answers but whose NodeInfo has not been seen, so that it is known only by its address. None if not possible."""
         lid = smps.slid[smp.i]
         if smp.origin is None and (smps.directed[smp.i] or not 0 < lid < FIRST_MULTICAST):
             return None

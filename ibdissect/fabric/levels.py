@@ -1,6 +1,6 @@
-"""Which switches stand above which, which hosts hang below each, and which cables join two nodes? Every picture of a subnet asks it.
+"""On which level does each switch stand, which hosts are below it, and which cables join two nodes? For all pictures of a subnet.
 
-A switch with hosts is on the lowest level; any other is as high as its shortest way down to such a switch.
+A switch with hosts is on the lowest level. The level of any other is its shortest distance to such a switch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Levels(Record):
     switches: list[list[int]]
     """By level, the highest first."""
     hosts: dict[int, list[int]]
-    """All other nodes by the switch that they hang on; -1: no cable to a switch is known."""
+    """All other nodes by the switch that they are connected to; -1: no cable to a switch is known."""
     cables: dict[tuple[int, int], list[tuple[Port, Port]]]
     """By their two nodes, the lower slot first."""
     left_out: int
@@ -32,7 +32,7 @@ class Levels(Record):
 
 
 def levels(subnet: Subnet, most: int) -> Levels:
-    """At most so many nodes of a subnet."""
+    """The levels of a subnet, with at most `most` nodes."""
     every = sorted(subnet.slots.values(), key=lambda node: (node.kind != SWITCH, natural(name_of(node) or f"0x{node.guid:016x}")))
     nodes = {node.slot: node for node in every[:most]}
     cables: dict[tuple[int, int], list[tuple[Port, Port]]] = {}

@@ -62,7 +62,7 @@ class LidWitness:
         return port.key in self.written or self.last_shown(port, until) > frame
 
     def changed_unseen(self, port: Port, frame: int) -> bool:
-        """Whether the port's LID at `frame` changed later although no Set did it: it may have changed before `frame`."""
+        """Whether the port's LID changed after `frame` without a Set in the capture: then it may have changed before `frame`."""
         since = port.lids.at(frame)[1]
         change = next((changed for changed in port.lids.changes() if changed > frame), frame)
         lids = port.lids.at(change)[0]

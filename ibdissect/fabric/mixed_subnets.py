@@ -11,8 +11,8 @@ from .nodes import Hop, Node
 
 MAX_CONTRADICTIONS = 1024
 ENOUGH = 4
-"""This many facts, of at least two kinds, must be contradicted, since one fault in a single subnet contradicts only one; or two that
-nothing within one subnet explains."""
+"""This many facts, of at least two kinds, must be contradicted: one fault in a single subnet contradicts only one. Two suffice if nothing
+within one subnet explains them."""
 PAIR = 2
 """This many LIDs of nodes that different senders of directed routes found, without a node in common, prove two subnets."""
 ADVICE = "mixes packets of two subnets, so none of this is certain: export those of each, and read them alone"
@@ -20,7 +20,7 @@ ROUTE, LID, SIZE, KIND = "the node at a directed route", "the port with a LID", 
 
 
 class Contradictions:
-    """Facts that one subnet does not change by itself."""
+    """Contradictions between facts that do not change within one subnet."""
 
     def __init__(self) -> None:
         self.before = BoundedDict[tuple[str, object], tuple[object, int]](MAX_CONTRADICTIONS)
@@ -34,11 +34,11 @@ class Contradictions:
         adapter answered as a switch, or the route without hops, by which a manager asks its own node, led to two nodes.
         """
         self.unexplained: set[str] = set()
-        """Kinds of the latter two that were contradicted."""
+        """Kinds of facts that changed in one of the last two ways."""
         self.homes: tuple[Mapping[bytes, Hop], Node, Node] | None = None
-        """The routes of a sender, and two nodes that were its own."""
+        """The routes of a sender, and two nodes that both were its own node."""
         self.met = False
-        """Whether a route of the first of these nodes led to the second."""
+        """Whether a route from the first of these nodes led to the second."""
         self.proof = 0
         """Frame whose contradiction proved the capture to be mixed; 0: none."""
 
@@ -95,7 +95,7 @@ class Contradictions:
         return self.met or set(nodes) <= {hop.node for path, hop in routes.items() if path}
 
     def displaced(self, guid: int) -> bool:
-        """Whether a route that led to the node with a GUID now leads elsewhere: the node may be gone."""
+        """Whether a route to the node with this GUID now leads elsewhere: the node may be gone."""
         return any(kind == ROUTE and was == guid for (kind, _), (was, _) in self.before.items())
 
     def examples(self) -> list[tuple[str, int]]:

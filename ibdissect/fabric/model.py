@@ -70,7 +70,7 @@ class Subnet:
         self.left = 0
         """The latest frame before this chunk at which a node was dropped."""
         self.lids: dict[int, Track[Port]] = {}
-        """Which port owned a LID, over time."""
+        """The port that owned each LID, over time."""
         self.sms = BoundedDict[int, Sm](MAX_SMS)
         self.groups = Groups()
         self.contradictions = Contradictions()
@@ -82,11 +82,11 @@ class Subnet:
         """Number of the file (`file_lines`) that lists all LIDs of the subnet; 0: none."""
         self.roce = RoceNetwork()
         self.strangers: dict[int, Port] = {}
-        """Ports whose GUID is known from files, but not their node."""
+        """Ports whose GUID is known from files, but whose node is not."""
         self.port_count = self.weight = 0
         self._shared: dict[Any, Any] = {}
         self.dropped: dict[str, int] = {}
-        """How many of each kind were evicted since the last clearing."""
+        """Evictions by kind since the follower last reported them."""
         self._next_slot = 0
 
     def node(self, guid: int, frame: int) -> tuple[Node, bool]:

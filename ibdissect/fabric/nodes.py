@@ -77,7 +77,7 @@ class Port:
 
     @property
     def key(self) -> int:
-        """Number of the port among all ports: of its node's slot and its own number, as `earlier_answers.port_key` makes them."""
+        """A number that identifies the port, made of its node's slot and its own number (`earlier_answers.port_key`)."""
         return self.node.slot << 8 | self.number
 
     @property
@@ -137,7 +137,7 @@ class Port:
         return size or (self.p_keys.size if self.p_keys is not None else 0) or None
 
     def lanes(self) -> Qos:
-        """Its SL to VL and VL arbitration tables; from now on empty ones, if none is known."""
+        """Its SL to VL and VL arbitration tables; created empty if none is known."""
         if self.qos is None:
             self.qos = Qos()
         return self.qos
@@ -186,7 +186,7 @@ class Node:
     def __init__(self, guid: int, slot: int, frame: int) -> None:
         self.guid, self.slot, self.frame = guid, slot, frame
         self.alive, self.until = True, AFTER_ALL + 1
-        """False once dropped: ignore references to it from that frame on. Until then also at AFTER_ALL the node is there."""
+        """False once the node was dropped, at frame `until`: ignore references to it from there on."""
         self.kind = self.system_guid = self.device_id = self.vendor_id = self.port_state_change = 0
         self.facts: Track[NodeFacts] = Track()
         self.unsure = 0
@@ -228,7 +228,7 @@ class Node:
             self.changed = frame
 
     def tables(self) -> Forwarding:
-        """Its forwarding tables; from now on empty ones, if none is known."""
+        """Its forwarding tables; created empty if none is known."""
         if self.forwarding is None:
             self.forwarding = Forwarding()
         return self.forwarding
@@ -284,10 +284,10 @@ class Origin:
         self.floor = 0
         """Routes learnt before this frame are void."""
         self.joined = self
-        """Another origin that led to one of its nodes."""
+        """Another origin with a route to one of its nodes; itself if there is none."""
 
     def group(self) -> Origin:
-        """The same origin for all that are joined by common nodes: they are in one subnet."""
+        """One origin that stands for all that are joined by common nodes, and so are in one subnet."""
         while self.joined is not self:
             self.joined = self = self.joined.joined
         return self

@@ -67,7 +67,7 @@ class PKeys:
     def __init__(self) -> None:
         self.blocks: tuple[Block, ...] = ()
         self.intended: Membership | None = None
-        """Used as the table until the first block is shown or written."""
+        """What partitions.conf says; used as the table until the first block is shown or written."""
         self.doubted = 0
         """Frame that wrote a block that was never shown, or after which the port may have restarted; 0: none."""
         self.size = 0
@@ -104,12 +104,12 @@ class PKeys:
             track.learn(None, frame)
 
     def rewritten(self, frame: int) -> bool:
-        """Whether the table's next reading differs from that at a frame although nobody wrote it: it may have changed before that frame."""
+        """Whether the next answer shows another table than at `frame`, without a Set: then it may have changed before `frame`."""
         later = (next((value for value, since in (*one.past, (one.now, one.since)) if since > frame), None) for one in self.blocks)
         return any(value is not None and one.at(frame)[0] is not None for one, value in zip(self.blocks, later, strict=True))
 
     def changes(self, after: int) -> set[int]:
-        """Frames at which the blocks changed whose last change is later than `after`."""
+        """Frames of all changes of the blocks that changed after frame `after`."""
         return {frame for track in self.blocks if track.since > after for frame in track.changes()}
 
     def keys(self, frame: int) -> tuple[set[int], set[int], tuple[int, ...]]:

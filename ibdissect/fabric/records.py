@@ -34,7 +34,7 @@ class Records:
 
     def __init__(self, table: ChunkTable) -> None:
         self._open: list[tuple[int, int, int, Learn, type[Any], bytes]] = []
-        """Those still to be learnt, the next one last: frame, kind, index, what learns it, structure, bytes."""
+        """Records still to be learnt, the next one last: frame, kind, index, function that learns it, structure, bytes."""
         classes = {mgmt_class for mgmt_class, _ in table.attributes()}
         for kind, (struct, learn) in enumerate(_KINDS if SA_CLASS in classes else ()):
             found = table.occurrences(struct)
@@ -49,11 +49,11 @@ class Records:
 
     @property
     def due(self) -> int:
-        """The frame of the next one."""
+        """The frame of the next record."""
         return self._open[-1][0] if self._open else AFTER_ALL
 
     def learn(self, subnet: Subnet, frame: int) -> int:
-        """Process those before a frame; returns the frame of the first that dropped a node, or 0."""
+        """Learn the records before a frame; returns the frame of the first one that dropped a node, or 0."""
         lost = 0
         while self.due < frame:
             at, _, _, learn, struct, data = self._open.pop()

@@ -23,7 +23,7 @@ MAX_ENDS = 65536
 
 
 class Refuted:
-    """LIDs that acknowledged packets, with their P_Keys; fed only if there are files.
+    """Which LIDs acknowledged packets, with which P_Keys? Fed only if there are subnet files.
 
     A responder that answers accepted a packet of that partition, so its table and the sender's hold it (IBA 9.6.1).
     """

@@ -29,14 +29,14 @@ class Places:
         group = np.full(n, -1, np.int64)
         group[pure] = which
         self.group: Int = group
-        """Number of the route of each SMP; -1 unless it is directed without a LID-routed part."""
+        """Number of each SMP's route; -1 if it is not directed all the way."""
         samples = pure[first].tolist()
         self.ways = [smps.high(i) + smps.path(i) for i in samples]
         self.hops: list[Hop | None] = [routes.known(way) for way in self.ways]
         """Where each route leads."""
         self._slots = [hop.node.slot if hop is not None else -1 for hop in self.hops]
         self._entered = [hop.entered if hop is not None else 0 for hop in self.hops]
-        """Copies of slot and port number from when the place became sure, as a route that changes modifies its `Hop`."""
+        """Slot and port number, copied when the place became sure: a route that changes modifies its `Hop`."""
         teaches = np.flatnonzero(smps.pure & smps.answers & (smps.attribute == numbers.NODE_INFO))
         since = np.full(len(first) + 1, n, np.int64)
         since[group[teaches[::-1]]] = teaches[::-1]

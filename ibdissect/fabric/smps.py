@@ -35,7 +35,7 @@ TEACHING = (
 _TEACHES = np.zeros(1 << 16, np.bool_)
 _TEACHES[list(TEACHING)] = True
 PLACE_ONLY, ASKS, TEACHES, COMPLAINS = 0, 1, 2, 3
-"""What the follower does with an SMP: only find its port, or also process a request, an answer or a trap."""
+"""What the follower does with an SMP: it finds its port, and may process a request, an answer or a trap."""
 HOPS_AT, WAY_HEAD = 4, 5
 """Layout of a way: high half of the transaction id, number of hops, InitialPath without its unused first byte."""
 MAX_HOPS, WORD = 63, 8

@@ -67,7 +67,7 @@ def joined(one: Node, other: Node) -> bool:
 
 
 def way(start: Port, goal: Port) -> Iterator[tuple[Port, int]]:
-    """The ports by which packets from one port to the LID of another leave each node, and the frame that showed that table entry.
+    """The ports through which packets from one port to another's LID leave each node, each with the frame that showed the table entry.
 
     Ends at the node of `goal`, or where nothing is known. Another thread may go on teaching the subnet.
     """

@@ -55,7 +55,7 @@ class CaptureLoss:
         self._clock: list[tuple[int, int]] = []
         """First frame of each second, and the second."""
         self._known: tuple[list[int], list[int]] | None = None
-        """First and last second of the times with missed packets: they are apart from each other, and ascend."""
+        """First and last second of each time with missed packets; ascending, without overlaps."""
         self._swaps: bool | None = None
         self._writes = WriteTimes()
         self.card_counts_losses = False
@@ -124,11 +124,11 @@ class CaptureLoss:
         return any(near in self.cut.seconds for near in range(second - NEAR, second + NEAR + 1))
 
     def between(self, frame: int, time_ns: int) -> bool:
-        """Whether a packet is missing between a frame and about a time, so that what the frame taught may have changed unseen."""
+        """Whether a packet between a frame and about a time is missing, so that a fact from that frame may have changed unseen."""
         return self._any(0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR)
 
     def unsettled(self, frame: int, time_ns: int) -> bool:
-        """Whether another write near a frame's time may have come before it, as the capture reorders packets."""
+        """Whether another write may have been sent before a frame although it is recorded after it: the capture changes the order."""
         return self._writes.others(frame, time_ns) and self.disorderly()
 
     def disorderly(self) -> bool:
@@ -153,7 +153,7 @@ class CaptureLoss:
         return ((self.erf and self.card_counts_losses) or self.enough()) and not any(self._times())
 
     def enough(self) -> bool:
-        """Whether there were enough packets whose loss would have been noticed."""
+        """Whether enough packets were checked that a loss would have been noticed."""
         return in_order(self.streams) + 2 * self.transactions.paired >= ENOUGH
 
     def proves_silence(self, time_ns: int) -> bool:

@@ -86,7 +86,7 @@ class Congestion:
         self._fragments(table)
 
     def finish(self) -> None:
-        """Call at the end of the capture: records marks that waited in vain for a notification."""
+        """Call at the end of the capture: records marked packets without a notification."""
         for pair in self.pairs.values():
             if pair.open_frame and self.last_ns - pair.open_ns >= PATIENCE_NS:
                 self._ignored(pair)

@@ -26,7 +26,7 @@ class CreditCounts(Record):
 
     least: int = CREDITS[-1]
     none: int = 0
-    """Acknowledgements with 0 credits: the requester may send one message at a time."""
+    """Acknowledgements with 0 credits, after which the requester may send one message at a time."""
 
 
 class Credits:

@@ -152,7 +152,7 @@ _COLUMNS = (
 
 
 class DatagramLists:
-    """Selected datagrams as Python lists, for sequential code; with hashes if given."""
+    """Selected datagrams as Python lists, for code that handles them one by one; with hashes if given."""
 
     def __init__(self, mads: Datagrams, index: Int, marks: U64 | None = None, askers: U64 | None = None) -> None:
         self.frames: list[int] = mads.frames[index].tolist()
@@ -260,7 +260,7 @@ class Queries:
 
 
 def number_text(number: int) -> str:
-    """An address of `Queries` as text, as far as its number tells it."""
+    """The text of an address in `Queries`; a hash has none."""
     return f"LID {number}" if number < LID_COUNT else "this address"
 
 

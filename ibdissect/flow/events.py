@@ -43,9 +43,9 @@ class Repeated(StreamEvent, frozen=True):
     """A request was sent again, with a PSN seen before."""
 
     middle: bool
-    """It went back into the middle of a message."""
+    """The requester went back to the middle of a message."""
     read: bool
-    """It is an RDMA READ request, again for all data or for the rest."""
+    """It is an RDMA READ request, for all data again or for the rest."""
     frames: tuple[int, ...]
     """Frames of this packet and of following packets that were also sent before."""
 

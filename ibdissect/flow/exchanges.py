@@ -62,7 +62,7 @@ class Times(Record):
             self.buckets[bucket] += count
 
     def percentile(self, share: float) -> int:
-        """Nanoseconds that a share of the answers did not exceed, to bucket precision, within the seen minimum and maximum."""
+        """Response time that this share of the answers did not exceed, in nanoseconds, to the precision of a bucket."""
         wanted, seen = share * self.count, 0
         for bucket in sorted(self.buckets):
             seen += self.buckets[bucket]

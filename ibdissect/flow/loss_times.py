@@ -23,7 +23,7 @@ class MissedPackets:
         self.seconds.put(second, self.seconds.get(second, 0) + 1, frame, time_ns)
 
     def remove(self, time_ns: int) -> None:
-        """Take back a missing packet, as it arrived late."""
+        """Uncount a missing packet that arrived late."""
         second = time_ns // SECOND_NS
         left = self.seconds.get(second, 0) - 1
         if left > 0:

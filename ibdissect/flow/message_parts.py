@@ -18,7 +18,7 @@ PLACE_BITS = 36
 """A place is the number of a stream of requests, and in its lower bits the unwrapped PSN. A message is a range of places."""
 SEND, WRITE, READ, ATOMIC, ATOMIC_WRITE, FLUSH, CONNECT, DISCONNECT, SIDR = range(len(MESSAGE_KINDS))
 REQUEST, ACKNOWLEDGED, REFUSED, READ_DATA, ATOMIC_DATA, NOTIFIED = range(6)
-"""What a packet is to a message: `REFUSED` a NAK or RNR NAK, `NOTIFIED` a CNP."""
+"""The role of a packet in its message; `REFUSED`: a NAK or RNR NAK, `NOTIFIED`: a CNP."""
 ATOMIC_BYTES = 8
 _FRAME_BITS = 40
 _STARTS = (("SEND", SEND), ("RDMA WRITE", WRITE), ("RDMA READ", READ), ("CmpSwap", ATOMIC), ("FetchAdd", ATOMIC),
@@ -45,9 +45,9 @@ class MessageColumns(Columns):
     """Messages, ordered by `place`."""
 
     place: Int
-    """Of its first packet."""
+    """The place of its first packet."""
     next: Int
-    """The place after its last packet, as far as that was seen."""
+    """The place after the last packet that was seen."""
     kind: npt.NDArray[np.int8]
     """Index into MESSAGE_KINDS."""
     first_frame: Int
@@ -146,7 +146,7 @@ def _data(p: Parts) -> _Responses:
 
 
 def _requests(p: Parts, data: _Responses) -> _Requests:
-    """Requests in order of place; a packet goes on with a message if its PSN and its OpCode follow those before it."""
+    """Requests in order of place. A packet continues a message if its PSN and its OpCode follow those of the packet before it."""
     first = np.ones(len(p.place), np.bool_)
     np.not_equal(p.place[1:], p.place[:-1], out=first[1:])
     one = p.take(first)
@@ -191,7 +191,7 @@ def _exact(p: Parts, places: Int) -> Int:
 
 
 def _read(data: _Responses, start: Int, limit: Int) -> tuple[Int, Int, Int, Bool]:
-    """Of each READ: the place after it, its bytes, the frame of the response that made it complete (0: none), whether one is cut off."""
+    """For each READ: the place after it, its bytes, the frame of the response that completed it (0: none), whether one is cut off."""
     low, high = np.searchsorted(data.place, start), np.searchsorted(data.place, limit)
     tails = np.flatnonzero(looked_up(data.opcode, LEAVES_OPEN) == 0)
     tail = np.append(tails, len(data.place))[np.searchsorted(tails, low)]

@@ -1,4 +1,4 @@
-"""How many messages did each queue pair get, at what rate, and how fast were they answered? Fed with what `Messages` ends."""
+"""How many messages did each queue pair get, at what rate, and how fast were they answered? Fed with the results of `Messages`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_QUEUE_PAIRS = 4096
 """Queue pairs counted; messages to further ones are not."""
 _OCTAVES = 40
 _SUMS = ("messages", "complete", "bytes", "packets", "retries", "naks", "cnps")
-"""What is summed; packets after the end of their message count for the last four."""
+"""Columns that are summed; packets after the end of their message count in the last four."""
 Way = tuple[str, End, End, int]
 
 

@@ -45,7 +45,7 @@ class MessageStreams:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self.base, self.ends = 1, list[StreamEnds]()
-        """Number of the first stream followed; those that are followed, by index."""
+        """Number of the first stream that is followed; source and destination of all of them, by index."""
         self.forget()
 
     def forget(self) -> None:
@@ -61,7 +61,7 @@ class MessageStreams:
         self.state = {name: np.full(1024, empty, np.int64) for name, empty in _STATE.items()}
 
     def requester(self, number: int) -> int | None:
-        """The queue pair that sends a stream of requests: the one that its responses go to; None if none were seen."""
+        """The queue pair that sends a stream of requests: its responses go there. None if no response was seen."""
         found = np.flatnonzero(self.state["partner"][: len(self.ends)] == number - self.base)
         return self.ends[found[0]].dest_qp if len(found) else None
 

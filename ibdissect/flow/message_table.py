@@ -40,7 +40,7 @@ class MessageTable:
         self._places: list[Int] = []
         self._count = 0
         self._known: tuple[int, MessageColumns, Int, Int] | None = None
-        """Cache: what it was made of, the messages by place, frames and their places."""
+        """Cache: number of parts it was made of, messages by place, frames and their places."""
 
     def feed(self, table: ChunkTable) -> None:
         """Process the next chunk."""
@@ -52,7 +52,7 @@ class MessageTable:
             self._take(ended)
 
     def finish(self) -> None:
-        """The capture ends: what is not complete now never will be."""
+        """Call at the end of the capture: messages that are not complete end, too."""
         for ended in self.follower.finish():
             self._take(ended)
 

@@ -48,7 +48,7 @@ MAX_OPEN = 1 << 20
 BEHIND_ACKNOWLEDGED = 64
 """PSNs behind the highest acknowledged one from which on an incomplete message ends; captures may reorder packets a little."""
 BEHIND_READ = 4096
-"""The same in streams with READs and ATOMICs: a response that got lost is asked for again although later ones arrived."""
+"""The same in streams with READs and ATOMICs: a lost response is requested again although later ones arrived."""
 BEHIND_SENT = 1024
 """The same behind the highest PSN sent, while no acknowledgement has been seen."""
 NOWHERE = 1 << 62
@@ -63,12 +63,12 @@ _UNACKNOWLEDGED = np.isin(np.arange(256) & SERVICE, (0x20, UD))
 
 
 class EndedMessages(Record):
-    """What a chunk taught about messages."""
+    """The messages that ended in a chunk, and later packets of messages that ended before."""
 
     messages: MessageColumns
-    """Those that ended."""
+    """The messages that ended."""
     late: Parts
-    """Packets of messages that had ended before; they count as sent again."""
+    """Packets of messages that ended earlier; they count as sent again."""
     frames: Int
     places: Int
     """Which frame belongs to which place; frames ascend."""
@@ -89,7 +89,7 @@ class Messages:
         self._open = _nothing()
 
     def feed(self, table: ChunkTable) -> Iterator[EndedMessages]:
-        """Process a chunk; yields what it ends."""
+        """Process a chunk; yields the messages that end."""
         found = table.once(packets)
         new = [_nothing()]
         if found is not None:
@@ -226,7 +226,7 @@ class Messages:
         return late
 
     def _ended(self, parts: Parts, late: Bool, *, everything: bool) -> EndedMessages:
-        """Put open and new packets together; messages that end are returned, the packets of others stay."""
+        """Put open and new packets together; returns the messages that end and keeps the packets of the others."""
         every = Parts.joined(self._open, parts.take(~late))
         messages = assembled(every)
         state, stream = self.streams.state, (messages.place >> PLACE_BITS) - self.streams.base

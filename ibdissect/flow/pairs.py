@@ -21,9 +21,9 @@ class Pairs(Record, frozen=True, eq=False):
     requests: Int
     answers: Int
     waits: Int
-    """Requests that may be answered in a later chunk, ascending: only complete pairs precede them."""
+    """Requests that may be answered in a later chunk, ascending; only complete pairs precede them."""
     rest: Int
-    """All others, ascending: repeated requests, second answers, answers alone, and all that requests of earlier chunks may match."""
+    """All others, ascending: repeated requests, second answers, lone answers, and any that match a request of an earlier chunk."""
 
 
 def pair(marks: U64, columns: Sequence[npt.NDArray[np.uint64]], role: npt.NDArray[np.uint8], waiting: U64) -> Pairs:

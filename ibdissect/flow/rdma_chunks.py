@@ -1,4 +1,4 @@
-"""What did RPC-over-RDMA move by RDMA READ and RDMA WRITE: data of which call, or which whole reply (RFC 8166 3.4 and 3.5)?
+"""Which data of an RPC-over-RDMA call or reply were moved by RDMA READ and RDMA WRITE (RFC 8166 3.4 and 3.5)?
 
 A call offers memory: read chunks are parts of the call itself, a reply chunk is room for the whole reply. Bytes are put back only where the
 capture shows all packets, in order, from the READ request or the first WRITE on: with the R_Key and the addresses of the offer, between its
@@ -34,7 +34,7 @@ Place = tuple[bytes, int]
 
 
 class _Call(Record, eq=False):
-    """A call, where it came from and went to, and what is to be read of it."""
+    """A call, its source and destination, and the memory that is to be read for it."""
 
     message: WholeMessage
     lists: ChunkLists
@@ -63,7 +63,7 @@ class _Memory(Record, eq=False):
 
 
 class Chunks:
-    """Puts chunks back into messages. Tell it what is sent and moved, in capture order."""
+    """Puts chunks back into messages. Call its methods in capture order."""
 
     def __init__(self) -> None:
         self._offered = BoundedDict[tuple[bytes, int], _Memory](MAX_SEGMENTS, "memory offered by RPC-over-RDMA")
@@ -73,7 +73,7 @@ class Chunks:
         self.held, self._numbers = ByteLimit(MAX_HELD, self._offered, self._moving), count()
 
     def sent(self, message: WholeMessage, source: bytes, to: Place) -> WholeMessage | None:
-        """A message went to an end. If it is the header of a reply that was written before, the whole reply."""
+        """A message was sent. Returns the whole reply if the message is the header of a reply that was written before."""
         header = RPCRDMA(message.data) if len(message.data) >= RPCRDMA.size else None
         kind = header.message_type if header is not None and header.version == VERSION else None
         lists = chunk_lists(message.data[RPCRDMA.size :]) if kind in (INLINE, NO_INLINE) else None
@@ -104,7 +104,7 @@ class Chunks:
             self._moving.put((to, psn, False), ((to[0], what[0]), memory.number, what[1]))
 
     def moved(self, to: Place, psn: int, data: bytes, span: Span, *, is_read: bool, goes_on: bool) -> WholeMessage | None:
-        """The data of a READ response or a WRITE; `goes_on` if another packet follows. The call, if that was the last of it."""
+        """The data of a READ response or a WRITE; `goes_on`: another packet follows. Returns the call if it is complete now."""
         key, number, at = self._moving.pop((to, psn, is_read), (None, 0, 0))
         memory = self._offered.get(key) if key is not None else None
         if key is None or memory is None or memory.number != number:
@@ -133,7 +133,7 @@ class Chunks:
         return memory
 
     def _reply(self, message: WholeMessage, client: bytes, server: bytes, reply: list[RPCRDMASegment]) -> WholeMessage | None:
-        """A header with what was written to the client's memory: the reply."""
+        """The reply: its header, with what was written to the client's memory."""
         parts: list[Part] = []
         for segment in reply:
             memory = self._drop((client, segment.handle))
@@ -145,7 +145,7 @@ class Chunks:
         return _whole(message, [*_parts(message), *parts], parts, message.spans[0].length) if parts else None
 
     def _complete(self, call: _Call) -> WholeMessage | None:
-        """A call with all that was read of it; None if it has chunks in several places."""
+        """A call with all of its chunks; None if it has chunks in several places."""
         chunks: dict[int, list[Part]] = {}
         for segment in call.lists.reads:
             memory = self._drop((call.client, segment.handle))

@@ -49,7 +49,7 @@ class Reassembled(Transfer, eq=False):
     """Memory that its segments take, in bytes."""
 
     def replaced_by(self, first: Message) -> bool:
-        """Whether a segment of the same key starts another transfer: also if the first segment's data differ."""
+        """Whether a segment of the same key starts another transfer, which it also does if the first segment's data differ."""
         known = self.segments.get(1)
         return super().replaced_by(first) or (first.number == 1 and known is not None and known.data != first.data)
 
@@ -114,7 +114,7 @@ class Reassembled(Transfer, eq=False):
                 yield (offset + start) // step, data[start:], tuple(self._spans(first, starts, start, rest))
 
     def joined(self, number: int) -> Iterator[tuple[int, bytes, tuple[Span, ...]]]:
-        """Number, bytes and spans of the records that lie in segment `number` and in others, as far as those are here."""
+        """Number, bytes and spans of the records that lie in segment `number` and in others, if those have been seen."""
         step, data = self.first.step, self.segments[number].data
         full = max(len(data), len(self.segments[min(self.segments)].data))  # all but the last have this size
         start = (number - 1) * full

@@ -16,7 +16,7 @@ from .stream_packets import GOES_ON, LEAVES_OPEN, OPERATION, READ, READ_REQUEST,
 
 PSNS = 1 << 24
 FAR = 1 << 16
-"""A PSN farther away than this belongs to a new connection: no sender has that many packets in flight."""
+"""A PSN that is farther away than this belongs to a new connection: no sender has so many packets in flight."""
 MAX_GAPS, MAX_ALL_GAPS = 64, 131072
 """Gaps remembered per stream, and of all streams together; the stream's oldest is evicted first."""
 MTUS = (256, 512, 1024, 2048, 4096)
@@ -59,7 +59,7 @@ class Gap(Record):
     requested_ns: int = 0
     """Time of its latest request."""
     passed: bool = False
-    """The requester repeated a later PSN, which it does only after it repeated these: the capture missed them."""
+    """The requester repeated a later PSN, which it does only after these: the capture missed them."""
 
 
 class GapTotal(Record):

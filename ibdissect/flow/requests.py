@@ -37,7 +37,7 @@ class Request(Record):
     transaction: int
     tries: int = 1
     only_one_open: bool = True
-    """No other request of its transaction was waiting when it was sent."""
+    """When it was sent, no other request of its transaction was open."""
     answered_before: bool = False
     """Its answer was recorded just before it: the capture changed the order."""
     lone_answer: tuple[int, int] | None = None

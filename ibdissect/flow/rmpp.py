@@ -1,6 +1,6 @@
 """Which transfer does an RMPP message belong to, when does one begin and end, and did its segments arrive in order (IBA 13.6)?
 
-Every capture is judged by this, so it keeps a few numbers per transfer; `reassembly` also keeps the data of those that are shown.
+Every check needs this, so it keeps only a few numbers per transfer; `reassembly` also keeps the data of transfers that are shown.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ibdissect.wire.numbers import ABORT, ACK, DATA, LAST_SEGMENT, STOP
 from .loss_times import MissedPackets
 
 MAX_TRANSFERS = 4096
-"""Transfers kept in progress, and as many whose last segment was seen, to tell their repeated segments from new transfers."""
+"""Open transfers kept, and as many whose last segment was seen: to distinguish their repeated segments from new transfers."""
 AGAIN_NS = 500_000
-"""Nobody asks for a transfer again as fast as that under the same transaction id."""
+"""No requester asks for a transfer again this fast under the same transaction id."""
 SEGMENT_BYTES = 220
 """Payload bytes per segment, including the class header: of subnet administration and of vendor classes of range 2."""
 

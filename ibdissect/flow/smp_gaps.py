@@ -1,7 +1,7 @@
 """Which exchanges of a subnet manager did the capture miss as a whole, although transaction ids count them?
 
-A manager numbers its requests: the high half of the transaction id names the program, the low half counts. If the capture
-pauses, and the count has gone on meanwhile, it lost requests together with their answers.
+A manager numbers its requests: the high half of the transaction id names the program, the low half counts. If nothing is captured for a
+while but the count goes on, the capture lost requests together with their answers.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from .datagrams import ASKS, Datagrams
 
 MAX_PROGRAMS = 256
 MAX_GAPS = 128
-"""A program with so many steps does not send its requests in the order of their ids."""
+"""Steps after which a program is taken to send its requests in another order than that of their ids."""
 RECENT = 4096
 """Ids remembered, to recognise those of other agents."""
 COUNTED, RUN = 8, 2
-"""A program counts by one if the capture shows so many ids for each step, and for so many steps at least."""
+"""A program counts by one if the capture shows at least COUNTED ids for each step, in at least RUN steps."""
 FARTHEST = 4096
 """A larger step is another run of the program."""
 OWN_PORT = 8
@@ -43,7 +43,7 @@ HALF, HOPS_AT = 32, 56
 
 
 class Step(Record):
-    """The count went on by more than one."""
+    """A place where the count rose by more than one."""
 
     low: int
     high: int
@@ -53,10 +53,10 @@ class Step(Record):
     pause_ns: int
     """The longest time without a packet in between."""
     late: int = 0
-    """A bit for each id in between that another agent of the program used, or that was recorded later."""
+    """Bit mask of the ids in between that another agent of the program used, or that were recorded later."""
 
     def shown(self, one: int) -> None:
-        """The capture shows an id in between."""
+        """Note that the capture shows an id in between."""
         self.late |= 1 << (one - self.low)
 
     @property
@@ -81,7 +81,7 @@ class Program(Record):
     to_itself: bool = False
     """The capture shows requests to its own port."""
     earlier: list[Step] = field(default_factory=list)
-    """The latest of its `pauses` from before it began to count anew."""
+    """The latest of its `pauses` from before its count began anew."""
 
     @property
     def disorderly(self) -> bool:
@@ -89,14 +89,14 @@ class Program(Record):
         return len(self.steps) >= MAX_GAPS
 
     def goes_on(self, low: int, time_ns: int, pause_ns: int, known: Int) -> None:
-        """The count goes on to `low`, after a pause; `known`: ids that other agents of the program may have used."""
+        """Count on to `low`, after a pause; `known`: ids that other agents of the program may have used."""
         step = Step(self.highest, low, self.time_ns, time_ns, pause_ns)
         for other in set(known[(known > self.highest) & (known < low)].tolist()):
             step.shown(other)
         self.steps.append(step)
 
     def comes_late(self, low: int) -> None:
-        """An id that is not higher than the highest one."""
+        """Note an id that is not higher than the highest one."""
         for step in reversed(self.steps):
             if step.low < low < step.high:
                 step.shown(low)
@@ -134,7 +134,7 @@ class SmpIds(Record, frozen=True, eq=False):
     pauses: Int
     """By row of the chunk: the time since the frame before it."""
     recent: Int
-    """The low halves, behind those of `RECENT` earlier datagrams."""
+    """The low halves, preceded by those of `RECENT` earlier datagrams."""
     latest: dict[int, int]
     """Rows of the chunk at which programs reached their highest id so far."""
 

@@ -32,7 +32,7 @@ from .transactions import Transactions
 
 
 class Statistics:
-    """Statistics of a capture; feed chunks in order. `shown` limits the counted frames; conversations are followed in all."""
+    """Statistics of a capture; feed chunks in order. `shown` limits which frames are counted; conversations are followed in all frames."""
 
     def __init__(self, catalog: Catalog | None = None) -> None:
         self.catalog = catalog if catalog is not None else builtin_catalog()

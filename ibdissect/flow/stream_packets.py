@@ -21,7 +21,7 @@ NO_MESSAGE, SEND, WRITE, READ = range(4)
 
 
 def _by_opcode() -> tuple[Bool, Bool, npt.NDArray[np.uint8], npt.NDArray[np.uint8], Bool]:
-    """Per OpCode: is it in a stream, is it a response, which message does it continue or leave open, does it start a WRITE?"""
+    """Per OpCode: is it part of a stream, is it a response, which message does it continue or leave open, does it start a WRITE?"""
     stream, response, starts_write = (np.zeros(256, np.bool_) for _ in range(3))
     goes_on, leaves_open = np.zeros(256, np.uint8), np.zeros(256, np.uint8)
     kinds = (("SEND", SEND), ("RDMA WRITE", WRITE), ("RDMA READ Response", READ))

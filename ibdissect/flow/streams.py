@@ -150,7 +150,7 @@ class Streams:
         return (near[0] if len(near) == 1 else None), again
 
     def silent(self, slot: int, frame: int) -> bool:
-        """Whether the other side has not responded to this stream before a frame, although the capture shows its packets."""
+        """Whether the other side did not respond to this stream before a frame, although the capture shows packets of that side."""
         ends, high, since = self.ends[slot], int(self.state["high"][slot]), self.state["first_frame"]
         back = (self.between.get((ends.service, ends.destination, ends.source, response), ()) for response in (True, False))
         answers, requests = ([peer for peer in peers if since[peer] < frame] for peers in back)

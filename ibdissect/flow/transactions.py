@@ -87,7 +87,7 @@ class Transactions:
         self.lone_answers = BoundedDict[int, Request](MAX_TRAPS)
         """The latest answers whose request is not in the capture, by frame."""
         self.superseded = KeptList[Request](MAX_UNASKED, dropped)
-        """Requests that nobody waits for any more, as their sender went on with the same transaction id. Only Sets are kept."""
+        """Requests that were given up because their sender used the transaction id again. Only Sets are kept."""
         self.missed = MissedPackets("answers without a request")
         """Times of answers whose request is not in the capture."""
         self.first_match = AFTER_ALL
@@ -185,7 +185,7 @@ class Transactions:
 
     @staticmethod
     def _not_swapped(mads: Datagrams, pairs: Pairs, answering: Bool, marks: U64) -> Pairs:
-        """Move requests that wait to `rest` if an answer without request goes the same way as they do."""
+        """Move open requests to `rest` if an answer without a request has the same addresses: it may be recorded before its request."""
         lone = pairs.rest[answering[pairs.rest]]
         lone = lone[mads.mgmt_class[lone] != DIRECTED]
         if not len(lone) or not len(pairs.waits):

@@ -99,14 +99,14 @@ class Transfers(Reassembler):
 
 
 class Joiner(Reassembler):
-    """Joins the records that straddle segments, each as soon as the last of its segments is here, whatever becomes of the transfer."""
+    """Joins each record that straddles segments as soon as its last segment was seen, whatever becomes of the transfer."""
 
     def __init__(self, found: JoinedRecords) -> None:
         super().__init__()
         self.found = found
 
     def feed(self, table: ChunkTable) -> None:
-        """Chunks in capture order. Only segments with pieces of records count, and what tells when a transfer begins anew."""
+        """Process a chunk; in capture order. Uses only segments with pieces of records, and those that show that a transfer begins anew."""
         rows = _rows(table)
         kind = value_at(table.chunk.data, table.located.at("mad")[rows] + MAD.size, RMPP.rmpp_type)
         rows = rows[(kind != DATA) | np.isin(rows, table.occurrences(SARecordPiece).rows)]
@@ -211,7 +211,7 @@ def joined_in(table: ChunkTable) -> dict[int, list[SaRecord]]:
 
 
 def reassembled_nodes(transfer: Reassembled | None, joined: Sequence[SaRecord], catalog: Catalog, presenter: Presenter) -> list[Node]:
-    """A layer with the records of a transfer, for the frame that completed it, or else with those that a frame `joined`; perhaps none."""
+    """A layer with the records of a transfer that the frame completed, else with the records that it `joined`; empty without any."""
     if transfer is not None and len(transfer.segments) > 1:
         text, shown = headline(transfer, catalog), list(records(transfer, catalog))
     else:

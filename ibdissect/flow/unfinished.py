@@ -1,4 +1,4 @@
-"""Which requests never arrived or came late, which READs were not completely answered, and how many requests are in order?"""
+"""Which requests were lost or late, which READs were not completely answered, and how many requests are in order?"""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def in_order(streams: Streams) -> int:
 
 
 def answered_early(streams: Streams, within_ns: int) -> bool:
-    """Whether the first response of some stream was recorded before the request that it answers, but not earlier than `within_ns`.
+    """Whether any stream's first response was recorded before the request that it answers, by at most `within_ns`.
 
-    A requester that waits for long, or is refused, sends again what the other side received before the capture began.
+    A longer time, or a refusal, proves nothing: the requester may repeat what the other side received before the capture began.
     """
     frames, times, psns, highs = (streams.state[name] for name in ("first_frame", "first_ns", "first_psn", "high"))
     for slot, ends in enumerate(streams.ends):

@@ -82,7 +82,7 @@ class _Open(Record):
     """A message so far."""
 
     psn: int
-    """Of the packet that goes on with it."""
+    """PSN of the packet that continues it."""
     parts: list[bytes]
     spans: list[Span]
     size: int = 0
@@ -110,7 +110,7 @@ class MessageJoiner:
                 self._found.put(packet.span.frame, message)
 
     def _packets(self, table: ChunkTable) -> Iterator[_Packet]:
-        """The packets of SENDs to services that a structure is for, and those that move chunks of RPC-over-RDMA."""
+        """The packets of SENDs to services with a declared structure, and those that move chunks of RPC-over-RDMA."""
         of_interest = WITH_RDMA if self._services.serves(rpcrdma.SERVICE) else IN_PARTS
         rows, services, sides = self._services.messages(table, of_interest)
         claimed = self._claimed(table, rows, services)
@@ -131,7 +131,7 @@ class MessageJoiner:
             )  # fmt: skip
 
     def _claimed(self, table: ChunkTable, rows: Int, services: list[int]) -> Int:
-        """Which of the packets are of SENDs in parts to services that a structure is for, or to those of RPC-over-RDMA."""
+        """Which of the packets belong to SENDs in several packets, to services with a declared structure or to RPC-over-RDMA."""
         places = (place for struct in table.catalog.structs for place in struct.carried_by if isinstance(place, CmPayload))
         wanted, numbers = np.zeros(len(services), np.bool_), np.array(services, np.uint64)
         for place in set(places):
@@ -139,7 +139,7 @@ class MessageJoiner:
         return np.flatnonzero((wanted & IN_PARTS[table.located.opcode[rows]]) | about(table, RPC, numbers))
 
     def _sent(self, packet: _Packet) -> WholeMessage | None:
-        """A packet of a SEND; the message that it completes, with its chunks."""
+        """Take a packet of a SEND; returns the message that it completes, with its chunks."""
         part = PART[packet.code]
         if part == ONLY:
             one = _Open(0, [packet.data], [packet.span]) if packet.complete else None
@@ -160,7 +160,7 @@ class MessageJoiner:
         return None
 
     def _moved(self, packet: _Packet) -> WholeMessage | None:
-        """A READ request, or a packet of a READ response or WRITE; the call that it completes."""
+        """Take a READ request, or a packet of a READ response or WRITE; returns the call that it completes."""
         code, to, psn = packet.code, packet.to, packet.psn
         if code & OPERATION == READ_REQUEST:
             self._chunks.asked(packet.source, to[0], psn, packet.memory)
@@ -215,7 +215,7 @@ def messages_in(table: ChunkTable) -> dict[int, WholeMessage]:
 
 
 def completed(table: ChunkTable, row: int, presenter: Presenter, ended: Reassembled | None = None) -> list[Node]:
-    """What a row completes, for `Tree.joined`: records that straddle segments (all records of a transfer that `ended`), and a message."""
+    """The nodes for `Tree.joined`: the records (all of a transfer that `ended`) and the message that a row completes."""
     frame = table.chunk.first + row
     layers = reassembled_nodes(ended, table.once(joined_in).get(frame, ()), table.catalog, presenter)
     if (message := table.once(messages_in).get(frame)) is not None:
@@ -226,7 +226,7 @@ def completed(table: ChunkTable, row: int, presenter: Presenter, ended: Reassemb
 
 
 def _moved(message: WholeMessage) -> Iterator[Node]:
-    """What RDMA moved of a message, with its frames; without the bytes, as fields of other layers have them."""
+    """The parts of a message that RDMA moved, with their frames; without the bytes, which fields of other layers have."""
     ends = list(accumulate(span.length for span in message.spans))
     for moved, run in groupby(zip(message.spans, ends, strict=True), lambda one: one[0] in message.chunks):
         if moved:

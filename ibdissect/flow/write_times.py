@@ -15,7 +15,7 @@ from .transactions import SWAPPED_NS
 
 MAX_STRETCHES = 65536
 TRIES = 8
-"""Tries of one request that are told apart from writes of others."""
+"""Tries of one request that are distinguished from writes of others."""
 
 
 class Stretch(Record):
@@ -39,7 +39,7 @@ class Stretch(Record):
 class WriteTimes:
     """The times at which something was written. One per capture; feed chunks in order, ask at any time.
 
-    Writes in adjoining units are one stretch. Too many stretches are joined across longer times, so none is forgotten.
+    Writes in adjoining units form one stretch. If there are too many stretches, neighbours are joined, so none is forgotten.
     """
 
     def __init__(self) -> None:

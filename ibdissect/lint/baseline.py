@@ -19,7 +19,7 @@ SCHEMA = 1
 MOST = 10_000
 """Findings per rule and capture that have entries of their own; further ones are only counted."""
 BEYOND = "beyond"
-"""Replaces the fingerprint in the entry of findings that are only counted."""
+"""Stands for the fingerprint in entries of findings that are only counted."""
 KEYS = {"capture": str, "code": str, "count": int, "fingerprint": str, "message": str}
 
 Key = tuple[str, str, str]
@@ -175,7 +175,7 @@ class Comparison:
         self.result.known += before.total() - new.total()
 
     def _take(self, key: Key, count: int) -> int:
-        """How many of `count` findings the baseline still has; takes them out of it."""
+        """Remove up to `count` findings from the baseline's remaining ones, and return how many there were."""
         known = min(self.left.get(key, 0), count)
         if known:
             self.left[key] -= known

@@ -28,13 +28,13 @@ class Conditions:
     def __init__(
         self, rules: Sequence[Rule], by_struct: Mapping[type[Struct] | None, Sequence[int]], spent: Callable[[Rule, float], None] | None
     ) -> None:
-        """`by_struct` has the places of those among all `rules`; `spent` is told the seconds that each condition took."""
+        """`by_struct`: their indices in `rules`, by structure. `spent` is called with each rule and the seconds that its condition took."""
         self.rules, self.by_struct, self.spent = rules, by_struct, spent
 
     def holding(self, table: ChunkTable) -> tuple[Holding, list[Rule]]:
-        """Where rules hold, and the rules that must be judged again one by one when the chunk is checked.
+        """Where rules hold, and the rules to judge again when the chunk is checked.
 
-        Their structures can be located only after earlier chunks were processed, or one of them raised.
+        Those are rules whose structures are found only after earlier chunks were learnt, and all rules of a group in which one raised.
         """
         found: Holding = []
         left: list[Rule] = []

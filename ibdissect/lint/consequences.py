@@ -1,4 +1,4 @@
-"""Which findings are only consequences of another finding? One fault gives one finding, which lists its consequences."""
+"""Which findings are only consequences of another one? A fault is reported once, with a list of its consequences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Cause(Record):
     """What a rule reports at a frame."""
 
     severity: int
-    """Its rank if it is lower than the rule's, otherwise the highest."""
+    """The rank of its severity if that is lower than the rule's, otherwise the highest rank."""
     count: int = 1
     """Packets for which the report stands."""
     finding: Finding | None = None
@@ -35,8 +35,8 @@ class Cause(Record):
 class Consequences:
     """Frames at which rules report a cause (`Rule.explains`). One per capture.
 
-    A report is a consequence if the cause is reported at its frame, or at a frame that proves it: the request of an answer. A cause
-    whose severity was lowered does not explain what is more severe, nor one packet what stands for many.
+    A hit is a consequence if the cause is reported at its frame, or at a frame that proves it: the request of an answer. A cause explains
+    no hit that is more severe than itself, and none that stands for more packets.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -47,7 +47,7 @@ class Consequences:
         self.last = max(self.ranks.values(), default=0)
 
     def trim(self) -> None:
-        """A chunk has ended: of the causes of each rule, only the latest are kept. Those of one chunk are, however many they are."""
+        """At the end of a chunk, keep only the latest causes of each rule. During a chunk, all of its causes are kept."""
         for _, causes in sorted(self.causes.items()):
             frames = list(causes) if len(causes) > causes.limit else []
             for frame in frames[: -causes.limit]:
@@ -55,18 +55,18 @@ class Consequences:
                 del causes[frame]
 
     def note(self, rule: Rule, frame: int, lowered: Severity | None, count: int = 1, finding: Finding | None = None) -> None:
-        """Record that a rule reports at a frame; `lowered`: with a severity that may be lower than its own, `finding`: if it is new."""
+        """Record that a rule reports at a frame. `lowered`: the severity, if not the rule's own. `finding`: the finding, if it is new."""
         if rule.explains:
             severity = HIGHEST if lowered is None or lowered is rule.severity else lowered.rank
             self._put(rule, frame, Cause(severity, count, finding))
 
     def await_end(self, rule: Rule, hit: Hit) -> None:
-        """Record that a hit waits for the end of the capture, and so does what it explains."""
+        """Record that a hit waits for the end of the capture: the hits that it explains wait, too."""
         for frame in {hit.frame, *hit.mads} if rule.explains else ():
             self._put(rule, frame, Cause(HIGHEST, waits=True))
 
     def end(self) -> None:
-        """Nothing waits any more: what waited is noted again if it is reported."""
+        """The capture has ended: forget the causes that waited. They are noted again if they are reported."""
         for causes in self.causes.values():
             for frame in [frame for frame, cause in causes.items() if cause.waits]:
                 del causes[frame]
@@ -79,11 +79,11 @@ class Consequences:
             causes[frame] = cause
 
     def any_of(self, rule: Rule) -> bool:
-        """Whether a cause was reported, or waits, that may explain a rule's reports."""
+        """Whether any cause that may explain a rule's hits was reported or waits."""
         return any(self.causes.get(code) for code in self.causes_of.get(rule.code, ()))
 
     def cause(self, rule: Rule, frames: Iterable[int], severity: Severity | None = None, count: int = 1) -> Cause | None:
-        """What explains a rule's report of `count` packets, which `frames` show and prove; `severity` if it is lower than the rule's."""
+        """The cause of a rule's hit, or None. `frames` show and prove the hit; `severity`: the hit's, if lower than the rule's."""
         rank = (severity or rule.severity).rank
         for frame in frames:
             for code in self.causes_of.get(rule.code, ()):
@@ -93,7 +93,7 @@ class Consequences:
         return None
 
     def explain(self, rule: Rule, frame: int, cause: Cause) -> None:
-        """Let the finding of a cause list a consequence, the first of each rule, and explain what that explains in turn."""
+        """List a consequence in the finding of its cause (the first one of each rule). What it explains has the same cause."""
         if rule.explains:
             self._put(rule, frame, cause)
         finding, why = cause.finding, f"therefore {rule.code} {rule.name}"
@@ -103,7 +103,7 @@ class Consequences:
 
 @lru_cache(maxsize=8)
 def chains(rules: tuple[type[Rule], ...]) -> tuple[dict[str, list[str]], dict[str, int]]:
-    """By code of the consequence: codes of the causes, and its rank from 1, because causes are judged before what they explain."""
+    """By code of the consequence: the codes of its causes, and its rank. Ranks start at 1 and are judged in order, causes first."""
     by_name: dict[str, list[str]] = defaultdict(list)
     for rule in rules:
         for name in rule.explains:

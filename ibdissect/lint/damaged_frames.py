@@ -10,7 +10,7 @@ from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 
 MAX_DAMAGED = 16384
-"""Damaged frames that are remembered, the latest ones; those of the present chunk are all known."""
+"""Damaged frames of earlier chunks that are remembered, the latest ones."""
 SHARE = 2
 """A wrong ICRC means damage while at most one of this many ICRCs is wrong: where most are, the capture changed what they cover."""
 

@@ -27,7 +27,7 @@ from .rule import Again, Context, Hit, Rule, Seen
 
 
 class Follower(Protocol):
-    """What the engine needs of a follower: state that follows the capture and emits events for rules, made by the context."""
+    """State that follows the capture and emits events for rules. `Context.get` makes one instance a capture."""
 
     after: ClassVar[tuple[type[Any], ...]] = ()
     """Followers whose state this one reads: they are passed to its constructor and fed first."""
@@ -57,7 +57,7 @@ class Linter:
         on_occurrence: OnOccurrence | None = None,
         failures: Failures | None = None,
     ) -> None:
-        """`failures` collects what rules and followers raise, and the others go on; without it an exception ends the check."""
+        """`failures` collects the exceptions of rules and followers; without it an exception ends the check."""
         self.failures = failures
         self.rules = [rule() for rule in rules]
         self.timing = timing
@@ -73,7 +73,7 @@ class Linter:
             self.tally[rule.code].seconds = 0.0
         self.followers: list[Follower] = [self.context.get(kind) for kind in self.handlers.followers]
         self.parts: dict[int, Linter] = {}
-        """Linters that check only the packets of one subnet each, by its number; 0: those of no certain one."""
+        """By number of the subnet: a linter for its packets alone; 0: for packets whose subnet is not certain."""
         for follower in self.followers:
             if hasattr(follower, "hear"):
                 follower.hear(self.handlers.of_event)
@@ -119,7 +119,7 @@ class Linter:
         self.context.table = None  # its memory is used again
 
     def prepare(self, table: ChunkTable) -> None:
-        """Compute what needs no state ahead of `feed`; another thread may call it while earlier chunks are checked."""
+        """Compute what depends on this chunk alone. Another thread may call it while earlier chunks are checked."""
         table.once(self.copies.leave_out)
         table.once(strangers.leave_out)
         table.once(self.conditions.holding)
@@ -167,7 +167,7 @@ class Linter:
         return {code for kind, codes in self.handlers.conclusions.items() if getattr(state(kind), "unreliable", False) for code in codes}
 
     def _judge(self, table: ChunkTable, selected: Bool | None, rank: int) -> None:
-        """Report where the conditions of stateless rules hold; after all handlers those that may report only a consequence."""
+        """Report where the conditions of stateless rules of one rank hold: rank 0 before all handlers, others after their causes."""
         ranks = self.findings.consequences.ranks
         found, left = table.once(self.conditions.holding)
         found = [one for one in found if ranks.get(one[0].code, 0) == rank]

@@ -1,4 +1,4 @@
-"""Which hits make a new finding, which are counted in one that is there, and which are only the consequence of another rule's?"""
+"""Which hits make a new finding, which are counted in an existing one, and which are only a consequence of another finding?"""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ class Grouping:
         self.held: KeptList[tuple[Rule, Hit]] | None = KeptList(MAX_HELD, self.dropped)
         """Hits of rules that wait for the end, in order of discovery; None at the end."""
         self.late: dict[int, list[tuple[Rule, Hit | Again]]] = {rank: [] for rank in range(1, self.consequences.last + 1)}
-        """Hits of rules that may report only a consequence, by rank; they wait for the causes in the same chunk, or at the end."""
+        """Hits that may be only a consequence, by rank of the rule; they wait until all causes in their chunk are known."""
         self.tally: dict[str, Tally] = defaultdict(lambda: Tally(max_findings, on_finding))
         """By code, for rules with findings; with `timing` for all rules."""
         self.flows = BoundedDict[tuple[Any, ...], Finding | None](MAX_FLOWS, self.dropped)
-        """The finding of each flow, by code and key; None where there was no room for it."""
+        """The finding of each flow, by code and key; None if it is only counted."""
         self.selected = SelectedFrames()
         self.past, self.damaged = PastFrames(), DamagedFrames()
 
     def take_rows(self, rule: Rule, table: ChunkTable, hits: Bool, selected: Bool | None) -> None:
-        """Make findings of the occurrences of `rule.on` (of the frames, without it) where the rule's condition holds, bool[n]."""
+        """Make findings where a rule's condition holds: `hits`, bool, one per occurrence of `rule.on`, or per frame without it."""
         rows = np.arange(len(hits)) if rule.on is None else table.occurrences(rule.on).rows
         hits = hits if selected is None else hits & selected[rows]
         if self.consequences.any_of(rule):
@@ -81,7 +81,7 @@ class Grouping:
             self.consequences.note(rule, table.chunk.first + row, None)
 
     def _explains_row(self, rule: Rule, table: ChunkTable, row: int, rows: Int, hits: Bool) -> bool:
-        """Whether another finding explains a rule's report at a row, or may do so at the end of the capture.
+        """Whether another finding explains a rule's hit at a row, or may do so at the end of the capture.
 
         `rows` ascend; `hits` says where in them the rule's condition holds.
         """
@@ -230,17 +230,17 @@ class Grouping:
             tally.keep(finding)
 
     def _wanted(self, tally: Tally) -> bool:
-        """Whether the finding of a new flow is wanted: to be kept, or because subnet files may yet prove outdated, which lowers it."""
+        """Whether to make a finding for a new flow: there is room for it, or subnet files may prove outdated and lower it later."""
         return tally.most is None or len(tally.findings) < tally.most or bool(self.context.files)
 
     def take_late(self, rank: int) -> None:
-        """Make findings of what may be only a consequence, now that its causes in this chunk are known."""
+        """Make findings of the late hits of a rank: their causes in this chunk are known now."""
         waiting, self.late[rank] = self.late[rank], []
         for rule, hit in waiting:
             self._take(rule, hit)
 
     def settle(self) -> Callable[[int], None]:
-        """The capture has ended: nothing waits any more. The result makes findings of the hits that waited, of rules of one rank."""
+        """The capture has ended. Returns a function that makes findings of the hits that waited, for rules of one rank."""
         held: Sequence[tuple[Rule, Hit]] = self.held or ()
         self.held = None
         self.consequences.end()

@@ -1,4 +1,4 @@
-"""Which rules judge or handle what, and which followers do they need? The same for every capture that these rules check."""
+"""Which methods of which rules handle which structures and events, and which followers do they need?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ibdissect.wire.spec import Struct
 from .rule import Rule
 
 Handler = tuple[int, Callable[..., Any]]
-"""Place of the rule among those that check, and its method, unbound."""
+"""Index of the rule, and its method, unbound."""
 MARKS = ("listens_to", "listens_to_events", "listens_to_chunks", "listens_to_end")
 
 
@@ -21,7 +21,7 @@ class Handlers:
 
     def __init__(self, kinds: tuple[type[Rule], ...]) -> None:
         self.conditions: dict[type[Struct] | None, list[int]] = {}
-        """Places of the rules that are declared as a condition, by the structure that they judge."""
+        """Indices of the rules that are declared as a condition, by the structure that they judge."""
         self.of_struct: list[tuple[type[Struct], Handler]] = []
         self.of_event: dict[type[Any], list[Handler]] = {}
         self.of_chunk: list[Handler] = []
@@ -49,7 +49,7 @@ class Handlers:
 
 @lru_cache(maxsize=8)
 def handlers(kinds: tuple[type[Rule], ...]) -> Handlers:
-    """Those of some rules; cached, as finding them takes as long as a small capture."""
+    """The handlers of some rules, cached: finding them takes as long as a small capture."""
     return Handlers(kinds)
 
 

@@ -1,4 +1,4 @@
-"""Which frames were recorded before others that precede them in the file? Files that were joined wrongly have them, and clocks set back."""
+"""Which frames are older than an earlier frame of the file? Files joined in the wrong order have them, and clocks that were set back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 
 MAX_STRETCHES = 4096
-"""Stretches of such frames that are remembered, the latest ones; those of the present chunk are all known."""
+"""Stretches of such frames that are remembered, the latest ones."""
 
 
 class PastFrames:

@@ -35,7 +35,7 @@ class PointFaults(Record):
     """By code, in order of frames."""
 
     def within(self, code: str, table: ChunkTable) -> Iterator[PointFault]:
-        """Those that a rule reports, in a chunk."""
+        """The faults in a chunk that a rule reports."""
         stop = table.chunk.first + len(table)
         return (one for one in self.by_rule.get(code, ()) if table.chunk.first <= one.frame < stop)
 

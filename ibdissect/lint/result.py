@@ -49,11 +49,11 @@ class CaptureReport:
 
     @property
     def remarkable(self) -> bool:
-        """Whether something has to be said of this capture alone, at the end."""
+        """Whether the report says more than its counts: an error, an interruption, or doubts."""
         return self.error is not None or self.status == "interrupted" or bool(self.doubts)
 
     def add(self, other: CaptureReport) -> None:
-        """Count another capture in. Of the findings of both, only one of the most severe stays."""
+        """Add the counts of another capture. Of all findings, only one of the most severe is kept."""
         for name in ("captures", "frames", "checked", "infiniband", "undecoded"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for mine, theirs in ((self.by_rule, other.by_rule), (self.counts, other.counts), (self.seconds, other.seconds)):

@@ -27,7 +27,7 @@ NEVER = np.iinfo(np.int64).min
 
 
 class Places(Columns):
-    """Where transmissions stand in their connection: the requests of one queue pair, and their answers."""
+    """The position of transmissions in their connection: the requests of one queue pair, and their answers."""
 
     connection: npt.NDArray[np.int32]
     """Flow of the requests; -1: none."""
@@ -35,9 +35,9 @@ class Places(Columns):
     """The PSN, continued beyond 2**24."""
     request: Bool
     repeated: Bool
-    """Sent before, or perhaps: it does not come after all requests of earlier blocks. Also of MADs."""
+    """Sent before, or perhaps sent before: it does not follow all requests of earlier blocks. Also set for MADs."""
     goes_back: Bool
-    """A request after one of the same or a later PSN."""
+    """A request that follows one with the same or a later PSN."""
 
 
 class Proofs(Columns):
@@ -46,7 +46,7 @@ class Proofs(Columns):
     answered: Bool
     """Sent once, and acknowledged or responded to."""
     refused: Bool
-    """The receiver lacked it: the last copy before a NAK of its PSN."""
+    """The receiver did not have it: the last copy before a NAK of its PSN."""
     resent: Bool
     """The sender went back to it: it, or its answer, was lost."""
 
@@ -170,7 +170,7 @@ class Answers:
         return found
 
     def _confirm(self, found: Proofs, places: Places, rows: Int, denied: Bool) -> None:
-        """Requests of which a later answer tells. `rows`: by connection, then in order of time."""
+        """Mark requests that a later answer confirms. `rows`: by connection, then in order of time."""
         connection, position, asked = places.connection[rows].astype(np.int64), places.position[rows], places.request[rows]
         least, span = int(position.min()), int(np.ptp(position)) + 3
         confirmed = np.where(asked, np.int64(-2), position - least - denied)

@@ -14,11 +14,10 @@ from .transmissions import Again, Transmissions
 def join_changed(
     found: Transmissions, again: Again, flows: Flows, ends: Int, longest: int, until: int | None = None
 ) -> tuple[Transmissions, int | None]:  # fmt: skip
-    """Join two transmissions that no point saw both of, close in time, with the same PSN, OpCode, queue pair and sender or receiver.
-    Renames them in `again`.
+    """Join two transmissions close in time with the same PSN, OpCode, queue pair and sender or receiver, if no point saw both.
 
-    If there are more than two, each is ambiguous. `until`: ones after this time are still to come. Returns the time up to which all is
-    joined, too. `found` is in order of time.
+    If there are more than two, all are ambiguous. `found` is in order of time; `until`: later ones are still to come. `again` gets the new
+    numbers. Returns the transmissions, and the time up to which all are joined.
     """
     seen = found.frame > 0
     alone = np.flatnonzero(~seen.all(axis=1) & ~found.ambiguous)

@@ -63,7 +63,7 @@ class Flows:
     def merged(self) -> Int:
         """For each flow the first one from the same source to the same queue pair of the same port.
 
-        A port has 2**LMC LIDs, and sends from the lowest. A LID that sends nothing belongs to the port with the next LID below that does.
+        A port has 2**LMC LIDs, and sends from the lowest. So a LID that sends nothing belongs to the port of the next lower LID that sends.
         """
         first, index = groups([*self.ends().T, np.array([flow.dest_qp for flow in self.known], np.int64)])
         return first[index]

@@ -50,18 +50,18 @@ class Duplicate(Record):
     """A packet that some points have once and later points twice."""
 
     once: dict[int, int]
-    """Its frame at each of the former."""
+    """Its frame at each point that has it once."""
     twice: list[tuple[int, int]]
-    """Each of the latter, and the second frame there."""
+    """Each point that has it twice, and the second frame there."""
 
 
 class MatchResult(Record):
-    """What was found among some sightings."""
+    """The transmissions of some sightings."""
 
     transmissions: Transmissions
     again: Again
     rest: Int
-    """Index of each sighting whose equals may not have come yet."""
+    """Index of each sighting of which equal packets may still come."""
 
 
 class Clusters(Record):
@@ -80,7 +80,7 @@ class Clusters(Record):
         return int(self.number[-1]) + 1 if len(self.number) else 0
 
     def counts(self, points: int, some: Bool | None = None) -> npt.NDArray[np.int32]:
-        """How many sightings each point has in each cluster, int32[clusters, points]. `some`: count only these."""
+        """Sightings of each point in each cluster, int32[clusters, points]. `some`: count only these."""
         group = self.number.astype(np.int64) * points + self.point
         group = group if some is None else group[some]
         return np.bincount(group, minlength=len(self) * points).astype(np.int32).reshape(-1, points)
@@ -108,7 +108,7 @@ class Matcher:
         self._echo = np.array([_echo(clusters, counts, i, directions.sign[:, i].T[source] > 0) for i in range(len(points))])
 
     def match(self, seen: Sightings, until: int | None = None) -> MatchResult:
-        """Match what is not later than `until`: equal packets of the others may still come. None: nothing more comes."""
+        """Match the sightings up to the time `until`: packets equal to later ones may still come. None: nothing more comes."""
         clusters = _clusters(seen, self.longest)
         rest = np.empty(0, np.int64)
         if until is not None:

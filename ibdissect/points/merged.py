@@ -52,7 +52,7 @@ def write_merged(comparison: Comparison, file: IO[bytes]) -> list[npt.NDArray[np
 
 
 def merged_faults(comparison: Comparison, numbers: list[npt.NDArray[np.int64]]) -> PointFaults:
-    """What rules hear of the merged capture."""
+    """The faults of all points, with frame numbers of the merged capture, for rules."""
     found = PointFaults()
     by_path = {point.path: of for point, of in zip(comparison.points, numbers, strict=True)}
     for known, of in zip(point_faults(comparison), numbers, strict=True):
@@ -99,7 +99,7 @@ def _description(name: str, link: int) -> bytes:
 
 
 class _Comments:
-    """The comments on RDMA frames, asked for in order of time."""
+    """The comments on RDMA frames; ask for them in order of time."""
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison, self._blocks = comparison, comparison.blocks()

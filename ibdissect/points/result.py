@@ -1,4 +1,4 @@
-"""What does the comparison of several captures say, as data for scripts and for the page of text?"""
+"""What is the result of comparing several captures? As data for scripts, and for the text that `points` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are more packets kept than memory holds? As blocks of columns in a temporary file, read again one by one."""
+"""How are more packets kept than fit into memory? As blocks of columns in a temporary file, read back one by one."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ OUTCOMES = ("passed", "lost", "ambiguous", "unknown")
 
 
 class Alike(Columns):
-    """What a verdict depends on, one entry a class."""
+    """What a verdict depends on, one entry per class."""
 
     flow: npt.NDArray[np.int32]
     port: npt.NDArray[np.uint16]
@@ -96,7 +96,7 @@ class Classes:
         return Alike.joined(*self._parts)
 
     def _without_ports(self, alike: Alike, names: list[int], index: Int) -> tuple[list[int], Int, Int]:
-        """The names if transmissions of classes that are not known have no source port."""
+        """The names of the classes, new ones without their source port."""
         alike.port = np.where(np.array([name in self._numbers for name in names])[index], alike.port, 0).astype(np.uint16)
         return _names(alike)
 
@@ -219,9 +219,9 @@ def judge(classes: Classes, directions: Directions, flows: Flows) -> Verdicts:
 
 
 def _by_chance(absent: Bool, count: Int, due: Int, tested: Int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """How likely a point that has all tested packets has merely missed those that it lacks: all of them, and each; float64[points].
+    """The probability that a point merely missed the packets that it lacks: all of them, and each of them; float64[points].
 
-    If it has missed all of them, nothing tests any of them. That may be true of one or two packets, hardly of many.
+    If it missed all of them, none of them is a test of it. That is credible for one or two packets, hardly for many.
     """
     lacks = count @ absent
     untested = np.maximum(due - tested, 1)
@@ -229,8 +229,8 @@ def _by_chance(absent: Bool, count: Int, due: Int, tested: Int) -> tuple[npt.NDA
 
 
 def _next_point(lacking: Bool, place: npt.NDArray[np.int16], trusted: Bool) -> Int:
-    """The first point on the way that lacks each packet and misses too little for that to be chance; if there is none, the last one. -1 if
-    no point lacks it.
+    """For each packet: the first point on its route that lacks it and misses so few packets that this is no chance, else the last point
+    that lacks it; -1 if no point does.
     """
     first = np.where(lacking & trusted, place, np.iinfo(np.int16).max)
     last = np.where(lacking, place, -1)
@@ -239,7 +239,7 @@ def _next_point(lacking: Bool, place: npt.NDArray[np.int16], trusted: Bool) -> I
 
 
 def _hardly_misses(lacks: Int, has: Int, missed: Int, tested: Int) -> Bool:
-    """Which points nearly all lost packets that they lack did not reach, bool[points]. `lacks`, `has`: lost packets, int64[points]."""
+    """Points that nearly none of the lost packets they lack reached, bool[points]. `lacks`, `has`: lost packets, int64[points]."""
     miss = (missed + 1) / (tested + 2)
     found: Bool = has * miss / (1 - miss) <= CHANCE_SHARE * lacks
     return found

@@ -28,7 +28,7 @@ class Windows:
         self._points, self._flows, self._ends, self._clocks, self._size = points, flows, directions.ends, clocks, size
         self.matcher = Matcher(points, directions, clocks)
         self.late = 0
-        """Packets that came after later ones which had left the memory."""
+        """Packets that came too late: packets sent after them had already been matched and dropped from memory."""
 
     def __iter__(self) -> Iterator[tuple[Transmissions, Again]]:
         """Blocks of transmissions and their repeated sightings, whose `id` is the index in the block."""

@@ -180,7 +180,7 @@ def _containers(chunk: Chunk, data: Bytes) -> None:
 
 
 def _cut_off(table: ChunkTable, data: Bytes) -> None:
-    """Copy what tells the records of MADs that end within their format: the RMPP header; of subnet administration also size and choice."""
+    """Copy the headers of MADs that are cut off within their class format: RMPP; for the SA also AttributeOffset and ComponentMask."""
     before, mad = table.chunk.data, table.occurrences(MAD)
     mad = mad.pick(before[mad.at] == BASE_VERSION_IB)
     rmpp, offset, mask = SAFormat.rmpp.span, SAFormat.attribute_offset.span, SAFormat.component_mask.span

@@ -92,7 +92,7 @@ def address_text(address: bytes) -> str:
 
 
 def by_header(table: ChunkTable, rows: Int, order: tuple[Header, ...]) -> Iterator[tuple[Header, slice | Int, Int]]:
-    """For each header of `order`: the `rows` whose first such header it is (index into `rows`), and where it starts in the data."""
+    """For each header of `order`: the rows that have it and none before it in `order` (index into `rows`), and where it starts."""
     left: Int | None = None
     for header in order if len(rows) else ():
         start = table.located.start.get(header.name)

@@ -46,7 +46,7 @@ class Copies:
         return found
 
     def _real(self, chunk: Chunk) -> CopyRows:
-        """Repeated frames that are copies: those after more than 1 us only in a capture with many of them."""
+        """Which repeated frames are copies. Those that follow after more than 1 us count only if the capture has many of them."""
         rows, behind, later = self._repeated(chunk)
         share = (self.repeated + np.arange(1, len(rows) + 1)) * SHARE >= self.frames + rows + 1
         good = (later <= SURELY_NS) | share

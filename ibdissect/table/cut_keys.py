@@ -25,7 +25,7 @@ from .unread import beside, unread_bytes
 
 
 def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
-    """The bytes of a chunk with those zeroed that are hidden. Call as `table.once(without_keys)`."""
+    """The bytes of a chunk, hidden ones as zeros. Call as `table.once(without_keys)`."""
     data: npt.NDArray[np.uint8] = table.shown.chunk.data.copy()
     data[table.shown.once(hidden_bytes)] = 0
     return data
@@ -100,7 +100,7 @@ def _pieces(table: ChunkTable) -> tuple[Int, Int, Int]:
 
 
 def _unread(table: ChunkTable) -> tuple[Int, Int, Int]:
-    """Row, start and end of data that nobody reads, unless it is zero."""
+    """Row, start and end of data that no receiver reads, unless it is zero."""
     rows, at, stop = unread_bytes(table)
     there = any_set(table.chunk.data, at, stop)
     return rows[there], at[there], stop[there]

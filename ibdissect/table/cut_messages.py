@@ -48,7 +48,7 @@ def opaque_bytes(table: ChunkTable) -> Pieces:
 
 
 def _in_messages(table: ChunkTable) -> Pieces:
-    """The payloads of messages in several packets, or of one that is cut, without what structures show of it."""
+    """The payloads of messages in several packets, and of messages that are cut off, without the bytes that structures cover."""
     located, found = table.located, np.zeros(len(table), np.bool_)
     places = _places(table.catalog)
     if places and table.services.any:

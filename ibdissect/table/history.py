@@ -18,7 +18,7 @@ AFTER_ALL = 1 << 40
 KEPT = 4
 """Earlier values kept per fact, in addition to those valid within the last ROWS frames, the maximum of a chunk.
 
-So the value at every frame of the current chunk is known; for older frames it may be unknown.
+The value at every frame of the current chunk is known; at older frames it may be unknown.
 """
 MANY = 64
 """With more values, half of them are dropped at a time."""

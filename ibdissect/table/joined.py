@@ -1,8 +1,7 @@
 """Which records came in several RMPP segments, which messages in several packets, and in which frame was each complete?
 
-A segment ends in the middle of a record as a rule. No frame has all bytes of that record, so its fields belong to the frame that completed
-it, as reassembled data does in Wireshark. `flow.transfers.Joiner` puts such records together; `ChunkTable.shown` has them, nothing is
-learnt of them.
+Most segments end in the middle of a record. No frame has all bytes of that record, so its fields belong to the frame that completed it,
+as in Wireshark. `flow.transfers.Joiner` puts such records together; only `ChunkTable.shown` has them, and nothing is learnt from them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from msgspec import Struct as Record
 from ibdissect.wire.spec import Struct
 
 MAX_BYTES = 64 << 20
-"""Memory of the records kept, in bytes. Those of one window need less than half, so whoever reads a capture in order misses none."""
+"""Memory of the records kept, in bytes. The records of one window need less than half, so reading a capture in order misses none."""
 OVERHEAD, SPAN = 500, 150
 """Memory that a record takes besides its data, and each of its spans, in bytes."""
 

@@ -1,4 +1,4 @@
-"""Where are the bytes of records and messages that were put together? They follow the window's (`ChunkTable.shown`)."""
+"""Where are the bytes of records and messages that were put together? Behind those of the window (`ChunkTable.shown`)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def starts(table: ChunkTable) -> Int:
 
 
 def homes(table: ChunkTable) -> Int:
-    """Where the frame that completed each record or message has a part of it, int64[k]."""
+    """Where the part of each record or message starts in the frame that completed it, int64[k]."""
     last = (max(one.spans, key=lambda span: span.frame) for _, one in table.joined)
     return np.array([table.chunk.offset[row] + span.offset for (row, _), span in zip(table.joined, last, strict=True)], np.int64)
 
 
 def in_order(table: ChunkTable, rows: Int, at: Int) -> Int:
-    """The order of places in rows; those in a record that was put together are where its frame has a part of it."""
+    """A sort order by row and place; bytes of a record that was put together count as its part in the completing frame."""
     if not table.joined:
         return np.lexsort((at, rows))
     of = np.searchsorted(table.once(starts), at, "right") - 1
@@ -46,9 +46,9 @@ def whole_messages(table: ChunkTable) -> tuple[Occurrences, npt.NDArray[np.uint6
 
 
 def not_in_first(table: ChunkTable, field: Field[Any], found: Occurrences) -> Bool:
-    """Which entries of a field, in occurrences of its structure, no frame has but the one that completed a message, bool[k, entries].
+    """Which entries of a field, in occurrences of its structure, only the frame that completed a message shows, bool[k, entries].
 
-    The packets that are `known` have the structures that fit into them, the last field of such a structure perhaps in part.
+    The first packets of a message (`known` bytes) show the structures that fit into them, perhaps with only part of the last field.
     """
     begin = table.once(starts)
     first = np.array([one.known if isinstance(one, WholeMessage) else 0 for _, one in table.joined])

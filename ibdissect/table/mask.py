@@ -35,7 +35,7 @@ from .table import NO_NUMBERS, ChunkTable
 EVERY_PAIR = frozenset({"!=", "==="})
 """Operators that must hold for every pair of values; others need one pair."""
 NARROW, SMALL = 4, 512
-"""If part of an AND holds for fewer than one entry in NARROW, and there are more than SMALL entries, only those are judged further."""
+"""Above SMALL entries: if part of an AND holds for fewer than one in NARROW, the other parts are evaluated for those entries only."""
 BLOCK = 1 << 20
 """Pairs of values compared at once; two tables in one packet can make thousands of pairs."""
 FEW_CHOICES = 8
@@ -212,7 +212,7 @@ class Judge:
         return rows if self.picked is None else rows[self.picked]
 
     def places(self, owner: StructType) -> tuple[Int, Int | None]:
-        """The occurrences of a structure in the entries: entries, ascending, and the occurrence index of each (None: all, in order)."""
+        """Where a structure occurs in the entries: the entry of each occurrence, ascending, and its index (None: all, in order)."""
         found = self.known_places.get(owner)
         if found is None:
             found = self.known_places[owner] = self._places(owner)

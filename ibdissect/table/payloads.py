@@ -125,7 +125,7 @@ def _messages(table: ChunkTable, place: CmPayload) -> Occurrences:
 
 
 def served(table: ChunkTable, place: CmPayload, services: npt.NDArray[np.uint64], sides: Int) -> Bool:
-    """Which messages are of the place's service and go to its side."""
+    """Which messages belong to the place's service and go to its side."""
     wanted = about(table, place, services)
     return wanted & (sides == (PASSIVE if place.toward == "passive" else ACTIVE)) if place.toward else wanted
 

@@ -37,7 +37,7 @@ def secret_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
 
 @cache
 def holds_key(catalog: Catalog, struct: StructType) -> bool:
-    """Whether a structure, one nested in it, or one that may be found inside it has a key field."""
+    """Whether a structure has a key field, itself or in a structure nested or found inside it."""
     inside = [field.of for field in struct.fields if field.of is not None] + [other for _, other in catalog.inside.get(struct, ())]
     inside += [other for place, other in catalog.others if isinstance(place, Parsed) and place.field.owner is struct]
     return any(field.secret for field in struct.fields) or any(holds_key(catalog, other) for other in inside)

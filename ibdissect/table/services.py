@@ -1,4 +1,4 @@
-"""Which service does a message belong to? Connection management gives the queue pairs and the service of each connection; of SMC-R, TCP."""
+"""Which service does a message belong to? Connection management tells the queue pairs of each service; for SMC-R, TCP does."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Services:
             self._bind(_addresses(*far), event.qpn, event.time_ns, event.frame, NO_SERVICE, 0)
 
     def assign(self, address: bytes, qp: int, service: int, side: int) -> None:
-        """Somebody says what a queue pair serves, whatever connection management said before."""
+        """Set the service of a queue pair, whatever connection management said before."""
         self._ends.setdefault(qp, {})[address] = [(0, service, side)]
         self._count += 1
 

@@ -27,7 +27,7 @@ _V4_MAPPED = bytes(10) + b"\xff\xff"
 def agreed(table: ChunkTable) -> Iterator[tuple[int, int, set[bytes]]]:
     """(row, queue pair, addresses of its port) of Accept and Confirm messages that begin and end with the eye catcher.
 
-    Asks nothing that depends on services, as it is what they are learnt from.
+    Uses nothing that depends on services, because services are learnt from it.
     """
     for place in _BEHIND:
         (field, wanted), *_ = place.when
@@ -36,7 +36,7 @@ def agreed(table: ChunkTable) -> Iterator[tuple[int, int, set[bytes]]]:
 
 
 def added(table: ChunkTable, services: Services) -> Iterator[tuple[int, int, set[bytes]]]:
-    """The same of Add Link messages on queue pairs that `services` know: a side's queue pair for another link."""
+    """The same for Add Link messages, on queue pairs of known services: a side's queue pair for another link."""
     rows, numbers, _ = services.messages(table)
     at, stop = table.located.at("payload"), table.located.payload_end
     for row, number in zip(rows.tolist(), numbers, strict=True):

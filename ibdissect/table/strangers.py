@@ -16,8 +16,8 @@ from .table import ChunkTable
 def leave_out(table: ChunkTable) -> Int:
     """Rows of other datagrams, int64[k]. Their headers are removed from the table, so that nobody takes them for packets.
 
-    RoCE has one partition, and senders clear the version and the reserved bits of the BTH. What does neither and has no right ICRC is
-    no RoCE: damage seldom changes both, and a faulty sender computes the ICRC of what it sends.
+    RoCE has one partition, and senders clear the version and the reserved bits of the BTH. A datagram that violates both and has a wrong
+    ICRC is not RoCE: damage seldom changes both, and a faulty sender computes the ICRC of what it sends.
     """
     located, data = table.located, table.chunk.data
     rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("udp") >= 0)) if "udp" in located.start else np.empty(0, np.int64)

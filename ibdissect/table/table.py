@@ -61,23 +61,23 @@ class ChunkTable:
         self, chunk: Chunk, catalog: Catalog | None = None, services: Services | None = None, joined: Joined = tuple,
         *, shown_by: ChunkTable | None = None, located: Located | None = None,
     ) -> None:  # fmt: skip
-        """`shown_by`: the table whose `shown` it is. `located`: where the headers are, if that is known."""
+        """`shown_by`: the table that returns this one as its `shown`. `located`: where the headers are, if known."""
         self.window = chunk.data.size
         """Bytes of the window; those of `joined` follow them in `chunk.data`."""
         self.joined = joined() if shown_by is not None else ()
-        """Of `shown`: the records that straddle segments, with the row that completed each."""
+        """The records that straddle segments, each with the row that completed it; only in `shown`."""
         if self.joined:
             chunk = replace(chunk, data=np.concatenate([chunk.data, *(np.frombuffer(one.data, np.uint8) for _, one in self.joined)]))
         self.chunk = chunk
         self.times = chunk.time_ns
-        """Of the packets that this table is about: all, or those of one subnet (`limited`)."""
+        """The times of the packets in this table: of all, or of those of one subnet (`limited`)."""
         self.catalog = catalog if catalog is not None else builtin_catalog()
         known = shown_by.located if shown_by is not None else located
         self.located: Located = known if known is not None else locate(chunk, self.catalog.roce_ports)
         if self.joined:
             self.located = replace(self.located, front=Front(chunk))
         self.repeats = shown_by is not None
-        """Whether the records that failed SA answers repeat from their requests are among the occurrences."""
+        """Whether a failed SA answer shows the record that it repeats from its request."""
         self._shown: ChunkTable | None = None
         self._services, self._joined = services, joined
         self.learnt = True
@@ -135,9 +135,9 @@ class ChunkTable:
 
     @property
     def shown(self) -> ChunkTable:
-        """The same chunk with what failed SA answers repeat and with the records that straddle segments (`joined`).
+        """The same chunk with the records that failed SA answers repeat, and those that straddle segments (`joined`).
 
-        For all who show or select packets; who learns or judges uses `self`.
+        Used to show and select packets. Followers and rules use `self`: nothing is learnt from these records.
         """
         if self.repeats or not (self._joined() or self.once(failed).any()):
             return self  # not kept in `_shown`: a table that refers to itself stays in memory until the garbage collector comes
@@ -269,7 +269,8 @@ class ChunkTable:
     def column(self, field: Field[Any], *, again: bool = False) -> Column:
         """All values of a field with their places; a repeated field has one row per entry.
 
-        Honours the field's `when`, and leaves out what nobody reads; with `again` not what a message has from its first packet.
+        Honours the field's `when`, and leaves out bits that no receiver reads. `again`: also values that a message repeats from its first
+        packet.
         """
         found, values = self.occurrences(field.owner), self.values(field)
         rows, at, keep = found.rows, found.at + field.bit // 8, None
@@ -284,9 +285,9 @@ class ChunkTable:
         return Column(rows, at, values) if read is None else Column(rows[read], at[read], values[read])
 
     def read_mask(self, field: Field[Any], which: Int | None, *, again: bool = False) -> Bool | None:
-        """Which entries of a field are read, in the occurrences `which` (None: all) of its structure, bool[k]; None: all.
+        """Which entries of a field count, in the occurrences `which` (None: all) of its structure, bool[k]; None: all.
 
-        Of a message put together from packets, those that its first packet has are only read `again`.
+        Without `again`, entries of a message put together from packets are left out if its first packet shows them already.
         """
         if field.owner in HEADERS or field.owner in EXTENDED_STRUCTS:
             return None
@@ -366,6 +367,6 @@ class ChunkTable:
 
 
 def _front_as_read(table: ChunkTable) -> Front:
-    """The front of what is read, for attributes of MADs."""
+    """The front of the chunk as receivers read it (`as_read`), for attributes of MADs."""
     ignored = table.once(beside)
     return table.located.front if ignored is None else table.located.front.changed(table.once(as_read), ignored.rows)

@@ -1,18 +1,17 @@
-"""Which requests carry data that nobody reads, usually left over from earlier packets, and which answers repeat their request?
+"""Which requests carry data that no receiver reads, usually left over from earlier packets, and which answers repeat their request?
 
 A Get of subnet management asks by attribute and modifier alone (IBA 14.2.4), a query of the SA with an empty ComponentMask for all records
-(IBA 15.4.4). Their data is not an attribute: it is not placed, nothing is learnt from it, and it is hidden like a key. Vendor attributes
-may use it.
+(IBA 15.4.4). Their data is not an attribute: no structure is found there, nothing is learnt from it, and it is hidden like a key. Vendor
+attributes may use it.
 
 An SA query with a ComponentMask names some components of a record, a Get of performance management a port and counters (IBA 16.1.3). The
-attribute is placed, but its other bits are zero for all who learn, judge or scrub (`as_read`), absent for filters and columns, and hidden
-in trees and bytes.
+attribute is found there, but its other bits count as zero for followers, rules and `scrub` (`as_read`), are absent for filters and columns,
+and hidden in trees and bytes.
 
-A query of several RMPP segments is read like one: its record is in the first segment. Nobody reads what is in the later ones (but the GIDs
-of a MultiPathRecord), nor what follows the headers of an ACK, STOP or ABORT (IBA 13.6.2).
+A query of several RMPP segments has its record in the first one. Nothing reads the later ones (except the GIDs of a MultiPathRecord), nor
+what follows the headers of an ACK, STOP or ABORT (IBA 13.6.2).
 
-An SA answer that failed has no record (IBA 15.2.2); OpenSM returns the request's. `ChunkTable.shown` has it, to be shown and
-selected, but nothing is learnt from it.
+A failed SA answer has no record (IBA 15.2.2), but OpenSM repeats the request's. Only `ChunkTable.shown` has it; nothing is learnt from it.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from .table import ChunkTable
 
 QUERY_CLASSES = SMP_CLASSES | {SA_CLASS, PM_CLASS}
-"""Classes whose requests may carry data that nobody reads."""
+"""Classes whose requests may carry data that no receiver reads."""
 MASK_AT, MASK_END = SAFormat.component_mask.span
 MAD_END = 256
 QUERIES = {SA_CLASS: (GET, GET_TABLE, GET_TRACE, GET_MULTI), PM_CLASS: (GET,)}
@@ -63,7 +62,7 @@ CHOOSING = ("op_code", "port_select", "counter_select", "counter_select2")
 
 
 def unread(table: ChunkTable) -> Bool:
-    """Rows with a request whose whole data nobody reads, bool[n]. Call as `table.once(unread)`."""
+    """Rows with a request of whose data nothing is read, bool[n]. Call as `table.once(unread)`."""
     found = np.zeros(len(table), np.bool_)
     data = table.chunk.data
     for (mgmt_class, attr_id), rows in table.attributes().items():
@@ -103,23 +102,23 @@ def segment(data: Bytes, mad: Int) -> tuple[Int, Int]:
 
 
 class Beside(Record, frozen=True, eq=False):
-    """What requests of a chunk carry beside the part that is read."""
+    """The bits in the requests of a chunk that no receiver reads."""
 
     rows: Int
-    """Rows with such a request, int64[k]."""
+    """Rows of the requests, int64[k]."""
     at: Int
-    """Offsets in the chunk's data of the bytes that have such bits, ascending int64[m]."""
+    """Offsets in the chunk's data of the bytes with such bits, ascending int64[m]."""
     bits: Bytes
-    """The bits that nobody reads of each, uint8[m]."""
+    """Those bits of each byte, uint8[m]."""
 
     def of(self, at: Int) -> Bytes:
-        """The bits that nobody reads of the bytes at these offsets, uint8 of the same shape."""
+        """The unread bits of the bytes at these offsets, uint8 of the same shape."""
         place = places_in(self.at, at)
         return np.where(place >= 0, self.bits[place], np.uint8(0))
 
 
 def beside(table: ChunkTable) -> Beside | None:
-    """What requests carry beside what they name; None if it is zero, as it should be. Call as `table.once(beside)`."""
+    """The unread bits of a chunk's requests; None if all are zero, as they should be. Call as `table.once(beside)`."""
     parts = []
     for (mgmt_class, attr_id), rows in table.attributes().items():
         for place, struct in table.catalog.attributes.get((mgmt_class, attr_id), ()) if mgmt_class in QUERIES else ():
@@ -135,7 +134,7 @@ def beside(table: ChunkTable) -> Beside | None:
 
 
 def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: StructType) -> tuple[Int, Int, Bytes]:
-    """The rows of an attribute with such data; its bytes, and the bits of each that nobody reads."""
+    """The rows of an attribute with unread bits; its bytes, and the unread bits of each."""
     data, mad, stop = table.chunk.data, table.located.at("mad")[rows], table.located.payload_end[rows]
     good = (data[mad] == BASE_VERSION_IB) & (mad + start < stop) & np.isin(data[mad + 3], QUERIES[mgmt_class])
     rows, mad, stop = rows[good], mad[good], stop[good]
@@ -189,7 +188,7 @@ def _bits(struct: StructType, spans: list[tuple[int, int]]) -> Bytes:
 
 
 def as_read(table: ChunkTable) -> Chunk:
-    """The chunk with zeros for what requests carry beside the part that is read. Call as `table.once(as_read)`."""
+    """The chunk as receivers read it: unread bits of requests are zero. Call as `table.once(as_read)`."""
     found = table.once(beside)
     if found is None:
         return table.chunk
@@ -229,7 +228,7 @@ def failed(table: ChunkTable) -> Bool:
 
 
 def unread_bytes(table: ChunkTable) -> tuple[Int, Int, Int]:
-    """Row, start and end of such data, int64[k] each."""
+    """Row, start and end of the data of `unread` requests, int64[k] each."""
     rows = np.flatnonzero(table.once(unread))
     mad = table.located.at("mad")[rows]
     heads = table.chunk.data[mad].astype(np.int64) << 8 | table.chunk.data[mad + 1]
