@@ -12,17 +12,21 @@ from functools import cache
 
 import numpy as np
 
+from ibdissect.capture.scattered import gather
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.places import CmPayload, TcpData
+from ibdissect.wire.ulp.ip import TCP
 
 from .bits import any_set
 from .locate import Bool, Int
-from .payloads import served
+from .payloads import served, tcp_data
 from .secrets import holds_key
 from .services import IN_PARTS
 from .table import ChunkTable
 
 Pieces = tuple[Int, Int, Int]
+BEHIND_DATA = 9
+"""Bytes that may stand behind the data of a TCP segment: padding to a multiple of four, checksums of Ethernet or of InfiniBand."""
 
 
 def cut_messages(table: ChunkTable) -> Bool:
@@ -71,9 +75,11 @@ def _in_messages(table: ChunkTable) -> Pieces:
 
 
 def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
-    """The data of TCP segments that end within a structure with a key."""
+    """The data of TCP segments that end within a structure with a key, or are the rest of a message."""
     for owner, inner in table.catalog.inside.items():
-        if not any(isinstance(place, TcpData) for place in owner.carried_by) or not len(table.occurrences(owner)):
+        if words := [place.start for place in owner.carried_by if isinstance(place, TcpData)]:
+            yield _rests(table, words)
+        if not words or not len(table.occurrences(owner)):
             continue
         for place, struct in inner:
             if holds_key(table.catalog, struct):
@@ -81,6 +87,21 @@ def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
                 at = found.at + place.field.bit // 8
                 cut = at + struct.size > found.stop
                 yield found.rows[cut], at[cut], found.stop[cut]
+
+
+def _rests(table: ChunkTable, words: list[bytes]) -> Pieces:
+    """The data of TCP segments that end with one of these words but begin with none: messages of SMC-R begin and end with it."""
+    found = tcp_data(table, table.occurrences(TCP), b"")
+    ends = [_reads(table, word, found.stop - behind - len(word), found.at) for word in words for behind in range(BEHIND_DATA + 1)]
+    found = found.pick(np.any(ends, axis=0))
+    found = found.pick(~np.any([_reads(table, word, found.at, found.at) for word in words], axis=0))
+    return found.rows, found.at, found.stop
+
+
+def _reads(table: ChunkTable, word: bytes, at: Int, start: Int) -> Bool:
+    """Whether the word stands there, and not in front of `start`."""
+    there: Bool = (at >= start) & (gather(table.chunk.data, at, len(word)) == np.frombuffer(word, np.uint8)).all(axis=1)
+    return there
 
 
 @cache

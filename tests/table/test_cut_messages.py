@@ -133,6 +133,24 @@ def test_a_handshake_that_is_cut_off_behind_its_key(kind: str) -> None:
         assert "d1d2d3" not in said and "smc handshake" in said, len(data)
 
 
+@pytest.mark.parametrize("at", [2, 8, 40, 41, 44, 45, 66])
+@pytest.mark.parametrize("more", [b"", b"\xf0\xf1\xf2\xf3", bytes(9)])
+def test_of_a_handshake_in_two_segments_the_rest_is_hidden(at: int, more: bytes) -> None:
+    """Also with the checksum of Ethernet, or padding and checksums of InfiniBand behind."""
+    whole = smc.ACCEPT.replace((0xDEAD).to_bytes(4, "big"), KEY)
+    assert whole.index(KEY) == 41
+    two = [smc.segment(whole[:at]) + more, smc.segment(whole[at:], at=1000 + at) + more]
+    said = all_shown([(LINK_ETHERNET, data, len(data)) for data in two])
+    assert not [pair for pair in PAIRS if pair in said]
+
+
+@pytest.mark.parametrize("payload", [b"GET / HTTP/1.1", b"\xe2\xd4\xc3", b"x\xe2\xd4\xc3\xd9" + bytes(10), smc.PROPOSAL, b""])
+def test_other_segments_are_not_hidden(payload: bytes) -> None:
+    with Capture(io.BytesIO(pcapng([(LINK_ETHERNET, data := smc.segment(payload), len(data))]))) as opened:
+        (table,) = opened.tables()
+        assert not len(table.once(opaque_bytes)[0])
+
+
 def test_the_checksum_of_a_segment_with_a_key_is_hidden() -> None:
     whole = smc.segment(smc.ACCEPT)
     told = whole[:50] + b"\x12\x34" + whole[52:]
