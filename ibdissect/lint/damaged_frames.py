@@ -9,8 +9,8 @@ from ibdissect.table.crcs import icrc
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 
-MAX_DAMAGED = 16384
-"""Damaged frames of earlier chunks that are remembered, the latest ones."""
+MAX_DAMAGED = 1 << 20
+"""Damaged frames that are remembered, the first ones: what is remembered must not depend on the reading window."""
 SHARE = 2
 """A wrong ICRC means damage while at most one of this many ICRCs is wrong: where most are, the capture changed what they cover."""
 
@@ -33,12 +33,12 @@ class DamagedFrames:
         checked = self._checked + np.searchsorted(found.rows, wrong, side="right")
         self._wrong += len(wrong)
         self._checked += len(found.rows)
-        fewer = len(self._kept) - MAX_DAMAGED
-        if fewer > 0:
-            self.dropped.add(int(self._kept[0]), 0, fewer)
-            self._kept = self._kept[fewer:]
+        wrong = wrong[so_far * SHARE <= checked]
         if len(wrong):
-            self._kept = np.concatenate((self._kept, table.chunk.first + wrong[so_far * SHARE <= checked]))
+            kept, left = np.split(wrong, [MAX_DAMAGED - len(self._kept)])
+            self._kept = np.concatenate((self._kept, table.chunk.first + kept))
+            if len(left):
+                self.dropped.add(table.chunk.first + int(left[0]), int(table.chunk.time_ns[left[0]]), len(left))
 
     def any_of(self, frames: list[int]) -> bool:
         """Whether one of some frames was damaged."""

@@ -52,8 +52,13 @@ def test_without_checks_of_the_icrc() -> None:
     assert found([*OTHERS, damaged(LESSON), CONTRADICTS], codes=("SEM034",)) == [("SEM034", 5, "error")]
 
 
-def test_the_latest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(damaged_frames, "MAX_DAMAGED", 1)
+@pytest.mark.parametrize("window", [1 << 20, 600])
+def test_the_first_are_remembered_and_the_others_reported_in_every_window(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    codes = ("ROC006", "SEM034", "CAP016")
     frames = [*OTHERS, *OTHERS, *OTHERS, damaged(LESSON), *OTHERS, damaged(OTHERS[0]), *OTHERS, CONTRADICTS]
-    assert ("SEM034", 18, "error") in found(frames, window=600)
-    assert ("SEM034", 18, "info") in found(frames)
+    monkeypatch.setattr(damaged_frames, "MAX_DAMAGED", 2)
+    assert [one for one in found(frames, codes, window) if one[0] != "ROC006"] == [("SEM034", 18, "info")]
+    monkeypatch.setattr(damaged_frames, "MAX_DAMAGED", 1)
+    assert [one for one in found(frames, codes, window) if one[0] != "ROC006"] == [("CAP016", 14, "info"), ("SEM034", 18, "info")]
+    frames[9], frames[13] = frames[13], frames[9]
+    assert [one for one in found(frames, codes, window) if one[0] != "ROC006"] == [("CAP016", 14, "info"), ("SEM034", 18, "error")]
