@@ -163,7 +163,7 @@ class Port:
         return self._named(self.lids.at(frame)[0])
 
     def _named(self, lids: tuple[int, int] | None) -> str:
-        unknown = f"port 0x{self.guid:016x}" if self.guid else "node without NodeInfo"
+        unknown = f"port 0x{self.guid:016x}" if self.guid else "an unknown node"
         name = f"0x{self.node.guid:016x}" if self.node.guid else unknown
         where = f" port {self.number}" if self.number else ""
         return f"{name}{where}" + (f" (LID {lids[0]})" if lids is not None else "")

@@ -76,12 +76,12 @@ def hit_at(rule: Rule, table: ChunkTable, entries: Int) -> Hit:
             offsets = (found.at[entries] - table.chunk.offset[seen.row]).tolist()
         spans = tuple(Span(seen.frame, offset + low, high - low) for offset in offsets)
     value = value_of(at, at.__get__(where, rule.on)) if at is not None and spans else None
-    return Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=_arguments(rule, view, seen), spans=spans, field=at, value=value)
+    arguments = _arguments(rule, view, seen, rule.computed(seen, int(entries[0])))
+    return Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments, spans=spans, field=at, value=value)
 
 
-def _arguments(rule: Rule, view: Struct, seen: Seen) -> dict[str, Any]:
-    """Values for the placeholders in the rule's message."""
-    arguments: dict[str, Any] = {}
+def _arguments(rule: Rule, view: Struct, seen: Seen, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Values for the placeholders in the rule's message, added to those that the rule computed."""
     for _, name, _, _ in string.Formatter().parse(rule.message):
         head = name.split(".")[0].split("[")[0] if name else ""
         if not head or head in arguments:

@@ -181,7 +181,7 @@ class _Message(string.Formatter):
         if isinstance(value, Secret):
             if self.mask is not None and value.value:
                 return self.mask(value)
-            return f"0x{value.value:0{value.bits // 4}x}"
+            return f"{value.kind} 0x{value.value:0{value.bits // 4}x}".lstrip()
         if isinstance(value, Gid):
             return gid_text(bytes(value))
         if isinstance(value, bytes):

@@ -260,6 +260,10 @@ class Rule:
         """A lower severity of a hit that waited, or None."""
         return None
 
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        """Values for the message that no field holds, at occurrence `i` of `on`, in the frame `seen`."""
+        return {}
+
     def of_frame(self, seen: Seen) -> Hit:
         """The hit for a frame where `when` holds; for rules that check frames (`on` is None)."""
         raise NotImplementedError(f"rule {self.code} has a condition, but no structure that it judges")

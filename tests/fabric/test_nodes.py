@@ -8,7 +8,7 @@ from ibdissect.fabric.nodes import SWITCH, UNCABLED, Node, Origin, Port
 def test_a_port_is_named_with_the_lid_that_it_had() -> None:
     node = Node(0x10, 0, 1)
     port = Port(node, 2, 1)
-    assert str(port) == "0x0000000000000010 port 2" and str(Port(Node(0, 1, 1), 0, 1)) == "node without NodeInfo"
+    assert str(port) == "0x0000000000000010 port 2" and str(Port(Node(0, 1, 1), 0, 1)) == "an unknown node"
 
 
 def test_a_cable_is_known_from_its_frame_on() -> None:

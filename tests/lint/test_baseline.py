@@ -99,7 +99,7 @@ def test_captures_are_named_from_the_baseline(tmp_path: Path, monkeypatch: pytes
 def test_no_key_gets_in() -> None:
     secret = found("AAA001", 1, "holds {key}", key=Secret("M_Key", 0x1122334455667788))
     other = found("AAA001", 2, "holds {key}", key=Secret("M_Key", 0x99))
-    assert secret.message == "holds 0x1122334455667788"
+    assert secret.message == "holds M_Key 0x1122334455667788"
     text = baseline_text(entries_of([report("a.pcap", secret)], Baseline("b")))
     assert "1122334455667788" not in text and str(0x1122334455667788) not in text and "holds M_Key#" in text
     assert text == baseline_text(entries_of([report("a.pcap", other)], Baseline("b")))

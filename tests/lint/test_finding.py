@@ -36,10 +36,10 @@ def test_keys_are_masked_wherever_a_message_may_take_them_from() -> None:
 def test_zero_stays_zero_and_show_keys_shows() -> None:
     found = finding("{a} {b}", Secret("Q_Key", 7, 32), a=Secret("Q_Key", 0, 32), b=Secret("Q_Key", 7, 32))
     found.finish(None)
-    assert found.message == "0x00000000 0x00000007" and found.value == 7
+    assert found.message == "Q_Key 0x00000000 Q_Key 0x00000007" and found.value == 7
     found = finding("{a}", Secret("Q_Key", 0, 32), a=Secret("Q_Key", 0, 32))
     found.finish(number)
-    assert found.message == "0x00000000" and found.value == 0
+    assert found.message == "Q_Key 0x00000000" and found.value == 0
 
 
 def test_strings_of_the_capture_cannot_steer_a_terminal() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos, others
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule, Seen
 from ibdissect.rules.AM.targets import ADAPTERS, TargetRule, kind_of, of_node
 from ibdissect.rules.shared.attribute_rule import Mask, adapters
+from ibdissect.rules.shared.mad_conditions import request_text
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GUID_INFO, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
 
@@ -75,7 +78,7 @@ class PortInfoOtherPort(TargetRule):
 
     code, name, severity = "AM008", "portinfo-set-other-port", ERROR
     reference = "IBA 14.2.5.6"
-    message = "Set(PortInfo) of port {port} arrived through {node}"
+    message = "Set(PortInfo) of port {port} reaches {node}: an adapter lets a port be set only through itself"
     example = "Set(PortInfo) with AttributeModifier 2 to port 1 of a channel adapter"
     source = PortInfos
 
@@ -237,5 +240,8 @@ class CounterModifier(Rule):
     code, name, severity = "AM031", "pm-am-nonzero", INFO
     reference = "IBA 16.1.3; libibmad"
     when = (MAD.attribute_modifier != 0) & (MAD.mgmt_class == 0x04) & MAD.attribute_id.isin(COUNTERS)
-    message = "performance attribute 0x{attribute_id:04x} takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
+    message = "{what} takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "PerfGet(PortCounters) with AttributeModifier 1"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"what": request_text(seen)}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scattered import looked_up
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
 from ibdissect.rules.LNK.packet import LID_MULTICAST_LAST
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, RELIABLE_DATAGRAM, PacketRule, gid_bytes, room_behind_headers
 from ibdissect.table import locate
@@ -103,7 +105,7 @@ class OpcodeDynamic(PacketRule):
     code, name, severity = "BTH002", "opcode-rd-or-dc", INFO
     reference = "Wireshark DctOpCodeMap"
     when = BTH.opcode.isin(RELIABLE_DATAGRAM)
-    message = "OpCode 0x{opcode:02x}: reliable datagram by the standard, dynamically connected on NVIDIA hardware"
+    message = "OpCode 0x{opcode:02x} is reliable datagram in the standard, and dynamically connected (DC) on NVIDIA hardware"
     example = "a packet with OpCode 0x44"
 
 
@@ -134,7 +136,7 @@ class TransportReservedBits(PacketRule):
     reference = "IBA 9.2"
     when = (BTH.reserved6 != 0) | (BTH.reserved7 != 0)
     at = BTH.reserved7
-    message = "reserved bits of the BTH are set: {reserved6} after BECN, {reserved7} before the PSN"
+    message = "reserved bits of the BTH are 0x{reserved6:02x} (behind BECN) and 0x{reserved7:02x} (before the PSN) instead of 0"
     example = "a packet whose reserved bits before the PSN are 1"
 
 
@@ -151,7 +153,7 @@ class PadCount(Rule):
     reference = "IBA 9.2"
     when = Where(BTH.padcnt, _pad_impossible)
     flow = (*PACKET_FLOW, BTH.opcode)
-    message = "pad count {padcnt} in a packet (OpCode 0x{opcode:02x}) that cannot have it"
+    message = "pad count {padcnt} in {opcode!t}: only the end of a message is padded, by no more bytes than it has"
     example = "a SEND First with pad count 2"
 
 
@@ -167,7 +169,7 @@ class HeadersCut(Rule):
     reference = "IBA 9.2 to 9.3; sizes of the extended headers"
     when = Where(BTH.opcode, _headers_cut) & ~Where(BTH, _immediate_cut) & KNOWN_HEADERS
     flow = (*PACKET_FLOW, BTH.opcode)
-    message = "the packet ends inside the extended headers of OpCode 0x{opcode:02x}"
+    message = "the packet ends inside the extended headers of {opcode!t}"
     example = "an RDMA READ Request with 8 bytes after the BTH"
 
 
@@ -182,7 +184,7 @@ class ConnectedToManagement(PacketRule):
     code, name, severity = "BTH010", "destqp-zero-rc", ERROR
     reference = "IBA 3.9"
     when = (BTH.destqp <= 1) & BTH.opcode.isin(CONNECTED)
-    message = "OpCode 0x{opcode:02x} of a connected service to management queue pair {destqp}"
+    message = "{opcode!t} to queue pair {destqp}: the management queue pairs accept only datagrams"
     example = "an RC SEND to queue pair 1"
 
 
@@ -227,7 +229,7 @@ class MulticastNotDatagram(PacketRule):
     code, name, severity = "BTH013", "non-ud-to-mcast", ERROR
     reference = "multicast frames of public captures are UD"
     when = ~BTH.opcode.isin(DATAGRAM) & TO_MULTICAST_LID
-    message = "OpCode 0x{opcode:02x} to multicast LID 0x{LRH.dlid:04x}; only datagrams may be"
+    message = "{opcode!t} to multicast LID 0x{LRH.dlid:04x}: only UD packets can be multicast"
     example = "an RC SEND to LID 0xC001"
 
 
@@ -244,7 +246,7 @@ class AckRequestUnreliable(PacketRule):
     code, name, severity = "BTH014", "ackreq-on-ud", WARNING
     reference = "IBA 9.2; soft-RoCE captures"
     when = (BTH.a == 1) & (BTH.destqp > 1) & BTH.opcode.isin(UNRELIABLE)
-    message = "acknowledge request in an unreliable packet (OpCode 0x{opcode:02x})"
+    message = "{opcode!t} asks for an acknowledgement, which its transport service does not have"
     example = "a UD SEND with AckReq"
 
 
@@ -259,7 +261,7 @@ class SolicitedResponse(PacketRule):
     code, name, severity = "BTH015", "se-on-response", WARNING
     reference = "IBA 9.2"
     when = (BTH.se == 1) & BTH.opcode.isin(RESPONSES) & KNOWN_HEADERS
-    message = "solicited event in a response (OpCode 0x{opcode:02x})"
+    message = "{opcode!t} has the solicited-event bit, which has no effect in a response"
     example = "an Acknowledge with SE"
 
 
@@ -275,7 +277,7 @@ class ImmediateCut(Rule):
     reference = "IBA 9.3.6"
     when = Where(BTH.opcode, _headers_cut) & Where(BTH, _immediate_cut) & KNOWN_HEADERS
     flow = (*PACKET_FLOW, BTH.opcode)
-    message = "the packet ends inside the immediate data that OpCode 0x{opcode:02x} announces"
+    message = "the packet ends inside the immediate data of {opcode!t}"
     example = "a UD SEND with Immediate that ends after the DETH"
 
 
@@ -290,7 +292,7 @@ class CongestionMark(PacketRule):
     code, name, severity = "BTH020", "fecn-becn-unexpected", INFO
     reference = "IBA Annex A10; opensm congestion control"
     when = ((BTH.fecn == 1) | (BTH.becn == 1)) & (BTH.opcode != CNP_OPCODE)
-    message = "congestion mark: FECN {fecn}, BECN {becn}"
+    message = "the BTH is marked for congestion: FECN {fecn:d}, BECN {becn:d}"
     example = "an RC packet with FECN"
 
 
@@ -322,5 +324,8 @@ class WriteNotDmaLen(PacketRule):
     code, name, severity = "BTH006", "bth-padcnt-vs-ulplen", WARNING
     reference = "IBA 9.4.3; python-rdma RETH"
     when = Where(BTH.padcnt, _other_length)
-    message = "an RDMA WRITE of one packet announces {RETH.dmalen} bytes and carries another number"
+    message = "{opcode!t} announces {RETH.dmalen} bytes (DMALen) and carries {carried}"
     example = "an RDMA WRITE Only with DMALen 100 and 8 bytes of payload"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"carried": int(seen.table.once(room_behind_headers)[i]) - seen.value(BTH.padcnt)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from ibdissect.bounded import BoundedDict
 from ibdissect.flow.recovery import MTUS, PSNS
 from ibdissect.flow.stream_packets import Packets, packets
+from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, Context, Hit, Seen, fault, on_chunk
 from ibdissect.rules.BTH.packet import continued
 from ibdissect.rules.shared.packet_flows import PacketRule, room_behind_headers
@@ -49,8 +51,11 @@ class NotPathMtu(PacketRule):
     code, name, severity = "BTH007", "first-middle-not-pmtu", ERROR
     reference = "IBA 9.4, 9.7.4.1.6"
     when = Where(BTH.opcode, _no_mtu)
-    message = "OpCode 0x{opcode:02x} announces more of the message, and its payload is no path MTU"
+    message = "{opcode!t} carries {size} bytes: more of its message follows, so it must be full (256, 512, 1024, 2048 or 4096)"
     example = "an RC SEND Middle with 100 bytes"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"size": int(seen.table.once(room_behind_headers)[i])}
 
     def __init__(self) -> None:
         self.open = BoundedDict[int, Open](MAX_OPEN, "streams of packets")
@@ -73,9 +78,10 @@ class NotPathMtu(PacketRule):
         odd = odd[~wrong_icrcs(table, p.rows[odd])]
         for i in odd[np.argsort(p.rows[odd])].tolist():
             yield fault(
-                Seen(table, int(p.rows[i])), {"opcode": int(p.opcode[i]), "size": int(p.length[i]), "mtu": int(size[i])}, BTH.opcode,
-                int(p.opcode[i]), proof=[(int(frame[i]), "the first packet of the message")], key=("size", int(p.key[i])),
-                message="OpCode 0x{opcode:02x} announces more of the message with {size} bytes, its first packet has {mtu}",
+                Seen(table, int(p.rows[i])),
+                {"opcode": value_of(BTH.opcode, int(p.opcode[i])), "size": int(p.length[i]), "mtu": int(size[i])},
+                BTH.opcode, int(p.opcode[i]), proof=[(int(frame[i]), "the first packet of the message")], key=("size", int(p.key[i])),
+                message="{opcode!t} carries {size} bytes, the first packet of its message {mtu}",
             )  # fmt: skip
         for start, end in zip(p.starts.tolist(), ends.tolist(), strict=True):
             if p.leaves_open[end]:

@@ -51,7 +51,7 @@ class CCKeyWrong(UnansweredRule):
     code, name, severity = "CC001", "cc-key-mismatch", ERROR
     reference = "IBA A10.4.1, A10.4.3.4; opensm cc_key"
     needs = (CaptureLoss, Transactions, VisibleAnswers)
-    message = "{what} with {key}, the target holds {held}; it was not done"
+    message = "{what} with {key} was not done: the node holds {held}"
     example = "an accepted Set(CongestionKeyInfo) with CC_Key 7 and the protect bit, then two Gets with CC_Key 9 without an answer"
 
     mgmt_class, remembers = CC_CLASS, "requests of congestion control"
@@ -117,7 +117,7 @@ class ControlTableBeyond(Rule):
 
     code, name, severity = "CC003", "cct-beyond-cap", WARNING
     reference = "IBA A10.4.3.3, A10.4.3.9; opensm cc table"
-    message = "block {block} of the CongestionControlTable, the adapter has {cap}"
+    message = "block {block} of the CongestionControlTable, whose last block is {last}"
     example = "GetResp(CongestionInfo) with ControlTableCap 2, then Set(CongestionControlTable) for block 2"
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class ControlTableBeyond(Rule):
                 continue
             known = self.caps.get(one.destination)
             if known is not None and one.attribute == CONTROL_TABLE and one.modifier >= known[0]:
-                arguments, proof = {"block": one.modifier, "cap": known[0]}, [(known[1], "CongestionInfo")]
+                arguments, proof = {"block": one.modifier, "last": known[0] - 1}, [(known[1], "CongestionInfo")]
                 yield fault(seen, arguments, MAD.attribute_modifier, of=seen.first(MAD), proof=proof, key=one.destination)
 
 

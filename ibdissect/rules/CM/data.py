@@ -155,7 +155,7 @@ class AgreedMTU(Rule):
     code, name, severity = "CM009", "cm-mtu", WARNING
     reference = "IBA 12.7.14; python-rdma REQ"
     needs = (Connections, Streams)
-    message = "{ends}: packets with {found} bytes, the REQ said {agreed}"
+    message = "{ends}: packets with {found} bytes of payload, the path MTU of the REQ is {agreed}"
     example = "a REQ with path MTU 256, and a SEND First with 512 bytes"
 
     @on_end
@@ -186,7 +186,7 @@ class QPNZero(Rule):
     code, name, severity = "CM001", "req-qpn-zero", ERROR
     reference = "IBA 12.6.5, 3.9; python-rdma CMREQ"
     when = (REQ.local_qpn == 0) & (REQ.extended_transport_type == 0) & (MAD.method == SEND)
-    message = "REQ with local QPN 0"
+    message = "REQ with local QPN 0, the queue pair of subnet management"
     example = "a REQ with Local QPN 0 and Extended Transport Type 0"
 
 
@@ -201,7 +201,7 @@ class RejectReason(Rule):
     code, name, severity = "CM002", "rej-reason-unknown", WARNING
     reference = "IBA 12.6.7.2; kernel ib_cm.h"
     when = ~REJ.reason.isin(REASONS) & (MAD.method == SEND)
-    message = "REJ with reason {reason}"
+    message = "REJ with reason {reason}, which is not defined"
     example = "a REJ with reason 99"
 
 
@@ -216,5 +216,5 @@ class AckTimeoutInfinite(Rule):
     code, name, severity = "CM015", "cm-localack-timeout", INFO
     reference = "IBA 12.7.34, 9.7.6.1.3; python-rdma"
     when = (REQ.primary_local_ack_timeout == 0) & (REQ.transport_service_type == 0) & (MAD.method == SEND)
-    message = "REQ with primary Local ACK Timeout 0 (infinite)"
+    message = "REQ with primary Local ACK Timeout 0: the sender waits forever for a lost packet"
     example = "a REQ for RC with Primary Local ACK Timeout 0"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.table.addresses import End
@@ -38,15 +39,15 @@ class RejectAlone(Rule):
 
     code, name, severity = "CM003", "cm-unexpected-rej", INFO
     reference = "IBA 12.6.7; kernel core/cm.c"
-    message = "REJ from {sender} to {receiver}, reason {reason}, without its REQ"
+    message = "REJ from {sender} to {receiver}, reason {reason!t}, of a connection whose REQ is not in the capture"
     example = "a REJ alone, in the second minute of a capture"
 
     @on_event(RejectedAlone)
     def alone(self, event: RejectedAlone, context: Context) -> Iterator[Hit]:
         if event.time_ns - context.get(Connections).first_ns >= WARM_UP_NS:
             yield fault(
-                event, {"sender": str(event.sender), "receiver": str(event.receiver), "reason": event.reason}, REJ.reason, event.reason,
-                evidence=LEARNT, key=(event.sender, event.receiver),
+                event, {"sender": str(event.sender), "receiver": str(event.receiver), "reason": value_of(REJ.reason, event.reason)},
+                REJ.reason, event.reason, evidence=LEARNT, key=(event.sender, event.receiver),
             )  # fmt: skip
 
 
@@ -62,7 +63,7 @@ class TooManyRequests(Rule):
 
     code, name, severity = "CM005", "cm-retransmit-count", WARNING
     reference = "IBA 12.7.27, 12.9.8.7; python-rdma REQ"
-    message = "{ends}: {what} number {sent}, Max CM Retries is {allowed}"
+    message = "{ends}: {what} sent {sent} times, Max CM Retries is {allowed}"
     example = "three REQs with the same communication id and Max CM Retries 1"
 
     @on_event(Requested, Replied)
@@ -114,7 +115,7 @@ class NoListener(Rule):
 
     code, name, severity = "CM012", "cm-serviceid-invalid-rej", INFO
     reference = "IBA 12.6.7.2; kernel ib_cm.h"
-    message = "{ends}: rejected, {reason}"
+    message = "{ends}: nobody listens to the service of the REQ ({reason})"
     example = "a REQ, and a REJ with reason 8"
 
     @on_event(Rejected)
@@ -140,7 +141,7 @@ class DisconnectUnanswered(Rule):
     code, name, severity = "CM017", "cm-drep-missing", WARNING
     reference = "IBA 12.6.11, 12.6.12; python-rdma"
     needs = (CaptureLoss, Connections)
-    message = "{ends}: DREQ without DREP"
+    message = "{ends}: the DREQ was not answered with a DREP"
     example = "REQ, REP, RTU, DREQ, and ten seconds of silence"
     patience = Setting(10.0, "seconds that the capture must go on after the DREQ", 0.0)
 

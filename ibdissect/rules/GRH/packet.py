@@ -83,7 +83,7 @@ class PayloadLength(Rule):
     reference = "IBA 8.3; 6 of 6 frames of a public capture have PktLen * 4 - 48"
     when = (GRH.pay_len != LRH.pktlen * 4 - 48) & (LRH.lnh == GLOBAL) & ~Where(LRH, length_disagrees)
     flow = (*GID_FLOW, GRH.pay_len)
-    message = "PayLen of {pay_len} bytes does not agree with PktLen of {LRH.pktlen} words (48 bytes more)"
+    message = "PayLen of {pay_len} bytes does not agree with PktLen of {LRH.pktlen} words, which is to be 48 bytes more"
     example = "a packet whose PayLen is 4 bytes too large"
 
 
@@ -98,7 +98,7 @@ class HopLimit(GidRule):
     code, name, severity = "GRH004", "grh-hoplimit-zero-routed", WARNING
     reference = "opensm IB_HOPLIMIT_MAX"
     when = (GRH.hop_lmt <= 1) & REAL & Where(GRH, _leaves_subnet)
-    message = "hop limit {hop_lmt} from {sgid} to another subnet, {dgid}"
+    message = "hop limit {hop_lmt} from {sgid} to {dgid} in another subnet: the first router drops the packet"
     example = "a packet between two subnet prefixes with hop limit 1"
 
 
@@ -174,7 +174,7 @@ class MulticastFlags(GidRule):
     code, name, severity = "GRH010", "mgid-flags-reserved", WARNING
     reference = "opensm osm_sa_mcmember_record (o15-0.1.x)"
     when = REAL & gid_bytes(GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & (gid[:, 1] & 0xE0 != 0) & ~is_ipoib(gid))
-    message = "the multicast GID {dgid} has reserved flags"
+    message = "the multicast GID {dgid} has reserved flags; after ff only 0 (permanent) and 1 (transient) are in use"
     example = "a packet to ff92::1"
 
 
@@ -189,5 +189,5 @@ class MulticastScope(GidRule):
     code, name, severity = "GRH011", "mgid-scope-invalid", WARNING
     reference = "IBA 4.1.1; opensm scopes"
     when = REAL & gid_bytes(GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & ~np.isin(gid[:, 1] & 0x0F, list(SCOPES)))
-    message = "the multicast GID {dgid} has a scope that does not exist"
+    message = "the multicast GID {dgid} has a scope (its fourth digit) that does not exist; scopes are 1, 2, 5, 8 and e"
     example = "a packet to ff13::1"

@@ -63,7 +63,7 @@ class LidConflict(LearntFactRule):
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
     reference = "IBA 14.2.5.6"
-    message = "{port} has LIDs {lid} to {last}; {other} has one of them and is active"
+    message = "{port} and {other} are active and share {lids}"
     example = "GetResp(PortInfo) of two active ports, both with LID 5"
     at = PortInfo.lid
     written = (PORT_INFO,)
@@ -94,9 +94,10 @@ class LidConflict(LearntFactRule):
             return
         key = event.port.key, event.lid
         self.others.keep(key, other, event.frame, event.time_ns)
+        lids = f"one of LIDs {event.lid} to {event.lid + (1 << event.lmc) - 1}" if event.lmc else f"LID {event.lid}"
         hit = fault(
-            event, {"port": str(event.port), "other": str(other), "lid": event.lid, "last": event.lid + (1 << event.lmc) - 1}, PortInfo.lid,
-            event.lid, proof=[(other.lids.since, "showed the LID at the other port")], key=key,
+            event, {"port": str(event.port), "other": str(other), "lids": lids}, PortInfo.lid, event.lid,
+            proof=[(other.lids.since, "showed the LID at the other port")], key=key,
         )  # fmt: skip
         if other.state == event.port.state == ACTIVE:
             yield hit

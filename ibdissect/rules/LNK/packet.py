@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from typing import Any
+
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
@@ -16,6 +18,8 @@ RAW, RAW_IPV6, LOCAL, GLOBAL = range(4)
 LID_MULTICAST_LAST = 0xFFFE
 MAX_WORDS = 0x41F
 """LRH (8), GRH (40), BTH and extended headers, payload of 4096, ICRC: 1055 words."""
+LEAST_WORDS = (5, 5, 6, 16)
+"""By LNH: raw 5; LRH 2, BTH 3, ICRC 1; GRH 10 more."""
 LINK_FLOW = (LRH.slid, LRH.dlid)
 
 
@@ -31,8 +35,8 @@ def length_disagrees(table: ChunkTable) -> Bool:
 def too_small(table: ChunkTable) -> Bool:
     """Packets whose PktLen leaves no room for the headers that LNH announces."""
     words, lnh = table.values(LRH.pktlen), table.values(LRH.lnh)
-    # Raw 5; LRH 2, BTH 3, ICRC 1; GRH 10 more.
-    small: Bool = (words < 5) | ((words < 6) & (lnh == LOCAL)) | ((words < 16) & (lnh == GLOBAL))
+    least = LEAST_WORDS[0]
+    small: Bool = (words < least) | ((words < LEAST_WORDS[LOCAL]) & (lnh == LOCAL)) | ((words < LEAST_WORDS[GLOBAL]) & (lnh == GLOBAL))
     return small
 
 
@@ -70,7 +74,7 @@ class LinkReservedBits(Rule):
     when = (LRH.reserved2 != 0) | (LRH.reserved5 != 0)
     at = LRH.reserved5
     flow = (*LINK_FLOW, LRH.reserved2, LRH.reserved5)
-    message = "reserved bits of the LRH are set: {reserved2} after SL, {reserved5} before PktLen"
+    message = "reserved bits of the LRH are 0x{reserved2:x} (behind SL) and 0x{reserved5:02x} (before PktLen) instead of 0"
     example = "a packet whose fifth byte starts with ones"
 
 
@@ -90,8 +94,12 @@ class LengthDisagrees(Rule):
     reference = "IBA 7.7; 43 of 43 frames of a public capture end two bytes (VCRC) after PktLen"
     explains = ("BTH005", "BTH006", "BTH007", "ROC005", "ROC006", "ROC007", "SMP001", "TXN001")
     when = Where(LRH.pktlen, length_disagrees)
-    message = "PktLen of {pktlen} words is not the length of the frame, with or without VCRC"
+    message = "PktLen of {pktlen} words ({announced} bytes, {with_vcrc} with VCRC) in a frame of {length} bytes"
     example = "a packet whose PktLen is one word too large"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        announced = seen.value(LRH.pktlen) * 4
+        return {"announced": announced, "with_vcrc": announced + 2, "length": int(seen.table.chunk.length[seen.row])}
 
 
 class LengthTooSmall(Rule):
@@ -106,8 +114,11 @@ class LengthTooSmall(Rule):
     explains = ("ROC006", "ROC007")
     reference = "IBA 7.7; sizes of LRH, GRH, BTH and ICRC"
     when = Where(LRH.pktlen, too_small)
-    message = "PktLen of {pktlen} words is too small for the headers of a packet with LNH {lnh}"
+    message = "PktLen of {pktlen} words, a packet with LNH {lnh} has at least {least}"
     example = "a packet with PktLen 3"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"least": LEAST_WORDS[seen.value(LRH.lnh)]}
 
 
 class LengthTooLarge(HeaderRule):
@@ -155,7 +166,7 @@ class SourceLidZero(HeaderRule):
     explains = ("TXN001",)
     reference = "IBA 4.1.3; opensm osm_trap_rcv accepts traps from SLID 0"
     when = (LRH.slid == 0) & (LRH.vl != VL_MANAGEMENT) & (LRH.lnh >= LOCAL)
-    message = "the source LID is 0, and this is no subnet management packet (VL {vl})"
+    message = "the source LID is 0 in a packet on VL {vl}: without a LID a port may send only subnet management packets"
     example = "an RC packet with SLID 0"
 
 
@@ -187,7 +198,7 @@ class PermissiveLid(Rule):
     reference = "Shanley, SMP handling; python-rdma LID_PERMISSIVE"
     when = ((LRH.dlid == PERMISSIVE) | (LRH.slid == PERMISSIVE)) & ((BTH.destqp != 0) | (present(MAD) & ~MAD.mgmt_class.isin(SMP_CLASSES)))
     flow = (*LINK_FLOW, BTH.destqp)
-    message = "permissive LID (0x{slid:04x} to 0x{dlid:04x}) in a packet that is no subnet management packet"
+    message = "permissive LID (0x{slid:04x} to 0x{dlid:04x}) in a packet that is no subnet management packet, to queue pair {BTH.destqp}"
     example = "a performance management datagram to DLID 0xFFFF"
 
 
@@ -240,7 +251,7 @@ class ManagementServiceLevel(Rule):
     when = (LRH.vl == VL_MANAGEMENT) & (LRH.sl != 0)
     at = LRH.sl
     flow = (*LINK_FLOW, LRH.sl)
-    message = "a packet on VL 15 with SL {sl}"
+    message = "a packet on VL 15 with SL {sl}, usually it is 0"
     example = "SubnGet(NodeInfo) with SL 3"
 
 
@@ -256,7 +267,7 @@ class ManagementWithGrh(HeaderRule):
     reference = "subnet management stays in its subnet; no SMP with GRH in any capture seen"
     when = (LRH.vl == VL_MANAGEMENT) & (LRH.lnh == GLOBAL) & (BTH.destqp == 0)
     at = LRH.lnh
-    message = "a packet on VL 15 with a GRH"
+    message = "a subnet management packet with a GRH, which it must not have"
     example = "SubnGet(NodeInfo) after a GRH"
 
 
@@ -272,7 +283,7 @@ class RawPacket(Rule):
     reference = "Shanley, raw queue pairs, FilterRawInbound"
     when = LRH.lnh < LOCAL
     flow = (*LINK_FLOW, LRH.lnh)
-    message = "a raw packet (LNH {lnh})"
+    message = "a raw packet (LNH {lnh}): it has no P_Key, so partitions do not hold it back"
     example = "a packet with LNH 0"
 
 

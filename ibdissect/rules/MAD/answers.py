@@ -14,7 +14,7 @@ from ibdissect.table.addresses import LID_SIZE
 from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.mad import MAD, method_name
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, LID_COUNT, MULTI_PATH, PATH, SA_CLASS
 
 REDIRECTED = 0x0002
@@ -38,7 +38,7 @@ class OtherAttribute(LearntFactRule):
     code, name, severity = "MAD005", "method-response-attr-mod", WARNING
     explains = ("AM", "CC", "LNK024", "LNK025", "OPA", "PKY009", "PM", "SA", "SEM")  # what is read from an attribute
     reference = "IBA 13.4.5; opensm o15-0.2.7"
-    message = "{what} asks for attribute 0x{asked:04x}, the answer carries 0x{attribute:04x}"
+    message = "{what} is answered with {carried} (attribute 0x{attribute:04x})"
     example = "a PerformanceGet of attribute 0x12, answered with attribute 0x1d and the same transaction id"
     at = MAD.attribute_id
 
@@ -58,8 +58,10 @@ class OtherAttribute(LearntFactRule):
         for i in np.flatnonzero(other).tolist():
             seen = Seen(table, int(event.frames[i]) - table.chunk.first)
             mgmt_class, method = int(event.mgmt_class[i]), int(event.request_method[i])
+            what = context.catalog.request_text(mgmt_class, method, int(event.attribute[i]))
+            other_name = context.catalog.attribute_name(mgmt_class, int(carried[i]), seen.value(MAD.method))
             yield fault(
-                seen, {"what": method_name(mgmt_class, method), "asked": int(event.attribute[i]), "attribute": int(carried[i])},
+                seen, {"what": what, "carried": other_name, "attribute": int(carried[i])},
                 MAD.attribute_id, int(carried[i]), proof=[(int(event.last_frames[i]), "request")],
                 start=int(mad[i] - table.chunk.offset[seen.row]),
             )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ibdissect.capture.scattered import gather
 from ibdissect.lint.finding import Span
@@ -12,7 +13,7 @@ from ibdissect.table.bits import value_at
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.link import LRH
-from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, CLASS_VERSION, MAD, RMPP
+from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, CLASS_VERSION, MAD, RMPP, class_text
 from ibdissect.wire.numbers import ABORT, CC_CLASS, PM_CLASS, SA_CLASS, SMP_CLASSES, TRAP_REPRESS
 from ibdissect.wire.pm import PerfMgtFormat
 
@@ -71,8 +72,11 @@ class ClassVersion(Rule):
     code, name, severity = "MAD002", "class-version", ERROR
     reference = "IBA 13.4.3; kernel ib_mad.h; opensm; libibmad"
     when = _versions() & _IB
-    message = "class version {class_version} of class 0x{mgmt_class:02x} is not the one in use"
+    message = "class version {class_version} of {mgmt_class!t}, it has version {right}"
     example = "a SubnAdmGet with ClassVersion 9"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"right": CLASS_VERSION[seen.value(MAD.mgmt_class)]}
 
 
 class MethodOfClass(Rule):
@@ -88,7 +92,7 @@ class MethodOfClass(Rule):
     reference = "IBA 13.4.5; python-rdma"
     when = Or(tuple((MAD.mgmt_class == one) & ~MAD.method.isin(METHODS_OF[one]) for one in GENERAL)) & _IB
     at = MAD.method
-    message = "method 0x{method:02x} does not exist in class 0x{mgmt_class:02x}"
+    message = "method 0x{method:02x} does not exist in {mgmt_class!t}"
     example = "a SubnAdm MAD with method 0x20"
 
 
@@ -104,7 +108,7 @@ class StatusReservedBits(Rule):
     code, name, severity = "MAD006", "status-reserved-bits", WARNING
     reference = "IBA 13.4.7"
     when = ((MAD.status & 0x00E0) != 0) & _RESPONSE & _IB
-    message = "status 0x{status:04x} has reserved bits set"
+    message = "status 0x{status:04x} has reserved bits (7-5) set"
     example = "a SubnAdmGetResp with status 0x0020"
 
 
@@ -136,7 +140,7 @@ class HeaderReserved(Rule):
     code, name, severity = "MAD009", "mad-reserved-field", WARNING
     reference = "IBA 13.4.3; python-rdma MADHeader"
     when = (MAD.reserved != 0) & _IB
-    message = "reserved bytes 18-19 hold 0x{reserved:04x}"
+    message = "the reserved bytes behind the attribute id hold 0x{reserved:04x} instead of 0"
     example = "a SubnGet with 0x0001 after the attribute id"
 
 
@@ -152,7 +156,7 @@ class ClassSpecificReserved(Rule):
     reference = "IBA 13.4.3, 15.2.1.1, 16.1.1; python-rdma"
     when = (MAD.class_specific != 0) & MAD.mgmt_class.isin({0x03, 0x04}) & _IB
     flow = (LRH.slid, MAD.mgmt_class)
-    message = "bytes 6-7 hold 0x{class_specific:04x}, class 0x{mgmt_class:02x} does not use them"
+    message = "the class-specific bytes (6-7) hold 0x{class_specific:04x}, {mgmt_class!t} does not use them"
     example = "a PerformanceGet with ClassSpecific 7"
 
 
@@ -170,7 +174,7 @@ class UnknownAttribute(Rule):
     explains = ("MAD005",)
     reference = "IBA 14.2.5, 15.2.5, 16; attributes.csv"
     at = MAD.attribute_id
-    message = "class 0x{mgmt_class:02x} has no attribute 0x{attribute_id:04x}"
+    message = "{mgmt_class} has no attribute 0x{attribute_id:04x}"
     example = "a SubnGet of attribute 0x0044"
 
     @on_chunk
@@ -182,7 +186,7 @@ class UnknownAttribute(Rule):
             rows = rows[table.chunk.data[table.located.at("mad")[rows]] == BASE_VERSION_IB]
             if rows.size:
                 seen = Seen(table, int(rows[0]))
-                arguments = {"mgmt_class": mgmt_class, "attribute_id": attr_id}
+                arguments = {"mgmt_class": class_text(mgmt_class), "attribute_id": attr_id}
                 yield fault(seen, arguments, self.at, of=seen.first(MAD), key=key, rows=rows)
 
 
@@ -198,7 +202,7 @@ class TransactionZero(Rule):
     reference = "IBA 13.4.6.4; opensm skips TID 0"
     when = (MAD.transaction_id == 0) & ((MAD.method & 0x80) == 0) & (MAD.method != TRAP_REPRESS) & _IB
     flow = (LRH.slid, MAD.mgmt_class)
-    message = "a request (class 0x{mgmt_class:02x}, method 0x{method:02x}) with transaction id 0"
+    message = "a request of {mgmt_class!t} has transaction id 0 (method 0x{method:02x})"
     example = "a SubnTrap with TransactionID 0"
 
 
@@ -235,7 +239,7 @@ class RMPPInOtherClass(Rule):
     code, name, severity = "MAD016", "rmpp-flags-not-rmpp-mad", INFO
     reference = "IBA 13.6.1, 16.1.1; kernel core/mad.c"
     flow = (LRH.slid,)
-    message = "RMPP header (type {rmpp_type}) in a class that does not use it"
+    message = "an RMPP header (type {rmpp_type}) in a performance management MAD, which has none"
     example = "a PerformanceGet with RMPPVersion 1, RMPPType 1 and the active flag"
 
     @on_chunk

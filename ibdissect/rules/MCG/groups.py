@@ -40,7 +40,7 @@ class TooManyGroups(Rule):
 
     code, name, severity = "MCG006", "mft-cap-exceeded", WARNING
     reference = "IBA 14.2.5.4; Omni-Path manual MulticastFDBCap"
-    message = "{groups} multicast LIDs in use, switch 0x{switch:016x} has {cap} entries"
+    message = "{groups} multicast LIDs are in use, the multicast table of switch 0x{switch:016x} holds {cap}"
     example = "SwitchInfo.MulticastFDBCap 2, then MCMemberRecords with three multicast LIDs"
 
     def __init__(self) -> None:

@@ -69,7 +69,7 @@ class OpaLinearTop(Rule):
 
     code, name, severity = "OPA002", "opa-switchinfo-lft-top", ERROR
     reference = "Omni-Path manual; opa-ff STL_SWITCH_INFO"
-    message = "LinearFDBTop 0x{linear_fdb_top:x} with LinearFDBCap {linear_fdb_cap}"
+    message = "LinearFDBTop 0x{linear_fdb_top:x} is not below LinearFDBCap {linear_fdb_cap}"
     example = "an Omni-Path SwitchInfo with LinearFDBCap 0x1000 and LinearFDBTop 0x8000"
     when = (STLSwitchInfo.linear_fdb_top >= STLSwitchInfo.linear_fdb_cap) & (STLSwitchInfo.linear_fdb_cap > 0) & (SMP_SET | SMP_ANSWER)
 
@@ -84,7 +84,7 @@ class OpaMulticastTop(Rule):
 
     code, name, severity = "OPA003", "opa-mcast-top", WARNING
     reference = "Omni-Path manual; opa-ff stl_types.h"
-    message = "MulticastFDBTop 0x{multicast_fdb_top:x} with MulticastFDBCap {multicast_fdb_cap}"
+    message = "MulticastFDBTop 0x{multicast_fdb_top:x} is beyond the multicast table, which has {multicast_fdb_cap} entries"
     example = "an Omni-Path SwitchInfo with MulticastFDBCap 16 and MulticastFDBTop 0xc010"
     when = ~(TOP.isin(NO_GROUPS) | _within(FIRST_16) | _within(FIRST_32)) & (CAP > 0) & (SMP_SET | SMP_ANSWER)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import NO_ERROR
 from ibdissect.rules.shared.packet_flows import PacketRule, gid_bytes, is_ipoib
 from ibdissect.rules.shared.site_policy import forbidden_entries
@@ -68,7 +70,7 @@ class PKeyZero(PacketRule):
     code, name, severity = "PKY002", "pkey-zero", ERROR
     reference = "opensm ib_pkey_is_invalid (C10-116)"
     when = ((BTH.p_key & BASE) == 0) & (BTH.destqp != 0)
-    message = "P_Key 0x{p_key:04x} is of no partition"
+    message = "P_Key 0x{p_key:04x} belongs to partition 0, which does not exist"
     example = "an RC packet with P_Key 0x8000"
 
 
@@ -86,7 +88,7 @@ class ManagementPKey(Rule):
     when = (BTH.destqp == 0) & ~BTH.p_key.isin(DEFAULT)
     at = BTH.p_key
     flow = (LRH.slid, BTH.p_key)
-    message = "a subnet management packet with P_Key 0x{BTH.p_key:04x}"
+    message = "a subnet management packet with P_Key 0x{BTH.p_key:04x}; the default is 0xffff or 0x7fff"
     example = "SubnGet(NodeInfo) with P_Key 0x8001"
 
 
@@ -104,7 +106,7 @@ class GeneralManagementPKey(Rule):
     when = (BTH.destqp == 1) & ~BTH.p_key.isin(DEFAULT) & ((BTH.p_key & BASE) != 0)
     at = BTH.p_key
     flow = (LRH.slid, LRH.dlid, BTH.p_key)
-    message = "a management datagram with P_Key 0x{BTH.p_key:04x}"
+    message = "a management datagram with P_Key 0x{BTH.p_key:04x}; the default is 0xffff or 0x7fff"
     example = "PerfGet(PortCounters) with P_Key 0x8002"
 
 
@@ -139,7 +141,7 @@ class FullMemberOfNothing(Rule):
     reference = "opensm ib_pkey_is_invalid"
     when = (MAD.method == SET) & MAD.mgmt_class.isin(SMP_CLASSES) & (PKeyEntry.p_key == FULL)  # sweeps read a thousand times as many
     at = PKeyEntry.p_key
-    message = "Set(P_KeyTable) with an entry 0x8000, full member of partition 0"
+    message = "Set(P_KeyTable) with an entry 0x8000: partition 0 does not exist, an empty entry is 0x0000"
     example = "SubnSet(P_KeyTable) with an entry 0x8000"
 
     site = forbidden_entries
@@ -177,7 +179,7 @@ class IpoibLimited(Rule):
     when = gid_bytes(GRH.dgid, is_ipoib) & ((BTH.p_key & FULL) == 0)
     at = BTH.p_key
     flow = (LRH.slid, BTH.p_key)
-    message = "P_Key 0x{BTH.p_key:04x} (limited member) to the group {dgid}"
+    message = "a limited member (P_Key 0x{BTH.p_key:04x}) sends to the group {dgid}: other limited members do not hear it"
     example = "an ARP request over InfiniBand with P_Key 0x7FFF"
 
 
@@ -195,5 +197,8 @@ class IpoibOtherPartition(Rule):
     reference = "RFC 4391; opensm MGID format"
     when = Where(GRH.dgid, _other_partition) & present(BTH)
     flow = (LRH.slid, GRH.dgid, BTH.p_key)
-    message = "P_Key 0x{BTH.p_key:04x} to the group {dgid}, which names another partition"
+    message = "P_Key 0x{BTH.p_key:04x} to the group {dgid}, which is of partition 0x{partition:04x}"
     example = "P_Key 0xFFFF to ff12:401b:8001::ffff:ffff"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"partition": int(extract(seen.table.values(GRH.dgid)[i : i + 1], 32, 16)[0]) & BASE}

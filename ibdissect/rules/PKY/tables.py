@@ -21,6 +21,7 @@ from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import TrapPKey
 from ibdissect.wire.numbers import BASE, FULL, P_KEY_TABLE
 from ibdissect.wire.sm_port import PortInfo
@@ -75,9 +76,14 @@ class PartitionTwice(LearntFactRule):
     reference = "Shanley, membership; kernel qib add_pkey"
     on = PKeyTable
     when = SHOWN_OR_SET & Where(PKeyTable, twice)
-    message = "a P_Key occurs twice in this block of the table"
+    message = "P_Key 0x{p_key:04x} is twice in block {block} of the P_Key table, as entries {first} and {second}"
     example = "SubnSet(P_KeyTable) with 0xFFFF, 0x8001, 0x8001"
     written = (P_KEY_TABLE,)
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        keys = keys_in(seen.table.matrix(PKeyTable)[i].tobytes())
+        second, key = next((at, key) for at, key in enumerate(keys) if key & BASE and key in keys[:at])
+        return {"p_key": key, "block": seen.value(MAD.attribute_modifier) & 0xFFFF, "first": keys.index(key), "second": second}
 
     @on_event(BlockOfSeveralLearnt)
     def learnt(self, event: BlockOfSeveralLearnt, context: Context) -> Iterator[Hit]:
@@ -185,7 +191,7 @@ class BadPKeyReported(ReportedPackets):
 
     code, name, severity = "PKY013", "trap257-crossref", WARNING
     reference = "IBA 14.2.5.1; opensm ntc_257_258"
-    message = "trap 257 from {port}: P_Key {key} from LID {slid} to LID {dlid} QP 0x{qp:x}, last in frame {packet}"
+    message = "{port} complains (trap 257) of P_Key {key} from LID {slid} to LID {dlid} QP 0x{qp:x}, last seen in frame {packet}"
     example = "a packet with P_Key 0x1234, then SubnTrap 257 that names both its ends and that P_Key"
     numbers, details, key_mask = (257,), TrapPKey, 0xFFFF
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from operator import gt
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.flow.datagrams import Queries, number_text
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, Again, Context, Hit, Rule, Seen, fault, on_chunk
 from ibdissect.rules.PM.agents import ALL_PORTS
-from ibdissect.rules.shared.mad_conditions import NO_ERROR
+from ibdissect.rules.shared.mad_conditions import NO_ERROR, request_text
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Or
@@ -48,8 +49,11 @@ class CountersCleared(Rule):
     reference = "IBA 16.1.3.5; kernel ib_pma.h; perfquery -R"
     when = (MAD.method == SET) & (MAD.mgmt_class == PM_CLASS) & MAD.attribute_id.isin(COUNTER_ATTRIBUTES)
     flow = (LRH.slid, LRH.dlid, MAD.attribute_id)
-    message = "PerformanceSet of attribute 0x{attribute_id:04x}: the counters start anew"
+    message = "{what}: the counters start anew"
     example = "PerformanceSet(PortCounters)"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"what": request_text(seen)}
 
 
 class CountersFull(Rule):

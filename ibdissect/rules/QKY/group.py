@@ -103,7 +103,7 @@ class BadQKeyReported(ReportedPackets):
 
     code, name, severity = "QKY008", "bad-qkey-trap-flow", INFO
     reference = "IBA 14.2.5.1; opensm ntc_257_258"
-    message = "trap 258 from {port}: {key} from LID {slid} to LID {dlid} QP 0x{qp:x}, last in frame {packet}"
+    message = "{port} complains (trap 258) of {key} from LID {slid} to LID {dlid} QP 0x{qp:x}, last seen in frame {packet}"
     example = "a datagram, then SubnTrap 258 that names both its ends and its Q_Key"
     numbers, details = (258,), TrapQKey
 

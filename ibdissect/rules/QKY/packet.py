@@ -26,7 +26,7 @@ class ManagementQKey(Rule):
     reference = "python-rdma IB_DEFAULT_QP1_QKEY"
     when = (DETH.q_key != GSI_KEY) & (BTH.destqp == 1) & present(LRH)
     flow = (*PACKET_FLOW, DETH.q_key)
-    message = "Q_Key {q_key} to queue pair 1, which accepts 0x80010000 only"
+    message = "a packet to queue pair 1 has {q_key}, it accepts 0x80010000 only"
     example = "a general management datagram with Q_Key 1"
 
 
@@ -41,7 +41,7 @@ class SubnetManagementQKey(PacketRule):
     code, name, severity = "QKY002", "qp0-qkey-nonzero", WARNING
     reference = "python-rdma IB_DEFAULT_QP0_QKEY; public captures"
     when = (DETH.q_key != 0) & (BTH.destqp == 0)
-    message = "Q_Key {q_key} to queue pair 0, where it is not used"
+    message = "a packet to queue pair 0 has {q_key}, senders leave it 0"
     example = "SubnGet(NodeInfo) with Q_Key 5"
 
 
@@ -60,7 +60,7 @@ class PrivilegedQKey(Rule):
     reference = "kernel IB_QP_SET_QKEY; opensm IB_QP_PRIVILEGED_Q_KEY"
     when = (DETH.q_key >= PRIVILEGED) & (DETH.srcqp > 1) & (BTH.destqp != 1) & KNOWN_HEADERS
     flow = (*PACKET_FLOW, DETH.srcqp)
-    message = "privileged Q_Key {q_key} from queue pair 0x{srcqp:06x}, which is no management queue pair"
+    message = "queue pair 0x{srcqp:06x} sends with {q_key}, which is privileged (highest bit set), and is no management queue pair"
     example = "a UD packet between user queue pairs with Q_Key 0x80000001"
 
 

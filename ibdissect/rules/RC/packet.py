@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ibdissect.capture.scattered import looked_up
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, PacketRule, room_behind_headers
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
@@ -74,7 +76,7 @@ class SyndromeReserved(Rule):
     reference = "IBA 9.3.5; Wireshark AETH codes"
     when = ((AETH.syndrome >= 0x80) | (AETH.syndrome_opcode == 2)) & KNOWN_HEADERS
     flow = (*PACKET_FLOW, AETH.syndrome)
-    message = "syndrome 0x{syndrome:02x} is reserved"
+    message = "the syndrome 0x{syndrome:02x} is reserved: neither ACK nor NAK"
     example = "an Acknowledge with syndrome 0xc0"
 
 
@@ -89,8 +91,11 @@ class AtomicLength(PacketRule):
     code, name, severity = "RC016", "atomic-length", ERROR
     reference = "IBA 9.3.4, 9.3.5.3"
     when = Where(BTH.opcode, _atomic_with_payload)
-    message = "payload after an atomic operation (OpCode 0x{opcode:02x})"
+    message = "{opcode!t} carries {carried} bytes behind its headers, where an atomic operation has nothing"
     example = "a FetchAdd with four bytes of payload"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"carried": int(seen.table.once(room_behind_headers)[i])}
 
 
 class RKeyZero(PacketRule):
@@ -104,7 +109,7 @@ class RKeyZero(PacketRule):
     code, name, severity = "RC018", "rkey-zero", WARNING
     reference = "IBA 9.3.3"
     when = (RETH.r_key == 0) & (RETH.dmalen > 0) & KNOWN_HEADERS
-    message = "R_Key 0 in a request for {dmalen} bytes"
+    message = "{BTH.opcode!t} of {dmalen} bytes with R_Key 0, which no memory has"
     example = "an RDMA WRITE of 5 bytes with R_Key 0"
 
 
@@ -119,5 +124,5 @@ class LengthZeroWrite(PacketRule):
     code, name, severity = "RC020", "dma-len-zero-write", INFO
     reference = "IBA 9.3.3"
     when = (RETH.dmalen == 0) & BTH.opcode.isin(WRITE) & present(Payload) & KNOWN_HEADERS
-    message = "RDMA WRITE of length 0 with payload"
+    message = "{BTH.opcode!t} announces 0 bytes (DMALen) and carries payload"
     example = "an RDMA WRITE Only with DMALen 0 and four bytes of payload"

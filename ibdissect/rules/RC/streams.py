@@ -134,7 +134,7 @@ class ReceiverNotReady(PacketRule):
     reference = "IBA 9.7.5.2.8; Wireshark AETH timers"
     when = (AETH.syndrome_opcode == RNR) & (AETH.reserved == 0) & KNOWN_HEADERS
     at = AETH.syndrome
-    message = "RNR NAK for PSN {BTH.psn}, timer code {timer}"
+    message = "RNR NAK for PSN {BTH.psn}: no receive is posted; the sender is to wait {timer!t}"
     example = "an Acknowledge with syndrome 0x2e (wait 1.28 ms)"
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ibdissect.flow.congestion import Congestion
-from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_end
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end
 from ibdissect.rules.QKY.packet import GSI_KEY
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.table.locate import Bool
@@ -67,7 +68,7 @@ class CongestionNotification(PacketRule):
     code, name, severity = "ROC009", "roce-cnp-dqp", ERROR
     reference = "RoCE Annex A17; kernel ib_pack.h"
     when = (BTH.opcode == CNP_OPCODE) & IS_ROCE & ((BTH.destqp == 0) | (BTH.psn != 0) | (BTH.becn == 0))
-    message = "congestion notification to queue pair 0x{destqp:06x} with PSN {psn}, BECN {becn}; PSN must be 0 and BECN set"
+    message = "CNP to queue pair 0x{destqp:06x} with PSN {psn} and BECN {becn:d}, PSN must be 0 and BECN 1"
     example = "a CNP with PSN 5"
 
 
@@ -84,8 +85,11 @@ class TimeToLive(PacketRule):
     reference = "RFC 791, RFC 8200"
     when = ((IPv4.ttl <= 1) & Where(IPv4, _far_apart_4)) | ((IPv6.hop_limit <= 1) & Where(IPv6, _far_apart_6))
     at = BTH.destqp
-    message = "time to live of 0 or 1 in a packet to another network"
+    message = "time to live {left} in a packet to another network: the first router drops it"
     example = "a RoCE v2 packet from 10.0.0.1 to 192.168.0.2 with TTL 1"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"left": seen.value(IPv4.ttl) if seen.first(IPv4) is not None else seen.value(IPv6.hop_limit)}
 
 
 class RoceManagementQKey(Rule):
@@ -100,7 +104,7 @@ class RoceManagementQKey(Rule):
     reference = "python-rdma IB_DEFAULT_QP1_QKEY"
     when = (DETH.q_key != GSI_KEY) & (BTH.destqp == 1) & IS_ROCE
     flow = (*PACKET_FLOW, DETH.q_key)
-    message = "Q_Key {q_key} to queue pair 1, which accepts 0x80010000 only"
+    message = "a packet to queue pair 1 has {q_key}, it accepts 0x80010000 only"
     example = "a RoCE management datagram with Q_Key 0"
 
 
@@ -132,7 +136,7 @@ class Fragmented(Rule):
     reference = "RFC 791; RoCE senders set Don't Fragment"
     when = (IPv4.more_fragments == 1) & present(BTH)
     flow = (IPv4.source, IPv4.destination)
-    message = "the first fragment of a RoCE packet; more follow"
+    message = "a RoCE packet was split into IP fragments, of which this is the first: the receiver drops them"
     example = "a RoCE v2 packet with More Fragments set"
 
 
@@ -148,7 +152,7 @@ class RoceVersion1(Rule):
     reference = "Ethertype 0x8915"
     when = present(BTH) & ~present(UDP) & (Ethernet.type.isin({ETHERTYPE_ROCE, 0x8100, 0x88A8}))
     flow = (Ethernet.source, Ethernet.destination)
-    message = "RoCE version 1"
+    message = "RoCE version 1 (Ethertype 0x8915), which cannot be routed"
     example = "an Ethernet frame of type 0x8915"
 
 
@@ -209,7 +213,7 @@ class CongestionNotNotified(_PairRule):
 
     code, name, severity = "ROC008", "roce-ecn-without-cnp", INFO
     reference = "RoCE Annex A17; DCQCN (Zhu et al., SIGCOMM 2015); RFC 3168"
-    message = "{count} packets from {source} to {destination} are marked (ECN CE), and no CNP came back within a second"
+    message = "ECN marks (CE) from {source} to {destination}, and no CNP came back within a second (packets marked: {count})"
     example = "a RoCE v2 packet with ECN 3, and a second without a CNP of the other side"
 
     @on_end

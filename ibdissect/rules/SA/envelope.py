@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, fault, on_chunk
-from ibdissect.rules.shared.mad_conditions import BY_SA, SA_REQUEST, SA_TABLE, TABLE_ANSWERS
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
+from ibdissect.rules.shared.mad_conditions import BY_SA, SA_REQUEST, SA_TABLE, TABLE_ANSWERS, request_text
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import by_value
@@ -79,8 +80,11 @@ class MaskEmpty(Rule):
     reference = "IBA 15.4.2; opensm"
     when = (SAFormat.component_mask == 0) & (MAD.method == GET) & ~MAD.attribute_id.isin(COMMON) & SA_REQUEST
     flow = (LRH.slid, MAD.attribute_id)
-    message = "SubnAdmGet of attribute 0x{MAD.attribute_id:04x} with an empty component mask"
+    message = "{what} with an empty component mask, which asks for any record"
     example = "SubnAdmGet(NodeRecord) with component mask 0"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"what": request_text(seen)}
 
 
 class ClassStatus(Rule):
@@ -96,8 +100,11 @@ class ClassStatus(Rule):
     when = MAD.status_class_specific.isin(SA_STATUS) & BY_SA & (MAD.method == GET_RESP)
     at = MAD.status
     flow = (MAD.attribute_id, MAD.status, LRH.dlid)
-    message = "SA answers attribute 0x{attribute_id:04x} with class status {status_class_specific}"
+    message = "{what} with status {reason} ({status_class_specific})"
     example = "SubnAdmGetResp with status 0x0400"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"what": request_text(seen), "reason": SA_STATUS[seen.value(MAD.status_class_specific)]}
 
 
 class AttributeOffset(Rule):
@@ -155,7 +162,7 @@ class KeyInResponse(Rule):
     reference = "IBA 15.4.1; opensm C15-0.1.5"
     when = (SAFormat.sm_key != 0) & MAD.method.isin({GET_RESP, 0x86, 0x95, *TABLE_ANSWERS})
     flow = (LRH.slid, SAFormat.sm_key)
-    message = "an SA response with {sm_key}"
+    message = "an SA response reveals {sm_key}"
     example = "SubnAdmGetResp with SM_Key 1"
 
 

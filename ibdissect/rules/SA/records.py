@@ -61,7 +61,7 @@ class JoinStateNone(Rule):
     code, name, severity = "SA010", "mcmember-joinstate-invalid", ERROR
     reference = "IBA 15.2.5.17; opensm join states"
     when = (MCMemberRecord.join_state == 0) & chosen(MCMemberRecord, "join_state") & _SET
-    message = "join with JoinState 0"
+    message = "join with JoinState 0: it asks for no kind of membership"
     example = "SubnAdmSet(MCMemberRecord) with JoinState 0"
 
 
@@ -95,7 +95,7 @@ class ScopeMismatch(Rule):
     code, name, severity = "SA012", "mcmember-scope-mismatch", WARNING
     reference = "IBA 4.1.1, 15.2.5.17; opensm"
     at = MCMemberRecord.scope
-    message = "Scope {scope}, the MGID has scope {of_mgid}"
+    message = "Scope {scope} in a record whose MGID has scope {of_mgid}"
     example = "SubnAdmSet(MCMemberRecord) with Scope 5 and an MGID ff12::"
 
     @on_chunk
@@ -124,7 +124,7 @@ class LargestWithValue(Rule):
         ((MCMemberRecord.mtu_selector == LARGEST) & (MCMemberRecord.mtu != 0) & chosen(MCMemberRecord, "mtu"))
         | ((MCMemberRecord.rate_selector == LARGEST) & (MCMemberRecord.rate != 0) & chosen(MCMemberRecord, "rate"))
     ) & _SET
-    message = "MTU selector {mtu_selector} with {mtu}, rate selector {rate_selector} with {rate}; 3 takes no value"
+    message = "selector 3 (largest) takes no value: MTU selector {mtu_selector} with {mtu!t}, rate selector {rate_selector} with {rate!t}"
     example = "SubnAdmSet(MCMemberRecord) with MTUSelector 3, MTU 4 and both bits in the mask"
 
 
@@ -175,5 +175,5 @@ class LeaseZero(Rule):
     reference = "IBA 15.2.5.14; opensm osm_sa_service_record"
     when = (ServiceRecord.service_lease == 0) & chosen(ServiceRecord, "service_lease") & _SET
     flow = (LRH.slid, ServiceRecord.service_id)
-    message = "service 0x{service_id:016x} registered with lease 0"
+    message = "service 0x{service_id:016x} is registered with lease 0: the registration ends at once"
     example = "SubnAdmSet(ServiceRecord) with ServiceLease 0 and bit 4 of the mask"

@@ -43,7 +43,7 @@ class MTUAboveCap(Rule):
     code, name, severity = "SEM004", "portinfo-mtu-gt-cap", WARNING
     reference = "IBA 14.2.5.6"
     when = (PortInfo.neighbor_mtu > PortInfo.mtu_cap) & (PortInfo.mtu_cap != 0) & (PortInfo.neighbor_mtu <= MTU_TOP) & HAS_CONTENT
-    message = "NeighborMTU {neighbor_mtu} above MTUCap {mtu_cap}"
+    message = "NeighborMTU {neighbor_mtu!t} is above MTUCap {mtu_cap!t}"
     example = "SubnSet(PortInfo) with NeighborMTU 5 (4096) and MTUCap 3 (1024)"
 
 
@@ -79,7 +79,7 @@ class OperationalVLsAboveCap(Rule):
     when = ((PortInfo.operational_vls > VL_TOP) & HAS_CONTENT) | (
         (PortInfo.operational_vls > PortInfo.vl_cap) & PortInfo.vl_cap.between(1, VL_TOP) & HAS_CONTENT
     )
-    message = "OperationalVLs {operational_vls} with VLCap {vl_cap}"
+    message = "OperationalVLs {operational_vls!t} is more than VLCap {vl_cap!t} allows"
     example = "SubnSet(PortInfo) with OperationalVLs 5 for a port with VLCap 1"
 
 
@@ -98,7 +98,7 @@ class WidthEnabledReserved(Rule):
     explains = ("SEM008",)
     reference = "IBA 14.2.5.6; kernel qib; opensm (2x)"
     when = (PortInfo.link_width_enabled > 31) & (PortInfo.link_width_enabled != 255) & ENABLED
-    message = "LinkWidthEnabled 0x{link_width_enabled:02x} holds reserved bits"
+    message = "LinkWidthEnabled 0x{link_width_enabled:02x} holds reserved bits; widths are bits 0 to 4, 0xff means all"
     example = "SubnSet(PortInfo) with LinkWidthEnabled 0x20"
 
 
@@ -115,7 +115,7 @@ class SpeedEnabledReserved(Rule):
     code, name, severity = "SEM009", "linkspeed-enabled-reserved", ERROR
     reference = "IBA 14.2.5.6; kernel qib"
     when = PortInfo.link_speed_enabled.between(8, 14) & ENABLED
-    message = "LinkSpeedEnabled {link_speed_enabled} is reserved"
+    message = "LinkSpeedEnabled {link_speed_enabled} is reserved; speeds are 1 to 7, 15 means all"
     example = "SubnSet(PortInfo) with LinkSpeedEnabled 9"
 
 
@@ -131,7 +131,7 @@ class PortStateSet(Rule):
     code, name, severity = "SEM011", "portstate-illegal-set", ERROR
     reference = "IBA 14.2.5.6; kernel qib set_portinfo"
     when = (~PortInfo.port_state.isin({0, 1, 3, 4}) | ((PortInfo.port_physical_state != 0) & ~PortInfo.port_state.isin({0, 1}))) & SMP_SET
-    message = "PortState {port_state} with PortPhysicalState {port_physical_state} cannot be set"
+    message = "Set(PortInfo) asks for PortState {port_state!t} with PortPhysicalState {port_physical_state!t}, which the port refuses"
     example = "SubnSet(PortInfo) with PortState 2 (Initialize)"
 
 
@@ -148,7 +148,7 @@ class LinkDownDefaultReserved(Rule):
     code, name, severity = "SEM013", "linkdowndefault-reserved", ERROR
     reference = "IBA 14.2.5.6"
     when = (PortInfo.link_down_default_state > 2) & ENABLED
-    message = "LinkDownDefaultState {link_down_default_state} is reserved"
+    message = "LinkDownDefaultState {link_down_default_state} is reserved; it may be 1 (Sleep) or 2 (Polling)"
     example = "SubnSet(PortInfo) with LinkDownDefaultState 5"
 
 
@@ -165,7 +165,7 @@ class WidthActiveReserved(Rule):
     when = (~PortInfo.link_width_active.isin({0, 1, 2, 4, 8, 16}) & READ) | (
         (PortInfo.link_width_active == 0) & (PortInfo.port_physical_state == LINK_UP) & SMP_ANSWER & OF_EXTERNAL_PORT
     )
-    message = "LinkWidthActive {link_width_active} is no link width"
+    message = "LinkWidthActive {link_width_active} is no link width; it may be 1, 2, 4, 8 or 16"
     example = "SubnGetResp(PortInfo) with LinkWidthActive 3"
 
 
@@ -188,7 +188,7 @@ class ViolationsSaturated(Rule):
         (PortInfo.m_key_violations == SATURATED) | (PortInfo.p_key_violations == SATURATED) | (PortInfo.q_key_violations == SATURATED)
     ) & READ
     flow = (PortInfo.lid, PortInfo.local_port_num)
-    message = "violation counters: M_Key {m_key_violations}, P_Key {p_key_violations}, Q_Key {q_key_violations}; 65535 is the end"
+    message = "a violation counter stopped at 65535: M_Key {m_key_violations}, P_Key {p_key_violations}, Q_Key {q_key_violations}"
     example = "SubnGetResp(PortInfo) with P_KeyViolations 0xffff"
 
 
@@ -205,7 +205,7 @@ class HOQLifeInfinite(Rule):
     reference = "IBA 14.2.5.6, 18.2.5.4"
     when = (PortInfo.hoq_life > LONGEST) & SMP_SET
     flow = (PortInfo.hoq_life, LRH.slid)
-    message = "HOQLife {hoq_life} means infinite"
+    message = "HOQLife {hoq_life} lets packets wait forever; times end with 19"
     example = "SubnSet(PortInfo) with HOQLife 20"
 
 
@@ -222,7 +222,7 @@ class LifeTimeInfinite(Rule):
     reference = "IBA 14.2.5.4, 18.2.5.4"
     when = (SwitchInfo.life_time_value > LONGEST) & HAS_CONTENT
     flow = (SwitchInfo.life_time_value, LRH.slid)
-    message = "LifeTimeValue {life_time_value} means infinite"
+    message = "LifeTimeValue {life_time_value} lets the switch keep packets forever; times end with 19"
     example = "SubnSet(SwitchInfo) with LifeTimeValue 31"
 
 
@@ -243,7 +243,7 @@ class PortInfoReserved(Rule):
         | (PortInfo.reserved4 != 0)
     ) & SMP_SET
     flow = (LRH.slid,)
-    message = "reserved bits are set: {reserved1} before LMC, {reserved2} before RespTimeValue, {reserved4} before LinkSpeedExtEnabled"
+    message = "reserved bits are written: {reserved1} before LMC, {reserved2} before RespTimeValue, {reserved4} before LinkSpeedExtEnabled"
     example = "SubnSet(PortInfo) with 1 in the bits between M_KeyProtectBits and LMC"
 
 
@@ -259,7 +259,7 @@ class MasterLIDZero(Rule):
     reference = "IBA 14.2.5.6"
     when = (PortInfo.master_sm_lid == 0) & (PortInfo.lid != 0) & HAS_CONTENT
     flow = (PortInfo.lid,)
-    message = "port with LID {lid} has MasterSMLID 0"
+    message = "the port with LID {lid} has MasterSMLID 0: it knows no subnet manager"
     example = "SubnGetResp(PortInfo) with LID 5 and MasterSMLID 0"
 
 

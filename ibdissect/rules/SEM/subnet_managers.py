@@ -12,10 +12,11 @@ from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.topology import joined
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, SMP_SET
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.names import SM_CONTROL, SM_STATE
 from ibdissect.wire.numbers import MASTER, STANDBY
 from ibdissect.wire.sm import SMInfo
 
@@ -35,7 +36,7 @@ class SMStateReserved(Rule):
     code, name, severity = "SEM042", "smstate-reserved", ERROR
     reference = "IBA 14.2.5.13"
     when = (SMInfo.sm_state > MASTER) & HAS_CONTENT
-    message = "SM 0x{guid:016x} has SMState {sm_state}, states are 0 to 3"
+    message = "subnet manager 0x{guid:016x} has SMState {sm_state}, states are 0 to 3"
     example = "SubnGetResp(SMInfo) with SMState 7"
 
 
@@ -54,8 +55,12 @@ class SMControlState(Rule):
         ((SMInfo.sm_state != STANDBY) & (MAD.attribute_modifier == ACKNOWLEDGE))
         | ((SMInfo.sm_state != MASTER) & MAD.attribute_modifier.isin({HANDOVER, DISABLE, STAND_BY, DISCOVER}))
     ) & SMP_SET
-    message = "SubnSet(SMInfo) {MAD.attribute_modifier} from an SM in state {sm_state}"
+    message = "SubnSet(SMInfo) {command} from subnet manager 0x{guid:016x} in state {sm_state!t}; only a {needed} may send it"
     example = "SubnSet(SMInfo) with modifier 2 (ACKNOWLEDGE) and SMState 3 (Master)"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        command = seen.value(MAD.attribute_modifier)
+        return {"command": SM_CONTROL[command], "needed": SM_STATE[STANDBY if command == ACKNOWLEDGE else MASTER]}
 
 
 class PriorityChanged(Changed):

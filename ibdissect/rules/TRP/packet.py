@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.nodes import SWITCH, Port
-from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Rule
+from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import BY_SMP, NO_ERROR
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, TrapRule
 from ibdissect.wire.expr import Or
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.names import NOTICE_TYPE
 from ibdissect.wire.notice import Notice, TrapLinkState, TrapLocalChange, TrapMKey, TrapThreshold
 from ibdissect.wire.numbers import GET, PERMISSIVE, SMP_CLASSES, TRAP
 
@@ -42,7 +45,7 @@ class ProducerType(Rule):
     reference = "IBA 13.4.8.2; opensm"
     when = ~Notice.producer_type.isin({1, 2, 3, 4}) & _GENERIC
     flow = (Notice.issuer_lid, Notice.trap_number)
-    message = "trap {trap_number} from producer type {producer_type}, types are 1 to 4"
+    message = "trap {trap_number} with producer type {producer_type}, types are 1 to 4"
     example = "SubnTrap(Notice) with ProducerType 9"
 
 
@@ -59,8 +62,12 @@ class TypeOfTrap(Rule):
     reference = "IBA 14.2.5.1; opensm osm_drop_mgr, osm_req; kernel qib"
     when = Or(tuple((Notice.type != kind) & Notice.trap_number.isin(numbers) for kind, numbers in TYPE_OF.items())) & _GENERIC & _SUBNET
     flow = (Notice.issuer_lid, Notice.trap_number)
-    message = "trap {trap_number} in a notice of type {type}, which does not belong to it"
+    message = "trap {trap_number} in a notice of type {type!t}, it belongs to type {right}"
     example = "SubnTrap(Notice) with trap 144 and type 1 (Urgent)"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        right = next(kind for kind, numbers in TYPE_OF.items() if seen.value(Notice.trap_number) in numbers)
+        return {"right": f"{NOTICE_TYPE[right]} ({right})"}
 
 
 class UnknownTrap(Rule):
@@ -75,7 +82,7 @@ class UnknownTrap(Rule):
     reference = "IBA 14.2.5.1; opensm SM_*_TRAP"
     when = ~Notice.trap_number.isin(KNOWN) & _GENERIC & _SUBNET
     flow = (Notice.issuer_lid, Notice.trap_number)
-    message = "generic trap {trap_number} is not known"
+    message = "trap {trap_number} is not one of the generic traps"
     example = "SubnTrap(Notice) with trap 99"
 
 
@@ -148,7 +155,7 @@ class LinkTrapLid(TrapRule):
 
     code, name, severity = "TRP005", "trap128-lid", INFO
     reference = "IBA 14.2.5.1; opensm ntc_128"
-    message = "trap 128 from {port} names LID {lid}, which {owner} has: no switch"
+    message = "trap 128 from {port} is about LID {lid}, but {owner} is no switch"
     example = "NodeInfo of a channel adapter with LID 5, then SubnTrap 128 with LIDADDR 5"
     numbers = (128,)
 
@@ -170,7 +177,7 @@ class ThresholdPort(TrapRule):
 
     code, name, severity = "TRP006", "trap129-port", WARNING
     reference = "IBA 14.2.5.1; opensm ntc_129_131"
-    message = "trap {trap} from {port} names port {number} of {owner}, which has {ports}"
+    message = "trap {trap} from {port} names port {number} of {owner}, whose last port is {ports}"
     example = "NodeInfo with NumPorts 1 at LID 5, then SubnTrap 129 with LIDADDR 5 and PORTNO 99"
     numbers = (129, 130, 131)
 
@@ -195,7 +202,7 @@ class PathNotMarked(TrapRule):
 
     code, name, severity = "TRP008", "trap256-drpath", WARNING
     reference = "IBA 14.2.5.1; kernel ib_smi.h IB_NOTICE_TRAP_DR_TRUNC"
-    message = "trap 256 from {port} with {hops} hops and DRPathTruncated 0"
+    message = "trap 256 from {port} tells a route of {hops} hops and has room for 30, but DRPathTruncated is 0"
     example = "SubnTrap 256 with DRNotice 1, DRHopCount 40 and DRPathTruncated 0"
     numbers = (BAD_M_KEY,)
 

@@ -197,7 +197,7 @@ class RMPPAbort(Rule):
     code, name, severity = "TXN014", "rmpp-abort-code", INFO
     reference = "IBA 13.6.2.4; python-rdma"
     when = RMPP.rmpp_status.isin(ABORT_CODES) & (RMPP.rmpp_type == ABORT) & IN_USE
-    message = "RMPP ABORT, status {rmpp_status}"
+    message = "the transfer is aborted: {rmpp_status!t}"
     example = "an ABORT with status 126 (too many retries)"
 
 
@@ -212,7 +212,7 @@ class RMPPStop(Rule):
     code, name, severity = "TXN015", "rmpp-stop", WARNING
     reference = "IBA 13.6.2.5; kernel core/mad_rmpp.c"
     when = (RMPP.rmpp_type == STOP) & IN_USE
-    message = "RMPP STOP, status {rmpp_status}"
+    message = "the receiver stops the transfer: {rmpp_status!t}"
     example = "a STOP with status 1 (resources exhausted)"
 
 
@@ -228,5 +228,5 @@ class RMPPStatus(Rule):
     explains = ("TXN015",)
     reference = "IBA 13.6.2.1; kernel ib_mad.h"
     when = (RMPP.rmpp_status != 0) & (RMPP.rmpp_type.isin({DATA, ACK}) | ~RMPP.rmpp_status.isin({1, *ABORT_CODES})) & IN_USE
-    message = "RMPP status {rmpp_status} in a segment of type {rmpp_type}"
+    message = "RMPP status {rmpp_status!t} in a segment of type {rmpp_type!t}, which must not have it"
     example = "a DATA segment with status 1"

@@ -6,6 +6,7 @@ Each condition is cheap only after the fault itself: `when = PortInfo.vl_cap > 5
 
 from __future__ import annotations
 
+from ibdissect.lint.rule import Seen
 from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.mad import MAD, RMPP
@@ -50,6 +51,13 @@ METHODS_OF = {
     0x81: frozenset({0x01, 0x02, 0x05, 0x07, 0x81}),
 }
 """Methods by class (IBA 13.4.5; attributes.csv); others are SMP002, PM009 and MAD003."""
+
+
+def request_text(seen: Seen) -> str:
+    """`PerfGet(PortCounters)`: the MAD of a frame."""
+    mad = seen.first(MAD)
+    assert mad is not None
+    return seen.table.catalog.request_text(mad.mgmt_class, mad.method, mad.attribute_id, mad.base_version)
 
 
 def chosen(record: type[Struct], *names: str) -> Expr:

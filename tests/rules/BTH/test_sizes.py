@@ -16,7 +16,7 @@ def part(opcode: int, size: int, psn: int, queue_pair: int = 5) -> bytes:
 def test_the_first_packet_of_the_message_counts(chunks: tuple[int, ...]) -> None:
     frames = [part(0, 1024, 0xFFFFFF), part(0, 512, 9, 6), part(1, 1024, 0), part(1, 512, 10, 6), part(1, 512, 1), part(1, 1024, 2)]
     (found,) = facts_of(frames, "BTH007", chunks=chunks)
-    assert found.frame == 5 and "with 512 bytes, its first packet has 1024" in found.message
+    assert found.frame == 5 and found.message == "RC SEND Middle (1) carries 512 bytes, the first packet of its message 1024"
     assert found.proof == ((1, "the first packet of the message"),)
 
 

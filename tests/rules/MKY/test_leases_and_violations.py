@@ -40,7 +40,7 @@ NODE = nodes(5)
 
 
 def test_a_key_with_its_bytes_reversed() -> None:
-    message = f"0x{REVERSED:016x} to {PORT} is 0x{KEY:016x} with the bytes reversed"
+    message = f"M_Key 0x{REVERSED:016x} to {PORT} is M_Key 0x{KEY:016x} with the bytes reversed"
     frames = [*NODE, held(), tried(REVERSED), tried(REVERSED), tried(REVERSED, slid=2), tried(REVERSED + 1)]
     first = Facts(3, message, f"{REVERSED:016x}", REVERSED, ((2, SHOWN),), "learnt", 2)
     assert facts_of(frames, "SMP023") == [first, first._replace(frame=5, times=1)]
@@ -232,7 +232,7 @@ def info(method: int, lid: int = 5, **values: Any) -> bytes:
 def test_what_a_packet_alone_shows() -> None:
     """One finding for each key, port or level; the field's bytes are marked."""
     seen = [info(SET, m_key=7), info(0x81, m_key=7), info(0x81, 6, m_key=7), info(0x81, m_key=8), info(0x81)]
-    message = "0x0000000000000007 of the port with LID 5 is in the capture"
+    message = "M_Key 0x0000000000000007 of the port with LID 5 is in the capture"
     first = Facts(1, message, f"{7:016x}", 7, times=3)
     assert facts_of(seen, "MKY005") == [first, Facts(4, message.replace("7 of", "8 of"), f"{8:016x}", 8)]
     level = [info(0x81, m_key_protect_bits=bits) for bits in (3, 2, 3)] + [info(0x81, 6, m_key_protect_bits=3)]
@@ -251,7 +251,7 @@ def test_managers_that_tell_their_keys() -> None:
     def told_key(guid: int, key: int) -> bytes:
         return answer(5, SM_INFO, guid.to_bytes(8, "big") + key.to_bytes(8, "big") + bytes(48))
 
-    message = "SM 0x000000000000000a reveals its key, 0x0000000000000001"
+    message = "SM 0x000000000000000a reveals its key, SM_Key 0x0000000000000001"
     frames = [told_key(10, 1), told_key(10, 0), told_key(10, 2), told_key(11, 1), told_key(10, 1)]
     assert facts_of(frames, "MKY014") == [
         Facts(1, message, f"{1:016x}", 1, times=2),

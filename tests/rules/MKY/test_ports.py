@@ -15,7 +15,7 @@ from tests.rules.made.traps import bad_key, trap
 KEY, OTHER = 0x1122334455667788, 0xBAD
 NOTICE, NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x02, 0x11, 0x15, 0x16
 PORT = "0x0002c90300001050 port 1 (LID 5)"
-HELD, WRONG, NONE = f"0x{KEY:016x}", f"0x{OTHER:016x}", "no M_Key"
+HELD, WRONG, NONE = f"M_Key 0x{KEY:016x}", f"M_Key 0x{OTHER:016x}", "no M_Key"
 NODE = answer(5, NODE_INFO, node(5))
 SHOWN = (2, "showed the port's M_Key")
 SECOND = 1_000_000_000

@@ -29,7 +29,7 @@ def rc_send(key: int, qp: int = 0x12, **kw: Any) -> bytes:
 
 def test_a_packet_of_no_partition() -> None:
     assert facts_of([rc_send(0x8000), rc_send(0), rc_send(0x8001), rc_send(1)], "PKY002") == [
-        Facts(1, "P_Key 0x8000 is of no partition", "8000", 0x8000, times=2)
+        Facts(1, "P_Key 0x8000 belongs to partition 0, which does not exist", "8000", 0x8000, times=2)
     ]
     assert found([rc_send(0, 0), rc_send(0, 1), rc_send(0, 2), rc_send(0, 2, slid=7)], "PKY002") == [(2, 1), (3, 1), (4, 1)]
 
@@ -46,12 +46,12 @@ def test_management_with_another_key_than_the_default() -> None:
     frames = [subnet(key, **kw) for key, kw in ((0x8001, {}), (0x8001, {"dlid": 7}), (0x8002, {}), (0x8001, {"slid": 9}), (0, {}))]
     frames += [subnet(0xFFFF), subnet(0x7FFF), general(0x8001)]
     seen = facts_of(frames, "PKY006")
-    assert seen[0] == Facts(1, "a subnet management packet with P_Key 0x8001", "8001", 0x8001, times=2)
+    assert seen[0] == Facts(1, "a subnet management packet with P_Key 0x8001; the default is 0xffff or 0x7fff", "8001", 0x8001, times=2)
     assert [(one.frame, one.times) for one in seen] == [(1, 2), (3, 1), (4, 1), (5, 1)]
     frames = [general(key, **kw) for key, kw in ((0x8001, {}), (0x8001, {"dlid": 7}), (0x8002, {}), (0x8001, {"slid": 9}), (0x8001, {}))]
     frames += [general(0xFFFF), general(0x7FFF), general(0), general(0x8000), subnet(0x8001)]
     seen = facts_of(frames, "PKY007")
-    assert seen[0] == Facts(1, "a management datagram with P_Key 0x8001", "8001", 0x8001, times=2)
+    assert seen[0] == Facts(1, "a management datagram with P_Key 0x8001; the default is 0xffff or 0x7fff", "8001", 0x8001, times=2)
     assert [(one.frame, one.times) for one in seen] == [(1, 2), (2, 1), (3, 1), (4, 1)]
 
 
@@ -73,7 +73,8 @@ def test_a_table_without_its_first_entry() -> None:
 
 
 def test_the_same_key_twice_in_a_block() -> None:
-    assert facts_of([block(0xFFFF, 0x8001, 0x8001)], "PKY009") == [Facts(1, "a P_Key occurs twice in this block of the table", "", None)]
+    text = "P_Key 0x8001 is twice in block 0 of the P_Key table, as entries 1 and 2"
+    assert facts_of([block(0xFFFF, 0x8001, 0x8001)], "PKY009") == [Facts(1, text, "", None)]
     assert found([block(1, *range(2, 32), 1), block(7, 7, method=ANSWER), block(7, 7, method=GET)], "PKY009") == [(1, 1), (2, 1)]
     assert found([block(7, 7, method=ANSWER, status=0x1C), block(7, 7, method=ANSWER, status=0x8000)], "PKY009") == [(2, 1)]
     assert found([block(7, 7), block(7), block(7, 7, slid=4), block(0)], "PKY009") == [(1, 1), (3, 1)], "each block by itself"
@@ -81,7 +82,7 @@ def test_the_same_key_twice_in_a_block() -> None:
 
 
 def test_a_full_member_of_nothing_is_written() -> None:
-    text = "Set(P_KeyTable) with an entry 0x8000, full member of partition 0"
+    text = "Set(P_KeyTable) with an entry 0x8000: partition 0 does not exist, an empty entry is 0x0000"
     assert facts_of([block(0xFFFF, 0x8000, 1, 0x8000)], "PKY010") == [Facts(1, text, "8000 8000", 0x8000)]
     assert found([block(0x8000), block(0x8000, path=[1])], "PKY010") == [(1, 1), (2, 1)]
     assert found([block(0x8000, method=ANSWER), block(0), block(0x8001), block(0x0001)], "PKY010") == []
@@ -111,7 +112,7 @@ def group(key: int, to: str = "ff12:401b:8001::ffff:ffff", slid: int = 1) -> byt
 
 
 def test_limited_members_in_groups_of_ip() -> None:
-    text = "P_Key 0x0001 (limited member) to the group ff12:401b:8001::ffff:ffff"
+    text = "a limited member (P_Key 0x0001) sends to the group ff12:401b:8001::ffff:ffff: other limited members do not hear it"
     assert facts_of([group(1), group(1)], "PKY019") == [Facts(1, text, "0001", 1, times=2)]
     assert found([group(1), group(2), group(1, slid=7), group(1, "ff12:401b:8001::1")], "PKY019") == [(1, 2), (2, 1), (3, 1)]
     assert found([group(1, "ff12:601b:8001::1")], "PKY019") == [(1, 1)], "IPv6"
@@ -120,7 +121,7 @@ def test_limited_members_in_groups_of_ip() -> None:
 
 def test_a_packet_in_another_partition_than_its_group() -> None:
     to = "ff12401b8001000000000000ffffffff"
-    text = "P_Key 0xffff to the group ff12:401b:8001::ffff:ffff, which names another partition"
+    text = "P_Key 0xffff to the group ff12:401b:8001::ffff:ffff, which is of partition 0x0001"
     assert facts_of([group(0xFFFF), group(0xFFFF)], "PKY020") == [Facts(1, text, to, to, times=2)]
     plain = native(bth={"p_key": 7})
     assert found([plain, group(2), plain, group(2, slid=7), group(3), group(2, "ff12:401b:8001::1")], "PKY020") == [
