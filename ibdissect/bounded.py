@@ -50,7 +50,7 @@ class KeptDict(dict[K, V]):
         else:
             self.dropped.add(frame, time_ns)
 
-    def made(self, key: K, make: Callable[[], V], frame: int, time_ns: int, count: int = 1) -> V | None:
+    def get_or_make(self, key: K, make: Callable[[], V], frame: int, time_ns: int, count: int = 1) -> V | None:
         """The value of a key, made if it is missing; None if there is no room for it: then `count` things are dropped."""
         if key not in self:
             if len(self) >= self.limit:

@@ -38,6 +38,6 @@ def test_what_finds_no_room_is_counted_and_not_taken_in() -> None:
 
 def test_a_value_is_made_once_and_only_if_there_is_room() -> None:
     known = KeptDict[str, list[int]](1, "names")
-    first = known.made("a", list, 1, 10)
-    assert first is not None and known.made("a", list, 2, 20) is first
-    assert known.made("b", list, 3, 30) is None and (known.dropped.what, known.dropped.count, known.dropped.frame) == ("names", 1, 3)
+    first = known.get_or_make("a", list, 1, 10)
+    assert first is not None and known.get_or_make("a", list, 2, 20) is first
+    assert known.get_or_make("b", list, 3, 30) is None and (known.dropped.what, known.dropped.count, known.dropped.frame) == ("names", 1, 3)

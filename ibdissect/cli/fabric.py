@@ -16,7 +16,7 @@ from ibdissect.capture.sets import Unit
 from ibdissect.cli.common import Common, common_options, refuse, say, without, write_json
 from ibdissect.cli.output import opened_capture, set_option, source_of
 from ibdissect.errors import ConfigError
-from ibdissect.lint.set_members import members_object, named
+from ibdissect.lint.set_members import members_object, with_files
 from ibdissect.wire.text import Paint, counted, printable
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, wr
     elif "json" in (format_, written):
         write_json(result)
     else:
-        click.echo(named("\n".join(lines(result, common.paint(sys.stdout), quiet=common.quiet)), members))
+        click.echo(with_files("\n".join(lines(result, common.paint(sys.stdout), quiet=common.quiet)), members))
 
 
 class _LearntSubnet:
@@ -143,7 +143,7 @@ def _each_subnet(opened: Capture, at: int | None, common: Common) -> dict[int, _
     for table in opened.tables(keys=False, until=at) if found else ():
         numbers = division.of(table)
         for number, part in found.items():
-            part.feed(table.limited(numbers == number))
+            part.feed(table.only_rows(numbers == number))
     say(f"note: {opened.path} " + (f"mixes packets of {len(found)} subnets, told apart by {division.how}" if found else ADVICE))
     return found
 

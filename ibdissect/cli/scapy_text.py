@@ -15,7 +15,7 @@ from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.tree import Tree
 from ibdissect.dissect.value import BESIDE, TELLS, Presenter
 from ibdissect.layers import ERF, LRH, layer
-from ibdissect.table.find_structures import placed
+from ibdissect.table.find_structures import at_place
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import beside
 from ibdissect.wire.places import CmPayload, QKey
@@ -53,7 +53,7 @@ def _conversed(packet: Any, table: ChunkTable, row: int) -> None:
         return
     for place, struct in table.catalog.others:
         if isinstance(place, (CmPayload, QKey)):
-            found = placed(table, struct, place)
+            found = at_place(table, struct, place)
             if ((found.rows == row) & (found.at == payload)).any():
                 raw = packet[Raw]
                 raw.underlayer.payload = layer(struct)(raw.load, _underlayer=raw.underlayer)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ibdissect.table.bits import any_set
 from ibdissect.table.cut_keys import cut_keys, revealing_rows, with_keys
 from ibdissect.table.cut_messages import cut_messages, opaque_bytes
-from ibdissect.table.find_structures import HEADERS, placed
+from ibdissect.table.find_structures import HEADERS, at_place
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
 from ibdissect.table.rows import U64, mix
 from ibdissect.table.table import ChunkTable
@@ -196,7 +196,7 @@ class Walk:
     def _structures(self) -> tuple[Int, Int, Int, Int]:
         parts: list[tuple[int, Any]] = []
         for number, (struct, place) in enumerate((p.struct, p.place) for p in self.kinds):
-            found = self.table.occurrences(struct) if place is None else placed(self.table, struct, place)
+            found = self.table.occurrences(struct) if place is None else at_place(self.table, struct, place)
             if self.table.joined:
                 found = found.pick(found.at < self.table.window)  # the others are in no frame
             if len(found):

@@ -71,7 +71,7 @@ def divide(tables: Iterable[ChunkTable], site: Division, first: Collection[int] 
     useful = {PREFIX, GUID, *(kind for kind, _ in site.numbers)}
     for table in tables:
         near = list(_anchors(table))
-        far = [some for some in (*_ends(table), *_told(table)) if some[0] in useful]
+        far = [some for some in (*_ends(table), *_answer_addresses(table)) if some[0] in useful]
         for seen in kinds:
             seen.feed(len(table), near, far)
     return next((found for seen in kinds if (found := seen.division(site, first)).numbers), site)
@@ -149,7 +149,7 @@ def _ends(table: ChunkTable) -> Iterator[Some]:
     yield PREFIX, rows[own], source[own]
 
 
-def _told(table: ChunkTable) -> Iterator[Some]:
+def _answer_addresses(table: ChunkTable) -> Iterator[Some]:
     """LIDs, GID prefixes and GUIDs that the answers in a chunk show of their ports."""
     for field_, kind in ((NodeInfo.port_guid, GUID), (SMInfo.guid, GUID), (PortInfo.gid_prefix, PREFIX), (PortInfo.lid, LID)):
         rows = table.occurrences(field_.owner).rows

@@ -47,13 +47,13 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
 
     def now(self, of: Field[Any]) -> npt.NDArray[Any]:
         """A field of each SMP."""
-        return self.kept((of, True), lambda: extract(self.bodies, of.bit, of.bits))
+        return self.cached((of, True), lambda: extract(self.bodies, of.bit, of.bits))
 
     def was(self, of: Field[Any]) -> npt.NDArray[Any]:
         """The field in the previous answer."""
-        return self.kept((of, False), lambda: extract(self.before, of.bit, of.bits))
+        return self.cached((of, False), lambda: extract(self.before, of.bit, of.bits))
 
-    def kept(self, what: object, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def cached(self, what: object, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """A column, made on first use of its name and cached."""
         found = self.columns.get(what)
         if found is None:

@@ -137,7 +137,7 @@ class EarlyPackets:
             for counts in self._counts.values():
                 counts[place] = 0
 
-    def refused(self, verdict: Verdict, end: int) -> Iterator[Refusal]:
+    def refusals(self, verdict: Verdict, end: int) -> Iterator[Refusal]:
         """Early packets that a sender's or receiver's table refuses, if it never changed and nothing contradicts it. Call at the capture's
         end.
         """

@@ -59,7 +59,7 @@ class EarlyWrites:
             kinds = asks.kind[index]
             number = np.where(kinds == SWITCH, 0, asks.entered[index])
             frames = asks.rows[index] + event.table.chunk.first
-            early = self.later.infos.untold(asks.slot[index] << 8 | number, frames)
+            early = self.later.infos.precede(asks.slot[index] << 8 | number, frames)
             for i, port in zip(index[early].tolist(), number[early].tolist(), strict=True):
                 self.writes.append(_write(event, i, port))
                 if len(self.writes) > MAX_WRITES:
@@ -81,7 +81,7 @@ class EarlyWrites:
             if any(latest.get((write.transaction, slot), 0) > write.frame for slot in (write.slot, -1)):
                 self.taken.add((write.slot, write.number))
 
-    def judged(self) -> Iterator[WrongMKey]:
+    def refusals(self) -> Iterator[WrongMKey]:
         """Requests whose key differs from the one that their port held throughout the capture. Call at its end."""
         subnet, later = self.follower.subnet, self.later
         for write in self.writes:

@@ -86,7 +86,7 @@ class FabricFollower:
         self.records.learn(self.subnet, AFTER_ALL)
         yield from self._evicted(last, time_ns)
         self.subnet.contradictions.date(table.chunk)
-        followed = ChunkFollowed(last, time_ns, table, self.subnet, self._placed(smps, places, table.chunk.first))
+        followed = ChunkFollowed(last, time_ns, table, self.subnet, self._with_nodes(smps, places, table.chunk.first))
         yield followed
         followed.derived.clear()  # what was derived refers to the event: the chunk's memory would wait for a garbage collection
 
@@ -110,7 +110,7 @@ class FabricFollower:
             yield StateEvicted(frame, time_ns, what, count)
         self.subnet.dropped.clear()
 
-    def _placed(self, smps: Smps, places: Places, first: int) -> PlacedSmps:
+    def _with_nodes(self, smps: Smps, places: Places, first: int) -> PlacedSmps:
         distinct, which = np.unique(places.slot, return_inverse=True)
         which = which.ravel()
         nodes = tuple(self.subnet.by_slot(slot) or NOBODY for slot in distinct.tolist())
@@ -164,7 +164,7 @@ class FabricFollower:
                 if group >= 0:
                     hop = hops[group]
                     if hop is not None and (routes.turned or not hop.node.alive):
-                        hop = places.known(group)
+                        hop = places.look_up(group)
                 smp = None
                 if hop is None and group >= 0 and kind == PLACE_ONLY:
                     way = places.ways[group]
@@ -174,17 +174,17 @@ class FabricFollower:
                     hop = smp.hop
                 if kind == TEACHES:
                     if smp is None:
-                        smp = self._made(smps, i, hop) if keyed or attribute == numbers.NODE_INFO else plain
+                        smp = self._directed_smp(smps, i, hop) if keyed or attribute == numbers.NODE_INFO else plain
                     smp.i, smp.hop, smp.frame, smp.time_ns, smp.modifier = i, hop, frame, time_ns, modifier
                     asked = self._request_of(smps, smp) if keyed and attribute == numbers.PORT_INFO else None
                     learner.answer(smps, smp, attribute, asked)
                     hop = smp.hop
                     if attribute == numbers.NODE_INFO:
-                        places.taught(group)
+                        places.learn_route(group)
                         if hop is None and smp.origin is not None:
                             hop = routes.directed(smp.origin, smp.path)
                 elif kind == ASKS:
-                    smp = smp or self._made(smps, i, hop)
+                    smp = smp or self._directed_smp(smps, i, hop)
                     smp.frame, smp.time_ns, smp.modifier = frame, time_ns, modifier
                     self._ask(smps, smp, method, attribute)
                 if hop is not None and (not sure or routes.turned):
@@ -206,7 +206,7 @@ class FabricFollower:
         self.answered.put(exchange, smp.time_ns)
         return self.asked.pop(exchange, None)
 
-    def _made(self, smps: Smps, i: int, hop: Hop | None) -> Smp:
+    def _directed_smp(self, smps: Smps, i: int, hop: Hop | None) -> Smp:
         """Like `_address`, for a directed SMP whose port is known."""
         high = int.from_bytes(smps.high(i), "big")
         path = smps.path(i)
@@ -218,7 +218,7 @@ class FabricFollower:
         if not smps.directed[i]:
             return Smp(i, 0, 0, 0, None, b"", self.routes.by_lid(asked), asker, asked == asker != PERMISSIVE)
         if smps.pure[i]:
-            smp = self._made(smps, i, None)
+            smp = self._directed_smp(smps, i, None)
             assert smp.origin is not None
             smp.hop = self.routes.directed(smp.origin, smp.path)
             return smp

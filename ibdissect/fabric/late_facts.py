@@ -71,19 +71,19 @@ class FirstAnswers:
         order = np.argsort(all_keys := np.append(self._keys, keys), kind="stable")
         self._keys, self._frames, self._good = all_keys[order], np.append(self._frames, frames)[order], np.append(self._good, good)[order]
 
-    def asked(self, key: int) -> int:
+    def first_answer(self, key: int) -> int:
         """Frame of the answer to a Get that first showed a port's attribute; NEVER if it may have had another value before."""
         at = int(places_in(self._keys, np.array([key]))[0])
         return int(self._frames[at]) if at >= 0 and self._good[at] else NEVER
 
-    def untold(self, keys: Int, frames: Int) -> Bool:
+    def precede(self, keys: Int, frames: Int) -> Bool:
         """Which frames precede the first answer or Set of the attribute; bool[n]."""
         at = places_in(self._keys, keys)
         return (at < 0) | (frames < np.append(self._frames, 0)[at])
 
 
 def _asked(ids: Int, frames: Int, asked: Int, at: Int) -> Bool:
-    """Which transactions were asked for earlier: `asked` at the frames `at`."""
+    """Which transactions were asked for earlier: `first_answer` at the frames `at`."""
     known, first = np.unique(asked, return_index=True)
     place = places_in(known, ids)
     return (place >= 0) & (np.append(at[first], 0)[place] < frames)
@@ -110,7 +110,7 @@ class LateFacts:
         port = track.now if track is not None else None
         if track is None or port is None or track.past or not port.node.alive:
             return None
-        frame = self.infos.asked(port.key)
+        frame = self.infos.first_answer(port.key)
         return (port, frame) if 0 < track.since <= frame else None
 
     def p_keys(self, port: Port) -> bool:
@@ -119,7 +119,7 @@ class LateFacts:
             return False
         base = port.key << 16
         return all(
-            not block.past and block.now is not None and self.tables.asked(base | block.number) == block.since
+            not block.past and block.now is not None and self.tables.first_answer(base | block.number) == block.since
             for block in port.p_keys.blocks
         )
 
@@ -127,5 +127,5 @@ class LateFacts:
         """Frame that shows the M_Key that the port had during the whole capture; NEVER if that is uncertain."""
         if port.guard is None or port.guard.held.past or port.guard.held.now is None:
             return NEVER
-        frame = self.infos.asked(port.key)
+        frame = self.infos.first_answer(port.key)
         return frame if frame == port.guard.held.since else NEVER

@@ -43,7 +43,7 @@ class Routes:
         self.count -= len(oldest.hops)
         self.subnet.count_drop(what)
 
-    def known(self, way: bytes) -> Hop | None:
+    def end_of(self, way: bytes) -> Hop | None:
         """The end of a route according to NodeInfo, None if it may be void; `way`: 4 bytes of origin, then the path."""
         if self.turned:
             return None

@@ -32,7 +32,7 @@ class Places:
         """Number of each SMP's route; -1 if it is not directed all the way."""
         samples = pure[first].tolist()
         self.ways = [smps.high(i) + smps.path(i) for i in samples]
-        self.hops: list[Hop | None] = [routes.known(way) for way in self.ways]
+        self.hops: list[Hop | None] = [routes.end_of(way) for way in self.ways]
         """Where each route leads."""
         self._slots = [hop.node.slot if hop is not None else -1 for hop in self.hops]
         self._entered = [hop.entered if hop is not None else 0 for hop in self.hops]
@@ -56,14 +56,14 @@ class Places:
         """Set the place of SMP `i`."""
         self._own.append((i, hop.node.slot, hop.entered))
 
-    def taught(self, group: int) -> None:
+    def learn_route(self, group: int) -> None:
         """NodeInfo returned along a route (-1: not a directed one): look the route up."""
-        if group >= 0 and self.hops[group] is None and self.known(group) is None:
+        if group >= 0 and self.hops[group] is None and self.look_up(group) is None:
             self.missed = True
 
-    def known(self, group: int) -> Hop | None:
+    def look_up(self, group: int) -> Hop | None:
         """Look a route up again."""
-        hop = self.routes.known(self.ways[group])
+        hop = self.routes.end_of(self.ways[group])
         if hop is not None:
             self.hops[group], self._slots[group], self._entered[group] = hop, hop.node.slot, hop.entered
         return hop

@@ -56,7 +56,7 @@ def links(subnet: Subnet) -> Iterator[tuple[Port, Port]]:
             yield port, peer
 
 
-def joined(one: Node, other: Node) -> bool:
+def are_joined(one: Node, other: Node) -> bool:
     """Whether known cables lead from one node to another."""
     seen, fresh = {one.slot}, [one]
     while fresh and other.slot not in seen:

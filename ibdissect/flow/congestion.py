@@ -100,7 +100,8 @@ class Congestion:
     def _pairs(self, table: ChunkTable, rows: Int) -> list[Pair | None]:
         """The pair of each row, created if missing; None beyond the limit."""
         whens = zip((table.chunk.first + rows).tolist(), table.chunk.time_ns[rows].tolist(), strict=True)
-        return [self.pairs.made(way, partial(Pair, *way, *when), *when) for way, when in zip(ends_of(table, rows), whens, strict=True)]
+        get = self.pairs.get_or_make
+        return [get(way, partial(Pair, *way, *when), *when) for way, when in zip(ends_of(table, rows), whens, strict=True)]
 
     def _marks(self, table: ChunkTable, rows: Int) -> None:
         """Count marked packets and notifications; usually there are none."""

@@ -52,7 +52,7 @@ class Credits:
         for k, i in enumerate(first.tolist()):
             row = int(rows[i])
             way = (*ends_at(table, row), int(queue_pair[i]))
-            granted = self.by_way.made(way, CreditCounts, table.chunk.first + row, int(table.chunk.time_ns[row]))
+            granted = self.by_way.get_or_make(way, CreditCounts, table.chunk.first + row, int(table.chunk.time_ns[row]))
             if granted is not None:
                 granted.least = min(granted.least, CREDITS[int(least[k])])
                 granted.none += int(none[k])

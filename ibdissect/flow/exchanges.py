@@ -150,14 +150,14 @@ class Exchanges:
     @staticmethod
     def _answered(found: KeptDict[Any, Exchange], key: Any, pair: Pair, event: AnsweredMany, index: Int) -> None:
         frame = int(event.request_frames[index[0]])
-        if one := found.made(key, partial(Exchange, *pair, frame), frame, int(event.times_ns[index[0]]), len(index)):
+        if one := found.get_or_make(key, partial(Exchange, *pair, frame), frame, int(event.times_ns[index[0]]), len(index)):
             one.answer(event, index)
 
     def _unanswered(self, request: Request, pairs: bool) -> None:
         kind, pair = (request.mgmt_class, request.method, request.attribute), (*ends_of(request), request.mgmt_class)
         when = request.frame, request.time_ns
-        one = self.kinds.made(kind, partial(Exchange, "", "", request.mgmt_class, request.frame), *when)
-        two = self.pairs.made(pair, partial(Exchange, *pair, request.frame), *when) if pairs else None
+        one = self.kinds.get_or_make(kind, partial(Exchange, "", "", request.mgmt_class, request.frame), *when)
+        two = self.pairs.get_or_make(pair, partial(Exchange, *pair, request.frame), *when) if pairs else None
         for found in (one, two):
             if found is not None:
                 found.give_up(request)

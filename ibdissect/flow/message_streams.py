@@ -74,7 +74,7 @@ class MessageStreams:
                 found[one.service, one.source, one.destination, one.dest_qp] = other.dest_qp
         return found
 
-    def damaged(self, table: ChunkTable, p: Packets, group: Int) -> Bool:
+    def is_damaged(self, table: ChunkTable, p: Packets, group: Int) -> Bool:
         """Packets with an unexpected PSN and a wrong ICRC, in streams whose first ICRC was right: their PSN says nothing."""
         state, found = self.state, np.zeros(len(p.rows), np.bool_)
         slots = np.array([self.by_key.get(key, UNKNOWN) for key in p.key[p.starts].tolist()], np.int64)
@@ -89,7 +89,7 @@ class MessageStreams:
             found[odd] = wrong_icrcs(table, p.rows[odd])
         return found
 
-    def unwrapped(self, table: ChunkTable, p: Packets, index: Int, group: Int) -> tuple[list[Run], Int]:
+    def unwrap(self, table: ChunkTable, p: Packets, index: Int, group: Int) -> tuple[list[Run], Int]:
         """Runs of packets by stream, and each packet's unwrapped PSN. A PSN far from the one before begins another stream."""
         state, psn, group = self.state, p.psn[index], group[index]
         starts = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))

@@ -93,7 +93,7 @@ class Messages:
         found = table.once(packets)
         new = [_nothing()]
         if found is not None:
-            new += self._placed(table, found)
+            new += self._parts(table, found)
         new += self._datagrams(table)
         parts = Parts.joined(*new)
         if not len(parts.frame):
@@ -115,15 +115,15 @@ class Messages:
 
     # -- which stream, and which place
 
-    def _placed(self, table: ChunkTable, p: Packets) -> Iterator[Parts]:
+    def _parts(self, table: ChunkTable, p: Packets) -> Iterator[Parts]:
         """The packets of streams with their places; responses to unknown requests are left out."""
         opcode, first_ns = p.opcode, table.chunk.time_ns
         group = np.repeat(np.arange(len(p.starts)), np.diff(np.append(p.starts, len(p.rows))))
-        good = looked_up(opcode, _OF_MESSAGES) & ~self.streams.damaged(table, p, group)
+        good = looked_up(opcode, _OF_MESSAGES) & ~self.streams.is_damaged(table, p, group)
         index = np.flatnonzero(good)
         if not len(index):
             return
-        runs, unwrapped = self.streams.unwrapped(table, p, index, group)
+        runs, unwrapped = self.streams.unwrap(table, p, index, group)
         for key, psn in zip(p.key[p.starts].tolist(), p.psn[np.append(p.starts[1:], len(p.rows)) - 1].tolist(), strict=True):
             if (known_stream := self.streams.by_key.get(key)) is not None:
                 self.streams.state["seen"][known_stream] = psn

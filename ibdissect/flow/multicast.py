@@ -142,7 +142,7 @@ class Multicast:
         name, frame, time_ns = key.tobytes(), table.chunk.first + row, int(table.chunk.time_ns[row])
         mlid, p_key, q_key, qp = (int.from_bytes(name[a:b], "big") for a, b in ((32, 34), (34, 36), (36, 40), (40, 43)))
         made = partial(Sender, name[:16], name[16:32], mlid, p_key, q_key, qp, frame, time_ns, time_ns)
-        return self.senders.made(name, made, frame, time_ns)
+        return self.senders.get_or_make(name, made, frame, time_ns)
 
     @staticmethod
     def _multicast(table: ChunkTable) -> Int:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.table.locate import Int
-from ibdissect.table.rows import U64, held, order_of
+from ibdissect.table.rows import U64, is_in, order_of
 
 NOTHING, REQUEST, ANSWER, OTHER = range(4)
 """Roles of a datagram in matching."""
@@ -48,7 +48,7 @@ def pair(marks: U64, columns: Sequence[npt.NDArray[np.uint64]], role: npt.NDArra
         found = column[order]
         fine[1:] &= (found[1:] == found[:-1]) | new[1:]
     clean = np.logical_and.reduceat(fine, starts)
-    clean &= ~held(sorted_marks[starts], waiting)
+    clean &= ~is_in(sorted_marks[starts], waiting)
     matched = np.flatnonzero(second & clean[group])
     requests, answers = order[matched - 1], order[matched]
     waits = order[(starts + sizes - 1)[clean & (sizes & 1 == 1)]]

@@ -72,7 +72,7 @@ class Chunks:
         """By receiver, PSN, and whether it is of a READ: key and number of the memory that the next packet belongs to, and the address."""
         self.held, self._numbers = ByteLimit(MAX_HELD, self._offered, self._moving), count()
 
-    def sent(self, message: WholeMessage, source: bytes, to: Place) -> WholeMessage | None:
+    def on_message(self, message: WholeMessage, source: bytes, to: Place) -> WholeMessage | None:
         """A message was sent. Returns the whole reply if the message is the header of a reply that was written before."""
         header = RPCRDMA(message.data) if len(message.data) >= RPCRDMA.size else None
         kind = header.message_type if header is not None and header.version == VERSION else None
@@ -91,19 +91,19 @@ class Chunks:
                 self.held.add(memory.size - (lost[1].size if lost is not None else 0))
         return None
 
-    def asked(self, source: bytes, client: bytes, psn: int, what: Range) -> None:
+    def on_read_request(self, source: bytes, client: bytes, psn: int, what: Range) -> None:
         """A READ request."""
         memory = self._of(client, what)
         if memory is not None and memory.is_read and memory.call.server[0] == source:
             self._moving.put((memory.call.server, psn, True), ((client, what[0]), memory.number, what[1]))
 
-    def wrote(self, source: bytes, to: Place, psn: int, what: Range) -> None:
-        """The first packet of a WRITE; `moved` takes its data."""
+    def on_write(self, source: bytes, to: Place, psn: int, what: Range) -> None:
+        """The first packet of a WRITE; `on_data` takes its data."""
         memory = self._of(to[0], what)
         if memory is not None and not memory.is_read and memory.call.server[0] == source:
             self._moving.put((to, psn, False), ((to[0], what[0]), memory.number, what[1]))
 
-    def moved(self, to: Place, psn: int, data: bytes, span: Span, *, is_read: bool, goes_on: bool) -> WholeMessage | None:
+    def on_data(self, to: Place, psn: int, data: bytes, span: Span, *, is_read: bool, goes_on: bool) -> WholeMessage | None:
         """The data of a READ response or a WRITE; `goes_on`: another packet follows. Returns the call if it is complete now."""
         key, number, at = self._moving.pop((to, psn, is_read), (None, 0, 0))
         memory = self._offered.get(key) if key is not None else None

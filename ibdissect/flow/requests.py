@@ -179,7 +179,7 @@ def request_of(mads: DatagramLists, i: int) -> Request:
     )  # fmt: skip
 
 
-def answered(mads: Datagrams, pairs: Pairs, index: Int, found: list[tuple[int, Request]]) -> AnsweredMany:
+def combined_answers(mads: Datagrams, pairs: Pairs, index: Int, found: list[tuple[int, Request]]) -> AnsweredMany:
     """Combine matched pairs with answers found one by one: `found` has positions in `index`, and requests."""
     answers = np.concatenate([pairs.answers, index[[i for i, _ in found]]]) if found else pairs.answers
     order = np.argsort(answers, kind="stable")

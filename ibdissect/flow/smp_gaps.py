@@ -55,7 +55,7 @@ class Step(Record):
     late: int = 0
     """Bit mask of the ids in between that another agent of the program used, or that were recorded later."""
 
-    def shown(self, one: int) -> None:
+    def note_shown(self, one: int) -> None:
         """Note that the capture shows an id in between."""
         self.late |= 1 << (one - self.low)
 
@@ -88,18 +88,18 @@ class Program(Record):
         """Whether it does not send its requests in the order of their ids: nothing more is learnt about it."""
         return len(self.steps) >= MAX_GAPS
 
-    def goes_on(self, low: int, time_ns: int, pause_ns: int, known: Int) -> None:
+    def count_on(self, low: int, time_ns: int, pause_ns: int, known: Int) -> None:
         """Count on to `low`, after a pause; `known`: ids that other agents of the program may have used."""
         step = Step(self.highest, low, self.time_ns, time_ns, pause_ns)
         for other in set(known[(known > self.highest) & (known < low)].tolist()):
-            step.shown(other)
+            step.note_shown(other)
         self.steps.append(step)
 
-    def comes_late(self, low: int) -> None:
+    def note_late(self, low: int) -> None:
         """Note an id that is not higher than the highest one."""
         for step in reversed(self.steps):
             if step.low < low < step.high:
-                step.shown(low)
+                step.note_shown(low)
             if low >= step.low:
                 break
 
@@ -230,10 +230,10 @@ class SmpGaps:
         elif low > program.highest + 1 and not program.disorderly:
             before = program.pause_ns if high not in latest else 0
             pause = max(before, int(asked.pauses[latest.get(high, -1) + 1 : row + 1].max()))
-            program.goes_on(low, time_ns, pause, asked.recent[start : start + RECENT])  # those before `start`
+            program.count_on(low, time_ns, pause, asked.recent[start : start + RECENT])  # those before `start`
         elif low <= program.highest and program.steps and not program.disorderly:
             for late in asked.low[index].tolist():
-                program.comes_late(late)
+                program.note_late(late)
         program.to_itself = program.to_itself or bool(asked.local[index].any())
         fresh = index[max(program.highest + 1 - low, 0) :]
         if len(fresh):

@@ -13,7 +13,7 @@ from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import U64, held, mix
+from ibdissect.table.rows import U64, is_in, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import RESPONSE_OF
 from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, LID_ROUTED, NOTICE, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
@@ -31,7 +31,7 @@ from .requests import (
     Request,
     TrapAnswered,
     Unanswered,
-    answered,
+    combined_answers,
     request_of,
 )
 from .rmpp import Message, OpenTransfers, Transfer, TransferEvent
@@ -169,7 +169,7 @@ class Transactions:
         for asker in [asker for asker, keys in self.asked.items() if self.open.keys().isdisjoint(keys)]:
             del self.asked[asker]
         if len(pairs.answers) or found:
-            self.matched = answered(mads, pairs, index, found)
+            self.matched = combined_answers(mads, pairs, index, found)
             self.paired += len(self.matched.frames)
             yield self.matched
 
@@ -177,7 +177,7 @@ class Transactions:
         """Move pairs to `rest` if an answer from another address may belong to their request."""
         lone = pairs.rest[answering[pairs.rest]]
         known = np.fromiter(self.asked, np.uint64, len(self.asked))
-        doubtful, waits = held(askers[pairs.requests], np.append(askers[lone], known)), held(askers[pairs.waits], askers[lone])
+        doubtful, waits = is_in(askers[pairs.requests], np.append(askers[lone], known)), is_in(askers[pairs.waits], askers[lone])
         if not doubtful.any() and not waits.any():
             return pairs
         rest = np.concatenate([pairs.rest, pairs.requests[doubtful], pairs.answers[doubtful], pairs.waits[waits]])
@@ -190,7 +190,7 @@ class Transactions:
         lone = lone[mads.mgmt_class[lone] != DIRECTED]
         if not len(lone) or not len(pairs.waits):
             return pairs
-        same = held(marks[pairs.waits], mix(mads.take(lone).keys(np.zeros(len(lone), np.bool_))))
+        same = is_in(marks[pairs.waits], mix(mads.take(lone).keys(np.zeros(len(lone), np.bool_))))
         return Pairs(pairs.requests, pairs.answers, pairs.waits[~same], np.sort(np.concatenate([pairs.rest, pairs.waits[same]])))
 
     def _wait(self, mads: Datagrams, index: Int) -> Iterator[MadEvent]:
@@ -204,7 +204,7 @@ class Transactions:
     def _recall(self, marks: U64) -> None:
         """Find answered requests that answers without an open request may belong to."""
         for recent in self.recent if len(marks) else ():
-            hits = np.flatnonzero(held(recent.marks, marks))
+            hits = np.flatnonzero(is_in(recent.marks, marks))
             requests = DatagramLists(recent.requests, hits, recent.marks)
             for i, k in enumerate(hits.tolist()):
                 key, ordinal = _key(requests, i, False), int(recent.ordinals[k])

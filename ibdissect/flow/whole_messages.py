@@ -105,7 +105,7 @@ class MessageJoiner:
     def feed(self, table: ChunkTable) -> None:
         """Take the packets of a chunk; messages that they complete go to `found`."""
         for packet in self._packets(table):
-            message = self._sent(packet) if packet.code in PART else self._moved(packet)
+            message = self._take_send(packet) if packet.code in PART else self._take_rdma(packet)
             if message is not None:
                 self._found.put(packet.span.frame, message)
 
@@ -113,7 +113,7 @@ class MessageJoiner:
         """The packets of SENDs to services with a declared structure, and those that move chunks of RPC-over-RDMA."""
         of_interest = WITH_RDMA if self._services.serves(rpcrdma.SERVICE) else IN_PARTS
         rows, services, sides = self._services.messages(table, of_interest)
-        claimed = self._claimed(table, rows, services)
+        claimed = self._relevant(table, rows, services)
         if not len(claimed):
             return
         rows, services, sides = rows[claimed], [services[i] for i in claimed], [sides[i] for i in claimed]
@@ -130,7 +130,7 @@ class MessageJoiner:
                 (memory[0][i], memory[1][i], memory[2][i]),
             )  # fmt: skip
 
-    def _claimed(self, table: ChunkTable, rows: Int, services: list[int]) -> Int:
+    def _relevant(self, table: ChunkTable, rows: Int, services: list[int]) -> Int:
         """Which of the packets belong to SENDs in several packets, to services with a declared structure or to RPC-over-RDMA."""
         places = (place for struct in table.catalog.structs for place in struct.carried_by if isinstance(place, CmPayload))
         wanted, numbers = np.zeros(len(services), np.bool_), np.array(services, np.uint64)
@@ -138,7 +138,7 @@ class MessageJoiner:
             wanted |= about(table, place, numbers)
         return np.flatnonzero((wanted & IN_PARTS[table.located.opcode[rows]]) | about(table, RPC, numbers))
 
-    def _sent(self, packet: _Packet) -> WholeMessage | None:
+    def _take_send(self, packet: _Packet) -> WholeMessage | None:
         """Take a packet of a SEND; returns the message that it completes, with its chunks."""
         part = PART[packet.code]
         if part == ONLY:
@@ -154,23 +154,23 @@ class MessageJoiner:
             if part == LAST:
                 self._end(packet.to)
             message = WholeMessage(b"".join(one.parts), tuple(one.spans), packet.service, packet.side, one.spans[0].length)
-            return self._chunks.sent(message, packet.source, packet.to) or (message if part == LAST else None)
+            return self._chunks.on_message(message, packet.source, packet.to) or (message if part == LAST else None)
         if one.size > MAX_BYTES:
             self._end(packet.to)
         return None
 
-    def _moved(self, packet: _Packet) -> WholeMessage | None:
+    def _take_rdma(self, packet: _Packet) -> WholeMessage | None:
         """Take a READ request, or a packet of a READ response or WRITE; returns the call that it completes."""
         code, to, psn = packet.code, packet.to, packet.psn
         if code & OPERATION == READ_REQUEST:
-            self._chunks.asked(packet.source, to[0], psn, packet.memory)
+            self._chunks.on_read_request(packet.source, to[0], psn, packet.memory)
             return None
         if STARTS_WRITE[code]:
-            self._chunks.wrote(packet.source, to, psn, packet.memory)
+            self._chunks.on_write(packet.source, to, psn, packet.memory)
         if not packet.complete:
             return None
         is_read, goes_on = bool(IS_RESPONSE[code]), LEAVES_OPEN[code] != NO_MESSAGE
-        return self._chunks.moved(to, psn, packet.data, packet.span, is_read=is_read, goes_on=goes_on)
+        return self._chunks.on_data(to, psn, packet.data, packet.span, is_read=is_read, goes_on=goes_on)
 
     def _taking(self, key: tuple[bytes, int], psn: int, part: int, complete: bool) -> _Open | None:
         """The message that a packet begins or continues; None if it has none, is repeated, or shows that the message is incomplete."""
@@ -220,12 +220,12 @@ def completed(table: ChunkTable, row: int, presenter: Presenter, ended: Reassemb
     layers = reassembled_nodes(ended, table.once(joined_in).get(frame, ()), table.catalog, presenter)
     if (message := table.once(messages_in).get(frame)) is not None:
         below = layers_of(message, table.catalog, table.services, presenter)
-        below += _moved(message)
+        below += _moved_nodes(message)
         layers.append(Node("", "Message", 0, 0, 0, 0, None, headline(message), below, raw=message.data))
     return layers
 
 
-def _moved(message: WholeMessage) -> Iterator[Node]:
+def _moved_nodes(message: WholeMessage) -> Iterator[Node]:
     """The parts of a message that RDMA moved, with their frames; without the bytes, which fields of other layers have."""
     ends = list(accumulate(span.length for span in message.spans))
     for moved, run in groupby(zip(message.spans, ends, strict=True), lambda one: one[0] in message.chunks):

@@ -114,7 +114,7 @@ class Linter:
         if self.parts:
             numbers = self.context.get(Division).of(table)
             for number, part in self.parts.items():
-                part.feed(table.limited(numbers == number), selected)
+                part.feed(table.only_rows(numbers == number), selected)
         self.findings.consequences.trim()
         self.context.table = None  # its memory is used again
 

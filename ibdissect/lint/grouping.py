@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import groups, held, members
+from ibdissect.table.rows import groups, is_in, members
 from ibdissect.table.table import ChunkTable
 
 from .conditions import flow_keys, hit_at
@@ -36,7 +36,7 @@ OnFailure = Callable[[str, Exception, int | None], None]
 """Called with who raised what, and at which frame."""
 
 
-def taught_by(hit: Hit | Again) -> list[int]:
+def proof_frames(hit: Hit | Again) -> list[int]:
     """The other frames that prove a hit."""
     return [frame for frame, _ in hit.proof] if isinstance(hit, Again) else [one.frame for one in hit.related]
 
@@ -72,15 +72,15 @@ class Grouping:
         rows = np.arange(len(hits)) if rule.on is None else table.occurrences(rule.on).rows
         hits = hits if selected is None else hits & selected[rows]
         if self.consequences.any_of(rule):
-            explained = [row for row in np.unique(rows[hits]).tolist() if self._explains_row(rule, table, row, rows, hits)]
-            hits = hits & ~held(rows, np.array(explained, np.int64))
+            explained = [row for row in np.unique(rows[hits]).tolist() if self._is_row_explained(rule, table, row, rows, hits)]
+            hits = hits & ~is_in(rows, np.array(explained, np.int64))
         index = np.flatnonzero(hits)
         if index.size:
             (self._frames if rule.on is None else self._flows if rule.flow else self._occurrences)(rule, table, index)
         for row in rows[hits].tolist() if rule.explains else ():
             self.consequences.note(rule, table.chunk.first + row, None)
 
-    def _explains_row(self, rule: Rule, table: ChunkTable, row: int, rows: Int, hits: Bool) -> bool:
+    def _is_row_explained(self, rule: Rule, table: ChunkTable, row: int, rows: Int, hits: Bool) -> bool:
         """Whether another finding explains a rule's hit at a row, or may do so at the end of the capture.
 
         `rows` ascend; `hits` says where in them the rule's condition holds.
@@ -137,7 +137,7 @@ class Grouping:
             if known is not None:
                 known.count += len(parts[i])
             elif key not in self.flows:
-                if self._wanted(tally):
+                if self._is_wanted(tally):
                     known = self._new_finding(rule, hit_at(rule, table, entry))
                     known.count = len(parts[i])
                 row = int(table.occurrences(rule.on).rows[entry[0]])
@@ -155,7 +155,7 @@ class Grouping:
             for hit in hits:
                 self._take(rule, hit)
             return
-        for waiting in (hit.made() if isinstance(hit, Again) else hit for hit in hits):
+        for waiting in (hit.make() if isinstance(hit, Again) else hit for hit in hits):
             if self.held is not None:
                 self.consequences.await_end(rule, waiting)
                 self._hold(rule, waiting)
@@ -165,11 +165,11 @@ class Grouping:
                 self._take(rule, waiting)
 
     def _take(self, rule: Rule, hit: Hit | Again) -> None:
-        if hit.frame in self.past or self.damaged.any_of(taught_by(hit)):
-            hit = hit.made() if isinstance(hit, Again) else hit
+        if hit.frame in self.past or self.damaged.any_of(proof_frames(hit)):
+            hit = hit.make() if isinstance(hit, Again) else hit
             if hit.evidence is not SEEN and (hit.severity or rule.severity) is not INFO:
                 hit.severity = INFO
-        if hit.frame not in self.selected or self._explained(rule, hit):
+        if hit.frame not in self.selected or self._is_explained(rule, hit):
             return
         tally = self.tally[rule.code]
         key: tuple[Any, ...] | None = None if hit.key is None else (rule.code, hit.key)
@@ -188,25 +188,25 @@ class Grouping:
             self._report(rule, hit, known)
             return
         if isinstance(hit, Again):
-            hit = with_lines(hit.made(), self.context.files)
+            hit = with_lines(hit.make(), self.context.files)
         if hit.severity is not None:
             tally.lowered[hit.severity] += 1
         if key is not None:
-            known = self._new_finding(rule, hit) if self._wanted(tally) else None
+            known = self._new_finding(rule, hit) if self._is_wanted(tally) else None
             self._keep_flow(tally, key, known, hit.frame, hit.time_ns)
         elif tally.add(1):
             known = self._new_finding(rule, hit)
             tally.keep(known)
         self._report(rule, hit, known)
 
-    def _explained(self, rule: Rule, hit: Hit | Again) -> bool:
+    def _is_explained(self, rule: Rule, hit: Hit | Again) -> bool:
         """Whether another finding explains a hit, or may do so at the end of the capture."""
         if not self.consequences.any_of(rule):
             return False
-        frames = [hit.frame, *taught_by(hit)]
+        frames = [hit.frame, *proof_frames(hit)]
         if self.consequences.cause(rule, frames, INFO) is None:
             return False
-        hit = hit.made() if isinstance(hit, Again) else hit
+        hit = hit.make() if isinstance(hit, Again) else hit
         cause = self.consequences.cause(rule, frames, hit.severity, hit.count)
         if cause is None:
             return False
@@ -229,7 +229,7 @@ class Grouping:
         if tally.add(1) and finding is not None:
             tally.keep(finding)
 
-    def _wanted(self, tally: Tally) -> bool:
+    def _is_wanted(self, tally: Tally) -> bool:
         """Whether to make a finding for a new flow: there is room for it, or subnet files may prove outdated and lower it later."""
         return tally.most is None or len(tally.findings) < tally.most or bool(self.context.files)
 

@@ -32,7 +32,7 @@ class Handlers:
         for place, kind in enumerate(kinds):
             if kind.when is not None:
                 self.conditions.setdefault(kind.on, []).append(place)
-            for mark, listens, method in marked(kind):
+            for mark, listens, method in handler_methods(kind):
                 if mark == "listens_to":
                     self.of_struct += [(struct, (place, method)) for struct in listens]
                 elif mark == "listens_to_events":
@@ -53,7 +53,7 @@ def handlers(kinds: tuple[type[Rule], ...]) -> Handlers:
     return Handlers(kinds)
 
 
-def marked(kind: type[Rule]) -> list[tuple[str, Any, Callable[..., Any]]]:
+def handler_methods(kind: type[Rule]) -> list[tuple[str, Any, Callable[..., Any]]]:
     """Mark, what it handles, and function of the marked methods of a rule class, in order.
 
     Looks only at functions with attributes, because `dir` of all rules takes 30 ms.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 
-from .handlers import marked
+from .handlers import handler_methods
 from .rule import REGISTRY, Rule, family
 from .setting import settings_of
 
@@ -38,7 +38,7 @@ def evidence(rule: type[Rule]) -> str:
     own = sections(rule).get(EVIDENCE) or rule.evidence or ("" if rule.when is None else "One packet is enough.")
     code = getattr(rule, "code", None)
     causes = ", ".join(sorted(other.code for other in REGISTRY.values() if {code, family(code or "")} & {*other.explains}))
-    events = [event for mark, listens, _ in marked(rule) if mark == "listens_to_events" for event in listens]
+    events = [event for mark, listens, _ in handler_methods(rule) if mark == "listens_to_events" for event in listens]
     implied = [
         f"Not reported where another rule reports the cause: {causes}." if causes else "",
         "Silent if the capture mixes packets of two subnets." if any(getattr(event, "concludes", False) for event in events) else "",

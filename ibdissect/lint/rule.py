@@ -66,7 +66,7 @@ class Again(Record, frozen=True, eq=False, kw_only=True):
 
     frame: int
     key: Any
-    made: Callable[[], Hit]
+    make: Callable[[], Hit]
     """Makes the full hit, with the same frame, key, count and proof."""
     count: int = 1
     proof: Sequence[tuple[int, str]] = ()

@@ -29,11 +29,11 @@ def name_frames(finding: Finding, members: Sequence[Member]) -> None:
         finding.file, finding.file_frame = place(members, finding.frame)
         member = member_of(members, finding.frame)
         finding.starts = None if finding.starts is None or member.packed else finding.starts - member.base
-    finding.message = named(finding.message, members)
+    finding.message = with_files(finding.message, members)
     finding.related = tuple(one if one.file or not one.frame else _related(one, members) for one in finding.related)
 
 
-def named(text: str, members: Sequence[Member]) -> str:
+def with_files(text: str, members: Sequence[Member]) -> str:
     """A text with `FILE:N` in place of each `frame N`; unchanged without members, that is for a single file."""
     return _FRAME.sub(lambda found: place_text(members, int(found[1] or found[2])), text) if members else text
 

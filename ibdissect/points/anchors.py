@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import U64, Columns, by_value, common, held
+from ibdissect.table.rows import U64, Columns, by_value, common, is_in
 
 from .columns import Sightings
 from .reading import Point
@@ -69,7 +69,7 @@ def seen_once(points: Sequence[Point]) -> list[tuple[U64, Int]]:
         found.append((keys[starts], order[starts]))
         repeated.append(keys[starts[~near]])
     some = np.concatenate(repeated)
-    return [(keys[single], rows[single]) for keys, rows in found for single in [~held(keys, some)]]
+    return [(keys[single], rows[single]) for keys, rows in found for single in [~is_in(keys, some)]]
 
 
 def anchors(points: Sequence[Point], once: Sequence[tuple[U64, Int]], first: int, second: int) -> Anchors:

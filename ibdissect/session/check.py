@@ -148,7 +148,7 @@ def check_reading(reading: Reading, options: Options, *, progress: Progress | No
     """Check an open capture from its beginning; it stays open."""
     try:
         with collected(Failures(show_keys=options.show_keys)) as failures:
-            options = _divided(reading, options) if options.division.numbers else options
+            options = _with_division(reading, options) if options.division.numbers else options
             return _check(reading, options, failures, progress, stop or (lambda: False))
     except IbdissectError as error:
         return CaptureReport(path=reading.path, status="unreadable", error=str(error))
@@ -160,7 +160,7 @@ def linter_of(
 ) -> Linter:  # fmt: skip
     """The linter for a capture with the given options; with one part for each subnet, if the options tell several apart."""
 
-    def made(rules: Iterable[type[Rule]]) -> Linter:
+    def make_linter(rules: Iterable[type[Rule]]) -> Linter:
         linter = Linter(
             rules, max_findings=options.max_findings, timing=options.timing, on_finding=on_finding, on_occurrence=on_occurrence,
             failures=failures,
@@ -173,10 +173,11 @@ def linter_of(
         return linter
 
     rules, subnets = options.rules_for(reading.path), options.division.subnets
-    linter = made([rule for rule in rules if not subnets or rule.code.startswith("CAP")])
+    linter = make_linter([rule for rule in rules if not subnets or rule.code.startswith("CAP")])
     if subnets:
         others = [rule for rule in rules if not rule.code.startswith("CAP")]
-        linter.parts = {0: made([rule for rule in others if rule.when is not None]), **{number: made(others) for number in subnets}}
+        stateless = [rule for rule in others if rule.when is not None]
+        linter.parts = {0: make_linter(stateless), **{number: make_linter(others) for number in subnets}}
     if options.subnet is not None:
         from ibdissect.subnet import learn
 
@@ -186,7 +187,7 @@ def linter_of(
     return linter
 
 
-def _divided(reading: Reading, options: Options) -> Options:
+def _with_division(reading: Reading, options: Options) -> Options:
     """The options with what the capture itself tells of its subnets."""
     return replace(options, division=division_of(reading, options.division, options.subnet.ports if options.subnet is not None else ()))
 
@@ -220,7 +221,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
         failures.add("the check", error)
     mixed = getattr(linter.context.sources.get(FabricFollower), "unreliable", False)
     if mixed and not options.division.numbers and not stop():
-        divided = _divided(reading, options)
+        divided = _with_division(reading, options)
         if divided.division.numbers:
             linter.close()
             return _check(reading, divided, failures, progress, stop)
@@ -234,7 +235,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     report.findings = linter.finish()
     if table is not None:
         _describe(fresh, table, reading, linter.copies)  # findings made at the end whose frame is in the last chunk
-    _word(report, reading, options, failures, numbered=once)
+    _word_findings(report, reading, options, failures, numbered=once)
     reading.joins = True
     report.by_rule = {code: tally.count for code, tally in sorted(linter.tally.items()) if tally.count}
     totals = options.totals(linter)
@@ -245,7 +246,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     return report
 
 
-def _word(report: CaptureReport, reading: Reading, options: Options, failures: Failures, *, numbered: bool) -> None:
+def _word_findings(report: CaptureReport, reading: Reading, options: Options, failures: Failures, *, numbered: bool) -> None:
     """Give all findings their severity and sentence. `numbered`: the keys have their numbers."""
     if not numbered and not reading.show_keys and any(secret.value for finding in report.findings for secret in finding.secrets()):
         reading.number_keys()  # a second pass, needed only if a finding shows a key

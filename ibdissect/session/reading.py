@@ -131,7 +131,7 @@ class Reading:
         Each frame in `edges` starts a new window. `first` is called with each table before anything else. With `prepare`, a
         thread reads one window ahead and calls it with the table, for work that depends on that chunk alone.
         """
-        made: Iterator[ChunkTable] = map(self.table_of, self._chunks(until) if not edges else _cut(self._chunks(until), edges))
+        made: Iterator[ChunkTable] = map(self.table_of, self._chunks(until) if not edges else _split(self._chunks(until), edges))
         if first is not None:
             made = _after(made, first)
         for table in made if prepare is None else _one_ahead(made, prepare):
@@ -267,7 +267,7 @@ def plain_files(source: Source, reader: Reader) -> Sequence[Member] | None:
     return [Member(path, 1, 0)]
 
 
-def _cut(chunks: Iterable[Chunk], edges: Sequence[int]) -> Iterator[Chunk]:
+def _split(chunks: Iterable[Chunk], edges: Sequence[int]) -> Iterator[Chunk]:
     """The chunks, split before each frame in `edges`."""
     for chunk in chunks:
         inside = sorted({edge - chunk.first for edge in edges if chunk.first < edge < chunk.first + len(chunk)})

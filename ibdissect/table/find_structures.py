@@ -37,12 +37,12 @@ def find(table: ChunkTable, struct: StructType) -> Occurrences:
         return merged([_header(table, struct, name) for name in HEADERS[struct]])
     if struct in EXTENDED_STRUCTS:
         return _extended(table, struct)
-    parts = [placed(table, struct, place) for place in struct.carried_by]
+    parts = [at_place(table, struct, place) for place in struct.carried_by]
     parts += [_nested(table, struct, field) for field in table.catalog.nesting.get(struct, ())]
     return merged(parts)
 
 
-def placed(table: ChunkTable, struct: StructType, place: object) -> Occurrences:
+def at_place(table: ChunkTable, struct: StructType, place: object) -> Occurrences:
     """The occurrences of a structure at one of its places; none for a place that is not searched."""
     if isinstance(place, MadFormat):
         return _format(table, struct, place)

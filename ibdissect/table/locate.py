@@ -126,7 +126,7 @@ def locate(chunk: Chunk, roce_ports: Sequence[int] = (encapsulation.ROCE_PORT,))
     return loc
 
 
-def kept(good: Bool, *columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
+def select(good: Bool, *columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
     """The good rows of some columns. If all are good, the usual case, the columns are not copied: this halves the time of `locate`."""
     return columns if good.all() else tuple(column[good] for column in columns)
 
@@ -188,7 +188,7 @@ class _Finder:
             return
         at = self.pick(self.chunk.offset, rows)
         good = self.fit(rows, at, 8, NO_LRH)
-        rows, at = kept(good, rows, at)
+        rows, at = select(good, rows, at)
         self.put("lrh", rows, at)
         head, end = Place(self.loc.front, rows, at), self.pick(self.loc.end, rows)
         lnh = head.part(0, 4)[:, 1] & 3
@@ -211,7 +211,7 @@ class _Finder:
         there = lnh == 2
         if not there.all():
             self.grh_or_raw(rows, behind, stop, lnh, there)
-            rows, behind, stop = kept(there, rows, behind, stop)
+            rows, behind, stop = select(there, rows, behind, stop)
         self.transport(rows, behind, stop)
 
     def grh_or_raw(self, rows: Int, at: Int, stop: Int, lnh: npt.NDArray[np.integer[Any]], there: Bool) -> None:
@@ -252,7 +252,7 @@ class _Finder:
         }[link]  # fmt: skip
         at = self.pick(self.chunk.offset, rows)
         good = at + size <= self.pick(self.loc.end, rows)
-        rows, at = kept(good, rows, at)
+        rows, at = select(good, rows, at)
         if not rows.size:
             return
         self.put(name or "grh", rows, at)
@@ -290,16 +290,16 @@ class _Finder:
         if not rows.size:
             return
         good = at + 20 <= self.pick(self.loc.end, rows)
-        rows, at = kept(good, rows, at)
+        rows, at = select(good, rows, at)
         head = Place(self.loc.front, rows, at)
         first, fragment, protocol = head.part(0, 4), head.part(6, 2), head.part(9, 1)[:, 0]
         header = (first[:, 0] & 15) << 2
         good = (first[:, 0] >> 4 == 4) & (header >= 20)
-        rows, at, header, first, fragment, protocol = kept(good, rows, at, header, first, fragment, protocol)
+        rows, at, header, first, fragment, protocol = select(good, rows, at, header, first, fragment, protocol)
         self.put("ip4", rows, at)
         datagram = (protocol == 17) & (fragment[:, 0] & 0x1F == 0) & (fragment[:, 1] == 0)  # UDP, not a later fragment
         stop, at = at + first_bytes.u16(first, 2), at + header
-        rows, at, stop = kept(datagram, rows, at, stop)
+        rows, at, stop = select(datagram, rows, at, stop)
         self.udp(rows, at, stop)
 
     def ip6(self, rows: Int, at: Int) -> None:
@@ -314,7 +314,7 @@ class _Finder:
 
     def udp(self, rows: Int, at: Int, stop: Int) -> None:
         good = at + 8 <= np.minimum(stop, self.pick(self.loc.end, rows))
-        rows, at, stop = kept(good, rows, at, stop)
+        rows, at, stop = select(good, rows, at, stop)
         if not rows.size:
             return
         self.put("udp", rows, at)
@@ -324,7 +324,7 @@ class _Finder:
         roce = port == self.roce_ports[0]
         for other in self.roce_ports[1:]:
             roce |= port == other
-        rows, at, stop, size = kept(roce, rows, at, stop, size)
+        rows, at, stop, size = select(roce, rows, at, stop, size)
         long = stop - self.pick(self.chunk.offset, rows) > self.pick(self.chunk.length, rows)
         if long.any():
             self.bad(rows[long], IP_LARGE)
@@ -393,6 +393,6 @@ class _Finder:
             self.loc.start["payload"] = np.where(there, at, -1)
             self.loc.payload_end = np.where(there, stop, self.loc.end)
             return
-        rows, at, stop = kept(there, rows, at, stop)
+        rows, at, stop = select(there, rows, at, stop)
         self.loc.at("payload")[rows] = at
         self.loc.payload_end[rows] = stop

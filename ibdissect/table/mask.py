@@ -29,7 +29,7 @@ from ibdissect.wire.spec import Field
 
 from .compare import Network, against, against_number, compared, computed
 from .locate import Bool, Int
-from .series import Blobs, Numbers, Series, Values, all_of_each, constant, crossed, pairs, stretches
+from .series import Blobs, Numbers, Series, Values, all_of_each, constant, equal_pairs, pairs, stretches
 from .table import NO_NUMBERS, ChunkTable
 
 EVERY_PAIR = frozenset({"!=", "==="})
@@ -282,7 +282,7 @@ def _pairwise(op: str, left: Series, right: Series) -> Iterator[tuple[Int | None
     counts = np.searchsorted(right.rows, left.rows, "right") - np.searchsorted(right.rows, left.rows, "left")
     number = np.cumsum(counts) // BLOCK
     for start, stop in pairwise([0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(left.rows)]):
-        li, ri = crossed(left.rows[start:stop], right.rows)
+        li, ri = equal_pairs(left.rows[start:stop], right.rows)
         li += start
         yield left.rows[li], compared(op, left.pick(li), right.pick(ri)), li
 

@@ -153,7 +153,7 @@ def common(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> tuple[npt.NDArray
     return left[index], index, place[index]
 
 
-def held(numbers: npt.NDArray[Any], some: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def is_in(numbers: npt.NDArray[Any], some: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Which numbers are in `some`, bool[n]. np.isin may import numpy.ma (10 ms)."""
     return places_in(np.sort(some), numbers) >= 0
 

@@ -14,7 +14,7 @@ from ibdissect.wire.places import Parsed
 from ibdissect.wire.spec import Field
 
 from .locate import Bool, Int
-from .rows import held
+from .rows import is_in
 from .table import ChunkTable
 
 PUBLIC: dict[str, frozenset[int]] = {"Q_Key": frozenset({0x80010000})}
@@ -53,7 +53,7 @@ def must_mask(field: Field[Any], values: npt.NDArray[Any]) -> Bool:
     """Which values of a key field must be masked. bool[k]"""
     if values.ndim == 2:
         return np.asarray(values.any(axis=1))
-    result: Bool = (values != 0) & ~held(values, np.array([*PUBLIC.get(field.secret, ())], values.dtype))
+    result: Bool = (values != 0) & ~is_in(values, np.array([*PUBLIC.get(field.secret, ())], values.dtype))
     return result
 
 

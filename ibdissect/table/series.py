@@ -81,7 +81,7 @@ def alike(a: Values, b: Values) -> tuple[Values, Values]:
     return a.astype(np.uint64), b.astype(np.uint64)
 
 
-def crossed(left: Int, right: Int) -> tuple[Int, Int]:
+def equal_pairs(left: Int, right: Int) -> tuple[Int, Int]:
     """The index pairs of all equal values of two ascending arrays, in the order of the left one."""
     start = np.searchsorted(right, left, "left")
     counts = np.searchsorted(right, left, "right") - start
@@ -100,7 +100,7 @@ def pairs(left: Series, right: Series) -> tuple[Int | None, Series, Series]:
         return (left.rows if right.rows is None else right.rows), left, right
     if left.rows is right.rows and (left.rows[1:] > left.rows[:-1]).all():
         return left.rows, left, right
-    li, ri = crossed(left.rows, right.rows)
+    li, ri = equal_pairs(left.rows, right.rows)
     return left.rows[li], left.pick(li), right.pick(ri)
 
 

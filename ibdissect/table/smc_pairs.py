@@ -10,7 +10,7 @@ from ibdissect.wire.ulp.ip import TCP
 from ibdissect.wire.ulp.smc import SMC_R, SMCAccept, SMCConfirm, SMCHandshake
 from ibdissect.wire.ulp.smc_llc import SERVICE, SMCAddLink
 
-from .find_structures import placed
+from .find_structures import at_place
 from .occurrences import Occurrences
 from .payloads import tcp_data
 
@@ -32,7 +32,7 @@ def agreed(table: ChunkTable) -> Iterator[tuple[int, int, set[bytes]]]:
     for place in _BEHIND:
         (field, wanted), *_ = place.when
         if any((table.values(field) == value).any() for value in wanted):
-            yield from _in_segments(table, tcp_data(table, placed(table, TCP, place), SMC_R))
+            yield from _in_segments(table, tcp_data(table, at_place(table, TCP, place), SMC_R))
 
 
 def added(table: ChunkTable, services: Services) -> Iterator[tuple[int, int, set[bytes]]]:

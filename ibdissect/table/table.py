@@ -70,7 +70,7 @@ class ChunkTable:
             chunk = replace(chunk, data=np.concatenate([chunk.data, *(np.frombuffer(one.data, np.uint8) for _, one in self.joined)]))
         self.chunk = chunk
         self.times = chunk.time_ns
-        """The times of the packets in this table: of all, or of those of one subnet (`limited`)."""
+        """The times of the packets in this table: of all, or of those of one subnet (`only_rows`)."""
         self.catalog = catalog if catalog is not None else builtin_catalog()
         known = shown_by.located if shown_by is not None else located
         self.located: Located = known if known is not None else locate(chunk, self.catalog.roce_ports)
@@ -116,7 +116,7 @@ class ChunkTable:
                 self.located.start[name][rows] = -1
         self.located.malformed[rows] = 0
 
-    def limited(self, rows: Bool) -> ChunkTable:
+    def only_rows(self, rows: Bool) -> ChunkTable:
         """The same chunk with only the packets where `rows`, bool[n], holds."""
         made = ChunkTable(self.chunk, self.catalog, self._services, self._joined)
         made.times = self.times[rows]

@@ -94,7 +94,7 @@ def test_each_subnet_begins_and_ends_with_its_own_packets() -> None:
     (table,) = tables(mixed(HERE, THERE, interfaces=True))
     other = np.flatnonzero(table.chunk.interface == 1)
     transactions = Transactions()
-    list(transactions.feed(table.limited(table.chunk.interface == 1)))
+    list(transactions.feed(table.only_rows(table.chunk.interface == 1)))
     assert other[0] > 0 and other[-1] < len(table) - 1
     assert (transactions.first_ns, transactions.last_ns) == tuple(table.chunk.time_ns[other[[0, -1]]].tolist())
 

@@ -7,7 +7,7 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import CA, SWITCH, Port
 from ibdissect.fabric.partitions import PKeys
 from ibdissect.fabric.tables import Forwarding
-from ibdissect.fabric.topology import connect, disconnect, joined, links, way
+from ibdissect.fabric.topology import are_joined, connect, disconnect, links, way
 from tests.pictures.looks import fat_tree
 
 from .made import p_keys
@@ -50,10 +50,10 @@ def test_adapter_behind_a_lost_link_may_have_restarted() -> None:
 def test_cables_join_nodes() -> None:
     subnet, switch, a, b = ports()
     connect(switch, a, 5)
-    assert joined(switch.node, a.node) and joined(a.node, switch.node) and joined(b.node, b.node)
-    assert not joined(a.node, b.node)
+    assert are_joined(switch.node, a.node) and are_joined(a.node, switch.node) and are_joined(b.node, b.node)
+    assert not are_joined(a.node, b.node)
     connect(subnet.port(switch.node, 2, 1), b, 6)
-    assert joined(a.node, b.node)
+    assert are_joined(a.node, b.node)
 
 
 def test_the_way_of_a_lid_ends_at_its_node_at_a_gap_and_in_a_loop() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ibdissect.flow.pairs import ANSWER, NOTHING, OTHER, REQUEST, pair
-from ibdissect.table.rows import held, mix
+from ibdissect.table.rows import is_in, mix
 
 ROLES = {"?": REQUEST, "!": ANSWER, "x": OTHER, ".": NOTHING}
 
@@ -62,5 +62,5 @@ def test_columns_of_zeros_do_not_change_a_mark() -> None:
 
 def test_among() -> None:
     marks = np.array([5, 1, 9, 5], np.uint64)
-    assert held(marks, np.array([9, 5, 10], np.uint64)).tolist() == [True, False, True, True]
-    assert not held(marks, np.array([], np.uint64)).any()
+    assert is_in(marks, np.array([9, 5, 10], np.uint64)).tolist() == [True, False, True, True]
+    assert not is_in(marks, np.array([], np.uint64)).any()

@@ -27,7 +27,7 @@ from ibdissect.layers import MAD as MadOnly
 from ibdissect.layers.erf import INFINIBAND
 from ibdissect.layers.transport import ip_room
 from ibdissect.table.bits import extract
-from ibdissect.table.find_structures import placed
+from ibdissect.table.find_structures import at_place
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import unread
@@ -101,7 +101,7 @@ class Dissected:
         later = self._later_segments()
         for (_, attr_id), candidates in table.catalog.attributes.items():
             for place, what in candidates:
-                found = placed(table, what, place)
+                found = at_place(table, what, place)
                 begin = found.at - table.located.at("mad")[found.rows]
                 rows = [
                     row

@@ -27,7 +27,7 @@ class Repeats(Rule):
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Again]:
         for frame in range(table.chunk.first, table.chunk.first + len(table)):
-            yield Again(frame=frame, key=frame % 2, made=partial(self._hit, frame, frame % 2), count=2)
+            yield Again(frame=frame, key=frame % 2, make=partial(self._hit, frame, frame % 2), count=2)
 
 
 REGISTRY.pop(Repeats.code)  # it is this test's own

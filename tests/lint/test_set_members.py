@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ibdissect.capture.chunk import Member
 from ibdissect.lint.finding import Finding, Related, Severity
-from ibdissect.lint.set_members import members_object, name_frames, named, place, place_text
+from ibdissect.lint.set_members import members_object, name_frames, place, place_text, with_files
 
 MEMBERS = [Member("d/a.pcap", 1, 0), Member("d/empty.pcap", 11, 500), Member("d/b\x1b.pcap", 11, 500)]
 
@@ -17,8 +17,8 @@ def test_places() -> None:
 
 
 def test_texts() -> None:
-    assert named("as in frame 3, last seen 11, keyframe 4", MEMBERS) == "as in a.pcap:3, last seen b\\x1b.pcap:1, keyframe 4"
-    assert named("frame " + "9" * 5000, MEMBERS).startswith("frame 9") and named("frame 3", []) == "frame 3"
+    assert with_files("as in frame 3, last seen 11, keyframe 4", MEMBERS) == "as in a.pcap:3, last seen b\\x1b.pcap:1, keyframe 4"
+    assert with_files("frame " + "9" * 5000, MEMBERS).startswith("frame 9") and with_files("frame 3", []) == "frame 3"
 
 
 def test_findings() -> None:

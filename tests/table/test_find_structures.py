@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.table.find_structures import find, placed
+from ibdissect.table.find_structures import at_place, find
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sa_records import NodeRecord
@@ -17,9 +17,9 @@ def test_structures_are_found_at_their_places() -> None:
     assert find(table, LRH).at.tolist() == table.chunk.offset.tolist()
     assert find(table, DETH).at.tolist() == (find(table, MAD).at - DETH.size).tolist()
     # An ACK holds no record, of a straddling one no frame has all.
-    assert find(table, NodeRecord).rows.tolist() == [0, 1, 3] == placed(table, NodeRecord, NodeRecord.carried_by[0]).rows.tolist()
+    assert find(table, NodeRecord).rows.tolist() == [0, 1, 3] == at_place(table, NodeRecord, NodeRecord.carried_by[0]).rows.tolist()
     assert find(table, NodeInfo).rows.tolist() == [0, 1, 3]
 
 
 def test_nothing_is_found_at_a_place_that_is_not_searched() -> None:
-    assert len(placed(native_table(FRAMES), NodeRecord, "elsewhere")) == 0
+    assert len(at_place(native_table(FRAMES), NodeRecord, "elsewhere")) == 0

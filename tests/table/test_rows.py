@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.table import rows as row_tools
-from ibdissect.table.rows import by_value, common, groups, held, order_of
+from ibdissect.table.rows import by_value, common, groups, is_in, order_of
 
 ROWS = st.lists(st.tuples(*[st.sampled_from([0, 1, 2, 0xFFFF, 1 << 40, (1 << 64) - 1])] * 3), min_size=1, max_size=60)
 
@@ -57,7 +57,7 @@ def test_common_values_are_those_of_intersect1d(left: list[int], right: list[int
 
 @given(*[st.lists(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-5, 5))] * 2)
 def test_numbers_that_are_held_are_those_of_isin(numbers: list[int], some: list[int]) -> None:
-    assert held(np.array(numbers, np.int64), np.array(some, np.int64)).tolist() == [number in some for number in numbers]
+    assert is_in(np.array(numbers, np.int64), np.array(some, np.int64)).tolist() == [number in some for number in numbers]
 
 
 @given(st.lists(st.integers(-3, 3), max_size=30))

@@ -146,7 +146,7 @@ class BroadcastOutside(LearntFactRule):
             self._step(wish.way, Step(frame, time_ns, False, "it has left the group"))
 
     def _step(self, way: Way, step: Step) -> None:
-        steps = self.steps.made(way, list, step.frame, step.time_ns)
+        steps = self.steps.get_or_make(way, list, step.frame, step.time_ns)
         if steps is not None:
             steps.append(step)
             steps.sort(key=lambda one: one.frame)

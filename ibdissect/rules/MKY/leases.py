@@ -16,7 +16,7 @@ from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.rows import held
+from ibdissect.table.rows import is_in
 from ibdissect.wire.numbers import GET, SET
 from ibdissect.wire.sm import SMP
 
@@ -117,7 +117,7 @@ class LeaseTooShort(Rule):
         port = asks.slot[index] << 8 | np.where(kinds == SWITCH, 0, asks.entered[index])
         presented = asks.m_key[index]
         ports = self.leased.keys() | {one.port.key for one in self.news}
-        mine = np.flatnonzero(held(port, np.array([*ports])))
+        mine = np.flatnonzero(is_in(port, np.array([*ports])))
         for j in mine.tolist():
             frame = int(asks.rows[index[j]]) + table.chunk.first
             while self.news and self.news[0].frame < frame:

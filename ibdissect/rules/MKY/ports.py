@@ -54,7 +54,7 @@ class _WrongKey(LearntFactRule):
         self.told = KeptDict[tuple[int, int], None](MAX_WAITING, "receivers of traps")
         """Ports that sent traps, and the LIDs that these went to."""
 
-    def judged(self, event: WrongMKey) -> bool:
+    def concerns(self, event: WrongMKey) -> bool:
         """Whether this rule is about the request."""
         raise NotImplementedError
 
@@ -65,7 +65,7 @@ class _WrongKey(LearntFactRule):
 
     @on_event(WrongMKey)
     def request(self, event: WrongMKey, context: Context) -> None:
-        if self.judged(event) and not self.outdated(event):
+        if self.concerns(event) and not self.outdated(event):
             if not event.trap:
                 what = (event.port.key, event.method, event.attribute, event.presented)
                 self.without_trap.setdefault(what, deque()).append(len(self.refused))
@@ -129,8 +129,8 @@ class _WrongWrite(_WrongKey):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        for event in context.get(EarlyWrites).judged():
-            if self.judged(event) and not self.outdated(event):
+        for event in context.get(EarlyWrites).refusals():
+            if self.concerns(event) and not self.outdated(event):
                 yield self.found(event, INFERRED, context)
 
 
@@ -150,7 +150,7 @@ class SetWithoutMKey(_WrongWrite):
     message = "{request} without M_Key to {port}, which holds {held}: the port drops it"
     example = "GetResp(PortInfo) with an M_Key, then SubnSet to the same port with SMP M_Key 0"
 
-    def judged(self, event: WrongMKey) -> bool:
+    def concerns(self, event: WrongMKey) -> bool:
         return event.method != GET and event.presented == 0
 
     site = also(foreign_keys, zero=True)
@@ -171,7 +171,7 @@ class MKeyMismatch(_WrongWrite):
     message = "{request} with {presented} to {port}, which holds {held}: the port drops it"
     example = "GetResp(PortInfo) with an M_Key, then SubnSet to the same port with another one"
 
-    def judged(self, event: WrongMKey) -> bool:
+    def concerns(self, event: WrongMKey) -> bool:
         return event.method != GET and event.presented != 0
 
     site = also(foreign_keys, zero=False)
@@ -191,7 +191,7 @@ class ProtectedGet(_WrongKey):
     message = "{request} with {presented} to {port}, whose protect bits {protect} forbid reading without its key"
     example = "GetResp(PortInfo) with an M_Key and M_KeyProtectBits 2, then SubnGet to the same port with SMP M_Key 0"
 
-    def judged(self, event: WrongMKey) -> bool:
+    def concerns(self, event: WrongMKey) -> bool:
         return event.method == GET and not event.local and refuses(event.held, event.method, event.presented)
 
 

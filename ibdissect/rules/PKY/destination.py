@@ -196,7 +196,7 @@ class RefusingTable(LearntFactRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        for early, flow, p_key, slid, port, taught, count in context.get(EarlyPackets).refused(self.verdict, self.side):
+        for early, flow, p_key, slid, port, taught, count in context.get(EarlyPackets).refusals(self.verdict, self.side):
             yield fault(
                 early, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
                 proof=[(frame, "learnt later; never contradicted in this capture") for frame in taught], evidence=INFERRED,

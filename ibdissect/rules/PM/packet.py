@@ -196,7 +196,7 @@ class CountersFell(Rule):
             self.last.put(key, (table.chunk.first + row, now), table.chunk.first + row, int(table.chunk.time_ns[row]))
             if before is not None and any(map(gt, before[1], now)):
                 proof = ((before[0], "the reading before"),)
-                yield Again(frame=self.last[key][0], key=key, made=partial(self._made, table, i, key, before[1], now, proof), proof=proof)
+                yield Again(frame=self.last[key][0], key=key, make=partial(self._made, table, i, key, before[1], now, proof), proof=proof)
 
     def _made(self, table: ChunkTable, i: int, key: int, before: list[int], now: list[int], proof: tuple[tuple[int, str]]) -> Hit:
         k = next(k for k in range(len(now)) if before[k] > now[k])

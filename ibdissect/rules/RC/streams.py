@@ -219,7 +219,7 @@ class WriteLength(Rule):
     @on_event(LengthWrong)
     def wrong(self, event: LengthWrong, _context: Context) -> tuple[Again]:
         made = partial(of_stream, event, count=event.count, claimed=event.claimed, found=event.found)
-        return (Again(frame=event.frame, key=event.ends, made=made, count=event.count),)
+        return (Again(frame=event.frame, key=event.ends, make=made, count=event.count),)
 
 
 class OpcodeOrder(Rule):

@@ -79,7 +79,7 @@ class SmKeyWrong(UnansweredRule):
             if one.asks:
                 way, when = (one.transaction, one.source, one.destination), (seen.frame, seen.time_ns)
                 at = int(found.at[i]) - int(table.chunk.offset[seen.row]) + SAFormat.sm_key.bit // 8
-                self.keyed.made(way, partial(KeyedRequest, *when, int(keys[i]), one.destination, at), *when)
+                self.keyed.get_or_make(way, partial(KeyedRequest, *when, int(keys[i]), one.destination, at), *when)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -226,7 +226,7 @@ class ReportUnwanted(Rule):
     def _subscription(self, info: InformInfo, receiver: int, seen: Seen) -> None:
         wanted = self.wanted.get(receiver)
         if info.subscribe:
-            wanted = self.wanted.made(receiver, set, seen.frame, seen.time_ns)
+            wanted = self.wanted.get_or_make(receiver, set, seen.frame, seen.time_ns)
             if wanted is not None and len(wanted) < MAX_TRAPS:
                 wanted.add(info.trap_number)
             elif wanted is not None:

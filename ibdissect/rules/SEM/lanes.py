@@ -82,7 +82,7 @@ class VlOutOfRange(_QosRule):
                     np.maximum(found, np.where(vl == DROP, 0, vl), out=found)
             return found
 
-        return smps.kept("highest VL", highest)
+        return smps.cached("highest VL", highest)
 
     def _vls(self, smp: AttributeSmp) -> int:
         """Data VLs in use at the output port of an SMP; if unknown, more than a table can name."""

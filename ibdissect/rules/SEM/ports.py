@@ -247,7 +247,7 @@ class CapabilityChanged(Changed):
     def trap(self, event: TrapSeen, context: Context) -> None:
         if event.port is None or Notice(event.notice).trap_number != LOCAL_CHANGE:
             return
-        track = self.announced.made(event.port.key, Track, event.frame, event.time_ns)
+        track = self.announced.get_or_make(event.port.key, Track, event.frame, event.time_ns)
         if track is not None:
             track.learn(event.frame, event.frame)
 
@@ -295,7 +295,7 @@ class ActiveWithoutArmed(AttributeRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         for found in super().chunk(event, context):
-            hit = found.made() if isinstance(found, Again) else found
+            hit = found.make() if isinstance(found, Again) else found
             self.held.keep(hit.frame, hit, hit.frame, hit.time_ns)
         yield from ()
 

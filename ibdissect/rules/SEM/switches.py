@@ -85,7 +85,7 @@ class MulticastPortRange(_PortRange):
             room = np.clip(smps.ports + 1 - (smps.modifier >> 28) * PORTS, 0, PORTS)
             return masks >> room[:, None]
 
-        return smps.kept("bits beyond the ports", beyond)
+        return smps.cached("bits beyond the ports", beyond)
 
     def beyond(self, smp: AttributeSmp) -> tuple[int, int]:
         masks, position = self._beyond(smp.columns)[smp.i], smp.modifier >> 28

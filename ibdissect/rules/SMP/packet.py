@@ -11,7 +11,7 @@ from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
 from ibdissect.rules.shared.mad_conditions import BY_SMP
 from ibdissect.table.bits import value_at
-from ibdissect.table.rows import held
+from ibdissect.table.rows import is_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -123,7 +123,7 @@ class ResponseToOtherQP(Rule):
         keep = (value_at(data, bth, BTH.destqp) > 1) & (value_at(data, bth, BTH.opcode) == SEND_ONLY_UD)
         rows, mad = rows[keep], mad[keep]
         version, mgmt_class, method = (value_at(data, mad, field) for field in (MAD.base_version, MAD.mgmt_class, MAD.method))
-        keep = (version == 1) & held(mgmt_class, np.array([*SMP_CLASSES])) & held(method, np.array([GET_RESP, TRAP_REPRESS]))
+        keep = (version == 1) & is_in(mgmt_class, np.array([*SMP_CLASSES])) & is_in(method, np.array([GET_RESP, TRAP_REPRESS]))
         for row, number in zip(rows[keep].tolist(), method[keep].tolist(), strict=True):
             seen = Seen(table, row)
             yield fault(seen, {"qp": seen.value(BTH.destqp), "method": number}, self.at, of=seen.first(BTH))

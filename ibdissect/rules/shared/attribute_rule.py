@@ -68,7 +68,7 @@ class AttributeRule(Rule):
         for smp in smps.each(self.suspicious(smps)):
             judged = self.judge(smp)
             if judged is not None:
-                yield Again(frame=smp.frame, key=self.flow_of(smp), made=partial(self.made, smp, *judged), proof=judged[1])
+                yield Again(frame=smp.frame, key=self.flow_of(smp), make=partial(self.made, smp, *judged), proof=judged[1])
 
     def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
         """The full hit."""
