@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ibdissect.lint import engine, handlers
-from ibdissect.lint.handlers import Handlers, in_order, marked
+from ibdissect.lint.handlers import Handlers, handler_methods, in_order
 from tests.rules.test_rules import CASES, RULES, lint
 
 in_order_by_name = in_order
@@ -28,7 +28,7 @@ def test_the_order_of_independent_followers_changes_no_finding(monkeypatch: pyte
     """The proofs of all rules that follow the capture, each rule alone, with the order turned round."""
     monkeypatch.setattr(handlers, "in_order", reversed_order)
     monkeypatch.setattr(engine, "handlers", Handlers)  # not those that are cached
-    following = [rule for rule in RULES if rule.needs or marked(rule)]
+    following = [rule for rule in RULES if rule.needs or handler_methods(rule)]
     for rule in following:
         for proof in CASES[rule.code]:
             found = lint(proof.bad, proof.policy, proof.known, proof.damage, rules=[rule])
