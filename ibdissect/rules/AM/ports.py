@@ -9,8 +9,8 @@ import numpy as np
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos, others
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule, Seen
-from ibdissect.rules.AM.targets import ADAPTERS, TargetRule, kind_of, of_node
-from ibdissect.rules.shared.attribute_rule import Mask, adapters
+from ibdissect.rules.AM.targets import ADAPTERS, TargetRule, kind_of
+from ibdissect.rules.shared.attribute_rule import Mask, adapters, of_node
 from ibdissect.rules.shared.mad_conditions import request_text
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GUID_INFO, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION

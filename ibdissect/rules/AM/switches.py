@@ -5,8 +5,8 @@ from __future__ import annotations
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, SwitchInfos, others
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, WARNING, FaultDetails
-from ibdissect.rules.AM.targets import ADAPTERS, TargetRule, of_node
-from ibdissect.rules.shared.attribute_rule import Mask
+from ibdissect.rules.AM.targets import ADAPTERS, TargetRule
+from ibdissect.rules.shared.attribute_rule import Mask, beyond, of_switch
 from ibdissect.wire.numbers import LINEAR, MULTICAST, RANDOM
 
 LFT_BLOCK, MFT_BLOCK, MFT_PORTS = 64, 32, 16
@@ -26,6 +26,9 @@ class LftBlockRange(TargetRule):
     message = "{method}(LinearForwardingTable) of block {modifier} at {node}, whose table has {cap} entries"
     example = "SwitchInfo.LinearFDBCap 1024, then SubnSet(LinearForwardingTable) with AttributeModifier 767"
     source = others(LINEAR)
+
+    def candidates(self, smps: AttributeSmps) -> Mask:
+        return beyond(smps, smps.modifier * LFT_BLOCK, of_switch(smps, lambda switch: switch.linear_fdb_cap))
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         switch, since = smp.switch
@@ -47,7 +50,10 @@ class MftBlockRange(TargetRule):
     reference = "IBA 14.2.5.12"
     message = "{method}(MulticastForwardingTable) of block {block} at {node}, whose table has {cap} entries"
     example = "SwitchInfo.MulticastFDBCap 1024, then SubnGet(MulticastForwardingTable) with AttributeModifier 511"
-    source, bits = others(MULTICAST), 0x1FF
+    source = others(MULTICAST)
+
+    def candidates(self, smps: AttributeSmps) -> Mask:
+        return beyond(smps, (smps.modifier & 0x1FF) * MFT_BLOCK, of_switch(smps, lambda switch: switch.multicast_fdb_cap))
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         (switch, since), block = smp.switch, smp.modifier & 0x1FF
@@ -127,7 +133,7 @@ class WrongForwardingTable(TargetRule):
     source = others(LINEAR, RANDOM)
 
     def candidates(self, smps: AttributeSmps) -> Mask:
-        random = of_node(smps, lambda node: node.switch.now.random_fdb_cap if node.switch.now is not None else 0)
+        random = of_switch(smps, lambda switch: switch.random_fdb_cap)
         return (smps.attribute == RANDOM) | (random > 0) | smps.changed
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.nodes import CA, NOBODY, ROUTER, SWITCH, Node
@@ -54,8 +51,3 @@ class TargetRule(AttributeRule):
 def kind_of(node: Node) -> list[tuple[int, str]]:
     """The NodeInfo that told what kind of node it is."""
     return [(node.frame, f"NodeInfo: {KINDS.get(node.kind, 'unknown')}")]
-
-
-def of_node(smps: AttributeSmps, fact: Callable[[Node], int]) -> Mask:
-    """A number of the node of each SMP as known at the chunk's end, int64[n]; 0 if the node is unknown."""
-    return np.array([*map(fact, smps.nodes)], np.int64)[smps.which]

@@ -97,7 +97,7 @@ class LeaseTooShort(Rule):
 
     @on_event(MKeyLearnt)
     def learnt(self, event: MKeyLearnt, context: Context) -> None:
-        if event.held.lease or self.leased or self.news:
+        if (event.held.key and event.held.lease) or self.leased or self.news:
             self.news.append(event)
 
     def _learn(self, event: MKeyLearnt) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+import numpy as np
+
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.events import BlockOfSeveralLearnt
-from ibdissect.fabric.nodes import SWITCH, Node
+from ibdissect.fabric.nodes import SWITCH, Node, SwitchFacts
 from ibdissect.fabric.partitions import BLOCK, keys_in
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.PKY.packet import SHOWN_OR_SET, twice
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, switches
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, beyond, of_node, of_switch, switches
 from ibdissect.rules.shared.silence import PATIENCE_NS, LearntFactRule
 from ibdissect.rules.shared.trap_rule import ReportedPackets
 from ibdissect.table.locate import Int
@@ -43,7 +45,10 @@ class BlockPastTable(AttributeRule):
     at = PKeyTable.p_key_table_block
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        return ~smps.answers & (smps.slot >= 0) & (smps.modifier & 0xFFFF > 0)
+        entry, external = (smps.modifier & 0xFFFF) * BLOCK, switches(smps) & (smps.modifier >> 16 > 0)
+        enforced = of_switch(smps, lambda switch: switch.partition_enforcement_cap)
+        size = np.where(external, enforced, of_node(smps, lambda node: node.partition_cap))
+        return ~smps.answers & (entry > 0) & beyond(smps, entry, size)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         node, block = smp.node, smp.modifier & 0xFFFF
@@ -54,7 +59,7 @@ class BlockPastTable(AttributeRule):
         if node.kind == SWITCH and smp.modifier >> 16:  # an external port
             switch, since = smp.switch
             cap = switch.partition_enforcement_cap if switch is not None else 0
-        return ({"block": block, "cap": cap}, [(since, "capacity of the table")]) if cap and block >= -(-cap // 32) else None
+        return ({"block": block, "cap": cap}, [(since, "capacity of the table")]) if cap and block * BLOCK >= cap else None
 
     def flow_of(self, smp: AttributeSmp) -> Any:
         return smp.slot, smp.modifier
@@ -164,19 +169,23 @@ class EnforcementWithoutCap(AttributeRule):
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         asked = smps.now(PortInfo.partition_enforcement_inbound) | smps.now(PortInfo.partition_enforcement_outbound)
-        return smps.sets & switches(smps) & (smps.number > 0) & (asked != 0)
+        some = smps.sets & switches(smps) & (smps.number > 0) & (asked != 0)
+        return some & ((of_switch(smps, lambda switch: not self._offers_both(switch)) != 0) | smps.changed)
+
+    @staticmethod
+    def _offers_both(switch: SwitchFacts) -> bool:
+        """Whether a Set is in order: OpenSM checks only the capacity, and switches that show both capability bits 0 accept its Sets."""
+        return bool(switch.partition_enforcement_cap) and switch.inbound_enforcement_cap == switch.outbound_enforcement_cap
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         switch, since = smp.switch
-        if switch is None:
+        if switch is None or self._offers_both(switch):
             return None
         asked = {
             "inbound": bool(smp.now(PortInfo.partition_enforcement_inbound)),
             "outbound": bool(smp.now(PortInfo.partition_enforcement_outbound)),
         }
         offered = {"inbound": bool(switch.inbound_enforcement_cap), "outbound": bool(switch.outbound_enforcement_cap)}
-        if switch.partition_enforcement_cap and len(set(offered.values())) == 1:
-            return None  # OpenSM checks only this, and switches that show both capability bits 0 accept its Sets
         lacking = [way for way in asked if asked[way] and not (switch.partition_enforcement_cap and offered[way])]
         return ({"direction": lacking[0]}, [(since, "SwitchInfo")]) if lacking else None
 

@@ -115,6 +115,7 @@ class ResponseToOtherQP(Rule):
         """UD packets on VL15 beyond QP1 whose payload looks like an SMP response; `locate` looks for MADs on QP0 and QP1 only."""
         data, located = table.chunk.data, table.located
         rows = table.occurrences(LRH).rows[table.values(LRH.vl) == 15]
+        rows = rows[located.at("mad")[rows] < 0]
         if not rows.size:
             return
         bth, mad = located.at("bth")[rows], located.at("payload")[rows]

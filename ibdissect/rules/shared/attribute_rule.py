@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, history_of
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
+from ibdissect.fabric.nodes import CA, ROUTER, SWITCH, Node, SwitchFacts
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import Again, Context, FaultDetails, Hit, Rule, fault, on_event
 from ibdissect.wire.mad import METHODS
@@ -108,6 +108,21 @@ def adapters(smps: AttributeSmps) -> Mask:
 
 def switches(smps: AttributeSmps) -> Mask:
     return smps.kind == SWITCH
+
+
+def of_node(smps: AttributeSmps, fact: Callable[[Node], int]) -> Mask:
+    """A number of the node of each SMP as known at the chunk's end, int64[n]; 0 if the node is unknown."""
+    return np.array([*map(fact, smps.nodes)], np.int64)[smps.which]
+
+
+def of_switch(smps: AttributeSmps, fact: Callable[[SwitchFacts], int]) -> Mask:
+    """A number from the SwitchInfo of the node of each SMP as known at the chunk's end, int64[n]; 0 if it has shown none."""
+    return of_node(smps, lambda node: fact(node.switch.now) if node.switch.now is not None else 0)
+
+
+def beyond(smps: AttributeSmps, entry: Mask, size: Mask) -> Mask:
+    """SMPs that name an entry behind the end of a table of `size` entries (0: unknown), and those for which that size may have changed."""
+    return (size > 0) & (entry >= size) | smps.changed
 
 
 def node_info(smp: AttributeSmp) -> list[tuple[int, str]]:

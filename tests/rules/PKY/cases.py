@@ -198,7 +198,12 @@ OUTBOUND_ONLY = answer(5, SWITCH_INFO, switch_info(outbound_enforcement_cap=1), 
 ENFORCE_OUT = ask(5, PORT_INFO, method=SET, modifier=1, body=set_port(partition_enforcement_outbound=1))
 case("PKY016", [SWITCH, OUTBOUND_ONLY, ENFORCE], [SWITCH, OUTBOUND_ONLY, ENFORCE_OUT], frames=[3])
 case("PKY016", [SWITCH, OUTBOUND_ONLY, ENFORCE], [SWITCH, ENFORCE, OUTBOUND_ONLY], frames=[3])  # learnt behind the Set
+case("PKY016", [SWITCH, OUTBOUND_ONLY, ENFORCE, INFO], [SWITCH, INFO, ENFORCE, OUTBOUND_ONLY], frames=[3])  # what was offered at that time
 case("PKY011", [CA, ask(5, P_KEY_TABLE, modifier=1)], [CA, ask(5, P_KEY_TABLE)], frames=[2])
+LARGER, SECOND_BLOCK = answer(5, NODE_INFO, node(5, partition_cap=64)), ask(5, P_KEY_TABLE, modifier=1)
+case("PKY011", [CA, SECOND_BLOCK, LARGER], [LARGER, SECOND_BLOCK, CA], frames=[2])  # the size at that time counts
+LARGE_SWITCH = [answer(5, NODE_INFO, switch(5, partition_cap=64)), INFO]  # its external ports have the size in SwitchInfo
+case("PKY011", [*LARGE_SWITCH, ask(5, P_KEY_TABLE, modifier=0x10001)], [*LARGE_SWITCH, SECOND_BLOCK], frames=[3])
 # in two blocks of a table, at least a second before the capture ends: a manager that moves a key writes one block after the other
 BLOCKS = [answer(5, NODE_INFO, node(5, partition_cap=64)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1234))]
 AGAIN = answer(5, P_KEY_TABLE, p_keys(0x8001, 0x1234), modifier=1)
