@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, port_key
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.lint.rule import ERROR, WARNING, FaultDetails, Rule
 from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
+from ibdissect.table.bits import extract
+from ibdissect.table.locate import Int
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import SLtoVLMappingTable, VLArbitrationEntry, VLArbitrationTable
+from ibdissect.wire.spec import Field
 
 DROP = 15
+NO_INFO, NO_LIMIT = bytes(64), 255
+HALF = 32
+"""Entries of a half of a VL arbitration table."""
 
 
 class _QosRule(AttributeRule):
@@ -22,6 +29,17 @@ class _QosRule(AttributeRule):
 
     shift = 0
     """Where the modifier holds the number of the output port."""
+
+    def least(self, smps: AttributeSmps, index: Int, field: Field[Any]) -> Int:
+        """The least value but 0 of a PortInfo field of their output ports in this chunk, for some SMPs, int64[k]; NO_LIMIT if unknown."""
+        numbers = port_key(smps.slot, np.where(smps.kind == SWITCH, smps.modifier >> self.shift & 0xFF, smps.entered))
+        distinct, which = np.unique(numbers[index], return_inverse=True)
+        ports, start = map(smps.event.subnet.by_key, distinct.tolist()), smps.event.table.chunk.first
+        infos = [[NO_INFO, *port.infos.since_frame(start)] if port is not None else [NO_INFO] for port in ports]
+        bodies = np.frombuffer(b"".join(chain.from_iterable(infos)), np.uint8).reshape(-1, len(NO_INFO))
+        values = extract(bodies, field.bit, field.bits).astype(np.int64)
+        values[values == 0] = NO_LIMIT
+        return np.minimum.reduceat(values, np.cumsum([0, *map(len, infos[:-1])]))[which] if infos else values
 
     def output(self, smp: AttributeSmp) -> tuple[Port, PortInfo, int] | None:
         """The output port of a table, its PortInfo at that time, and the frame that showed it; None if unknown."""
@@ -64,11 +82,8 @@ class VlOutOfRange(_QosRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         wrong = smps.sets & (smps.modifier >> 16 == 0) & (self._highest(smps) > 0)
         index = np.flatnonzero(wrong)
-        outputs = (smps.slot[index] << 16) | (smps.entered[index] << 8) | (smps.modifier[index] >> self.shift & 0xFF)
-        _, first, which = np.unique(outputs, return_index=True, return_inverse=True)
-        vls = np.array([self._vls(AttributeSmp(smps, i)) for i in index[first].tolist()], np.int64)
-        if len(index):
-            wrong[index] = self._highest(smps)[index] >= vls[which.ravel()]
+        vls = VLS[np.minimum(self.least(smps, index, PortInfo.operational_vls), len(VLS) - 1)]
+        wrong[index] = (vls > 0) & (self._highest(smps)[index] >= vls)
         return wrong
 
     @staticmethod
@@ -84,13 +99,9 @@ class VlOutOfRange(_QosRule):
 
         return smps.cached("highest VL", highest)
 
-    def _vls(self, smp: AttributeSmp) -> int:
-        """Data VLs in use at the output port of an SMP; if unknown, more than a table can name."""
-        output = self.output(smp)
-        return (output is not None and int(VLS[output[1].operational_vls])) or DROP
-
     def arguments(self, smp: AttributeSmp, info: PortInfo) -> dict[str, Any] | None:
-        return {"vl": int(self._highest(smp.columns)[smp.i]), "vls": int(VLS[info.operational_vls]) or DROP}
+        vl, vls = int(self._highest(smp.columns)[smp.i]), int(VLS[info.operational_vls])
+        return {"vl": vl, "vls": vls} if 0 < vls <= vl else None
 
 
 class ArbitrationBeyond(_QosRule):
@@ -108,7 +119,13 @@ class ArbitrationBeyond(_QosRule):
     at = VLArbitrationTable.vl_weight_block
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        return smps.sets & (smps.bodies[:, 1::2].any(axis=1))
+        weights, half = smps.bodies[:, 1::2] > 0, smps.modifier >> 16
+        index = np.flatnonzero(smps.sets & weights.any(axis=1))
+        last = len(weights.T) - 1 - weights[index, ::-1].argmax(axis=1) + np.where(half[index] % 2, 0, HALF)
+        low, high = (self.least(smps, index, field) for field in (PortInfo.vl_arbitration_low_cap, PortInfo.vl_arbitration_high_cap))
+        wrong = np.zeros(len(smps), np.bool_)
+        wrong[index] = last >= np.where(half[index] <= 2, low, high)
+        return wrong
 
     def arguments(self, smp: AttributeSmp, info: PortInfo) -> dict[str, Any] | None:
         half = smp.modifier >> 16
@@ -116,7 +133,7 @@ class ArbitrationBeyond(_QosRule):
             return None
         cap = info.vl_arbitration_low_cap if half <= 2 else info.vl_arbitration_high_cap
         weights = smp.body[1::2]
-        first = 32 if half in (2, 4) else 0
+        first = HALF if half in (2, 4) else 0
         entry = int(np.flatnonzero(weights)[-1])
         if not cap or first + entry < cap or first >= cap:  # a missing half is AM015
             return None

@@ -161,9 +161,10 @@ def _beside_the_master(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
     """
     infos: PortInfos = context.get(PortInfos)
     infos.of(event)  # learns from the chunk
-    every = event.smps
-    for attributes in ((PORT_INFO,), CONFIGURED):
-        sets = AttributeSmps(*every.some(np.flatnonzero((every.method == SET) & np.isin(every.attribute, attributes))), event=event)
+    every, slid = event.smps, event.table.values_at(LRH.slid, event.smps.rows)
+    by_lid = (every.method == SET) & (slid > 0) & (slid < FIRST_MULTICAST)
+    for attributes in ((PORT_INFO,), CONFIGURED) if by_lid.any() else ():
+        sets = AttributeSmps(*every.some(np.flatnonzero(by_lid & np.isin(every.attribute, attributes))), event=event)
         if len(sets):
             sets.about_ports = PORT_INFO in attributes
             number = sets.number if sets.about_ports else sets.entered
@@ -173,14 +174,13 @@ def _beside_the_master(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
 
 
 def _from_elsewhere(smps: AttributeSmps, named: Int) -> Iterator[Hit]:
-    """Sets from another LID than the MasterSMLID in `smps.before`, and than the one `named` in the Set, int64[n]."""
+    """Sets by LID from another LID than the MasterSMLID in `smps.before`, and than the one `named` in the Set, int64[n]."""
     table = smps.event.table
     manager = smps.was(PortInfo.master_sm_lid).astype(np.int64)
     mask = -1 << smps.was(PortInfo.lmc).astype(np.int64)
-    slid = table.of_rows(LRH.slid)[0][smps.rows].astype(np.int64)
-    unicast = (slid > 0) & (slid < FIRST_MULTICAST) & (manager > 0)
-    beside = smps.sets & (smps.since > 0) & (slid & mask != manager & mask) & (slid & mask != named & mask)
-    for smp in smps.each(beside & unicast):
+    slid = table.values_at(LRH.slid, smps.rows).astype(np.int64)
+    beside = (manager > 0) & (smps.since > 0) & (slid & mask != manager & mask) & (slid & mask != named & mask)
+    for smp in smps.each(beside):
         sender, attribute = int(slid[smp.i]), table.catalog.attribute_name(LID_ROUTED, smp.attribute, SET)
         about = {"sender": f"LID {sender}", "port": smp.name, "manager": smp.was(PortInfo.master_sm_lid), "attribute": attribute}
         yield fault(

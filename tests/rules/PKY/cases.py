@@ -201,7 +201,8 @@ case("PKY016", [SWITCH, OUTBOUND_ONLY, ENFORCE], [SWITCH, ENFORCE, OUTBOUND_ONLY
 case("PKY016", [SWITCH, OUTBOUND_ONLY, ENFORCE, INFO], [SWITCH, INFO, ENFORCE, OUTBOUND_ONLY], frames=[3])  # what was offered at that time
 case("PKY011", [CA, ask(5, P_KEY_TABLE, modifier=1)], [CA, ask(5, P_KEY_TABLE)], frames=[2])
 LARGER, SECOND_BLOCK = answer(5, NODE_INFO, node(5, partition_cap=64)), ask(5, P_KEY_TABLE, modifier=1)
-case("PKY011", [CA, SECOND_BLOCK, LARGER], [LARGER, SECOND_BLOCK, CA], frames=[2])  # the size at that time counts
+case("PKY011", [CA, SECOND_BLOCK, LARGER], [LARGER, SECOND_BLOCK, CA], frames=[2], also=["SEM034"],
+     twin_also=["SEM034"])  # the size at that time counts  # fmt: skip
 LARGE_SWITCH = [answer(5, NODE_INFO, switch(5, partition_cap=64)), INFO]  # its external ports have the size in SwitchInfo
 case("PKY011", [*LARGE_SWITCH, ask(5, P_KEY_TABLE, modifier=0x10001)], [*LARGE_SWITCH, SECOND_BLOCK], frames=[3])
 # in two blocks of a table, at least a second before the capture ends: a manager that moves a key writes one block after the other

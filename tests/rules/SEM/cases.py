@@ -207,7 +207,12 @@ switched("SEM050", {"linear_fdb_top": 1024}, {"linear_fdb_top": 1023})
 switched("SEM053", {"default_port": 99}, {"default_port": 255})
 FEW = answer(5, PORT_INFO, port_info(5, operational_vls=2))
 port_written("SEM026", [CA, FEW], SL_TO_VL, b"\x01\x19", b"\x01\x1f")
+WRITTEN = ask(5, SL_TO_VL, method=SET, body=b"\x01\x13")
+case("SEM026", [CA, FEW, WRITTEN, PORT_PORT], [CA, PORT_PORT, WRITTEN, FEW], frames=[3])  # the VLs in use at that time count
 port_written("SEM024", [CA, PORT_PORT], VL_ARB, bytes(40) + b"\0\1", bytes(14) + b"\0\1", modifier=0x10000)
+SHORT = answer(5, PORT_INFO, port_info(5, vl_arbitration_low_cap=4))
+WRITTEN = ask(5, VL_ARB, method=SET, modifier=0x10000, body=bytes(14) + b"\0\1")
+case("SEM024", [CA, SHORT, WRITTEN, PORT_PORT], [CA, PORT_PORT, WRITTEN, SHORT], frames=[3])
 port_written("SEM025", [CA, PORT_PORT], VL_ARB, bytes(64), b"\0\1", modifier=0x10000)
 port_written("SEM047", [CA], GUID_INFO, build(GUIDInfo, guid_block=[7]), build(GUIDInfo, guid_block=[GUID + 0x51]))
 # port states: Active without Armed
