@@ -161,10 +161,16 @@ class SmpGaps:
             mads.transaction, low, mads.rows, times[mads.rows], _to_themselves(mads) & counts, pauses,
             np.concatenate([self.recent, low]), {},
         )  # fmt: skip
-        index = self._in_turn(asked, np.flatnonzero(counts))
-        breaks = np.flatnonzero((np.diff(asked.ids[index]) != 1) | (low[index[1:]] == 0)) + 1
-        for start, stop in pairwise([0, *breaks.tolist(), len(index)]) if len(index) else ():
-            self._count(asked, index[start:stop], table.chunk.first)
+        calm, index = self._in_turn(asked, np.flatnonzero(counts))
+        edges = [0, *(np.flatnonzero((np.diff(asked.ids[index]) != 1) | (low[index[1:]] == 0)) + 1).tolist(), len(index)]
+        done = 0
+        for start, stop in pairwise(edges) if len(index) else ():
+            if start < done:
+                continue
+            program = self._count(asked, index[start:stop], table.chunk.first)
+            if calm and program.disorderly:
+                done = stop + int((asked.ids[index[stop:]] >> np.uint64(HALF) == asked.ids[index[start]] >> np.uint64(HALF)).sum())
+                self._pass_over(program, asked, index[stop:done])
         self.recent = asked.recent[-RECENT:]
         self._last_ns = int(times[-1])
         for number in sorted(asked.latest.keys() & self.programs.keys(), key=asked.latest.__getitem__):
@@ -181,37 +187,41 @@ class SmpGaps:
         before = np.append(self._last_ns, times[:-1])
         return times, np.where(before > 0, times - before, 0)
 
-    def _in_turn(self, asked: SmpIds, index: Int) -> Int:
-        """The datagrams to look at: program by program and each id once, or all in order if that may make a difference."""
+    def _in_turn(self, asked: SmpIds, index: Int) -> tuple[bool, Int]:
+        """The datagrams to look at: program by program and each id once, or all in order if that may make a difference; and which."""
         ids, local = asked.ids[index], asked.local[index]
         order = np.argsort(ids >> np.uint64(HALF), kind="stable")
         by_program = ids[order]
-        if not len(ids) or self._calm(by_program):
+        calm = not len(ids) or self._calm(by_program)
+        if calm:
             once = np.zeros(len(ids), np.bool_)
             for some in (np.arange(len(ids)), np.flatnonzero(local[order])):
                 once[some[np.unique(by_program[some], return_index=True)[1]]] = True
             index = index[order[once]]
         else:
             index = index[np.append(True, (ids[1:] != ids[:-1]) | local[1:])]
-        return index
+        return calm, index
 
     def _calm(self, ids: U64) -> bool:
         """Whether no program begins anew or is pushed out; `ids`: program by program."""
         high = (ids >> np.uint64(HALF)).astype(np.int64)
         starts = np.append(0, np.flatnonzero(high[1:] != high[:-1]) + 1)
-        jumps = ids[1:] > np.maximum.accumulate(ids)[:-1] + np.uint64(FARTHEST)
-        jumps[starts[1:] - 1] = False
         first, lowest = ((column & np.uint64((1 << HALF) - 1)).tolist() for column in (ids[starts], np.minimum.reduceat(ids, starts)))
         seen = high[starts].tolist()
-        if jumps.any() or len(self.programs.keys() | seen) > self.programs.limit:
+        if len(self.programs.keys() | seen) > self.programs.limit:
             return False
-        for number, low, least in zip(seen, first, lowest, strict=True):
-            program = self.programs.get(number) or Program(low, low, 0)
+        programs = [self.programs.get(number) or Program(low, low, 0) for number, low in zip(seen, first, strict=True)]
+        for program, low, least in zip(programs, first, lowest, strict=True):
             if low > program.highest + FARTHEST or least < program.first - FARTHEST:
                 return False
-        return True
+        reached = ids.copy()  # the highest id so far
+        known = [number << HALF | program.highest for number, program in zip(seen, programs, strict=True)]
+        reached[starts] = np.maximum(ids[starts], np.array(known, np.uint64))
+        jumps = ids[1:] > np.maximum.accumulate(reached)[:-1] + np.uint64(FARTHEST)
+        jumps[starts[1:] - 1] = False
+        return not jumps.any()
 
-    def _count(self, asked: SmpIds, index: Int, first: int) -> None:
+    def _count(self, asked: SmpIds, index: Int, first: int) -> Program:
         """Datagrams of one program whose ids ascend by one, in a chunk whose first frame is `first`."""
         start, latest = int(index[0]), asked.latest
         high, low, row, time_ns = int(asked.ids[start]) >> HALF, int(asked.low[start]), int(asked.row[start]), int(asked.time_ns[start])
@@ -243,6 +253,18 @@ class SmpGaps:
             program.highest, program.time_ns = int(asked.low[fresh[-1]]), int(asked.time_ns[fresh[-1]])
             latest[high] = int(asked.row[fresh[-1]])
             self.programs.move_to_end(high)
+        return program
+
+    @staticmethod
+    def _pass_over(program: Program, asked: SmpIds, index: Int) -> None:
+        """More datagrams of a disorderly program: only its highest id goes on."""
+        if not len(index):
+            return
+        program.to_itself = program.to_itself or bool(asked.local[index].any())
+        last = index[asked.low[index].argmax()]
+        if asked.low[last] > program.highest:
+            program.highest, program.time_ns = int(asked.low[last]), int(asked.time_ns[last])
+            asked.latest[int(asked.ids[last]) >> HALF] = int(asked.row[last])
 
     def seconds(self) -> Iterator[tuple[int, int]]:
         """First and last second of each time in which exchanges were missed."""

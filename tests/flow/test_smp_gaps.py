@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -121,7 +122,20 @@ def test_programs_that_are_pushed_out_do_not_depend_on_windows(seed: int, limit:
     assert states[0] == states[1] == states[2]
 
 
-def state_of(pcap: Pcap, window: int) -> tuple[object, ...]:
+@pytest.mark.parametrize("seed", range(4))
+def test_a_disorderly_program_does_not_depend_on_windows(seed: int) -> None:
+    rnd = random.Random(seed)
+    numbers = [10 + 3 * i + rnd.randrange(9) for i in range(400)]
+    frames = [smp(GET, number, path=() if rnd.random() < 0.01 else (1,)) for number in numbers]
+    frames += [smp(GET, number, agent=9) for number in range(5)]
+    pcap = Pcap(247, tuple(Record(i + 1, FIRST_NS + i * 1_000_000, one, len(one)) for i, one in enumerate(frames)))
+    states = [state_of(pcap, window) for window in (32 << 20, 1, 5000, 70_000)]
+    assert states[0] == states[1] == states[2] == states[3]
+    program = dict(states[0][0])[AGENT]
+    assert program.disorderly and program.highest == max(numbers)
+
+
+def state_of(pcap: Pcap, window: int) -> tuple[Any, ...]:
     gaps = SmpGaps()
     for chunk in open_capture(io.BytesIO(pcap.packed()), window=window).chunks():
         gaps.feed(ChunkTable(chunk))
