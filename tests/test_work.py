@@ -83,7 +83,7 @@ def checked(data: bytes) -> None:
     ("made", "short", "long", "most_calls", "most_held"),
     [
         pytest.param(sweeps, 5, 25, 12.3, 2300, id="sweeps"),
-        pytest.param(partial(traffic, roce=False), 8000, 16000, 2.8, 750, id="native"),
+        pytest.param(partial(traffic, roce=False), 12000, 24000, 2.8, 750, id="native"),
         pytest.param(partial(traffic, roce=True), 8000, 16000, 0.9, 650, id="roce"),
     ],
 )

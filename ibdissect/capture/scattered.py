@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 import numpy as np
@@ -33,6 +34,13 @@ def gather(data: Bytes, at: Ints, size: int) -> Bytes:
 def looked_up(values: Bytes, table: npt.NDArray[T]) -> npt.NDArray[T]:
     """`table[values]` for a table of 256 bytes or flags, many times faster; read-only."""
     return np.frombuffer(values.tobytes().translate(table.tobytes()), table.dtype).reshape(values.shape)
+
+
+def flags(numbers: Iterable[int]) -> npt.NDArray[np.bool_]:
+    """Whether each byte is one of some numbers, bool[256]: `flags(numbers)[values]` costs a tenth of `np.isin` for few values."""
+    found = np.zeros(256, np.bool_)
+    found[[*numbers]] = True
+    return found
 
 
 def columns(raw: Bytes, positions: Ints, *pieces: tuple[int, int]) -> Words:

@@ -85,7 +85,7 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
 
     def each(self, mask: Any) -> Iterator[AttributeSmp]:
         """Those where `mask` holds, bool[n], one by one."""
-        return (AttributeSmp(self, i) for i in np.flatnonzero(mask).tolist())
+        return (AttributeSmp(self, i) for i in mask.nonzero()[0].tolist())
 
 
 class AttributeSmp(Entry, frozen=True, eq=False):
@@ -180,6 +180,8 @@ class AttributeHistory:
         return event.once(self._feed)
 
     def _feed(self, event: ChunkFollowed) -> AttributeSmps:
+        if event.once(_attributes).isdisjoint(self.attributes):
+            return event.once(_none)
         every = event.smps
         mine = reduce(or_, (every.attribute == attribute for attribute in self.attributes))
         smps = AttributeSmps(*every.some(np.flatnonzero(mine & (every.method != numbers.TRAP))), event=event)
@@ -232,6 +234,16 @@ class AttributeHistory:
         before[found] = self._lesson_body[place[found]]
         since[found] = self._lesson_frame[place[found]]
         return before, since
+
+
+def _attributes(event: ChunkFollowed) -> set[int]:
+    """Attributes of the SMPs of a chunk."""
+    return {attribute for mgmt_class, attribute in event.table.attributes() if mgmt_class in numbers.SMP_CLASSES}
+
+
+def _none(event: ChunkFollowed) -> AttributeSmps:
+    """No SMPs: most attributes are absent from most chunks."""
+    return AttributeSmps(*event.smps.some(np.empty(0, np.int64)), event=event)
 
 
 def port_key(slot: Int, number: Int) -> Int:

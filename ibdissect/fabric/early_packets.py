@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -62,9 +62,16 @@ class EarlyPackets:
         self.later, self.follower = later, follower
         self.flows = BoundedDict[int, Early](MAX_FLOWS, "flows before the P_Key tables of their ports were known")
         """By SLID, DLID and P_Key in one number."""
-        self._holder: Int = np.zeros(SLOTS, np.int64)
+
+    @cached_property
+    def _holder(self) -> Int:
         """The flow in each slot plus one, 0 for none: most packets belong to one of these flows and are only counted."""
-        self._counts = {end: np.zeros(SLOTS, np.int64) for end in (SENDER, RECEIVER)}
+        return np.zeros(SLOTS, np.int64)
+
+    @cached_property
+    def _counts(self) -> dict[int, Int]:
+        """Packets of the flow in each slot."""
+        return {end: np.zeros(SLOTS, np.int64) for end in (SENDER, RECEIVER)}
 
     def take(self, event: ChunkFollowed) -> None:
         """Remember the packets of a chunk that cannot be judged yet. Call it by `event.once`."""
@@ -75,6 +82,8 @@ class EarlyPackets:
         judged = BY_P_KEY_TABLE[native.opcode] & (native.dest_qp > 1) & (native.dlid < FIRST_MULTICAST)
         if "grh" in event.table.located.start:  # perhaps between virtual ports, which share a LID but not a table
             judged &= event.table.located.start["grh"][native.rows] < 0
+        if not judged.any():
+            return
         first = event.table.chunk.first
         early = {}
         for end, lids, some in ((SENDER, native.slid, native.slids), (RECEIVER, native.dlid, native.dlids)):

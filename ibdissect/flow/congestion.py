@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from msgspec import Struct as Record
@@ -15,7 +15,7 @@ from ibdissect.table.bits import extract
 from ibdissect.table.first_bytes import Place
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import SLOTS, SPREAD, by_value, first_places
+from ibdissect.table.rows import SLOTS, SPREAD, U64, by_value, first_places
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
 from ibdissect.wire.opcodes import CNP_OPCODE
@@ -72,8 +72,11 @@ class Congestion:
     def __init__(self) -> None:
         self.pairs = KeptDict[tuple[End, End], Pair](MAX_PAIRS, "pairs of ports")
         self.last_ns = 0
-        self._known = np.zeros(SLOTS, np.uint64)
+
+    @cached_property
+    def _known(self) -> U64:
         """Hashes of recent connections by slot; packets of a known connection are skipped."""
+        return np.zeros(SLOTS, np.uint64)
 
     def feed(self, table: ChunkTable) -> None:
         if len(table):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import gather, u16
+from ibdissect.capture.scattered import flags, gather, u16
 from ibdissect.table.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, End, by_header
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mads import Mads
@@ -22,8 +22,9 @@ from ibdissect.wire.sm import SMPDirected
 PATH_AT, PATH_SIZE = SMPDirected.initial_path.bit // 8, 64
 LIDS_AT = SMPDirected.dr_slid.bit // 8
 WORD = 8
-ASKS: Bool = np.isin(np.arange(256), [method for method in RESPONSE_OF if method != TRAP])
+ASKS: Bool = flags(method for method in RESPONSE_OF if method != TRAP)
 """Methods that require an answer, bool[256]."""
+_OF_RMPP = flags(RMPP_CLASSES)
 
 
 class AddressColumns(Record):
@@ -68,10 +69,8 @@ class Datagrams:
         self.rows, self.frames, self.times = mads.rows, mads.frames, mads.times
         self.mgmt_class, self.method, self.status = mads.mgmt_class, mads.method, mads.status
         self.transaction, self.attribute, self.modifier = mads.transaction, mads.attribute, mads.modifier
-        of_class = np.zeros(256, np.bool_)
-        of_class[list(RMPP_CLASSES)] = True
         active, version = mads.column(RMPP.active, MAD.size), mads.column(RMPP.rmpp_version, MAD.size)
-        self.rmpp: Bool = of_class[mads.mgmt_class] & (active == 1) & (version == 1)
+        self.rmpp: Bool = _OF_RMPP[mads.mgmt_class] & (active == 1) & (version == 1)
         """RMPP is in use; not kept by `take` and `preceded_by`."""
         self.rmpp_type: npt.NDArray[np.uint8] = np.where(self.rmpp, mads.column(RMPP.rmpp_type, MAD.size), 0)
         """RMPPType; 0 if RMPP is not in use."""

@@ -14,6 +14,7 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.capture.scattered import flags
 from ibdissect.dropped import Dropped
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Bool, Int
@@ -40,6 +41,7 @@ PATIENCE = 0.75
 """A pause must last this part of the time that the lost exchanges usually take."""
 HALF, HOPS_AT = 32, 56
 """Bits of half an id; where `Datagrams.route` has the number of hops."""
+_OF_SMPS = flags(SMP_CLASSES)
 
 
 class Step(Record):
@@ -156,7 +158,7 @@ class SmpGaps:
             return
         mads, (times, pauses) = table.once(Datagrams), self._times(table.chunk.time_ns)
         low = (mads.transaction & np.uint64((1 << HALF) - 1)).astype(np.int64)
-        counts = np.isin(mads.mgmt_class, list(SMP_CLASSES)) & (ASKS[mads.method] | (mads.method == GET_RESP)) & (times[mads.rows] > 0)
+        counts = _OF_SMPS[mads.mgmt_class] & (ASKS[mads.method] | (mads.method == GET_RESP)) & (times[mads.rows] > 0)
         asked = SmpIds(
             mads.transaction, low, mads.rows, times[mads.rows], _to_themselves(mads) & counts, pauses,
             np.concatenate([self.recent, low]), {},

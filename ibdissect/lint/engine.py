@@ -205,8 +205,9 @@ class Linter:
         """Run a handler and keep its hits."""
         rule = self.rules[handler[0]]
         try:
-            hits = handler[1](rule, *arguments) or ()
-            self.findings.take(rule, map(self._with_mads, hits) if rule.explains else hits)
+            hits = handler[1](rule, *arguments)
+            if hits is not None:
+                self.findings.take(rule, map(self._with_mads, hits) if rule.explains else hits)
         except Exception as error:
             frame = next((one.frame for one in arguments if isinstance(getattr(one, "frame", None), int)), None)
             self._failed(f"rule {rule.code}", error, frame)

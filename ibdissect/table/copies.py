@@ -64,7 +64,9 @@ class Copies:
             later = np.abs(times[behind:] - times[:-behind])  # the clock of a second mirror may be a little behind
             near: Bool = later <= AT_MOST_NS
             near &= (chunk.caplen[behind:] == chunk.caplen[:-behind]) & (chunk.caplen[behind:] >= SHORTEST)
-            rows = np.flatnonzero(near) + behind
+            rows = near.nonzero()[0] + behind
+            if not len(rows):
+                continue
             # The last bytes hold a CRC or payload: nearly all pairs differ there already.
             for back in range(1, 5):
                 rows = rows[chunk.data[end[rows] - back] == chunk.data[end[rows - behind] - back]]

@@ -37,7 +37,12 @@ def find(table: ChunkTable, struct: StructType) -> Occurrences:
         return merged([_header(table, struct, name) for name in HEADERS[struct]])
     if struct in EXTENDED_STRUCTS:
         return _extended(table, struct)
-    parts = [at_place(table, struct, place) for place in struct.carried_by]
+    there = table.attributes()  # most are absent from most chunks
+    parts = [
+        at_place(table, struct, place)
+        for place in struct.carried_by
+        if type(place) is not Mad or (place.mgmt_class, place.attr_id) in there
+    ]
     parts += [_nested(table, struct, field) for field in table.catalog.nesting.get(struct, ())]
     return merged(parts)
 
@@ -61,7 +66,7 @@ def _header(table: ChunkTable, struct: StructType, name: str) -> Occurrences:
     start = table.located.start.get(name)
     if start is None:
         return NONE
-    rows = np.flatnonzero(start >= 0)
+    rows = (start >= 0).nonzero()[0]
     at = start if len(rows) == len(start) else start[rows]
     if name in ("payload", "mad"):
         return Occurrences(rows, at, table.located.payload_end[rows])

@@ -22,7 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ibdissect.capture.scattered import looked_up
+from ibdissect.capture.scattered import flags, looked_up
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.expr import Among, And, Arith, Compare, Expr, In, Not, Or, Present, Search, Where
 from ibdissect.wire.spec import Field
@@ -296,16 +296,16 @@ def _numbers(size: int) -> Int:
 
 
 @lru_cache(1024)
-def _bytes_of(choices: frozenset[int]) -> bytes:
-    """Whether each byte is among `choices`, 256 bytes of 0 and 1."""
-    return bytes(n in choices for n in range(256))
+def _bytes_of(choices: frozenset[int | bytes | str]) -> Bool:
+    """Whether each byte is among `choices`, bool[256]."""
+    return flags(n for n in range(256) if n in choices)
 
 
 @lru_cache(256)
-def _table_of(choices: frozenset[int]) -> Bool:
+def _table_of(choices: frozenset[int | bytes | str]) -> Bool:
     """Whether each 16-bit number is among `choices`, bool[65536]."""
     table = np.zeros(1 << 16, np.bool_)
-    table[[n for n in choices if 0 <= n < 1 << 16]] = True
+    table[[n for n in choices if isinstance(n, int) and 0 <= n < 1 << 16]] = True
     return table
 
 
@@ -316,12 +316,12 @@ def _isin(series: Series, choices: frozenset[int | bytes | str]) -> Bool:
         for choice in choices:
             hits |= against("==", series, choice)
         return hits
-    numbers = frozenset(choice for choice in choices if isinstance(choice, int))
     values = series.values
     if values.dtype == np.uint8:
-        return looked_up(values, np.frombuffer(_bytes_of(numbers), np.bool_))
+        return looked_up(values, _bytes_of(choices))
     if values.dtype == np.uint16:
-        return _table_of(numbers)[values]
+        return _table_of(choices)[values]
+    numbers = [choice for choice in choices if isinstance(choice, int)]
     if values.dtype.kind == "O":
         return np.asarray(np.logical_or.reduce([against_number("==", values, number) for number in numbers]), np.bool_)
     limits = np.iinfo(values.dtype)

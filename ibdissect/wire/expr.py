@@ -22,10 +22,10 @@ class Expr:
     __slots__ = ()
 
     def __and__(self, other: Expr) -> Expr:
-        return And((self, other))
+        return And((*_parts_of(And, self), *_parts_of(And, other)))
 
     def __or__(self, other: Expr) -> Expr:
-        return Or((self, other))
+        return Or((*_parts_of(Or, self), *_parts_of(Or, other)))
 
     def __invert__(self) -> Expr:
         return Not(self)
@@ -191,6 +191,11 @@ def first_field(condition: object) -> Field[Any] | None:
             if isinstance(one, (Expr, Value)) and (found := first_field(one)) is not None:
                 return found
     return found
+
+
+def _parts_of(kind: type[And | Or], condition: Expr) -> tuple[Expr, ...]:
+    """The parts of a condition of that kind, so that `a & b & c` has three."""
+    return condition.parts if isinstance(condition, kind) else (condition,)
 
 
 def _operand(value: object) -> Any:

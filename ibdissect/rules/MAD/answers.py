@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.capture.scattered import flags
 from ibdissect.flow.requests import AnsweredMany
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
@@ -19,7 +20,7 @@ from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, LID_COUNT, MULTI_
 
 REDIRECTED = 0x0002
 """A redirection (bit 1 of the status) carries a ClassPortInfo, whatever was requested; eHCA does so (opensm osm_perfmgr.c)."""
-KNOWN_CLASSES = (0x01, 0x81, 0x03, 0x04, 0x06, 0x21)
+KNOWN_CLASSES = flags((0x01, 0x81, 0x03, 0x04, 0x06, 0x21))
 """Classes whose answers carry the requested attribute; vendors may define otherwise."""
 
 
@@ -49,7 +50,7 @@ class OtherAttribute(LearntFactRule):
             return
         mad: Int = table.located.at("mad")[event.frames - table.chunk.first]
         carried = value_at(table.chunk.data, mad, MAD.attribute_id)
-        other = (carried != event.attribute) & np.isin(event.mgmt_class, KNOWN_CLASSES)
+        other = (carried != event.attribute) & KNOWN_CLASSES[event.mgmt_class]
         other &= ~((event.mgmt_class == SA_CLASS) & (event.attribute == MULTI_PATH) & (carried == PATH))
         other &= event.request_method != GET_TRACE  # asks with paths, and gets TraceRecords
         other &= ~((carried == CLASS_PORT_INFO) & (event.status & REDIRECTED != 0))

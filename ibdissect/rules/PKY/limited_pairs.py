@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 from msgspec import Struct as Record
@@ -70,13 +71,16 @@ class BothLimited(Rule):
         dropped = Dropped("flows with limited P_Keys")
         self.only = BoundedDict[tuple[int, int], int](MAX_FLOWS, dropped)
         """(SLID, DLID) to the one destination QP of connected packets, or MANY."""
-        self.latest = np.zeros(SLOTS, np.int64)
-        """Ways learnt lately, by slot, 0 for none: most packets belong to one of them and need no further work."""
         self.limited = BoundedDict[Flow, Direction](MAX_FLOWS, dropped)
         self.paired = KeptDict[tuple[Flow, Flow], tuple[Direction, Direction]](MAX_FLOWS, dropped)
         """Connected directions that belong together unless another QP appears between their LIDs."""
         self.reported = KeptDict[tuple[Flow, Flow], None](MAX_FLOWS, dropped)
         """Pairs that were reported with all packets until then."""
+
+    @cached_property
+    def latest(self) -> Int:
+        """Ways learnt lately, by slot, 0 for none: most packets belong to one of them and need no further work."""
+        return np.zeros(SLOTS, np.int64)
 
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -119,6 +123,8 @@ class BothLimited(Rule):
         """Learn the destination QPs of connected packets; a way is SLID, DLID and QP in one number, `place` its slot."""
         if not connected.all():
             ways, place = ways[connected], place[connected]
+        if not len(ways):
+            return
         fresh = ways[self.latest.take(place) != ways]
         for value in sorted(fresh[groups((fresh,))[0]].tolist()):
             lids, dest_qp = (value >> 40 & 0xFFFF, value >> 24 & 0xFFFF), value & 0xFFFFFF

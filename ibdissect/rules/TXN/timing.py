@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.capture.scattered import flags
 from ibdissect.dropped import Dropped
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
@@ -31,7 +32,7 @@ SHORTEST_TIMEOUT_NS = 50_000_000
 """No requester gives up earlier, so two requests with one transaction id within this time are outstanding together."""
 SLOW_NS = 10_000_000
 """Faster answers are not judged."""
-COUNTED_CLASSES = (0x01, 0x03, 0x04, 0x05, 0x06, 0x08, 0x21)
+COUNTED_CLASSES = flags((0x01, 0x03, 0x04, 0x05, 0x06, 0x08, 0x21))
 """Classes whose requests are answered by a single datagram; vendors may define otherwise."""
 WAY = ("far", "near", "transaction", "mgmt_class")
 """Columns that a request and its answer share."""
@@ -80,7 +81,7 @@ class TransactionReused(Rule):
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Only LID-routed requests: a directed route does not identify the requester."""
         asked = table.once(Queries)
-        index = np.flatnonzero(np.isin(asked.mgmt_class, COUNTED_CLASSES) & (asked.transaction != 0))
+        index = np.flatnonzero(COUNTED_CLASSES[asked.mgmt_class] & (asked.transaction != 0))
         if not len(index):
             return
         now = self._columns(table, asked, index)
