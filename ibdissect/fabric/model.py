@@ -154,16 +154,18 @@ class Subnet:
         """The ports of these nodes."""
         return (port for node in self.nodes_at(frame) for port in node.ports.values())
 
-    def owners(self, lid: int) -> set[Port]:
-        """The present and past owners of a LID, as far as remembered."""
+    def owners(self, lid: int, since: int = -AFTER_ALL) -> set[Port]:
+        """The present and past owners of a LID, as far as remembered, that had it at a frame or later."""
         track = self.lids.get(lid)
-        return {port for port, _ in ((track.now, 0), *track.past) if port is not None} if track is not None else set()
+        return {*track.since_frame(since)} if track is not None else set()
 
     def changes(self, *lids: int, after: int) -> set[int]:
-        """Frames at which the owner of one of these LIDs, or the owner's known state, changed; without facts older than `after`."""
-        tracks = [track for lid in lids if (track := self.lids.get(lid)) is not None and track.since > after]
-        found = {frame for track in tracks for frame in track.changes()}
-        return found.union(*(port.changes(after) for lid in lids for port in self.owners(lid)))
+        """Frames later than `after` at which the owner of one of these LIDs, or the owner's known state, changed."""
+        found: set[int] = set()
+        for lid in lids:
+            if lid in self.lids:
+                found.update(self.lids[lid].changes_after(after), *(port.changes(after) for port in self.owners(lid, after)))
+        return found
 
     def assign(self, port: Port, lid: int, lmc: int, frame: int) -> Port | None:
         """Give LIDs to a port from `frame` on; it loses its earlier ones. Returns a previous owner of one of them, if any."""

@@ -143,14 +143,13 @@ class Port:
         return self.qos
 
     def changes(self, after: int) -> set[int]:
-        """Frames at which the known state of the port, its node or its peers changed, without facts that are older than `after`."""
+        """Frames later than `after` at which the known state of the port, its node or its peers changed."""
         found: set[int] = set()
-        peers = (one for one, _ in ((self.facing.now, 0), *self.facing.past) if one is not None)
-        for port in (self, *peers):
+        for port in (self, *self.facing.since_frame(after)):
             node = port.node
             for track in (port.lids, port.infos, port.facing, node.facts, node.switch, node.linear_top):
                 if track.since > after:
-                    found.update(track.changes())
+                    found.update(track.changes_after(after))
             if port.p_keys is not None:
                 found.update(port.p_keys.changes(after))
         return found

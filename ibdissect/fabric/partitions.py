@@ -109,8 +109,8 @@ class PKeys:
         return any(value is not None and one.at(frame)[0] is not None for one, value in zip(self.blocks, later, strict=True))
 
     def changes(self, after: int) -> set[int]:
-        """Frames of all changes of the blocks that changed after frame `after`."""
-        return {frame for track in self.blocks if track.since > after for frame in track.changes()}
+        """Frames later than `after` at which a block changed."""
+        return {frame for track in self.blocks for frame in track.changes_after(after)}
 
     def keys(self, frame: int) -> tuple[set[int], set[int], tuple[int, ...]]:
         """The 16-bit keys and the blocks known when `frame` was sent, and the frames that showed them."""

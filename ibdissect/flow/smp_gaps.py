@@ -97,13 +97,12 @@ class Program(Record):
             step.note_shown(other)
         self.steps.append(step)
 
-    def note_late(self, low: int) -> None:
-        """Note an id that is not higher than the highest one."""
-        for step in reversed(self.steps):
-            if step.low < low < step.high:
-                step.note_shown(low)
-            if low >= step.low:
-                break
+    def note_late(self, low: Int) -> None:
+        """Note ids, of which some may lie in between."""
+        place = np.searchsorted([edge for step in self.steps for edge in (step.low, step.high - 1)], low)
+        between = place % 2 > 0
+        for i, one in zip((place[between] // 2).tolist(), low[between].tolist(), strict=True):
+            self.steps[i].note_shown(one)
 
     def pauses(self) -> Iterator[Step]:
         """The steps during which the capture paused; none if it does not send requests in the order of their ids,
@@ -139,6 +138,8 @@ class SmpIds(Record, frozen=True, eq=False):
     """The low halves, preceded by those of `RECENT` earlier datagrams."""
     latest: dict[int, int]
     """Rows of the chunk at which programs reached their highest id so far."""
+    late: list[tuple[Program, Int]]
+    """Ids that are below the highest one of their program, and not looked at yet."""
 
 
 class SmpGaps:
@@ -161,18 +162,14 @@ class SmpGaps:
         counts = _OF_SMPS[mads.mgmt_class] & (ASKS[mads.method] | (mads.method == GET_RESP)) & (times[mads.rows] > 0)
         asked = SmpIds(
             mads.transaction, low, mads.rows, times[mads.rows], _to_themselves(mads) & counts, pauses,
-            np.concatenate([self.recent, low]), {},
+            np.concatenate([self.recent, low]), {}, [],
         )  # fmt: skip
-        calm, index = self._in_turn(asked, np.flatnonzero(counts))
-        edges = [0, *(np.flatnonzero((np.diff(asked.ids[index]) != 1) | (low[index[1:]] == 0)) + 1).tolist(), len(index)]
-        done = 0
-        for start, stop in pairwise(edges) if len(index) else ():
-            if start < done:
-                continue
-            program = self._count(asked, index[start:stop], table.chunk.first)
-            if calm and program.disorderly:
-                done = stop + int((asked.ids[index[stop:]] >> np.uint64(HALF) == asked.ids[index[start]] >> np.uint64(HALF)).sum())
-                self._pass_over(program, asked, index[stop:done])
+        index = self._in_turn(asked, np.flatnonzero(counts))
+        breaks = np.flatnonzero((np.diff(asked.ids[index]) != 1) | (low[index[1:]] == 0)) + 1
+        for start, stop in pairwise([0, *breaks.tolist(), len(index)]) if len(index) else ():
+            self._count(asked, index[start:stop], table.chunk.first)
+        for program, late in asked.late:
+            program.note_late(late)
         self.recent = asked.recent[-RECENT:]
         self._last_ns = int(times[-1])
         for number in sorted(asked.latest.keys() & self.programs.keys(), key=asked.latest.__getitem__):
@@ -189,20 +186,43 @@ class SmpGaps:
         before = np.append(self._last_ns, times[:-1])
         return times, np.where(before > 0, times - before, 0)
 
-    def _in_turn(self, asked: SmpIds, index: Int) -> tuple[bool, Int]:
-        """The datagrams to look at: program by program and each id once, or all in order if that may make a difference; and which."""
+    def _in_turn(self, asked: SmpIds, index: Int) -> Int:
+        """The datagrams to look at: program by program and each id once, or all in order if that may make a difference."""
         ids, local = asked.ids[index], asked.local[index]
         order = np.argsort(ids >> np.uint64(HALF), kind="stable")
         by_program = ids[order]
-        calm = not len(ids) or self._calm(by_program)
-        if calm:
+        if not len(ids) or self._calm(by_program):
             once = np.zeros(len(ids), np.bool_)
             for some in (np.arange(len(ids)), np.flatnonzero(local[order])):
                 once[some[np.unique(by_program[some], return_index=True)[1]]] = True
-            index = index[order[once]]
-        else:
-            index = index[np.append(True, (ids[1:] != ids[:-1]) | local[1:])]
-        return calm, index
+            return self._counting_on(asked, index[order[once]])
+        again: Bool = np.append(True, (ids[1:] != ids[:-1]) | local[1:])
+        return index[again]
+
+    def _counting_on(self, asked: SmpIds, index: Int) -> Int:
+        """Those that count on, of datagrams that are given program by program. Ids that come late are left for `asked.late`."""
+        high, on = asked.ids[index] >> np.uint64(HALF), [index[:0]]
+        for start, stop in pairwise([0, *(np.flatnonzero(high[1:] != high[:-1]) + 1).tolist(), len(index)]) if len(index) else ():
+            number, some = int(high[start]), index[start:stop]
+            program, low = self.programs.get(number), asked.low[some]
+            if program is not None:
+                program.to_itself |= bool(asked.local[some].any())
+                if program.disorderly:
+                    self._reach(asked, number, program, int(some[low.argmax()]))
+                    continue
+                new = low > np.maximum.accumulate(np.append(program.highest, low[:-1]))
+                asked.late.append((program, low[~new]))
+                some = some[new]
+            on.append(some)
+        return np.concatenate(on)
+
+    def _reach(self, asked: SmpIds, number: int, program: Program, index: int) -> None:
+        """The program counts on, up to the id of a datagram, unless it reached a higher one before."""
+        low = int(asked.low[index])
+        if low > program.highest:
+            program.highest, program.time_ns = low, int(asked.time_ns[index])
+            asked.latest[number] = int(asked.row[index])
+            self.programs.move_to_end(number)
 
     def _calm(self, ids: U64) -> bool:
         """Whether no program begins anew or is pushed out; `ids`: program by program."""
@@ -223,7 +243,7 @@ class SmpGaps:
         jumps[starts[1:] - 1] = False
         return not jumps.any()
 
-    def _count(self, asked: SmpIds, index: Int, first: int) -> Program:
+    def _count(self, asked: SmpIds, index: Int, first: int) -> None:
         """Datagrams of one program whose ids ascend by one, in a chunk whose first frame is `first`."""
         start, latest = int(index[0]), asked.latest
         high, low, row, time_ns = int(asked.ids[start]) >> HALF, int(asked.low[start]), int(asked.row[start]), int(asked.time_ns[start])
@@ -244,29 +264,14 @@ class SmpGaps:
             pause = max(before, int(asked.pauses[latest.get(high, -1) + 1 : row + 1].max()))
             program.count_on(low, time_ns, pause, asked.recent[start : start + RECENT])  # those before `start`
         elif low <= program.highest and program.steps and not program.disorderly:
-            for late in asked.low[index].tolist():
-                program.note_late(late)
+            program.note_late(asked.low[index])
         program.to_itself = program.to_itself or bool(asked.local[index].any())
         fresh = index[max(program.highest + 1 - low, 0) :]
         if len(fresh):
             if len(program.paces) < SAMPLES and not program.disorderly:
                 paces = np.diff(asked.time_ns[fresh], prepend=program.time_ns)[int(asked.low[fresh[0]] != program.highest + 1) :]
                 program.paces += paces[: SAMPLES - len(program.paces)].tolist()
-            program.highest, program.time_ns = int(asked.low[fresh[-1]]), int(asked.time_ns[fresh[-1]])
-            latest[high] = int(asked.row[fresh[-1]])
-            self.programs.move_to_end(high)
-        return program
-
-    @staticmethod
-    def _pass_over(program: Program, asked: SmpIds, index: Int) -> None:
-        """More datagrams of a disorderly program: only its highest id goes on."""
-        if not len(index):
-            return
-        program.to_itself = program.to_itself or bool(asked.local[index].any())
-        last = index[asked.low[index].argmax()]
-        if asked.low[last] > program.highest:
-            program.highest, program.time_ns = int(asked.low[last]), int(asked.time_ns[last])
-            asked.latest[int(asked.ids[last]) >> HALF] = int(asked.row[last])
+            self._reach(asked, high, program, int(fresh[-1]))
 
     def seconds(self) -> Iterator[tuple[int, int]]:
         """First and last second of each time in which exchanges were missed."""

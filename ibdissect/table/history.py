@@ -80,3 +80,14 @@ class Track(Generic[V]):
     def changes(self) -> list[int]:
         """Frames at which the value changed, oldest first."""
         return [since for _, since in self.values()]
+
+    def changes_after(self, frame: int) -> list[int]:
+        """Frames after another at which the value changed, latest first."""
+        found = []
+        if self.since > frame:
+            found.append(self.since)
+            for _, since in reversed(self.past):
+                if since <= frame:
+                    break
+                found.append(since)
+        return found

@@ -34,9 +34,10 @@ def test_reassigned_lid() -> None:
     assert subnet.by_lid(5) is b, "that the first owner moves on takes nothing from the second"
     assert subnet.assign(a, 0, 0, 40) is None
     assert subnet.by_lid(6) is None and a.lid == 0
-    assert subnet.changes(5, after=19) == {10, 20, 30, 40}, "the LID's and both owners'"
-    assert subnet.changes(5, after=39) == {10, 30, 40}, "an owner's alone: the LID has had its owner since 20"
-    assert subnet.changes(5, after=40) == set(), "nothing changed since"
+    assert subnet.changes(5, after=9) == {10, 20, 30, 40}, "the LID's and both owners'"
+    assert subnet.changes(5, after=19) == {20, 30, 40}, "the first owner still had it in frame 19"
+    assert subnet.changes(5, after=20) == set(), "what the first owner does later is not about this LID"
+    assert subnet.changes(6, after=39) == {40} and subnet.changes(6, after=40) == set()
 
 
 def test_lids_stop_at_multicast() -> None:

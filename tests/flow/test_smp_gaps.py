@@ -64,6 +64,9 @@ def test_a_count_that_goes_on_without_a_pause_is_no_loss() -> None:
 def test_ids_that_come_later_or_from_another_agent() -> None:
     late = [*ALL[:40], *ALL[50:], *ALL[40:50]]
     assert not seconds(late)
+    paused = [*ALL[:40], *[ALL[0]] * 10, *ALL[50:]]
+    assert seconds(paused, range(40, 50)) == LOST
+    assert not seconds([*paused, *ALL[40:50]], range(40, 50))
     shared = [*ALL[:40], *(smp(GET, number, agent=9) for number in range(120, 125)), *ALL[50:]]
     assert not seconds([*shared[:40], *[shared[40]] * 20, *shared[40:]], range(40, 60))
 
@@ -107,8 +110,9 @@ def test_windows_do_not_matter(seed: int) -> None:
 @pytest.mark.parametrize("limit", [3, 9])
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(4, 20))])
 def test_programs_that_are_pushed_out_do_not_depend_on_windows(seed: int, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some begin anew, some send to themselves, some ids come again, some frames have no time."""
+    """Some begin anew, some lose their order, some send to themselves, some ids come again, some frames have no time."""
     monkeypatch.setattr(smp_gaps, "MAX_PROGRAMS", limit)
+    monkeypatch.setattr(smp_gaps, "MAX_GAPS", limit)
     rnd, frames, counts = random.Random(seed), [], dict.fromkeys(range(1, 6), 10)
     for _ in range(200):
         agent = rnd.choice([1, 1, 1, *counts])
@@ -135,10 +139,21 @@ def test_a_disorderly_program_does_not_depend_on_windows(seed: int) -> None:
     assert program.disorderly and program.highest == max(numbers)
 
 
+def test_a_program_without_order_counts_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no other run, although it counts far within a window."""
+    monkeypatch.setattr(smp_gaps, "MAX_GAPS", 5)
+    frames = exchanges([*range(100, 9000, 40), *range(8000, 8040)], itself=False)
+    pcap = Pcap(247, tuple(Record(i + 1, FIRST_NS + i * 1_000_000, one, len(one)) for i, one in enumerate(frames)))
+    assert state_of(pcap, 1) == state_of(pcap, 20_000) == state_of(pcap, 32 << 20)
+
+
 def state_of(pcap: Pcap, window: int) -> tuple[Any, ...]:
     gaps = SmpGaps()
     for chunk in open_capture(io.BytesIO(pcap.packed()), window=window).chunks():
         gaps.feed(ChunkTable(chunk))
+    for program in gaps.programs.values():
+        for step in program.steps if program.disorderly else ():  # nobody asks what they lack
+            step.late = 0
     return list(gaps.programs.items()), gaps.recent.tolist(), gaps.dropped.count, gaps.dropped.frame, gaps.dropped.time_ns
 
 

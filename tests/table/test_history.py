@@ -13,6 +13,7 @@ def test_what_held_when() -> None:
     assert not track.learn("b", 30), "the same again is no news"
     assert [track.at(frame) for frame in (9, 10, 19, 20, 99)] == [(None, 0), ("a", 10), ("a", 10), ("b", 20), ("b", 20)]
     assert track.changes() == [10, 20]
+    assert [track.changes_after(frame) for frame in (9, 10, 19, 20)] == [[20, 10], [20], [20], []]
 
 
 def test_unknown_is_a_lesson_too() -> None:

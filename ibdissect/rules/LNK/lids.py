@@ -172,7 +172,7 @@ class OtherPortsLid(Rule):
         for port_guid, lid, i in sorted(pair for pair in pairs if pair[0] in known)[:MAX_FLOWS]:
             port = known[port_guid]
             changes = event.subnet.changes(lid, after=table.chunk.first) | port.changes(table.chunk.first)
-            changes |= witness.change_frames(port, *event.subnet.owners(lid))
+            changes |= witness.change_frames(port, *event.subnet.owners(lid, table.chunk.first))
             for seen, mine in stretches(table, rows[parts[i]], changes):
                 frame = seen.frame
                 found = _foreign(event.subnet, port, lid, frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from operator import itemgetter
 from typing import Any
 
@@ -22,7 +23,7 @@ from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault
 from ibdissect.table.bits import value_at
 from ibdissect.table.history import AFTER_ALL, NEIGHBOURS_NS, SECOND_NS
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import digest, digest_at, mix, order_of
+from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
@@ -43,6 +44,8 @@ NOBODY = (-1, 0, 0)
 MILLISECOND = 1_000_000
 MAX_KEPT, MAX_ASKED = 65536, 1 << 18
 Column = npt.NDArray[Any]
+SLOT = np.uint64(48)
+"""A hash shifted by so many bits is a slot."""
 LONGEST_NS = 4096 << 18
 """A subnet's packet lifetime if unknown: 1.07 s, the default of managers."""
 
@@ -74,7 +77,7 @@ class TransactionReused(Rule):
 
     def __init__(self) -> None:
         self.kept: dict[str, Column] = {}
-        """The requests of the last second before the chunk."""
+        """The requests and answers of the last second before the chunk."""
         self.dropped = Dropped("requests within a second")
 
     @on_chunk
@@ -85,20 +88,24 @@ class TransactionReused(Rule):
         if not len(index):
             return
         now = self._columns(table, asked, index)
-        fresh = np.arange(len(index) + len(self.kept.get("frame", ()))) >= len(self.kept.get("frame", ()))
-        rows = {name: np.concatenate((self.kept[name], column)) if self.kept else column for name, column in now.items()}
-        pushing = _without_room(rows["time"], len(fresh) - len(index), MAX_KEPT)
+        kept = self.kept or {name: column[:0] for name, column in now.items()}
+        times = np.concatenate((kept["time"], now["time"]))
+        pushing = _without_room(times, len(kept["time"]), MAX_KEPT)
         if len(pushing):
             self.dropped.add(int(now["frame"][pushing[0]]), int(now["time"][pushing[0]]), len(pushing))
-        late = np.flatnonzero(rows["time"] > rows["time"][-1] - SECOND_NS)[-MAX_KEPT:]
-        self.kept = {name: column[late] for name, column in rows.items()}
-        marks = mix([rows[name] for name in WAY])
-        order = order_of(marks)
-        asks, marks = rows["asks"][order], marks[order]
+        late = np.flatnonzero(times > times[-1] - SECOND_NS)[-MAX_KEPT:]
+        some = slice(late[0], None) if len(late) == len(times) - late[0] else late  # usually all from the first one on: no copy
+        self.kept = {name: np.concatenate((kept[name], column))[some] for name, column in now.items()}
+        again = np.zeros(SLOTS, np.bool_)
+        again[now["mark"] >> SLOT] = True
+        old = np.flatnonzero(again[kept["mark"] >> SLOT])  # the others share no slot with these, so they are of other ways
+        rows = {name: np.concatenate((kept[name][old], column)) for name, column in now.items()}
+        order = order_of(rows["mark"])
+        asks, marks = rows["asks"][order], rows["mark"][order]
         if not (asks[1:] & asks[:-1] & (marks[1:] == marks[:-1])).any():
             return
         order = np.lexsort([rows[name] for name in WAY])
-        rows, fresh = {name: column[order] for name, column in rows.items()}, fresh[order]
+        rows, fresh = {name: column[order] for name, column in rows.items()}, order >= len(old)
         alike = np.ones(len(order) - 1, np.bool_)
         for name in WAY:
             alike &= rows[name][:-1] == rows[name][1:]
@@ -118,11 +125,12 @@ class TransactionReused(Rule):
     def _columns(table: ChunkTable, asked: Queries, index: Int) -> dict[str, Column]:
         asks, rows = asked.asks[index], asked.rows[index]
         columns = {name: getattr(asked, name)[index] for name in ("mgmt_class", "method", "attribute", "modifier", "transaction")}
-        return columns | {
+        columns |= {
             "asks": asks, "near": np.where(asks, asked.source[index], asked.destination[index]),
             "far": np.where(asks, asked.destination[index], asked.source[index]), "frame": table.chunk.first + rows,
             "time": table.chunk.time_ns[rows], "unproven": table.chunk.link[rows] == LINK_ERF,
         }  # fmt: skip
+        return columns | {"mark": mix([columns[name] for name in WAY])}
 
     @staticmethod
     def _proven(rows: dict[str, Column], alike: Bool, fresh: Bool) -> Bool:
@@ -227,20 +235,17 @@ class Flood(Rule):
         order = order_of(kinds)
         kinds, when = kinds[order], times[order]
         crowded = (kinds[FLOOD:] == kinds[:-FLOOD]) & (when[FLOOD:] - when[:-FLOOD] < SECOND_NS)
-        found: list[tuple[int, int, Int]] = []
-        for value in set(kinds[FLOOD:][crowded].tolist()):
-            mine = order[slice(*(np.searchsorted(kinds, np.uint64(value), side) for side in ("left", "right")))]
-            late = mine[FLOOD:][times[mine[FLOOD:]] - times[mine[:-FLOOD]] < SECOND_NS]
-            late = late[late >= before]
-            if len(late):
-                found.append((int(late[0]), value, late))
-        for _, value, late in sorted(found, key=itemgetter(0)):
-            i = int(index[late[0] - before])
+        late = order[FLOOD:][crowded] - before
+        late = late[late >= 0]
+        parts = np.split(late, np.flatnonzero(np.diff(kind[late])) + 1) if len(late) else []
+        text = cache(table.catalog.request_text)
+        for mine in sorted(parts, key=itemgetter(0)):
+            i = int(index[mine[0]])
             row = int(asked.rows[i])
-            what = table.catalog.request_text(int(asked.mgmt_class[i]), int(asked.method[i]), int(asked.attribute[i]))
+            what = text(int(asked.mgmt_class[i]), int(asked.method[i]), int(asked.attribute[i]))
             yield fault(
                 Moment(table.chunk.first + row, int(table.chunk.time_ns[row])), {"what": what, "count": FLOOD + 1}, MAD.method,
-                int(asked.method[i]), frames=asked.rows[index[late - before]] + table.chunk.first, key=value,
+                int(asked.method[i]), frames=asked.rows[index[mine]] + table.chunk.first, key=int(kind[mine[0]]),
             )  # fmt: skip
 
     @staticmethod
