@@ -1,4 +1,4 @@
-"""How does a dict that grows with a capture stay small? It evicts its oldest key and counts that in `dropped`."""
+"""How does a container that grows with a capture stay small? It evicts its oldest entry, or takes no more, and counts that in `dropped`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ibdissect.dropped import Dropped
 
 BUDGET = 2 << 30
-"""Bytes that all state of a check takes at most, were all its bounds reached at once. tests/test_budget.py adds up the shares."""
+"""Most bytes of all state of a check, if all its bounds are reached at once. tests/test_budget.py adds up the shares."""
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -21,7 +21,7 @@ class BoundedDict(OrderedDict[K, V]):
     """
 
     def __init__(self, limit: int, dropped: Dropped | str = "") -> None:
-        """`dropped` counts what is evicted, or says what the entries are; by default nobody is told."""
+        """`dropped` counts evictions, or says in words what the entries are; by default, evictions are not counted."""
         super().__init__()
         self.limit, self.dropped = limit, _counted(dropped) if dropped else None
 
@@ -37,7 +37,7 @@ class BoundedDict(OrderedDict[K, V]):
 
 
 class KeptDict(dict[K, V]):
-    """At most `limit` keys: one that finds no room is not taken in, and counted in `dropped`."""
+    """At most `limit` keys: further ones are not stored, but counted in `dropped`."""
 
     def __init__(self, limit: int, dropped: Dropped | str) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class KeptDict(dict[K, V]):
             self.dropped.add(frame, time_ns)
 
     def get_or_make(self, key: K, make: Callable[[], V], frame: int, time_ns: int, count: int = 1) -> V | None:
-        """The value of a key, made if it is missing; None if there is no room for it: then `count` things are dropped."""
+        """The value of a key, made if it is missing; None if there is no room for it, which counts as `count` dropped entries."""
         if key not in self:
             if len(self) >= self.limit:
                 self.dropped.add(frame, time_ns, count)
@@ -76,7 +76,7 @@ class KeptList(list[V]):
 
 
 class ByteLimit:
-    """How many bytes the entries of some dicts take together; above `limit`, all entries are given up."""
+    """Counts the bytes that the entries of some dicts take together; above `limit`, it clears all of them."""
 
     def __init__(self, limit: int, *waiting: dict[Any, Any]) -> None:
         self.limit, self.waiting, self.size = limit, list(waiting), 0

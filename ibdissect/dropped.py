@@ -14,7 +14,7 @@ class Dropped(Record, eq=False):
     """
 
     ever: ClassVar[bool] = False
-    """Whether anything was ever dropped in this process; else nobody has to look for it."""
+    """Whether anything was ever dropped in this process; if not, nobody has to search."""
     what: str
     """What there were too many of, in the plural."""
     count: int = 0

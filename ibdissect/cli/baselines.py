@@ -19,7 +19,7 @@ class KnownFindings:
     """Baselines of one `lint` run: hides known findings in reports, and collects the entries of a new baseline."""
 
     def __init__(self, read: str | None, written: str | None, options: Options) -> None:
-        """Increases `options.max_findings`, as only kept findings can be compared. ConfigError if `read` is not a baseline."""
+        """Raises `options.max_findings`, because only findings that are kept can be compared. ConfigError if `read` is not a baseline."""
         if written is not None and options.selection is not None:
             raise ConfigError("--write-baseline", written, "would know a part of the captures only", hint="leave out -Y and --frames")
         self.options, self.shown = options, options.max_findings

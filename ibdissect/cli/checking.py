@@ -34,8 +34,8 @@ def check_options(
 ) -> Options:
     """The options of a check; `others` are fields of `Options`. `selected` replaces the file's selection, `ignored` adds to it.
 
-    Rules about several captures (the family PTS) run with `points` only, and then no others. Codes of the file's selection that are not
-    among the rules of the command do not count. ConfigError, PluginError.
+    `points`: only rules about several captures (the family PTS) run; otherwise all but these. Codes in the file that name no rule of the
+    command are ignored. ConfigError, PluginError.
     """
     from ibdissect.rules import load
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 OF_CAPTURES = ("filter", "frames", "subnet", "subnet_time", "name_ports", "show_keys", "max_unpacked", "roce_ports")
-"""Options that only a command on captures can obey."""
+"""Options that make sense only for commands on captures."""
 STYLES = {
     "error": "bold red", "warning": "yellow", "info": "blue", "path": "bold", "faint": "dim", "layer": "bold cyan", "label": "",
     "malformed": "bold red", "number": "dim", "protocol": "cyan",
@@ -56,7 +56,7 @@ def grouped(kind: type[Any], name: str, *options: Callable[[F], F]) -> Callable[
 
 
 def refuse(*names: str, reason: str, hint: str = "") -> None:
-    """Raise ConfigError for the first of some parameters that stands on the command line although it can do nothing there."""
+    """Raise ConfigError for the first of some parameters that was given although the command cannot use it."""
     context = click.get_current_context(silent=True)
     for option in context.command.params if context is not None else ():
         assert context is not None
@@ -68,7 +68,7 @@ def refuse(*names: str, reason: str, hint: str = "") -> None:
 
 
 def without(*names: str, reason: str, hint: str = "") -> Callable[[F], F]:
-    """Leave options of all commands out of the help of a command that can do nothing with them, and refuse them."""
+    """Options of all commands that a command cannot use: leave them out of its help, and refuse them."""
 
     def add(function: F) -> F:
         for option in function.__click_params__:  # type: ignore[attr-defined]
@@ -181,7 +181,7 @@ class Common(Record, dict=True):
         return selection
 
     def tell_hidden(self, count: int) -> None:
-        """Say how many checksums a filter did not compare, as they tell a hidden key."""
+        """Say how many checksums a filter did not compare, because they would reveal a hidden key."""
         if count:
             self.tell(f"note: {counted(count, 'checksum')} of frames with keys were not compared; --show-keys compares them")
 
@@ -194,7 +194,7 @@ class Common(Record, dict=True):
             say(text)
 
     def tell_damage(self, path: str, found: Iterable[Damage]) -> None:
-        """Say where a capture is damaged; what was not read, although it is there, makes the command's status 2."""
+        """Say where a capture is damaged. If part of it could have been read but was not, the command's status is 2."""
         for damage in found:
             (incomplete if damage.unread else self._warn)(damage_text(path, damage))
 

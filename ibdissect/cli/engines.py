@@ -33,7 +33,7 @@ INTERRUPTED = 130
 
 
 class Frames(Protocol):
-    """What work on a capture gives: it says how many frames that has."""
+    """The result of work on a capture; it has the number of frames."""
 
     frames: int
 
@@ -52,7 +52,7 @@ jobs_option = click.option("--jobs", type=click.IntRange(min=1), metavar="N", he
 
 @contextmanager
 def chosen_engine(name: str | None, jobs: int | None, files: Sequence[Unit], common: Common) -> Iterator[Engine[Any] | None]:
-    """What makes a pool of processes; None for one process. ConfigError if the cluster cannot be used."""
+    """The function that makes a pool of processes; None for one process. ConfigError if the cluster cannot be used."""
     if name is None:
         if (jobs or 1) > 1 and len(files) > 1:
             from ibdissect.session.processes import Processes
@@ -74,7 +74,7 @@ def chosen_engine(name: str | None, jobs: int | None, files: Sequence[Unit], com
 
 @contextmanager
 def interruptible() -> Iterator[Stop]:
-    """Within this context, the first Ctrl+C only asks to stop; the function says whether it came."""
+    """Within this context, the first Ctrl+C only asks to stop; the function that it gives says whether Ctrl+C was pressed."""
     asked = False
 
     def ask(_number: int, _frame: FrameType | None) -> None:

@@ -66,7 +66,7 @@ class ExportArguments(Record):
 
     @property
     def rows(self) -> str:
-        """What the rows of the table are. Raises ConfigError for options that do nothing with the one that says so."""
+        """What a row of the table is. Raises ConfigError for options that cannot be used together."""
         chosen = next((what for what in OTHERS if getattr(self, what)), "frames")
         if chosen != "frames":
             whose = f"does nothing with --{chosen}: {'sightings' if chosen == 'points' else chosen} have columns of their own"
@@ -90,7 +90,7 @@ class ExportArguments(Record):
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """What the folders of a dataset are named after. Raises ConfigError if they cannot be."""
+        """What the folders of a dataset are named after. Raises ConfigError for unknown words."""
         assert self.partition_by is not None
         refuse(*OTHERS, reason="does nothing with --partition-by, which is for the columns of frames")
         if self.format_ not in (None, "parquet"):

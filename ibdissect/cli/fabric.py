@@ -132,7 +132,7 @@ def _read(path: Unit | None, at: int | None, common: Common) -> tuple[Sequence[_
 
 
 def _each_subnet(opened: Capture, at: int | None, common: Common) -> dict[int, _LearntSubnet]:
-    """The subnets that a capture mixes, by number; read once more for that. Empty if nothing tells them apart; a note says which."""
+    """The subnets that a capture mixes, by number, learnt in another pass; a note names them. Empty if nothing tells them apart."""
     from ibdissect.fabric.division import Division
     from ibdissect.fabric.mixed_subnets import ADVICE
     from ibdissect.session.reading import division_of
@@ -243,7 +243,7 @@ def _port(port: dict[str, Any], paint: Paint) -> str:
 
 
 def _frame(fact: dict[str, Any], paint: Paint) -> str:
-    """What taught a fact: `[frame 7]`, `[guid2lid:3]`, or nothing."""
+    """The source of a fact: `[frame 7]`, `[guid2lid:3]`, or nothing."""
     source = printable(fact["source"]) if "source" in fact else f"frame {fact['frame']}" if fact.get("frame") else ""
     return paint(f"[{source}]", "faint") if source else ""
 

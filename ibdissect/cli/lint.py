@@ -165,7 +165,7 @@ def _say_what_is_missing(reports: Iterable[CaptureReport], common: Common) -> No
 
 
 def _options(wanted: LintArguments, common: Common) -> Options:
-    """The options of the check. Imported objects live forever: the garbage collector is paused, then they are left out of it."""
+    """The options of the check. Loading them pauses the garbage collector, and excludes the imported objects from it for good."""
     gc.disable()
     try:
         options = check_options(

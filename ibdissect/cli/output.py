@@ -128,7 +128,7 @@ def open_for(path: Unit, common: Common) -> Capture:
 def opened_capture(path: Unit, common: Common, *, passes: int = 0) -> Iterator[Capture]:
     """Open a command's capture and select its frames; at the end, print where it was damaged.
 
-    Status 2 if something of it was not read or not checked. `passes`: how often it is read, for a progress bar; 0: none.
+    Status 2 if part of it was not read or not checked. `passes`: how often it is read, for a progress bar; 0: no bar.
     """
     with open_for(path, common) as opened:
         opened.on_incomplete = incomplete

@@ -125,7 +125,7 @@ class MergedCapture:
         self._numbers = {printable(point.name): of for point, of in zip(comparison.points, numbers, strict=True)}
 
     def tell(self, model: CaptureModel) -> None:
-        """Let the model of the merged capture know of the points."""
+        """Give the model of the merged capture the delays and frame numbers of the points."""
         model.path, model.delays, model.numbers = self._names, self._delays, self._numbers
 
 
@@ -142,7 +142,7 @@ def _json(result: dict[str, Any], packets: Iterable[Any] | None) -> Iterator[str
 
 
 def _judged(comparison: Comparison, options: Options) -> list[CaptureReport]:
-    """What the rules say of each point's capture; one of which nothing is known is not read again."""
+    """The reports of the rules on each point's capture; a capture without faults is not read again."""
     from ibdissect.points.findings import point_faults
 
     reports = []

@@ -1,4 +1,4 @@
-"""How does a command give up what it does not need, before it reads a hostile capture? Writing files, TCP, memory without end."""
+"""How does a command give up rights that it does not need, before it reads a hostile capture? Writing files, TCP, unlimited memory."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ TCP, TCP_SINCE = 0b11, 4
 
 
 def confine(common: Common, targets: Iterable[str | None], *, network: bool) -> None:
-    """From now on this process, and those that it starts, can write only in the folders of some targets, and without `network` use no TCP.
+    """From now on this process, and those that it starts, can write only into the folders of `targets`; without `network`, no TCP.
 
-    Devices and the temporary folder stay writable, and what is open stays open. A note says what this kernel cannot withhold.
+    Devices and the temporary folder stay writable, and open files stay open. A note names rights that this kernel cannot take away.
     """
     written = [os.path.abspath(target) for target in targets if target is not None]
     left = _confined({target if os.path.isdir(target) else os.path.dirname(target) for target in written}, network=network)

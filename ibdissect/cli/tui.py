@@ -89,7 +89,7 @@ def command(
 
 
 def _confine(common: Common, *, network: bool) -> None:
-    """What the screen remembers may be written."""
+    """Start the sandbox; the files in which the screen remembers its state stay writable."""
     from ibdissect.study.saved_state import state_folder
 
     folder = state_folder()

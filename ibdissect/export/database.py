@@ -53,7 +53,7 @@ SHOW_TABLES = """select table_name as name, column_name as "column", lower(data_
     order by table_oid, column_index"""
 """What `show tables` says: the columns, too."""
 OPTIMIZERS = "select distinct name from duckdb_optimizers() where name <> 'unused_columns'"
-"""All but the one that leaves out columns which a query does not read: those that judge the tables by their content see none yet."""
+"""Optimizers to disable for planning: all except the one that finds unused columns. Others judge contents; the tables are empty."""
 NO_COLUMN = re.compile(r'(?:Referenced column|Table "(\w+)" does not have a column named) "(\w+)"')
 NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
 _NOTHING = pa.RecordBatchReader.from_batches(pa.schema([]), [])

@@ -1,4 +1,4 @@
-"""How long did it take, and what was lost? Conversations of queue pairs, and requests of management, the troubled ones first."""
+"""How fast were conversations and management requests answered, and what was lost? Those with trouble first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Talk(Record):
 
 
 def talks(portrait: Portrait) -> tuple[list[Talk], int]:
-    """Conversations, and how many more there are."""
+    """Conversations, and the number of further ones."""
     found = portrait.shot.conversations
     shown = sorted(found, key=lambda one: (-trouble(one), -one.total))[:SHOWN]
     name = portrait.name
@@ -48,7 +48,7 @@ def talks(portrait: Portrait) -> tuple[list[Talk], int]:
 
 
 def asked(portrait: Portrait) -> tuple[list[Talk], int]:
-    """Requests of management by pair of ends, and how many more pairs there are."""
+    """Management requests by pair of ends, and the number of further pairs."""
     found = portrait.shot.exchanges
     shown = sorted(found, key=lambda one: (-one.unanswered, -one.retries, -one.requests))[:SHOWN]
     name = portrait.name

@@ -22,9 +22,9 @@ SHOWN = 4
 BEFORE, ALL = 6, 20
 """Packets drawn before the one that matters, and in all."""
 TOLD = 200
-"""Earlier packets that are read to find which of those drawn are repetitions."""
+"""Earlier packets that are read to recognise repetitions among the packets drawn."""
 REACH = 1 << 14
-"""Frames before and after it in which packets of its conversation are looked for."""
+"""Frames before and after it that are searched for packets of its conversation."""
 LEFT, RIGHT, STEP, TOP = 150, 790, 26, 44
 """Where the first and the last end stand, the distance of packets, and the first packet, in pixels."""
 TEXT = 92

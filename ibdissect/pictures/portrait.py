@@ -1,6 +1,6 @@
-"""What is known of a capture once it was read for a report: findings, numbers, conversations, the subnet?
+"""What is known of a capture after it was read for a report? Findings, numbers, conversations, the subnet.
 
-One pass, that of the screen (`study`). The pictures are drawn of what it leaves; decoded frames and ladders read single frames again.
+One pass is enough, the same as for the screen (`study`). Only decoded frames and ladders read single frames again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ibdissect.table.addresses import End, ends_of
 
 
 class Portrait(Record):
-    """A capture that was read to its end, with what was learnt."""
+    """A capture that was read to its end, and what was learnt from it."""
 
     model: CaptureModel
     study: Study

@@ -28,7 +28,7 @@ from .reading import Progress
 KEPT = ("ok", "truncated", "damaged")
 """Statuses of reports that are remembered: the check was completed."""
 LEFT_OUT = ("rules", "catalog", "selection", "threads", "timing", "show_keys")
-"""Options that do not change a report, or that the key contains in another form."""
+"""Options that do not change a report, or that are part of the key in another form."""
 HASH = 64
 """Length of a SHA-256 in hex."""
 

@@ -19,7 +19,7 @@ from .check import Options, check_reading
 from .reading import open_reading
 
 LEAST, TIMES = 100, 2
-"""A conversation changed if its rate is so many times that of before or a fraction of it, and if it has so many frames on both sides."""
+"""A conversation changed if its rate is at least TIMES higher or lower than before, and if it has at least LEAST frames on both sides."""
 SHOWN = 20
 """Conversations of a kind that are printed; the screen has all."""
 KINDS = ("traffic_new", "traffic_gone", "traffic_changed", "findings_new", "findings_gone")

@@ -188,7 +188,7 @@ def linter_of(
 
 
 def _with_division(reading: Reading, options: Options) -> Options:
-    """The options with what the capture itself tells of its subnets."""
+    """The options with the division into subnets that the capture itself shows."""
     return replace(options, division=division_of(reading, options.division, options.subnet.ports if options.subnet is not None else ()))
 
 

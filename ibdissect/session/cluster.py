@@ -189,7 +189,7 @@ class ClusterTask(Generic[T]):
 
 
 class Doing(WorkerPlugin):  # type: ignore[misc]
-    """What a worker does with captures, in the folder the command was started in."""
+    """The work of a cluster's worker, in the folder that the command was started in."""
 
     def __init__(self, work: Work[Any], plugins: Iterable[str], ours: bool) -> None:
         self.packed, self.version, self.folder, self.ours = cloudpickle.dumps(work), VERSION, os.getcwd(), ours
@@ -241,7 +241,7 @@ class _Batch(list[Unit]):
 
 
 def _worked(name: str, paths: Sequence[Unit]) -> tuple[str, list[Any]]:
-    """Why the worker cannot work, and the results for captures; fewer when the client cancels the task."""
+    """An error if the worker cannot work, and the results for captures; fewer if the client cancels the task."""
     worker = get_worker()
     key = worker.get_current_task()
 
@@ -262,7 +262,7 @@ def _worked(name: str, paths: Sequence[Unit]) -> tuple[str, list[Any]]:
 
 
 def _given_back_at_once(prefix: str) -> Any:
-    """A plugin of the scheduler: a task whose worker died is not tried again by the scheduler, but given back to be worked on alone.
+    """A plugin of the scheduler: it does not retry a task whose worker died, but returns it, so that its captures are checked one by one.
 
     Defined here, so that it travels as code: the scheduler need not have ibdissect.
     """

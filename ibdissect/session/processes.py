@@ -20,7 +20,7 @@ from .spread import Work
 T = TypeVar("T")
 
 _work: list[Work[Any]] = []
-"""What this worker process does with a capture, set when it starts."""
+"""The function that this worker process calls for each capture, set when it starts."""
 
 
 class Processes(Generic[T]):

@@ -59,7 +59,7 @@ class Selection(Protocol):
 
 
 class Reading:
-    """An opened capture with its catalog, and what reading it has taught: services of queue pairs, numbers of keys.
+    """An opened capture with its catalog, and what was learnt from it: services of queue pairs, numbers of keys.
 
     All commands, the terminal UI and the Python interface make their tables here, so that all see the same structures and
     give a key the same number.
@@ -75,7 +75,7 @@ class Reading:
         self.joined = JoinedRecords()
         """Records that straddle RMPP segments, from the frames read so far."""
         self.joins = True
-        """Whether such records are put together: who shows, selects or numbers keys needs them, a plain check does not."""
+        """Whether such records are put together: needed to show, select and number keys, but not for a plain check."""
         self.messages = JoinedRecords()
         """Messages of upper layers that came in several packets, from the frames read so far."""
         self._joiner: Joiner | None = None
@@ -212,8 +212,8 @@ def _after(tables: Iterator[ChunkTable], first: Prepare) -> Iterator[ChunkTable]
 def _one_ahead(tables: Iterator[ChunkTable], prepare: Prepare) -> Iterator[ChunkTable]:
     """The same tables in order; a thread makes and prepares the next one while the caller works on the current one.
 
-    Only one window is read ahead, which bounds memory. Exceptions in the thread are raised here. After a small window, as a rule
-    the last one of its file, there is no thread.
+    Only one window is read ahead, which bounds memory. Exceptions in the thread are raised here. After a small window, usually the last
+    one of its file, there is no thread.
     """
     made: list[ChunkTable | BaseException | None] = []
 

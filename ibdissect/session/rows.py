@@ -94,7 +94,7 @@ def _repeats(catalog: Catalog, fields: tuple[Field[Any], ...]) -> bool:
 
 
 def _places(catalog: Catalog, owner: StructType) -> set[object]:
-    """Where a structure is that a frame has at most once; none for one that it may have several times, as records of the SA."""
+    """The places of a structure that a frame has at most once; none for one that it may have several times, such as SA records."""
     if owner is Struct or owner in HEADERS or owner in EXTENDED_STRUCTS:
         return {owner} if owner in EXTENDED_STRUCTS or (owner is not Struct and len(HEADERS[owner]) == 1) else set()
     if catalog.nesting.get(owner) or not all(isinstance(place, (Mad, MadFormat)) for place in owner.carried_by):

@@ -1,4 +1,4 @@
-"""How are many captures worked on elsewhere, so that results come in order and a crash loses only the capture it happened in?"""
+"""How are many captures checked in other processes, with results in order, so that a crash loses only the capture that caused it?"""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ibdissect.capture.sets import Unit
 
 T = TypeVar("T")
 MOST_PATHS = 16
-"""Captures per task: enough to make the cost of passing a task on negligible."""
+"""Captures per task: enough that handing out a task costs next to nothing."""
 TASKS_PER_SLOT = 8
 """Least number of tasks per process, so that all processes end at about the same time."""
 IN_FLIGHT = 3
-"""Tasks per process that are submitted at a time: the next one is at hand, and memory does not grow with the number of captures."""
+"""Tasks per process that are submitted at a time: no process waits for work, and memory does not grow with the number of captures."""
 ALONE = 2
-"""How often a capture may kill the process that works on it alone; the first time may have had other reasons."""
+"""How often a capture, checked alone, must kill its process to be given up; the first time may have had other reasons."""
 POLL = 0.2
 """Seconds between two looks at whether to stop."""
 
@@ -64,8 +64,8 @@ class Stopped(Exception):
 def spread(paths: Sequence[Unit], pool: Pool[T], lost: Lost[T], stop: Callable[[], bool] | None = None) -> Iterator[T]:
     """One result per path, in their order, each as soon as it and those before it are there.
 
-    If a process dies, the captures of its task are worked on one by one with nothing beside them: the one that kills its process
-    there twice is `lost`. `stop` ends the iteration early.
+    If a process dies, the captures of its task are checked one by one while nothing else runs. A capture that kills its process twice is
+    `lost`. `stop` ends the iteration early.
     """
     size = max(1, min(MOST_PATHS, len(paths) // (pool.slots * TASKS_PER_SLOT)))
     starts = iter(range(0, len(paths), size))

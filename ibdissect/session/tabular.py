@@ -18,7 +18,7 @@ SHOWN = 10
 
 
 class Tabular(ABC):
-    """Rows that are read from the capture when asked for. `polars.DataFrame(x)`, `duckdb.sql("from x")` and `pandas.DataFrame(x)` work."""
+    """Rows that are read from the capture on demand. `polars.DataFrame(x)`, `duckdb.sql("from x")` and `pandas.DataFrame(x)` work."""
 
     @abstractmethod
     def schema(self) -> pa.Schema:

@@ -1,1 +1,1 @@
-"""What does a person who walks a capture ask of it? Rows, findings, conversations, statistics, notes; no terminal here."""
+"""What does a person who explores a capture ask? Rows, findings, conversations, statistics, notes; nothing here knows the terminal."""

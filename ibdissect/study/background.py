@@ -1,4 +1,4 @@
-"""What does the second pass learn while the first rows are already read: findings, key numbers, statistics, the subnet."""
+"""What does the second pass learn while the user already reads the first rows? Findings, key numbers, statistics, the subnet."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from ibdissect.subnet.names import Names
 
 KEPT = 1000
-"""Findings kept with their sentence for each rule; of all others the place is kept (`findings_store`)."""
+"""Findings kept with their message for each rule; for all others only the place is kept (`findings_store`)."""
 STEP = 16384
-"""Rows taken at once: small enough that the screen never waits long for the interpreter."""
+"""Rows processed at once: so few that the screen never waits long for the interpreter."""
 AHEAD = 32768
 """Frames studied while a file is still being indexed."""
 PAUSE = 0.25
-"""Seconds between two looks at a capture that grows, and between two reports to the screen."""
+"""Seconds between two polls of a growing capture, and between two reports to the screen."""
 
 MAX_REPEATED = 100_000
 """Repeated requests remembered by frame."""
 ANSWER = 0.03
-"""Seconds between two looks at whether somebody asks for numbers, while the capture is indexed."""
+"""Seconds between two polls for requested snapshots, while the capture is indexed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +86,16 @@ class Study:
     def __init__(self, model: CaptureModel, load: Callable[[], Options], kept: int | None = KEPT) -> None:
         self.model, self.load, self.kept = model, load, kept
         self.options = Options(rules=[])
-        """Loaded when the study runs, for that takes longer than the first rows."""
+        """Loaded when the study runs, because loading takes longer than showing the first rows."""
         self.rules: dict[str, type[Rule]] = {}
-        """Those that judge this capture, by code."""
+        """The rules that check this capture, by code."""
         self.done = 0
         """Frames studied."""
         self.finished = False
         """The whole capture was checked, including what only its end shows."""
         self.traffic, self.flows, self.exchanges = TrafficCounts(), Flows(), Exchanges()
         self.names: Names | None = None
-        """Names of nodes as known now; replaced as a whole when there are others."""
+        """Names of nodes as known now; replaced as a whole when names change."""
         self._named: tuple[int, ...] = ()
         self.repeated: set[int] = set()
         """Frames of requests whose PSN was sent before."""
@@ -108,7 +108,7 @@ class Study:
         self._follower, self._transactions = FabricFollower(), Transactions()
         self._streams, self._connections = Streams(), Connections()
         self._questions: SimpleQueue[Callable[[Snapshot], None] | None] = SimpleQueue()
-        """Who wants a snapshot; None ends the wait."""
+        """Callbacks that wait for a snapshot; None ends the wait."""
 
     def run(self, progress: Callable[[], None]) -> None:
         """Study until the capture ends or is closed; `progress` is called now and then."""
@@ -212,7 +212,7 @@ class Study:
             answer(self.snapshot())
 
     def snapshot(self) -> Snapshot:
-        """The numbers now; only from the thread that feeds, or when none does."""
+        """The numbers now. Call it only in the thread that feeds, or when none does."""
         conversations = conversations_of(self.flows.snapshot(), self._streams, self._connections, self._messages)
         add_messages(conversations, self._messages)
         fabric = view_of(self._follower.subnet, self._linter.context.files, self.traffic.traffic.lids["source"].frames)

@@ -1,4 +1,4 @@
-"""What does the screen ask of a capture? Its frames by number, their lines and trees, and which of them match; no terminal here."""
+"""What does the screen ask about a capture? Its frames by number, their lines and trees, and which of them match a filter."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from .decoding import Decoding
 
 PIECE = 4 << 20
-"""Bytes of a window: the first one is there at once, and memory stays small."""
+"""Bytes of a window: small, so that the first rows appear at once."""
 STEP = 16384
-"""Rows looked at between two looks at whether to stop."""
+"""Rows processed between two checks whether to stop."""
 INTERFACE = "frame.interface_name"
 
 
@@ -74,7 +74,7 @@ class CaptureModel:
     ) -> None:
         self.reader = open_capture(source, follow=follow, window=PIECE)
         self.reading = Reading(self.reader, catalog=catalog, show_keys=show_keys)
-        """What the tables are made with; learns from the frames studied so far."""
+        """Makes the tables; has learnt from the frames studied so far."""
         self.path = printable(self.reader.path) if isinstance(source, str | CaptureSet) and source != "-" else "standard input"
         self.source, self.show_keys, self.follow = source, show_keys, follow
         self.catalog = self.reading.catalog
@@ -85,17 +85,17 @@ class CaptureModel:
         self.studied_to = 0
         """Findings and answers of frames up to this one are known."""
         self.studied = False
-        """The whole capture was studied: no finding and no answer is to come."""
+        """The whole capture was studied: no more findings or answers will come."""
         self.rows = AllRows()
         self.delays: npt.NDArray[np.int64] | None = None
-        """Of the merged capture of several points: nanoseconds since the point before by frame, -1 for none."""
+        """By frame, in the merged capture of several points: nanoseconds since the point before, -1 for none."""
         self.numbers: dict[str, npt.NDArray[np.int64]] = {}
-        """Of that capture: by point the number here of each frame of the point's own file, from its first frame on."""
+        """In that capture: by point, the number here of each frame of the point's own file."""
         self.marked: set[int] = set()
         self.notes: dict[int, list[str]] = {}
-        """Comments that the user added, by frame; they are among those of the reader."""
+        """Comments that the user added, by frame; the reader's comments contain them, too."""
         self.decodings: list[Decoding] = []
-        """What the user said of messages to queue pairs."""
+        """How the user wants messages to queue pairs decoded."""
         self.hosts: dict[int | bytes, str] = {}
         """Names of nodes by LID, as far as the study has learnt them."""
         self.first_ns = self.last_ns = 0
@@ -138,13 +138,13 @@ class CaptureModel:
         self.reader.comments.note(frame, text)
 
     def decode(self, *said: Decoding) -> None:
-        """From now on messages to these queue pairs are read so, whenever they were sent."""
+        """Decode messages to these queue pairs so, whenever they were sent."""
         for one in said:
             self.decodings.append(one)
             self.reading.services.assign(one.address, one.qp, one.service, one.side)
 
     def again(self, catalog: Catalog | None, said: Sequence[Decoding]) -> CaptureModel:
-        """The same capture, to be read anew with another catalog and what was said of queue pairs; marks and notes stay. CaptureError."""
+        """The same capture, read anew with another catalog or other decodings; marks and notes stay. CaptureError."""
         made = CaptureModel(self.source, catalog=catalog or self.catalog, show_keys=self.show_keys)
         made.path, made.delays, made.numbers, made.marked, made.notes = self.path, self.delays, self.numbers, self.marked, self.notes
         made.decode(*self.decodings, *said)
@@ -231,7 +231,7 @@ class CaptureModel:
         return found
 
     def answer_text(self, frame: int, name: str) -> str:
-        """One of ANSWER_NAMES as it is known now, empty where it is not."""
+        """The value of one of ANSWER_NAMES as known now; empty if unknown."""
         value = self.answers.value(name, frame)
         if value is None:
             return ""
@@ -240,7 +240,7 @@ class CaptureModel:
     # -- matching
 
     def filter(self, text: str) -> tuple[Filter | None, FilterError | None]:
-        """The filter that a text says, or why it says none; (None, None) for an empty text."""
+        """The filter for a text, or the reason why the text is not valid; (None, None) for an empty text."""
         if not text.strip():
             return None, None
         from ibdissect.dfilter.compile import compile_filter  # the grammar is not needed for the first rows
@@ -261,7 +261,7 @@ class CaptureModel:
         return {frame for frame, hit in zip(frames, hits, strict=True) if hit}
 
     def known_to(self, matcher: Filter) -> int:
-        """How many frames a filter can be asked about: one that asks for findings or answers must wait for the thread that finds them."""
+        """Number of frames that a filter can judge now: a filter on findings or answers must wait for the thread that finds them."""
         if (matcher.ahead or matcher.hosts) and not (self.studied or self.live):
             return 0  # the answer to a request, or who a LID belongs to, may be any number of frames away
         return self.studied_to if matcher.codes or matcher.pairs else self.index.frames
@@ -269,7 +269,7 @@ class CaptureModel:
     def chunks(
         self, done: int, known: Callable[[], int], wanted: Callable[[], bool], waiting: Callable[[], object]
     ) -> Iterator[Chunk]:  # fmt: skip
-        """The frames after `done` up to the one that `known` says, some at a time, until the capture ends or nobody wants them.
+        """The frames after `done` up to `known()`, some at a time, until the capture ends or `wanted()` is false.
 
         `waiting` is called while there are none.
         """

@@ -1,7 +1,7 @@
-"""Which two flows are one conversation: both directions between two queue pairs, and what went wrong in them?
+"""Which two flows are the two directions of one conversation between queue pairs, and what went wrong in it?
 
-An RC packet names only the queue pair it goes to. A pair is known from connection management, else from a PSN that one side
-acknowledges and the other sends, else when exactly one flow goes each way between two addresses; UD packets name both ends.
+An RC packet names only its destination queue pair. Pairs are known from connection management, else from a PSN that one side sends and
+the other acknowledges, else if exactly one flow goes each way between two addresses. UD packets name both ends.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Conversation:
     not_ready: int = 0
     """RNR NAKs."""
     counted: bool = False
-    """Whether anybody followed the PSNs, so that the four numbers mean something."""
+    """Whether the PSNs were followed; otherwise the four numbers mean nothing."""
     messages: int = 0
     """SENDs, WRITEs, READs and ATOMICs that ended."""
     times: Times | None = None
@@ -136,7 +136,7 @@ def _counterparts(flows: list[Flow]) -> dict[tuple[str, Name, Name], int]:
 def _partner(
     flow: Flow, known: dict[Key, tuple[int, int]], opposite: Mapping[tuple[object, ...], int], alone: dict[tuple[str, Name, Name], int]
 ) -> tuple[int, str, int, int]:
-    """The queue pair that answers, how that is known, the flow's own queue pair, and the frame of the REQ; -1 and "" for unknown."""
+    """The queue pair that answers, how it is known, the flow's own queue pair, and the frame of the REQ; -1 and "" if unknown."""
     if flow.source_qp >= 0:
         return flow.source_qp, "DETH", flow.source_qp, 0
     connected = known.get(_key(flow))
@@ -209,7 +209,7 @@ def _one_way(source: Name, destination: Name, qp: int) -> str:
 
 
 def addressed(source: Name, destination: Name) -> str:
-    """The display filter for packets between two ends, one way; by what tells the ends apart, whatever the packets show."""
+    """The display filter for packets from one end to another, by the addresses that identify the ends."""
     parts = []
     for end, lid, four, six, gid in (
         (source, "infiniband.lrh.slid", "ip.src", "ipv6.src", "infiniband.grh.sgid"),
@@ -226,7 +226,7 @@ def addressed(source: Name, destination: Name) -> str:
 
 
 def exchange_filter(exchange: Exchange) -> str:
-    """The display filter that shows the requests of an exchange and what comes back."""
+    """The display filter that shows the requests of an exchange and their answers."""
     of_class = f"infiniband.mad.mgmtclass == 0x{exchange.mgmt_class:02x}"
     if exchange.responder == ROUTES:
         return of_class

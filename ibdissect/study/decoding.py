@@ -1,4 +1,4 @@
-"""What can a person say of a packet that it does not show: that its UDP port carries RoCE, or what a queue pair serves?"""
+"""What can the user tell about a packet that it does not show? That its UDP port carries RoCE, or which service a queue pair has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the fabric screen show: nodes, ports, partitions, subnet managers - as plain lines, keys never among them."""
+"""What does the fabric screen show? Nodes, ports, partitions and subnet managers as plain lines, without keys."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ibdissect.wire.text import counted, printable
 from .ladder import short_ends
 
 MAX_NODES = 5000
-"""Nodes shown; a bigger subnet says so."""
+"""Nodes shown; the screen says if there are more."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """A line of the fabric tree, and what the right half says when it is selected."""
+    """A line of the fabric tree, and the details that the right half shows when it is selected."""
 
     text: str
     note: str = ""
@@ -46,7 +46,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something became different, as a frame showed."""
+    """A change that a frame showed."""
 
     frame: int
     who: str
@@ -209,7 +209,7 @@ def _port(port: Port, partitions: dict[int, list[tuple[Port, bool, int]]], histo
 
 
 def _changes(port: Port) -> Iterator[tuple[str, str, int]]:
-    """What became different at a port: its LID, its state, the port at the other end, its P_Keys. (what, text, frame) of each."""
+    """The changes of a port: its LID, its state, the port at the other end, its P_Keys. (what, text, frame) of each."""
     tracks: tuple[tuple[str, Track[Any], Callable[[Any], str]], ...] = (  # Any: each track with what puts its values into words
         ("LID", port.lids, lambda lid: f"{lid[0]} (LMC {lid[1]})" if lid else "none"),
         ("State", port.infos, lambda body: STATES.get(body[STATE_AT] & 15, "?") if body else "uncertain"),
@@ -237,7 +237,7 @@ def _edits(block: Block) -> Iterator[tuple[str, str, int]]:
 
 
 def _managers(subnet: Subnet, history: list[Change]) -> list[Entry]:
-    """Those that showed themselves, the present master first, else those that PortInfo names."""
+    """Subnet managers that sent SMInfo, the present master first; without any, those that PortInfo names."""
     latest = max((sm for sm in subnet.sms.values() if sm.now.state == MASTER), key=lambda sm: sm.frame, default=None)
     known = sorted(subnet.sms.values(), key=lambda sm: (sm is not latest, sm.frame))
     named: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""What is said beside a line of the tree: a layer in a few words; whose LID, GID, GUID, P_Key or queue pair a value is?"""
+"""Which note stands beside a line of the tree? A layer in a few words; the owner of a LID, GID, GUID, P_Key or queue pair."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QPS = {BTH.destqp: 1, DETH.srcqp: 0}
 
 
 class FieldNotes:
-    """Asked by the screen while another thread teaches the subnet: what is iterated is copied first."""
+    """The screen asks while another thread changes the subnet, so containers are copied before they are iterated."""
 
     def __init__(self, subnet: Callable[[], Subnet], connections: Callable[[], Connections]) -> None:
         self._subnet, self._connections = subnet, connections
@@ -30,7 +30,7 @@ class FieldNotes:
         self._by_qp: tuple[int, dict[tuple[End, int], Connection]] = (-1, {})
 
     def of(self, node: Node, tree: Tree) -> str:
-        """`host07 port 1, learnt in frame 206`; empty for a field whose value says nothing more."""
+        """`host07 port 1, learnt in frame 206`; empty if nothing is known about the value."""
         value, field = node.value, node.field
         if field is None or value is None:
             return ""

@@ -1,4 +1,4 @@
-"""Which display filter says what a field holds?"""
+"""Which display filter selects frames with the value of a field?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _beside_bytes(node: Node) -> bool:
 
 
 def as_filter(node: Node | None) -> str | None:
-    """The filter that says what a field holds; None for what has no name or whose value is masked."""
+    """The filter for a field and its value; None for a node without a name or with a masked value."""
     if node is None or not node.name:
         return None
     value, name = node.value, node.name

@@ -1,6 +1,6 @@
-"""Which findings are there so far: by frame, by rule, how bad? Filled by the lint thread, read by the screen.
+"""Which findings are there so far, by frame and by rule, and how severe are they? Filled by the lint thread, read by the screen.
 
-Every occurrence of every finding is kept, 16 bytes each; the sentences only of the first findings of a rule (`background.KEPT`).
+Every occurrence of every finding is kept, 16 bytes each; messages only for the first findings of a rule (`background.KEPT`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RuleGroup:
 
 
 class FindingsStore:
-    """Occurrences in frame order. One thread adds and settles, the screen's thread reads what was settled."""
+    """Occurrences in frame order. One thread adds and settles; the screen's thread reads what is settled."""
 
     def __init__(self) -> None:
         self._findings: list[Finding] = []
@@ -57,7 +57,7 @@ class FindingsStore:
         self.late = 0
         """How often something changed in frames that were settled before."""
         self.by_rule: Mapping[str, int] = {}
-        """Exact number of findings by code, also of those that are not kept; replaced as a whole."""
+        """Exact number of findings by code, including those that are not kept; replaced as a whole."""
         self.counts: Mapping[Severity, int] = dict.fromkeys(Severity, 0)
         """Exact number by severity; replaced as a whole."""
         self.generation = 0
@@ -108,7 +108,7 @@ class FindingsStore:
         self.generation += 1
 
     def set_counts(self, by_rule: Mapping[str, int], counts: Mapping[Severity, int]) -> None:
-        """The exact numbers so far; rules that are not among them took their findings back."""
+        """Set the exact numbers so far; rules that are missing here have withdrawn their findings."""
         gone = [kind for kind, (rule, _) in enumerate(self._kinds) if rule.code not in by_rule]
         if gone and (lost := np.isin(self._settled["kind"], gone)).any():
             self._room = self._settled = self._settled[~lost]
@@ -126,7 +126,7 @@ class FindingsStore:
         return int(self._settled["frame"][place])
 
     def finding(self, place: int) -> Finding:
-        """An occurrence as a finding: a repeated one names the first of its kind, one beyond those kept says what its rule says."""
+        """An occurrence as a finding. A repeated one names the first of its kind; one whose message was not kept has its rule's summary."""
         frame, index, offset, length, kind = self.key(place)
         spans = (Span(frame, offset, length),) if length else ()
         if index < 0:
@@ -145,7 +145,7 @@ class FindingsStore:
         )  # fmt: skip
 
     def key(self, place: int) -> tuple[int, ...]:
-        """What an occurrence is recognized by when others came in front of it; the frame first."""
+        """A key by which an occurrence is found again after earlier ones were inserted; the frame first."""
         found: tuple[int, ...] = self._settled[place].item()
         return found
 
@@ -159,7 +159,7 @@ class FindingsStore:
         return np.flatnonzero(head)
 
     def again(self, place: int) -> Int:
-        """All occurrences of the finding that one is of."""
+        """All occurrences of the same finding."""
         index = self._settled["finding"][place]
         return np.flatnonzero(self._settled["finding"] == index) if index >= 0 else np.array([place])
 
@@ -167,7 +167,7 @@ class FindingsStore:
         return [self.finding(place) for place in range(len(self))]
 
     def first(self) -> list[Finding]:
-        """The findings that have a sentence, each at its first frame, by frame and code."""
+        """The findings that have a message, each at its first frame, by frame and code."""
         return sorted((one for one in self._findings if one.code in self.by_rule), key=lambda one: (one.frame, one.code))
 
     def places(self, frame: int, count: int = 1) -> range:
@@ -233,5 +233,5 @@ class FindingsStore:
 
     @property
     def limits(self) -> str:
-        """What is not kept, in a sentence; empty when everything is."""
+        """A sentence about what is not kept; empty if everything is."""
         return f"{counted(self.dropped, 'further occurrence', ',')} counted, but not listed" if self.dropped else ""

@@ -1,4 +1,4 @@
-"""Who sent what to whom, in order: the steps of a ladder (flow graph), with what was sent again, refused or lost."""
+"""Who sent what to whom? The steps of a ladder (flow graph) in order, with repetitions, refusals and losses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Ladder:
     """The steps of the packets it is fed with, in order of the capture."""
 
     def __init__(self, presenter: Presenter, repeated: Container[int] = ()) -> None:
-        """`repeated`: frames known to hold requests that were sent before, as a READ of the rest; others are found here."""
+        """`repeated`: frames known to repeat requests, such as a READ of the rest; other repetitions are found here."""
         self.presenter, self.repeated = presenter, repeated
         self.steps: list[Step] = []
         self.left_out = 0
@@ -122,7 +122,7 @@ class Ladder:
 
 
 def short_ends(ends: Iterable[str]) -> dict[str, str]:
-    """Names of ends (`host07 HCA-1 port 1`) without port and adapter, where a node has but one of them here."""
+    """Names of ends (`host07 HCA-1 port 1`), without port and adapter if the node has only one of them here."""
     parts = {end: found.groups("") for end in ends if (found := re.fullmatch(r"(.+?)( HCA-\d+)?( port \d+)?", end))}
     adapters, ports = defaultdict[str, set[str]](set), defaultdict[tuple[str, str], set[str]](set)
     for node, adapter, port in parts.values():

@@ -1,4 +1,4 @@
-"""Which node does an address or a directed route mean, as far as the capture or files have taught it?"""
+"""Which node belongs to an address or a directed route, as far as the capture or files show it?"""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Said:
     source: str
     destination: str
     forward: bool
-    """The same way as the requests of the frame that was asked about."""
+    """Sent in the same direction as the requests of the frame that was asked about."""
     first_frame: int
     last_frame: int
     complete: bool

@@ -1,4 +1,4 @@
-"""Which frames belong to the selected one: its conversation, the frame that answers it or is answered by it, its RMPP transfer?"""
+"""Which frames belong to the selected one? Its conversation, its request or answer, its RMPP transfer."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .capture_model import CaptureModel
 from .conversations import Conversation, addressed, conversation_filter
 
 NEAR = 1 << 12
-"""Packets of its message, before and after it, among which the one that belongs to a packet is looked for."""
+"""Packets of the message before and after a packet that are searched for its counterpart."""
 REACH = 1 << 19
-"""Frames before and after a segment in which its transfer is looked for."""
+"""Frames before and after a segment that are searched for its transfer."""
 STEP = 16384
 
 
@@ -80,7 +80,7 @@ def _frames(one: Connection) -> list[int]:
 
 
 def counterpart(model: CaptureModel, frame: int) -> int | None:
-    """The answer to a request, or the request of an answer; None when there is none, or none that is known."""
+    """The answer to a request, or the request of an answer; None if there is none or it is not known."""
     found = model.answers.value(REQUEST_FRAME, frame) or model.answers.value(RESPONSE_FRAME, frame)
     if found:
         return found

@@ -11,7 +11,7 @@ from ibdissect.errors import CaptureError
 from ibdissect.wire.text import printable
 
 MAX_SIZE = 1 << 18
-"""Larger files are none of ours."""
+"""Larger files were not written by us, and are not read."""
 MAX_COLUMNS = 64
 KEPT = 200
 """Filters remembered."""
@@ -49,7 +49,7 @@ def replace_text(path: Path | None, text: str) -> None:
 
 
 class Profile:
-    """How the screen looks, remembered under a name; `note` says why that of the last run is not shown, when it is not."""
+    """The look of the screen, saved under a name. `note` says why the look of the last run cannot be used, if so."""
 
     def __init__(self, path: Path | None = None) -> None:
         folder = state_folder() if path is None else None
@@ -80,7 +80,7 @@ class Profile:
         return sorted(name for name in names if unusable(name) is None)
 
     def other(self, name: str) -> Profile:
-        """The profile with a name, empty for the default one; from now on it is the one that was used last."""
+        """Switch to the profile with a name (empty: the default one), and remember it as the one used last."""
         if self.path is None:
             return self
         default = Profile(self.path.with_name("screen.json"))
@@ -100,7 +100,7 @@ class Profile:
         return found
 
     def delete(self) -> Profile:
-        """Forget what is remembered under the name; the default profile, whose own file stays, is the one that was used last."""
+        """Delete the profile; the default profile, which is never deleted, becomes the one used last."""
         default = self.other("")
         if self.path is not None and self.name:
             with contextlib.suppress(OSError):

@@ -52,7 +52,7 @@ class FilteredRows:
         self.checked = checked
 
     def become(self, other: FilteredRows) -> None:
-        """Show what another filtering found."""
+        """Take over the rows of another filter."""
         self._numbers, self._count, self.checked = other._numbers, other._count, other.checked
 
     def numbers(self) -> npt.NDArray[np.uint32]:

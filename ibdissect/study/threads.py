@@ -1,4 +1,4 @@
-"""How does work run beside the screen? Threads that end with the program; of some work only the latest request counts."""
+"""How does work run beside the screen? In threads that end with the program; for some work, only the latest request counts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How many packets or bytes are there over time, of all frames or of those that filters select, and how slow were they between points?
+"""How many packets or bytes are there over time, in all frames or those that filters select, and how long did they take between points?
 
-Equal buckets, however far one zooms in.
+All buckets last equally long, however far the user zooms in.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TimeChart:
         return max(self.model.last_ns - self.model.first_ns + 1, 1)
 
     def follow(self, wanted: Callable[[], bool], grew: Callable[[], None]) -> None:
-        """Count frames until the capture ends, is closed, or nobody wants them; goes on where the last call stopped. Runs in a thread."""
+        """Count frames until the capture ends, is closed, or `wanted()` is false; continues after the last call. Runs in a thread."""
         model = self.model
 
         def known() -> int:

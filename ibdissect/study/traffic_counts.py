@@ -1,4 +1,4 @@
-"""What is in the capture, in numbers: over time, by OpCode, by management class, by talker? Fed chunk by chunk."""
+"""How many packets are there over time, by OpCode, by management class, by talker? Fed chunk by chunk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Mix = list[tuple[str, int]]
 
 
 class TimeLines:
-    """Sums over time, several lines of them. When time goes beyond the last point, neighbours are joined: each lasts twice as long."""
+    """Several lines of sums over time. If time exceeds the last point, neighbouring points are joined, so that each lasts twice as long."""
 
     def __init__(self, lines: int, points: int) -> None:
         self.sums: Counts = np.zeros((lines, points), np.int64)

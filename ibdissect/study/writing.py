@@ -1,4 +1,4 @@
-"""How are chosen frames written to a new file, and which names may it have?"""
+"""How are selected frames written to a new file, and where may it be?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEP = 4096
 
 
 def write(model: CaptureModel, frames: Callable[[int, int], list[int]], total: int, path: str) -> tuple[int, str | None]:
-    """Write frames to a new file, through a temporary one. Returns how many they are, and the error if writing failed."""
+    """Write frames to a new file, through a temporary one. Returns their number, and the error if writing failed."""
     from ibdissect.export.files import replacing  # not needed for the first rows
 
     pieces = (frames(low, min(low + STEP, total)) for low in range(0, total, STEP) if not model.stopped)

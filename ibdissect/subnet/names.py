@@ -19,7 +19,7 @@ IN_TEXT = re.compile(r"0x([0-9a-f]{16})\b( port \d+)?( \(LID \d+\))?|\bLID (\d{1
 
 
 class Names(Record):
-    """Names from the files; they do not follow ports that move during the capture."""
+    """Names from files. A name belongs to its LID or GUID, whichever port has that during the capture."""
 
     node_by_guid: dict[int, str]
     """NodeGUID -> `node07 HCA-1`."""

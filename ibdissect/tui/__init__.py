@@ -1,1 +1,1 @@
-"""The terminal UI: a capture you can walk. Everything about the capture is in modules that do not know the terminal."""
+"""The terminal UI. Everything about the capture itself is in `study`, which does not know the terminal."""

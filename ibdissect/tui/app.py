@@ -1,4 +1,4 @@
-"""The application: which captures are open, what the keys do, what the threads say, and how it all looks."""
+"""The application: open captures, keys, results of the threads, and the look of the screen."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from .screens.prompt import Prompt
 
 Answer = TypeVar("Answer")
 LOOK = 0.1
-"""Seconds between two looks at what the threads have done, while they do something."""
+"""Seconds between two polls of the threads while they work."""
 COMMANDS: tuple[Command, ...] = (
     *filtering.COMMANDS,
     *searching.COMMANDS,
@@ -71,7 +71,7 @@ COMMANDS: tuple[Command, ...] = (
 """Everything that a key of the main screen does: a new screen adds a line here."""
 BY_KEYS = {command.keys: command for command in COMMANDS}
 TYPED = ("slash", "g", "ctrl+f")
-"""Bound with priority: what is typed right after it must find the focus moved. Where text is typed, it is text."""
+"""Bound with priority: the focus must have moved before the next key is typed. In an input, these keys are text."""
 
 
 class TuiApp(App[None]):
@@ -125,7 +125,7 @@ class TuiApp(App[None]):
         return made
 
     def _bring(self, capture: OpenCapture) -> None:
-        """What keys and screens work on from now on."""
+        """Make a capture the one that keys and screens work on."""
         self.capture, self.model, self.study, self.main = capture, capture.model, capture.study, capture.main
         self.filtering, self.searching = capture.filtering, capture.searching
         self.following, self.jumping = capture.following, capture.jumping
@@ -158,7 +158,7 @@ class TuiApp(App[None]):
             self.note("It is the only capture; q ends the program")
 
     async def reopen(self, catalog: Catalog | None, *said: Decoding) -> None:
-        """Read the capture anew with other structures, or with what was said of queue pairs; filter, frame, marks and notes stay."""
+        """Read the capture anew with other structures or decodings; filter, frame, marks and notes stay."""
         old, text, frame = self.capture, self.filtering.text, self.main.packets.frame
         try:
             model = old.model.again(catalog, said)
@@ -200,7 +200,7 @@ class TuiApp(App[None]):
         self.main.look()
 
     def with_snapshot(self, use: Callable[[Snapshot], object]) -> None:
-        """Have `use` called with the numbers so far, soon."""
+        """Call `use` soon with the numbers so far."""
 
         asked = self.study
 
@@ -219,7 +219,7 @@ class TuiApp(App[None]):
             self.call_later(self.failed, f"{name}{where} ended: {failure.exc_type.__name__}: {failure.exc_value}", model)
 
     def failed(self, text: str, model: CaptureModel) -> None:
-        """Report a failure that should not happen."""
+        """Report an internal error."""
         model.error = printable(text)
         self.warn(f"{text}; please report this")
         self.news()
@@ -236,7 +236,7 @@ class TuiApp(App[None]):
         BY_KEYS[keys].run(self)
 
     async def on_event(self, event: events.Event) -> None:
-        """Keep what is typed before a prompt is drawn for that prompt."""
+        """Pass keys that were typed before a prompt was drawn to that prompt."""
         early = self.screen.early if isinstance(event, events.Key) and self._screen_stack and isinstance(self.screen, Prompt) else None
         if isinstance(event, events.Key) and not event.is_forwarded and early is not None:
             early.append("\n" if event.key == "enter" else event.character or "" if event.is_printable else "")
@@ -290,15 +290,15 @@ class TuiApp(App[None]):
     def notify(
         self, message: str, *, title: str = "", severity: SeverityLevel = "information", timeout: float | None = None, markup: bool = True
     ) -> None:
-        """Show a note; what a path, a filter or an error put into it cannot steer the terminal. Markup is for Textual's own notes."""
+        """Show a note; control characters from paths, filters and errors are escaped. Markup is for Textual's own notes."""
         super().notify(printable(message), title=printable(title), severity=severity, timeout=timeout, markup=markup)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy a text as it is read: pasted into a shell, a name from a capture must not press Enter."""
+        """Copy a text with control characters escaped: a name from a capture must not press Enter when pasted into a shell."""
         super().copy_to_clipboard(printable(text))
 
     def _fatal_error(self) -> None:
-        """Say where it failed and why. Textual would show the local variables, too: bytes of frames, keys among them."""
+        """Say where it failed and why. Textual would also show local variables, which may hold keys from frames."""
         self.panic(Text("\n".join(map(printable, traceback.format_exc().split("\n")))))
 
     # -- how it looks
@@ -307,7 +307,7 @@ class TuiApp(App[None]):
         self.memory.keep(message.what, str(message.size))
 
     def use(self, profile: Profile) -> None:
-        """Look as a profile says, and remember there what is changed."""
+        """Apply a profile, and remember later changes in it."""
         self.memory = profile
         self.theme = self._remembered_theme()
         self._look_as_remembered()

@@ -1,4 +1,4 @@
-"""How does `ibdissect diff --tui` show what changed? A line a change, in the colours of the main screen."""
+"""How does `ibdissect diff --tui` show changes? One line each, in the colours of the main screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if the terminal sends nonsense, grows without bound, or goes away? Drivers that stay within bounds, and an end that comes."""
+"""What if the terminal sends nonsense, has an absurd size, or disappears? Drivers that limit sizes, and a shutdown that never hangs."""
 
 from __future__ import annotations
 

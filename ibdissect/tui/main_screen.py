@@ -1,4 +1,4 @@
-"""The main screen: which panes there are, where, and what each shows as the capture is read and judged."""
+"""The main screen: its panes, their layout, and their updates while the capture is read and checked."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .keys.command import Command
 
 WIDE, TALL = 100, 30
-"""Columns from which the bytes stand beside the tree, lines from which the findings have their own pane."""
+"""Least columns for the bytes beside the tree; least lines for the findings pane."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class PaneLayout:
 
 
 class MainScreen(Screen[None]):
-    """Packets, tree, bytes and findings; passes on what is chosen in one pane to the others."""
+    """Packets, tree, bytes and findings; tells the panes what is selected in another one."""
 
     def __init__(self, app: TuiApp, model: CaptureModel, study: Study, commands: Sequence[Command]) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class MainScreen(Screen[None]):
         self.recall()
 
     def recall(self) -> None:
-        """Look as the profile says; unknown columns are left out, with a note."""
+        """Apply the profile; unknown columns are left out, with a note."""
         memory, packets = self.owner.memory, self.packets
         packets.time_format = packet_columns.TimeFormat.__members__.get(memory.look.get("time", ""), packet_columns.TimeFormat.RELATIVE)
         found, unknown = packet_columns.recalled(memory.columns, self.model.catalog)

@@ -1,4 +1,4 @@
-"""What do the parts of the screen say to each other? The whole vocabulary; a widget knows no other widget."""
+"""Which messages do the parts of the screen send? All of them are here; a widget knows no other widget."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class FilterLeft(Message):
 
 @dataclass
 class Sized(Message):
-    """Something was made wider or narrower by hand: a pane, in per cent, or a column, in cells."""
+    """The user resized a pane (in per cent) or a column (in cells)."""
 
     what: str
-    """What a profile calls it: `size detail`, `width source`."""
+    """Its name in a profile: `size detail`, `width source`."""
     size: int

@@ -1,4 +1,4 @@
-"""What belongs to one of the captures that are open? Its frames, what is learnt of them, its screen, and what keys do there."""
+"""What belongs to an open capture? Its frames, its study, its screen, and the commands there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class OpenCapture:
-    """It is read once it is shown; its screen is the base of a mode of the application."""
+    """An open capture, read when it is shown for the first time. Its screen is the base of a mode of the application."""
 
     def __init__(
         self, app: TuiApp, model: CaptureModel, load: Callable[[], Options], commands: Sequence[Command], mode: str

@@ -1,4 +1,4 @@
-"""What colours has the screen? A dark, a light and a high-contrast theme; others of Textual work too."""
+"""Which colours does the screen have? A dark, a light and a high-contrast theme; Textual's other themes work too."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _luminance(color: Color) -> float:
 
 @lru_cache(4096)
 def readable(color: Color, *behind: Color) -> Color:
-    """The colour, as much lighter or darker as text in it needs to be read on all of these."""
+    """The colour, made lighter or darker until text in it is readable on all of these backgrounds."""
     white = min(contrast(WHITE, one) for one in behind) >= min(contrast(BLACK, one) for one in behind)
     steps = (color.blend(WHITE if white else BLACK, step / 20) for step in range(21))
     return next((one for one in steps if all(contrast(one, other) >= LEAST for other in behind)), WHITE if white else BLACK)

@@ -1,4 +1,4 @@
-"""Which captures are open (Ctrl+O, ], [, Ctrl+W), and what do their packets carry (D)?"""
+"""Open, switch and close captures (Ctrl+O, ], [, Ctrl+W); decode packets as another protocol (D)."""
 
 from __future__ import annotations
 

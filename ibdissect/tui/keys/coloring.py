@@ -1,4 +1,4 @@
-"""Which frames have which color (#), and how does the whole screen look (P)? Coloring rules and profiles."""
+"""Coloring rules (#) and profiles (P)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DELETE = "-"
 
 
 def apply(app: TuiApp) -> None:
-    """Color the packets as the profile says, the newest rule first; a filter that this capture does not understand is left out."""
+    """Color packets by the rules of the profile, the newest rule first; filters that are not valid for this capture are left out."""
     packets, rules = app.main.packets, reversed(app.memory.by_kind("color").items())
     found = ((app.model.filter(text)[0], INKS.get(color)) for text, color in rules)
     packets.rules = [(matcher, ink) for matcher, ink in found if matcher is not None and ink is not None]
@@ -41,7 +41,7 @@ def color(app: TuiApp) -> None:
 
 
 def choose(app: TuiApp, text: str) -> None:
-    """Offer the colors for the frames of a filter; one that is colored is so no longer."""
+    """Offer the colors for the frames of a filter; if they are colored, remove the rule instead."""
 
     def keep(color: str) -> None:
         app.memory.keep(f"color {text}", color)

@@ -1,4 +1,4 @@
-"""How does the packet list look: its columns and the time format (t, Z, i, v, +)?"""
+"""The columns and the time format of the packet list (t, Z, i, v, +)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def next_time_format(app: TuiApp) -> None:
 
 
 def set_reference(app: TuiApp) -> None:
-    """Count times from the selected frame; there again: from the first frame."""
+    """Count times from the selected frame; if it is the reference already, from the first frame."""
     packets = app.main.packets
     line = packets.line(packets.cursor)
     if line is not None:

@@ -1,4 +1,4 @@
-"""What is a command: its keys, what it does, and what the help, the key bar and the palette say of it?"""
+"""What is a command? Its keys, its action, and its texts in help, key bar and palette."""
 
 from __future__ import annotations
 

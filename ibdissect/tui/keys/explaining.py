@@ -1,4 +1,4 @@
-"""What is wrong, and why? The keys F and e; the summary has a screen of its own."""
+"""The findings pane (F) and the explanation of a finding (e)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def explain(app: TuiApp, finding: Finding) -> None:
 
 
 def explain_frame(app: TuiApp) -> None:
-    """Explain the finding of the selected frame; ask which where there are several."""
+    """Explain the finding of the selected frame; ask which one if there are several."""
     found = app.model.findings.of_frame(app.main.packets.frame)
     if len(found) == 1:
         explain(app, found[0])

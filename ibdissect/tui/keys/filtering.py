@@ -1,4 +1,4 @@
-"""Which frames does the list show: the filter bar, and the keys /, a and p?"""
+"""The filter bar, and the keys /, a, p and B."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..app import TuiApp
 
 SAVED = "filter "
-"""What is remembered of the screen begins so if it is a filter with a name."""
+"""Prefix of the profile entries that hold saved filters."""
 
 
 class Filtering:
@@ -29,7 +29,7 @@ class Filtering:
 
     @property
     def busy(self) -> bool:
-        """Whether frames are still being looked at."""
+        """Whether the filter is still checking frames."""
         return self._work.busy
 
     def edit(self) -> None:

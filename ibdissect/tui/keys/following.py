@@ -1,4 +1,4 @@
-"""Which frames belong together: follow a conversation, go from a request to its answer, see a transfer reassembled (c, r, R)."""
+"""Follow a conversation (c), go from a request to its answer (r), show a reassembled transfer (R)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Following:
-    """From the selected frame to those that go with it."""
+    """Goes from the selected frame to related ones."""
 
     def __init__(self, app: TuiApp) -> None:
         self.app = app
@@ -27,7 +27,7 @@ class Following:
         """The filter that `c` put up, and the one it replaced."""
 
     def conversation(self) -> None:
-        """Show only the conversation of the selected frame; the second time, what was shown before."""
+        """Show only the conversation of the selected frame; pressed again, the frames shown before."""
         app = self.app
         if self._followed and app.filtering.text == self._followed:
             self._followed = ""

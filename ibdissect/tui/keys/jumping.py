@@ -1,4 +1,4 @@
-"""How does the user get from frame to frame: findings, marks, and back (f, d, ', Alt+Left, Alt+Right)?"""
+"""Go to findings (f, d), marks ('), and back (Alt+Left, Alt+Right)."""
 
 from __future__ import annotations
 

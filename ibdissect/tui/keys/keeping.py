@@ -1,4 +1,4 @@
-"""How does something get out of the screen: marked, copied or written frames (m, M, K, y, w)?"""
+"""Mark frames (m, M), note (K), copy (y) and write them (w)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be done with the selected field and frame? The menu of the right mouse button, of Shift+F10 and of the space bar."""
+"""The menu for the selected field and frame: right mouse button, Shift+F10, space bar."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 COLOR = "color "
-"""The key of the entry that colors begins so; a filter follows. Keys of other entries are those of commands."""
+"""Prefix of the key of the coloring entry; its filter follows. Other entries have the keys of commands."""
 
 
 def menu(app: TuiApp) -> None:
-    """Offer what applies, each with what it would do; no more than that."""
+    """Offer the actions that apply here, each with its effect."""
     node, frame = app.main.tree_pane.node, app.main.packets.frame
     title = node.label if node is not None else f"Frame {frame}"
 

@@ -1,4 +1,4 @@
-"""Where is the frame with this number, text, bytes or match? The keys g, Ctrl+F, n and N."""
+"""Go to a frame number (g); find text, bytes or a filter match (Ctrl+F, n, N)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Searching:
-    """Finds frames beside the screen; a new search ends the one before."""
+    """Finds frames in a thread; a new search ends the one before."""
 
     def __init__(self, app: TuiApp) -> None:
         self.app = app

@@ -1,1 +1,1 @@
-"""The parts of the main screen: each shows one thing and says what was chosen in it."""
+"""The parts of the main screen: each shows one thing and sends a message when something is selected."""

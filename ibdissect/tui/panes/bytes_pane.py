@@ -1,4 +1,4 @@
-"""The bytes of a frame, or of what it completes, in hex and ASCII: the selected field's bytes marked, its bits doubly; keys stay hidden."""
+"""The bytes of a frame, record or message in hex and ASCII, with the selected field's bytes and bits marked; keys are hidden."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class BytesPane(LineList):
         return self.ink("span")
 
     def bit_line(self, width: int) -> Text:
-        """The selected field's bytes in binary, its own bits marked; for a field of whole bytes what these are of, if not the frame."""
+        """The selected field's bytes in binary with its own bits marked. For whole bytes: their record or message, if any."""
         first, stop = self.bits
         if not stop or (first % 8 == 0 and stop % 8 == 0) or stop > len(self.data) * 8:
             return Text(cut(f" {self.home.label}  {printable(self.home.text)}", width)) if self.home is not None else Text()

@@ -1,4 +1,4 @@
-"""The filter bar: checks while one types, completes names and values, keeps what was entered before."""
+"""The filter bar: checks the filter while it is typed, completes names and values, remembers earlier filters."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class FilterBar(Vertical):
         self.hide_choices()
 
     def hide_choices(self) -> None:
-        """Hide the completions and show again what is wrong with the filter."""
+        """Hide the completions; show what is wrong with the filter again."""
         self.choices.display = False
         self.reason.display = self.has_class("invalid")
 

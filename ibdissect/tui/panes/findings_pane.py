@@ -1,4 +1,4 @@
-"""The findings: in frame order or grouped by rule, each opens to all its occurrences; a jump to the frame, and to what explains it."""
+"""The findings in frame order or by rule; each opens to all its occurrences. Jumps to the frame and to the explanation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..widgets.line_list import LineList
 
 
 class FindingsPane(LineList):
-    """Follows the store; new findings never move the line under the cursor. Any number of lines: only those in sight are made."""
+    """Shows the store; new findings never move the line under the cursor. Only visible lines are made, so there may be any number."""
 
     BINDINGS = [
         ("o", "regroup", "by rule / by frame"), ("e", "explain", "explain"),
@@ -79,7 +79,7 @@ class FindingsPane(LineList):
         return self._seen != self.store.generation
 
     def update(self, empty: str) -> None:
-        """Look at the store again; `empty` says what it means that there is nothing."""
+        """Read the store again; `empty` is the text to show if there are no findings."""
         if self.store.generation == self._seen and empty == self.empty:
             return
         self._seen, self.empty = self.store.generation, empty
@@ -170,7 +170,7 @@ class FindingsPane(LineList):
 
 
 def totals(store: FindingsStore) -> list[tuple[str, Severity]]:
-    """`12 errors`, `3 warnings`: what there is, the worst first."""
+    """`12 errors`, `3 warnings`: the totals, worst first."""
     found = []
     for severity in sorted(Severity, key=lambda level: -level.rank):
         count = store.counts.get(severity, 0)

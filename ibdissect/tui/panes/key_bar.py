@@ -1,4 +1,4 @@
-"""The line at the bottom: the keys that help here; each can be clicked."""
+"""The line at the bottom: the most useful keys, which can be clicked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..widgets.cells import cut, ink
 
 
 class KeyBar(Widget):
-    """Shows as many keys as fit; something to say stands in front of them."""
+    """Shows as many keys as fit, after a remark if there is one."""
 
     COMPONENT_CLASSES = {"ink--marked", "ink--dim", "ink--strong"}
 

@@ -1,4 +1,4 @@
-"""The packet list: one line a frame, any number of frames, only those in sight are dissected."""
+"""The packet list: one line per frame; only visible frames are dissected, so there may be any number."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class PacketList(LineList):
         self.columns: list[Column] = [BY_KEY[key] for key in packet_columns.DEFAULT]
         self.study = study
         self.named = True
-        """Whether names of nodes stand for addresses, as far as they are known."""
+        """Whether known names of nodes are shown instead of addresses."""
         self._names: Names | None = None
         self.highlight = ""
-        """A text, folded, that is marked where it stands in the list."""
+        """A text, case-folded, that is marked wherever it appears in the list."""
         self.reference_ns = 0
         """Time that relative times count from; 0: the first frame."""
         self.chosen: dict[str, int] = {}
@@ -71,11 +71,11 @@ class PacketList(LineList):
         self._colored: LRUCache[int, dict[int, str]] = LRUCache(64)
         """Ink by frame, by page."""
         self._pulled = ""
-        """The column that is made wider or narrower with the mouse."""
+        """The column that the mouse is resizing."""
         self._resting: Timer | None = None
         self._told = 0
         self._laid_out_for = 0
-        """Width that the columns were measured for; a scroll bar that comes makes it smaller."""
+        """Width that the columns were measured for; a scroll bar reduces it."""
 
     def count(self) -> int:
         return len(self.rows)
@@ -284,7 +284,7 @@ class PacketList(LineList):
         return self._colored[page].get(frame)
 
     def _tint(self, index: int, line: Line) -> Style | None:
-        """Coloring rules of the user, then what is wrong, then management, then data without any."""
+        """The colour of a line: by the user's coloring rules, else for errors, else for management; None for plain data."""
         ink = self._color(index, line.frame)
         if ink is not None:
             return self.ink(ink)

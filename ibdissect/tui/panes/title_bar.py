@@ -1,4 +1,4 @@
-"""The line at the top: which capture, how much of it, how far reading and checking are."""
+"""The line at the top: name and size of the capture, progress of reading and checking."""
 
 from __future__ import annotations
 

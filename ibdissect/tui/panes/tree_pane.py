@@ -1,4 +1,4 @@
-"""The decode tree of one frame: layers that open and close, fields with their values, findings where they are."""
+"""The decode tree of one frame: layers that open and close, fields with values, and findings at their fields."""
 
 from __future__ import annotations
 

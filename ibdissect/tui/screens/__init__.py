@@ -1,1 +1,1 @@
-"""What is opened over the main screen: whole screens, pages and small windows."""
+"""Screens, pages and small windows that open over the main screen."""

@@ -23,7 +23,7 @@ from ibdissect.wire.text import printable
 
 
 class PagingFix:
-    """Makes options stay where they are as long as they have no place on the screen, where Textual 8 would fail."""
+    """Ignores page keys while the options have no size on the screen, where Textual 8 would fail."""
 
     def _move_page(self: Any, direction: Any) -> None:  # Any: it is a base beside a widget, whose type it does not know
         if self.scrollable_content_region:
@@ -59,7 +59,7 @@ class Choice(ModalScreen[str | None]):
 
 
 class Columns(PagingFix, SelectionList[str]):
-    """Check marks that differ in more than their colour."""
+    """Columns with check marks that differ not only in colour."""
 
     def render_line(self, y: int) -> Strip:
         line, place = super().render_line(y), int(self.scroll_offset.y) + y

@@ -1,4 +1,4 @@
-"""The fabric: nodes, ports, partitions and subnet managers on the left; on the right the links, and what is known of the selected one."""
+"""The fabric: nodes, ports, partitions and subnet managers on the left; links and details of the selection on the right."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class FabricTree(TreeList[Entry]):
 
 
 class DetailTable(Table[Detail]):
-    """What is known, each with the frame that taught it."""
+    """Facts, each with the frame that showed it."""
 
     empty = "Select a node, port, partition or subnet manager."
 
@@ -165,7 +165,7 @@ class FabricScreen(Overlay[int]):
             part.display = not part.display
 
     def action_route(self) -> None:
-        """Show routes from the selected port on; there again: no longer."""
+        """Show routes from the selected port; pressed there again: hide them."""
         here = self.known.item.port if self.known.item is not None else None
         if here is None:
             self.notify("Select the node or port that routes begin at")

@@ -1,4 +1,4 @@
-"""What became different in the fabric, and when: managers, LIDs, states, cables and P_Key tables on the time axis."""
+"""Changes of the fabric over time: managers, LIDs, states, cables and P_Key tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The findings summary: one line a rule - how bad, how often, where first, who is involved."""
+"""The findings summary: one line per rule with severity, count, first frame and ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the screens that open over the main one share? A title, what they show, and a line of keys; Escape leaves them."""
+"""What do the screens over the main one share? A title, contents, and a line of keys; Escape closes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One line of text that is worked out anew whenever it is drawn."""
+"""One line of text that is computed whenever it is drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are any number of lines shown and walked? One widget for all lists: own cursor, only visible lines are ever made."""
+"""How are any number of lines shown? One widget for all lists, with a cursor; only visible lines are made."""
 
 from __future__ import annotations
 

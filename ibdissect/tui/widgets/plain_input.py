@@ -1,4 +1,4 @@
-"""A line of input in which invisible characters, however they get there, are shown as escapes."""
+"""A line of input that shows invisible characters as escapes."""
 
 from __future__ import annotations
 

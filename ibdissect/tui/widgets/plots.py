@@ -1,4 +1,4 @@
-"""What statistics are drawn with: plots over time, and bars."""
+"""Plots over time and bars, for statistics."""
 
 from __future__ import annotations
 

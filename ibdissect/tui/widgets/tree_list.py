@@ -1,4 +1,4 @@
-"""How do lines open and close? A list whose items may have others below them; every tree of the screen is one."""
+"""How do lines open and close? A list whose items may have others below them, used for all trees."""
 
 from __future__ import annotations
 
