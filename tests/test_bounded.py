@@ -26,7 +26,7 @@ def test_a_key_that_came_again_is_as_young_as_its_return() -> None:
     assert known.put("c", 4) == ("b", 2)
 
 
-def test_what_finds_no_room_is_counted_and_not_taken_in() -> None:
+def test_entries_without_room_are_counted_and_not_stored() -> None:
     dropped = Dropped("names")
     names, ages = KeptList[str](1, dropped), KeptDict[str, int](1, dropped)
     for frame, name in enumerate(("a", "b"), 1):

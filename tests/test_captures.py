@@ -63,7 +63,7 @@ def test_errors_of_a_sample(repo: Path, name: str) -> None:
     assert errors == EXPECTED[name]
 
 
-def test_the_laboratory_is_what_its_script_makes(repo: Path) -> None:
+def test_the_laboratory_capture_is_what_its_script_makes(repo: Path) -> None:
     made = runpy.run_path(str(repo / "captures/pkey_lab.py"))["capture"]()
     assert made == (repo / "captures/pkey-lab.pcap").read_bytes()
 
@@ -76,7 +76,7 @@ def full_laboratory(repo: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes,
     return made
 
 
-def test_the_full_laboratory_is_what_its_script_makes(repo: Path, full_laboratory: tuple[bytes, str]) -> None:
+def test_the_full_laboratory_capture_is_what_its_script_makes(repo: Path, full_laboratory: tuple[bytes, str]) -> None:
     capture, truth = full_laboratory
     assert capture == (repo / "captures/pkey-lab-full.pcap").read_bytes()
     assert truth == (repo / "captures/pkey-lab-full.json").read_text()

@@ -124,7 +124,7 @@ def test_many_failures_are_counted() -> None:
     assert failures.text().endswith(f"and {MOST + 5 - NAMED} more failures")
 
 
-def test_a_failure_of_the_process_that_runs_the_tests_commands_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_the_process_that_runs_the_tests_commands_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "server", cache(commands.server.__wrapped__))
     monkeypatch.setattr(commands, "LOADED", ("no_such_module",))
     with pytest.raises(RuntimeError, match="no_such_module"):

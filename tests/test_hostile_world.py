@@ -189,7 +189,7 @@ def test_lengths_beyond_reason(length: int) -> None:
 
 @pytest.mark.parametrize("seconds", [0, 1, 0x7FFFFFFF, 0xFFFFFFFF])
 @pytest.mark.parametrize("fraction", [0, 999_999_999, 0xFFFFFFFF])
-def test_times_beyond_reason(seconds: int, fraction: int, tmp_path: Path) -> None:
+def test_absurd_times(seconds: int, fraction: int, tmp_path: Path) -> None:
     frame = roce2(4, bytes(8))
     path = tmp_path / "t.pcap"
     path.write_bytes(ethernet_pcap([frame])[:24] + struct.pack("<IIII", seconds, fraction, len(frame), len(frame)) + frame)
@@ -216,7 +216,7 @@ PACKERS = {"gz": gzip.compress, "xz": partial(lzma.compress, preset=0), "zst": z
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux to tell a process's own peak of memory")
 @pytest.mark.parametrize(("ending", "size"), [("gz", 48), ("xz", 48), ("zst", 0)])
-def test_a_bomb_takes_no_room(ending: str, size: int, tmp_path: Path) -> None:
+def test_a_decompression_bomb_takes_no_memory(ending: str, size: int, tmp_path: Path) -> None:
     """256 MB of zeros (64 MB of empty records) after a valid record are read within the memory of a small process."""
     head, room = erf_pcap([smp(1, 0x10, modifier=1)]), 1 << (28 if size else 26)
     record = struct.pack("<IIII", 0, 0, size, size) + bytes(size)
@@ -282,7 +282,7 @@ def test_temporary_files_are_private(tmp_path: Path, repo: Path, monkeypatch: py
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
-def test_keys_are_told_apart_up_to_a_number() -> None:
+def test_keys_are_distinguished_up_to_a_number() -> None:
     masker, rnd = Masker(), random.Random(1)
     names = [masker.name("Q_Key", rnd.getrandbits(64) | 1) for _ in range(MAX_KEYS + 10)]
     assert names[0] == "Q_Key#1" and names[MAX_KEYS - 1] == f"Q_Key#{MAX_KEYS}" and set(names[MAX_KEYS:]) == {"Q_Key#?"}

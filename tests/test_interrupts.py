@@ -81,7 +81,7 @@ def test_a_second_signal_ends_what_the_first_one_cannot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_pipe_that_goes_on(form: str) -> None:
+def test_a_pipe_that_continues(form: str) -> None:
     """The writer stops in the middle of a record without closing the pipe: a single Ctrl+C is enough."""
     with lint("-", "--format", form) as process:
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
@@ -106,7 +106,7 @@ def test_a_pipe_that_gives_nothing() -> None:
         assert json.loads(process.stdout.read())["captures"][0]["status"] == "interrupted"
 
 
-def test_a_named_pipe_that_nobody_writes(tmp_path: Path) -> None:
+def test_a_named_pipe_without_a_writer(tmp_path: Path) -> None:
     """The next capture is not checked, and the report says so."""
     fifo, behind = tmp_path / "a.pcap", tmp_path / "b.pcap"
     os.mkfifo(fifo)

@@ -209,7 +209,7 @@ def test_a_chunk_is_freed_without_the_garbage_collector(reader: str, repo: Path,
     assert len(tables) > 3
 
 
-def test_where_something_was_forgotten_does_not_depend_on_windows() -> None:
+def test_the_frame_of_an_eviction_does_not_depend_on_windows() -> None:
     """Requests are evicted at the frame that exceeds the limit, whether the capture is read in one chunk or two."""
     one, two = (reported(crowd(2, at_once=n)) for n in (2, 1))
     frames = sum(len(chunk) for chunk in crowd(2, at_once=2))

@@ -60,7 +60,7 @@ def test_every_command_has_a_manual_page() -> None:
     assert all(f"ibdissect-{name}(1)" in pages["ibdissect.1"] for name in COMMANDS)
 
 
-def test_the_project_says_where_it_is() -> None:
+def test_the_project_has_an_address() -> None:
     project = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert {"Source", "Documentation", "Changelog", "Issues"} <= project["urls"].keys()
     assert "version" in project["dynamic"]
@@ -88,7 +88,7 @@ def test_the_site_is_built_without_what_developers_install() -> None:
     assert "limited" in done.stdout, done.stderr
 
 
-def test_no_script_stands_in_front_of_a_module_of_python() -> None:
+def test_no_script_shadows_a_module_of_python() -> None:
     """Its folder comes first on the path: a `secrets.py` there broke NumPy in every other script."""
     scripts = {path.stem for path in (REPO / "benchmarks").glob("*.py")}
     assert len(scripts) > 10 and not scripts & sys.stdlib_module_names

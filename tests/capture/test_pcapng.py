@@ -43,7 +43,7 @@ def test_cut_off_anywhere(made: Ng) -> None:
         assert len(reader.damage) <= 1 and all(damage.kind == "cut-off" and damage.frame == count for damage in reader.damage)
 
 
-def test_cut_off_in_a_block_is_told() -> None:
+def test_cut_off_in_a_block_is_reported() -> None:
     blob = section(">") + interface(">", 247) + enhanced(">", 0, 0, b"abcd") + enhanced(">", 0, 0, b"efgh")
     last = len(blob) - 36
     for size in range(last, len(blob) + 1):
@@ -99,7 +99,7 @@ def test_only_other_links_is_an_error_but_some_keep_their_numbers() -> None:
     assert [(row[3], row[4], row[5]) for row in read(both)[0]] == [(b"wifi", 105, 0), (b"ib", 247, 1)]
 
 
-def test_packets_of_no_interface_are_damage_and_reading_goes_on() -> None:
+def test_packets_of_no_interface_are_damage_and_reading_continues() -> None:
     blob = section("<") + interface("<", 1) + enhanced("<", 3, 0, b"lost") + enhanced("<", 0, 0, b"kept")
     rows, reader = read(blob)
     assert [row[3] for row in rows] == [b"kept"]

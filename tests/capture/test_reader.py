@@ -36,7 +36,7 @@ def test_chunks_of_a_file_may_be_read_at_the_same_time(tmp_path: Path) -> None:
         assert rows_of(reader) == pcap_rows(MADE)
 
 
-def test_damage_is_that_of_the_last_reading() -> None:
+def test_damage_belongs_to_the_last_reading() -> None:
     reader = open_capture(io.BytesIO(PCAP[:-1]))
     for _ in range(2):
         rows_of(reader)

@@ -241,7 +241,7 @@ def test_a_server_without_ranges_is_read_like_a_pipe(serve: Callable[..., Server
 
 
 @pytest.mark.parametrize(("status", "asked", "said"), [(404, 1, "no such file"), (403, 1, "403"), (503, remote.ATTEMPTS, "503")])
-def test_what_a_server_answers_is_said(serve: Callable[..., Server], status: int, asked: int, said: str) -> None:
+def test_what_a_server_answers_is_reported(serve: Callable[..., Server], status: int, asked: int, said: str) -> None:
     """A file that is not there, a refusal, and a failure that may pass, which is asked for again."""
 
     class Refusing(Handler):
@@ -283,7 +283,7 @@ def test_ctrl_c_ends_the_attempts(serve: Callable[..., Server], monkeypatch: pyt
 
 
 @pytest.mark.slow
-def test_no_secret_is_said_anywhere(serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_no_secret_is_printed_anywhere(serve: Callable[..., Server], tmp_path: Path) -> None:
     """Neither of a capture that is read nor of one that is refused."""
     server = serve(LAB.read_bytes())
     refusing = serve(b"", lambda handler, first, last: handler.send_error(403))

@@ -99,7 +99,7 @@ def test_events(tmp_path: Path) -> None:
     assert json.loads(run(path, "--format", "json", "--at", "8"))["events"] == []
 
 
-def test_a_frame_behind_the_end_is_told(tmp_path: Path) -> None:
+def test_a_frame_after_the_end_is_reported(tmp_path: Path) -> None:
     path = written(tmp_path, frames())
     beyond = commands.run("fabric", path, "--at", "9999", text=True)
     assert beyond.returncode == 0 and f"{path} ends with frame 8, before --at 9999" in beyond.stderr

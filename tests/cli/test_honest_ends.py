@@ -104,7 +104,7 @@ def test_sql_under_a_file_limit(folder: Path) -> None:
         (erf_pcap([native()[:9]] + [native()] * 3), ""),
     ],
 )
-def test_a_capture_that_was_not_understood_says_so(data: bytes, said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_capture_that_was_not_understood_is_reported(data: bytes, said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "odd.pcap").write_bytes(data)
     assert lint("odd.pcap", "--ignore", "CAP018", "--fail-on", "never") == 0
     warned = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
@@ -113,7 +113,7 @@ def test_a_capture_that_was_not_understood_says_so(data: bytes, said: str, folde
     assert capsys.readouterr().err == ""
 
 
-def test_keys_that_are_not_told_apart_are_counted(
+def test_keys_that_are_not_distinguished_are_counted(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("ibdissect.table.secrets.MAX_KEYS", 2)

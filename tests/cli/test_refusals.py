@@ -105,7 +105,7 @@ def test_the_version_by_a_program(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0 and capsys.readouterr().out == f"ibdissect {__version__}\n"
 
 
-def test_damage_is_told_by_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_reported_by_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "cut.pcap"
     path.write_bytes(erf_pcap([smp(1, 0x11), rc(0x04, bytes(8))])[:-5])
     for command in ("fabric", "stats", "show"):

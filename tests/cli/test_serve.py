@@ -157,7 +157,7 @@ def test_a_terminal_has_a_size(served: tuple[str, int, str], size: str) -> None:
     assert (status, said) == (400, "A terminal has 1 to 1000 columns and lines.")
 
 
-def test_a_size_told_later_is_bounded_too() -> None:
+def test_a_size_sent_later_is_bounded_too() -> None:
     pytest.importorskip("textual_serve")
     from ibdissect.cli.browser import _cells
 
@@ -203,12 +203,12 @@ def test_without_textual_serve_it_says_how_to_install_it(repo: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("no-such.pcap",), ("-",), ("README.md",), ("captures/pkey-lab.pcap", "-Y", "nothing == 1")])
-def test_what_cannot_be_shown_is_said_at_once(repo: Path, words: tuple[str, ...]) -> None:
+def test_what_cannot_be_shown_is_reported_at_once(repo: Path, words: tuple[str, ...]) -> None:
     done = run(repo, "serve", *words)
     assert done.returncode == 2 and done.stderr.startswith("error:")
 
 
-def test_a_wrong_configuration_is_said_at_once(repo: Path, tmp_path: Path) -> None:
+def test_a_wrong_configuration_is_reported_at_once(repo: Path, tmp_path: Path) -> None:
     (tmp_path / "wrong.toml").write_text('ignore = "PKX001"')
     done = run(repo, "serve", "captures/pkey-lab.pcap", "--config", str(tmp_path / "wrong.toml"))
     assert done.returncode == 2 and "no rule has the code or name PKX001" in done.stderr

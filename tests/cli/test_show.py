@@ -152,7 +152,7 @@ def test_raw_bytes_around_a_key_are_masked(native: str) -> None:
     assert re.search(r"^ +\d+ \*{8} mkey=M_Key#3$", words, re.MULTILINE)
 
 
-def test_hostile_strings_reach_nobody(native: str) -> None:
+def test_hostile_strings_are_escaped_everywhere(native: str) -> None:
     for form in FORMATS:
         shown = run(native, "--format", form).stdout.decode()
         assert not set("\x1b\x00\u202e\x9b") & set(shown), form
@@ -207,7 +207,7 @@ def test_count(native: str, words: list[str], wanted: int) -> None:
         (["CAPTURE", "--config", "missing.toml"], "missing.toml"),
     ],
 )
-def test_what_cannot_be_done_is_status_2(native: str, words: list[str], said: str) -> None:
+def test_impossible_work_is_status_2(native: str, words: list[str], said: str) -> None:
     result = run(*[native if word == "CAPTURE" else word for word in words])
     assert result.returncode == 2
     assert result.stdout == b""
@@ -215,7 +215,7 @@ def test_what_cannot_be_done_is_status_2(native: str, words: list[str], said: st
     assert "Traceback" not in result.stderr.decode()
 
 
-def test_damage_is_told_and_status_0(native: str, tmp_path: Path) -> None:
+def test_damage_is_reported_and_status_0(native: str, tmp_path: Path) -> None:
     path = tmp_path / "cut.pcap"
     path.write_bytes(Path(native).read_bytes()[:-5])
     result = run(str(path))

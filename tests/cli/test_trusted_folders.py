@@ -28,7 +28,7 @@ def test_a_damaged_list_trusts_nothing(text: str, tmp_path: Path) -> None:
         trusted_folders()
 
 
-def test_the_list_lies_in_no_relative_folder(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_the_list_is_never_in_a_relative_folder(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setattr("platformdirs.user_config_dir", lambda name, appauthor: os.path.join("config", name))
     with pytest.raises(ConfigError, match="absolute"):
         trusted_folders()

@@ -15,7 +15,7 @@ def test_the_command_ends_with_the_screen() -> None:
     assert ended(process) == "" and process.poll() is not None
 
 
-def test_its_words_are_no_shell_and_what_failed_is_said() -> None:
+def test_its_words_reach_no_shell_and_failures_are_reported() -> None:
     process = started("echo '$HOME' ';' ls")
     assert process.stdout is not None and process.stdout.read() == b"$HOME ; ls\n"
     process.wait()

@@ -116,7 +116,7 @@ def test_findings_are_asked_for(native: ChunkTable) -> None:
     assert not found.rows(native).any()
 
 
-def test_time_goes_on_from_chunk_to_chunk() -> None:
+def test_time_deltas_continue_across_chunks() -> None:
     capture = craft.erf_pcap([craft.rc(0x04, bytes(200)) for _ in range(40)])
     wanted, delta = compile_filter("frame.time_relative > 0.0295"), compile_filter("frame.time_delta == 0")
     known = compile_filter("frame.time_relative < 0.0005", first_ns=1_700_000_000_000_000_000 + 20_000_000)

@@ -99,7 +99,7 @@ def test_says_what_is_refused_and_where(pattern: bytes, reason: str, at: int) ->
         (b"\\\xe4", b"\xe4", b"\xc4"), (rb"\Qa$\E$", b"a$\n", b"a"), (rb"[\e]", b"\x1b", b"e"), (rb"\x{41}", b"a", b"{"),
     ],
 )  # fmt: skip
-def test_as_perl_reads_it(pattern: bytes, yes: bytes, no: bytes) -> None:
+def test_patterns_mean_what_they_mean_in_perl(pattern: bytes, yes: bytes, no: bytes) -> None:
     assert found(pattern, [yes, no]) == [True, False]
 
 

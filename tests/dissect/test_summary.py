@@ -72,11 +72,11 @@ def test_what_a_modifier_chooses(attribute: int, modifier: int, wanted: str) -> 
     assert lines(erf_pcap([smp(0x01, attribute, modifier=modifier)]))[0].info == wanted
 
 
-def test_a_status_is_told() -> None:
+def test_a_status_is_shown() -> None:
     assert lines(erf_pcap([smp(0x81, 0x15, header={"status": 0x1C})]))[0].info == "SubnGetResp(PortInfo) port 0 status: invalid field value"
 
 
-def test_congestion_bits_are_told() -> None:
+def test_congestion_bits_are_reported() -> None:
     assert lines(erf_pcap([rc(0x04, b"abcd", bth={"fecn": 1, "becn": 1})]))[0].info.endswith("len 4 FECN BECN")
 
 

@@ -294,7 +294,7 @@ def test_a_request_without_an_answer_has_null_in_every_format(native: Path, tmp_
     assert {"frame.number": 6, "ibdissect.response_frame": None, "ibdissect.response_time": None} in lines
 
 
-def test_names_that_nothing_has_are_said_without_a_column(native: Path, tmp_path: Path) -> None:
+def test_unknown_names_are_reported_without_a_column(native: Path, tmp_path: Path) -> None:
     for words in (["show", str(native)], ["export", str(native), "--to", str(tmp_path / "x.csv")], ["sql", str(native), "select 1"]):
         done = run(*words, "-e", "bth.psnn")
         assert done.returncode == 2 and done.stderr.startswith('error: there is no field "bth.psnn"; did you mean ')

@@ -44,7 +44,7 @@ def test_a_repress_belongs_to_the_trap_of_its_transaction() -> None:
     assert [one.repressed for one in told([*KNOWN, TRAP, repress(8)])] == [None]
 
 
-def test_changes_are_told_without_keys() -> None:
+def test_changes_are_shown_without_keys() -> None:
     key = 0x4142434445464748
     frames = [
         *KNOWN, answer(5, PORT_INFO, port_info(5, m_key=key)), answer(5, PORT_INFO, port_info(5, m_key=key + 1)),

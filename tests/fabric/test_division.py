@@ -116,7 +116,7 @@ def test_origins_that_found_one_node_are_of_one_subnet() -> None:
     assert codes(raw) == ["PKY001"]
 
 
-def test_one_origin_in_both_tells_nothing() -> None:
+def test_an_origin_in_both_subnets_proves_nothing() -> None:
     there = subnet(0x255, 1, (1, 2), FULL)
     raw = mixed([*HERE, *HERE, data(2, 1, LIMITED)], [*there, *there], interfaces=False)
     assert divide(tables(raw), Division()).numbers == {}

@@ -35,7 +35,7 @@ PORT = "0x0002c90300001050 port 1 (LID 5)"
 
 
 @pytest.mark.parametrize("chunks", [(), (1,), (2,), (3,), (1, 1, 1, 1)])
-def test_a_write_in_front_of_the_key(chunks: tuple[int, ...]) -> None:
+def test_a_write_before_the_key(chunks: tuple[int, ...]) -> None:
     message = f"SubnSet(P_KeyTable) with M_Key 0x{OTHER:016x} to {PORT}, which holds M_Key 0x{KEY:016x}: the port drops it"
     wanted = Facts(2, message, f"{OTHER:016x}", OTHER, ((4, "showed the port's M_Key"),), "inferred")
     frames = [*nodes(5), write(5), *keyed(5)]

@@ -159,7 +159,7 @@ def test_restarted_adapter() -> None:
     assert port.p_keys.keys(3)[0] == {0x1234, 0} and port.p_keys.keys(4)[0] == set()
 
 
-def test_frequent_events_are_told_to_those_who_hear() -> None:
+def test_frequent_events_are_emitted_only_for_handlers() -> None:
     told = [answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5)), answer(5, 0x16, p_keys(0xFFFF))]
     source = io.BytesIO(craft.erf_pcap(told))
     heard: dict[str, set[type]] = {}
@@ -202,7 +202,7 @@ def test_requests_of_a_chunk() -> None:
     assert event is events[-1] and event.frame == 4
 
 
-def test_port_that_complains_tells_where_a_route_led() -> None:
+def test_a_bad_key_trap_shows_where_a_route_led() -> None:
     """A wrong key on a route that nobody knows: the port's own trap 256 repeats the request."""
     known = answer(5, PORT_INFO, port_info(5, m_key=7, m_key_protect_bits=1), m_key=7)
     request = craft.smp(SET, P_KEY_TABLE, path=[1, 4], m_key=9)

@@ -20,7 +20,7 @@ def changes(*facts: tuple[str, object], back: int = 0) -> Contradictions:
     return found
 
 
-def test_facts_of_two_kinds_return_to_what_they_were() -> None:
+def test_facts_of_two_kinds_return_to_earlier_values() -> None:
     found = changes((ROUTE, b"\1"), (LID, 1), (LID, 2), (ROUTE, b"\2"), back=1)
     assert found.mixed and found.frame == 5
     assert found.examples() == [(LID, 2), (ROUTE, 5)]

@@ -31,7 +31,7 @@ def found(*frames: bytes, newer: int = 0) -> dict[str, Severity]:
     return {one.code: one.severity for one in lint(erf_pcap(frames), known=[table(7, "0x1234", at), table(5, "0x1234", at + newer)])}
 
 
-def test_a_file_that_traffic_refutes_accuses_nobody() -> None:
+def test_a_file_that_traffic_refutes_causes_no_error() -> None:
     wrong = rc(ACK, slid=7, dlid=3, bth={"p_key": 0x9234})
     assert found(SEND) == {"PKY001": Severity.ERROR}
     assert found(SEND, rc(ACK, slid=7, dlid=3, bth={"p_key": 0x1234}))["PKY001"] is Severity.ERROR

@@ -43,7 +43,7 @@ def test_along_cables() -> None:
     assert ways.directed(origin, b"\1\4\1") is None, "an adapter does not pass SMPs on"
 
 
-def test_turned_prefix_voids_what_lies_behind() -> None:
+def test_a_changed_prefix_voids_longer_routes() -> None:
     _, ways, origin, nodes = made()
     ways.lead(origin, b"\1", nodes[3], 1, 20)
     assert ways.directed(origin, b"\1\4") is None

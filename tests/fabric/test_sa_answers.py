@@ -59,7 +59,7 @@ def test_nodes_have_names_guids_and_lids() -> None:
     assert learnt(record(r.NodeRecord, node(HOST, node_guid=0)[:40], at=4, lid=HOST)).by_lid(HOST) is None, "no GUID, no node"
 
 
-def test_a_name_that_the_node_told_itself_stays() -> None:
+def test_a_name_that_the_node_sent_stays() -> None:
     told = (answer(HOST, 0x11, node(HOST)), answer(HOST, 0x15, port_info(HOST)), answer(HOST, 0x10, b"its own".ljust(64, b"\0")))
     port = learnt(*told, NODES[1]).by_lid(HOST)
     assert port is not None and port.node.name == b"its own"
@@ -153,7 +153,7 @@ def test_groups_and_who_left_them() -> None:
     assert not known(member(MEMBER, DELETE))[0].groups.by_mgid, "who leaves what was never seen makes no group"
 
 
-def test_records_of_lids_that_nobody_has_are_left() -> None:
+def test_records_of_unowned_lids_are_ignored() -> None:
     """Their facts have no port to belong to; nothing is made up for them."""
     kinds = (r.SwitchInfoRecord, r.LinearForwardingTableRecord, r.RandomForwardingTableRecord, r.MulticastForwardingTableRecord,
              r.SLtoVLMappingTableRecord, r.VLArbitrationTableRecord, r.PKeyTableRecord)  # fmt: skip

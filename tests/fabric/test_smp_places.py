@@ -61,7 +61,7 @@ SMPS = st.one_of(
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(st.lists(SMPS, min_size=1, max_size=30))
-def test_columns_say_what_one_by_one_says(frames: list[bytes]) -> None:
+def test_columns_agree_with_single_steps(frames: list[bytes]) -> None:
     capture = craft.erf_pcap(frames)
     assert placed(io.BytesIO(capture), AT_ONCE) == placed(io.BytesIO(capture), ONE_BY_ONE)
 

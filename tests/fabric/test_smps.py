@@ -38,7 +38,7 @@ def test_what_is_read() -> None:
     assert found.body(0) == node(5)
 
 
-def test_requests_are_passed_over_where_nobody_has_a_key() -> None:
+def test_requests_are_skipped_without_any_key() -> None:
     frames = [ask(5, 0x15), answer(5, 0x15, port_info(5)), ask(5, 0x16, method=SET), ask(5, 0x02, method=REPRESS)]
     assert smps(*frames).kind.tolist() == [PLACE_ONLY, TEACHES, ASKS, ASKS]
     keyed = smps(*frames, ask(5, 0x15, method=SET, body=port_info(5, m_key=9)))

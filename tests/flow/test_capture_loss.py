@@ -52,11 +52,11 @@ def test_the_request_of_the_first_answer_may_be_older_than_the_capture() -> None
     assert of(plain([answer(2), ask(1), answer(1)])).proves_silence(FIRST)
 
 
-def test_an_answer_in_front_of_its_request_is_no_loss() -> None:
+def test_an_answer_before_its_request_is_no_loss() -> None:
     assert of(plain([ask(1), answer(1), answer(2), ask(2)])).proves_silence(FIRST)
 
 
-def test_an_answer_in_front_of_an_answered_request_belongs_to_another_one() -> None:
+def test_an_answer_before_an_answered_request_belongs_to_another_one() -> None:
     """The capture missed that request."""
     assert not of(plain([ask(1), answer(1), answer(2), ask(2), answer(2)])).proves_silence(FIRST)
 

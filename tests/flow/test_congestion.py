@@ -49,7 +49,7 @@ MARK, PLAIN = sent(ce=True), sent()
     ],
     ids=["answered", "ignored", "too late", "the second one", "nobody waited long enough", "somebody else", "marked again and again"],
 )
-def test_marks_that_nobody_answers(frames: list[bytes], ignored: int, window: int) -> None:
+def test_marks_without_notification(frames: list[bytes], ignored: int, window: int) -> None:
     assert followed(frames, window)[HERE, THERE].ignored_frame == ignored
 
 

@@ -57,7 +57,7 @@ def test_a_sender_is_compared_with_the_record(packet: bytes, disagrees: list[str
     assert sender["group_mtu"] == 2048 and sender["disagrees"] == disagrees and sender["mlid"] == 0xC001
 
 
-def test_many_senders_are_told_apart() -> None:
+def test_many_senders_are_distinguished() -> None:
     frames = [craft.ud(b"data", dest_qp=0xFFFFFF, src_qp=8, q_key=5, slid=lid, dlid=0xC000 + lid % 3) for lid in range(1, 40)] * 2
     senders = of_frames(frames, native=True)["multicast"]
     assert {(s["source"], s["group"]) for s in senders} == {(f"LID {lid}", f"LID 0x{0xC000 + lid % 3:04x}") for lid in range(1, 40)}

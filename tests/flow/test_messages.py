@@ -66,7 +66,7 @@ def test_the_reading_window_does_not_matter(path: Path) -> None:
         assert found(path, rows)[0] == usual
 
 
-def test_what_was_ended_early_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_ended_early_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "MAX_OPEN", 1)
     table = MessageTable()
     for chunk in tables(write(5), write(6)):

@@ -47,7 +47,7 @@ def test_what_waits_from_before_goes_one_by_one() -> None:
     assert matched("?!?!", [1, 1, 2, 2], waiting=[1, 3]) == ([(2, 3)], [], [0, 1])
 
 
-def test_keys_that_hash_alike_are_told_apart() -> None:
+def test_keys_that_hash_alike_are_distinguished() -> None:
     assert matched("?!", [1, 2], alike=True) == ([], [], [0, 1])
     assert matched("?!", [1, 1], alike=True) == ([(0, 1)], [], [])
 

@@ -74,7 +74,7 @@ def test_a_repeated_segment_is_counted_once() -> None:
     assert transfer.segments[2].frame == 2
 
 
-def test_a_repetition_with_other_bytes_is_told_and_not_believed() -> None:
+def test_a_repetition_with_other_bytes_is_reported_and_ignored() -> None:
     sent = segments()
     (transfer,) = fed([sent[0], sent[1], replace(sent[1], frame=50, data=bytes(SIZE)), sent[2]])
     assert transfer.contradicting == [50]

@@ -56,7 +56,7 @@ def test_a_burst_that_swallows_whole_exchanges(missing: range) -> None:
     assert not seconds(ALL)
 
 
-def test_a_count_that_goes_on_without_a_pause_is_no_loss() -> None:
+def test_a_count_that_continues_without_a_pause_is_no_loss() -> None:
     """The program asked where the capture does not look."""
     assert not seconds(exchanges([*range(100, 120), *range(125, 145)]))
 

@@ -75,7 +75,7 @@ def test_another_question_with_the_same_transaction_ends_the_first() -> None:
     assert unanswered == seen["Unanswered"] == 1 and answered[0].request.frame == 2
 
 
-def test_directed_routes_are_told_apart() -> None:
+def test_directed_routes_are_distinguished() -> None:
     frames = [craft.smp(1, 0x11, path=[1]), craft.smp(1, 0x11, path=[2]), craft.smp(0x81, 0x11, path=[2])]
     _, unanswered, answered = followed(io.BytesIO(craft.erf_pcap(frames)))
     assert unanswered == 1 and answered[0].request.frame == 2 and answered[0].request.to == "route 0,2"
@@ -141,7 +141,7 @@ SMPS = st.builds(
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.one_of(GMPS, SMPS), min_size=1, max_size=25))
-def test_columns_say_what_one_by_one_says(frames: list[bytes]) -> None:
+def test_columns_agree_with_single_steps(frames: list[bytes]) -> None:
     by_columns = told(frames, 16 << 20)
     assert told(frames, 16) == by_columns  # each datagram in a chunk of its own
     with pytest.MonkeyPatch.context() as patch:

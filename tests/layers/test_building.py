@@ -106,7 +106,7 @@ def test_roce1_ends_where_the_grh_says() -> None:
     assert pkt.build() == built + bytes(6)
 
 
-def test_ipoib_is_told_from_other_payload() -> None:
+def test_ipoib_is_recognized() -> None:
     datagram = IP(src="10.0.0.1", dst="10.0.0.2") / UDP(sport=1, dport=2) / Raw(b"hello!")
     pkt: Any = LRH((LRH() / BTH(destqp=9) / DETH() / IPoIB() / datagram).build())
     assert (pkt[IP].dst, pkt[Raw].load) == ("10.0.0.2", b"hello!")

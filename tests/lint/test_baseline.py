@@ -40,7 +40,7 @@ def kept(*reports: CaptureReport) -> Baseline:
 CODES = {"AAA001", "BBB001"}
 
 
-def test_frame_numbers_and_psns_do_not_count_but_what_is_said_does() -> None:
+def test_frame_numbers_and_psns_do_not_count_but_the_message_does() -> None:
     baseline = kept(report("a.pcap", found("AAA001", 5), found("AAA001", 6, lid=2)))
     comparison = Comparison(baseline)
     now = report("a.pcap", found("AAA001", 70), found("AAA001", 71, lid=3), found("BBB001", 72))

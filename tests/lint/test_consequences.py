@@ -215,7 +215,7 @@ def test_a_finding_lists_the_first_consequence_of_each_rule() -> None:
     assert [part.why for part in one.related] == ["request", "therefore PM002 allportselect-unsupported"]
 
 
-def test_a_doubtful_cause_leaves_what_is_certain() -> None:
+def test_a_doubtful_cause_does_not_hide_a_certain_finding() -> None:
     class DoubtfulCause(Cause):
         """Something may be wrong in frames 1 and 2."""
 

@@ -135,7 +135,7 @@ def test_what_is_found_at_the_end_is_limited_too() -> None:
     assert len(found) == 5
 
 
-def test_handlers_hear_structures_chunks_and_the_end() -> None:
+def test_handlers_get_structures_chunks_and_the_end() -> None:
     _, found = run([native(dlid=9), native(dlid=8)], [Handlers])
     assert [(f.frame, f.arguments["what"]) for f in found] == [(0, "end"), (1, "struct"), (1, "chunk of 2")]
     assert found[1].field == "infiniband.lrh.dlid" and found[1].value == 9

@@ -245,7 +245,7 @@ def lint(
     return linter, linter.finish()
 
 
-def test_rules_hear_the_events_that_they_ask_for() -> None:
+def test_rules_get_the_events_that_they_handle() -> None:
     """Rules get only their events, after the source has processed the chunk; an event without source is no error."""
     linter, found = lint([native()] * 5, Listener)
     assert [(f.frame, f.time_ns, f.arguments["seen"]) for f in found] == [(1, 7, 5), (3, 7, 5), (5, 7, 5)]
@@ -296,7 +296,7 @@ def test_the_oldest_flow_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(one.what, one.count, one.frame) for one in linter.context.dropped()] == [("flows with findings", 2, 3)]
 
 
-def test_flows_are_told_apart_by_every_byte() -> None:
+def test_flows_are_distinguished_by_every_byte() -> None:
     gids = [bytes([first, *bytes(6), middle, *bytes(7), last]) for first in (0, 1) for middle in (0, 1) for last in (0, 1)]
     for window in (1, 1 << 20):  # a chunk for each packet, and one for all
         linter, found = lint([native(grh={"dgid": gid}) for gid in [*gids, *gids, *gids]], ByGid, window=window)
@@ -359,7 +359,7 @@ def test_time_is_taken_by_rule_where_asked_for(monkeypatch: pytest.MonkeyPatch) 
     assert {code: tally.seconds for code, tally in linter.tally.items()} == {"ZZB010": 0}
 
 
-def test_what_anybody_forgot_is_known() -> None:
+def test_evictions_of_every_state_are_known() -> None:
     linter = Linter([Forgetful, Many])
     for kind in (Memory, Counters):
         linter.context.get(kind)
@@ -371,7 +371,7 @@ def test_rules_know_where_the_file_is_broken() -> None:
     assert Linter([Many], damage=damage).context.damage is damage
 
 
-def test_sources_know_what_rules_hear() -> None:
+def test_followers_know_which_events_rules_handle() -> None:
     linter, found = lint([native()], Hearer)
     assert [f.arguments["event"] for f in found] == [Wanted]
     heard = linter.context.get(Telling).heard

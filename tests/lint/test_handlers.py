@@ -53,7 +53,7 @@ for rule in (Quiet, Busy, Derived):
     REGISTRY.pop(rule.code)
 
 
-def test_methods_are_found_by_what_they_handle() -> None:
+def test_handlers_are_found_by_what_they_handle() -> None:
     found = Handlers((Quiet, Busy, Derived))
     assert found.of_struct == [(struct, (place, Busy.struct)) for place in (1, 2) for struct in (NodeInfo, PortInfo)]
     assert found.of_event == {NodeFound: [(1, Busy.event)], StateEvicted: [(1, Busy.event)]}

@@ -39,7 +39,7 @@ def test_all_of_it() -> None:
     assert [policy.partition_allowed(key) for key in (0x8001, 0x0001, 0x7FFF, 0x8003, 0x8000)] == [True, True, False, False, True]
 
 
-def test_nothing_said_forbids_nothing() -> None:
+def test_an_empty_policy_forbids_nothing() -> None:
     policy = SitePolicy.of({}, "a.toml")
     assert not policy and not policy.manages
     assert policy.partition_allowed(0xFFFF) and policy.lid_allowed(0xBFFF)
@@ -101,7 +101,7 @@ def test_findings_mask_keys_and_need_a_policy() -> None:
         ([{"interfaces": 70000}], "a number outside of 0 to 0xffff"),
     ],
 )
-def test_subnets_that_nobody_can_have_meant(subnets: Any, said: str) -> None:
+def test_impossible_subnets(subnets: Any, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         subnets_of({"subnets": subnets}, "a.toml")
     assert said in str(caught.value)

@@ -100,7 +100,7 @@ def test_keys_in_values_are_masked(tmp_path: Path) -> None:
         ({"code": "X001"}, "'X001' is not a rule code [(]2 to 8 capital letters and three digits[)]"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_file_and_key(change: dict[str, Any], message: str) -> None:
+def test_what_is_wrong_is_reported_with_file_and_key(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=f"site.toml: .*{message}"):
         rules_of([{**GOOD, **change}], "site.toml")
 

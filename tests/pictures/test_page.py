@@ -33,7 +33,7 @@ def test_one_capture(repo: Path) -> None:
     assert len(found.svgs()) > 8 and len(found.all("svg", class_="ladder")) == 2
 
 
-def test_many_captures_and_one_that_is_none(repo: Path, tmp_path: Path) -> None:
+def test_many_captures_and_a_file_that_is_none(repo: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.pcap"
     bad.write_bytes(b"nothing")
     found = shown(repo / "captures/pkey-lab.pcap", bad, repo / "captures/rxe-rping.pcap")

@@ -58,7 +58,7 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
         assert isinstance(found, CaptureReport) and found.status == "unreadable" and "none.pcap" in (found.error or "")
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     path = made.capture(tmp_path)
     with read(str(path), Options(rules=load()), progress=lambda frames, at: told.append((frames, at))):

@@ -54,7 +54,7 @@ def test_an_ack_confirms_all_before_it() -> None:
     assert answered == [True, True, False, False, False]
 
 
-def test_of_copies_it_is_unknown_which_one_came() -> None:
+def test_which_copy_was_answered_is_unknown() -> None:
     answered, _, _ = proofs((SEND, 1, -1), (SEND, 2, -1), (SEND, 1, -1), (SEND, 2, -1), (SEND, 3, -1), (ACKNOWLEDGE, 3, ACK))
     assert answered == [False, False, False, False, True, False]
 

@@ -57,7 +57,7 @@ def test_equal_packets_without_a_pause_are_divided(tmp_path: Path, monkeypatch: 
     assert {numbers[one["point"]][one["frame"] - 1] for one in said["lost"]} <= world.lost.keys()
 
 
-def test_frames_far_out_of_order_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_far_out_of_order_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(points=("client", "server"))
     world.conversation(300, gap=50_000)
     write = world.write

@@ -56,7 +56,7 @@ def test_the_verdict(reports: list[CaptureReport], level: str, said: str) -> Non
     assert bool(found[2]) == any(one.incomplete for one in reports)
 
 
-def test_doubts_are_told() -> None:
+def test_doubts_are_reported() -> None:
     page = safe(render("html", [report(status="truncated", infiniband=43), report(finding())], RUN))
     assert "a b.pcap: the file is truncated" in page.text and "no InfiniBand or RoCE was found" in page.text
     assert verdict([BROKEN])[2] == ["x<&>.pcap: is empty\x1b"]

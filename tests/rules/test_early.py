@@ -44,7 +44,7 @@ def test_chunks_change_nothing(window: int) -> None:
     assert [(f.code, f.frame, f.count, f.evidence, tuple(f.related)) for f in lint(EARLY, window)] == whole
 
 
-def test_a_request_in_front_of_the_key_that_refuses_it() -> None:
+def test_a_request_before_the_key_that_refuses_it() -> None:
     assert [f.code for f in lint([*NODE, REFUSED, *KEYED])] == ["MKY002", "MKY005"]
 
 

@@ -76,7 +76,7 @@ def test_counted_later_in_a_swept_subnet(rows: int | None) -> None:
     assert of("LNK020", lint(frames, rows)) == [(10, 2)]
 
 
-def test_chosen_frames_hold_what_they_hold() -> None:
+def test_selected_frames_have_findings_of_their_own() -> None:
     """Findings of a flow that begins in front of the chosen frames are those of the chosen ones."""
     frames = [*sweep(), data(dlid=7), data(dlid=7, psn=2), data(dlid=7, psn=3)]
     assert of("LNK020", lint(frames)) == [(10, 3)]

@@ -57,7 +57,7 @@ def test_an_absent_checksum_stays_absent() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 7, 8, 9, 0xFFFF])
-def test_a_datagram_that_is_not_whole_gets_a_checksum_that_nobody_can_verify(length: int) -> None:
+def test_a_truncated_datagram_gets_a_checksum_that_cannot_be_verified(length: int) -> None:
     frame = bytearray(udp_over_6(b"words"))
     frame[58:60] = struct.pack(">H", length)
     after = scrubbed(bytes(frame))[60:62]

@@ -88,7 +88,7 @@ def test_a_mad_that_is_cut_off_keeps_what_tells_its_records(mgmt_class: int, spa
     assert after[28 + 24 :] == bytes(FILL[at - 24] if at in kept else 0 for at in range(24, size))
 
 
-def test_nothing_stays_of_a_class_that_is_not_known() -> None:
+def test_nothing_of_an_unknown_class_is_kept() -> None:
     for mgmt_class in (0x5F, 0x70, 0xFE):
         (after,) = scrubbed(erf_pcap([gmp(mgmt_class, 0x01, 0x7777, b"\1\1\1" + FILL, at=24)]))
         assert not any(mad_of(after)[24:])

@@ -322,7 +322,7 @@ class AcmeRoute(Struct):
 """
 
 
-def test_what_a_plugin_does_not_say_about_a_field_is_dropped(tmp_path: Path) -> None:
+def test_fields_that_a_plugin_does_not_classify_are_dropped(tmp_path: Path) -> None:
     path = tmp_path / "acme.py"
     path.write_text(PLUGIN)
     route = next(s for s in load_plugins([str(path)]).catalog.structs if s.__name__ == "AcmeRoute")

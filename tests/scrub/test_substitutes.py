@@ -105,7 +105,7 @@ def test_keys_become_their_numbers() -> None:
     assert m_keys[0x8877665544332211] == 0x0200000000000000  # the bytes of 2, reversed
 
 
-def test_a_text_that_was_no_utf8_is_none_again() -> None:
+def test_invalid_utf8_stays_invalid() -> None:
     texts = subs.Numbers(subs.text)
     texts.learn([("node_string", b"storage-7"), ("node_string", b"\xff\xfe")])
     assert texts["node_string", b"storage-7"] == b"node_string 1"

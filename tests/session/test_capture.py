@@ -98,7 +98,7 @@ def test_a_repeated_field_has_one_row_an_entry() -> None:
         assert ports.value.tolist() == [49152, 4791, 49152, 4791]
 
 
-def test_what_is_no_capture(tmp_path: Path) -> None:
+def test_not_a_capture(tmp_path: Path) -> None:
     with pytest.raises(CaptureError):
         ibdissect.open(str(tmp_path / "missing"))
     with pytest.raises(CaptureError):

@@ -106,7 +106,7 @@ def test_stop_reaches_what_runs(here: Dask, tmp_path: Path) -> None:
         time.sleep(0.05)
 
 
-def test_what_fails_on_a_worker_is_said(here: Dask) -> None:
+def test_failures_of_a_worker_are_reported(here: Dask) -> None:
     with pytest.raises(IbdissectError, match="KeyError: 'x'"):
         list(spread(["a", "raise:x"], here.pool(work), lost))
 

@@ -118,7 +118,7 @@ def test_a_capture_is_blamed_only_if_it_dies_alone_twice() -> None:
     assert list(spread(paths, room, lost)) == [path.upper() for path in paths] and room.died_at == 2
 
 
-def test_stop_keeps_what_is_there() -> None:
+def test_stop_keeps_the_findings_so_far() -> None:
     class Waiting(Room):
         def submit(self, paths: list[str]) -> Future[list[str]]:
             return Future() if "p9" in paths else super().submit(paths)

@@ -53,7 +53,7 @@ def test_study(tmp_path: Path) -> None:
     assert study.names is not None and "host" in study.names.node_by_address[5] and model.hosts == study.names.node_by_address
 
 
-def test_the_study_judges_as_the_project_says(tmp_path: Path) -> None:
+def test_the_study_uses_the_project_configuration(tmp_path: Path) -> None:
     """Rules that are chosen, severities, site policy, ignored paths: the findings of `lint` with the same options."""
     path = made.capture(tmp_path)
 

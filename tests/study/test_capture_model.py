@@ -74,7 +74,7 @@ def test_pipes_and_compressed_files_are_walked_too(tmp_path: Path) -> None:
         model.close()
 
 
-def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_capture_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.pcap"
     path.write_text("no capture")
     with pytest.raises(CaptureError):

@@ -104,7 +104,7 @@ def test_a_link_is_shown_at_both_ends() -> None:
     assert entry_of(found, "down").text == "Port 4" and "Link to" not in facts(entry_of(found, "down"))
 
 
-def test_keys_are_told_without_values() -> None:
+def test_keys_are_reported_without_values() -> None:
     port = entry_of(view(*FRAMES), "port", "LID 5")
     assert facts(port)["M_Key"] == ("set, protect bits 1, lease 60 s", 8)
     assert all("4142" not in f"{text}{entry.note}" for entry in view(*FRAMES).entries for _, text, _ in entry.details)
@@ -119,13 +119,13 @@ def test_lids_that_a_port_had() -> None:
     assert [(text, frame) for label, text, frame in port.details if label == "LID"] == [("5 (LMC 0) → 6 (LMC 0)", 11)]
 
 
-def test_a_great_fabric_says_how_many_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_fabric_says_how_many_nodes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fabric_view, "MAX_NODES", 2)
     found = view(*FRAMES)
     assert found.nodes == 3 and found.entries[-1].text == "1 further node not shown"
 
 
-def test_a_capture_of_two_subnets_says_so() -> None:
+def test_a_capture_of_two_subnets_is_reported() -> None:
     for other, said in ((THERE, True), (HERE, False)):
         follower = FabricFollower()
         with Capture(io.BytesIO(mixed(HERE, other, interfaces=True))) as opened:

@@ -34,6 +34,6 @@ def test_find(tmp_path: Path, kind: FindKind, text: str, start: int, forward: bo
 
 
 @pytest.mark.parametrize("text", ["", "0", "xy", "0x"])
-def test_hex_that_is_none(text: str) -> None:
+def test_invalid_hex(text: str) -> None:
     with pytest.raises(ValueError):
         Query.hexadecimal(text)

@@ -58,7 +58,7 @@ def test_occurrences_by_frame_and_rule() -> None:
     assert [part.tolist() for part in store.ranks()] == [[3, 9, 9, 9, 40], [1, 1, 1, 3, 1]]
 
 
-def test_a_place_in_the_erf_header_is_in_front_of_the_frame() -> None:
+def test_a_place_in_the_erf_header_is_before_the_frame() -> None:
     store = FindingsStore()
     store.take(REPEAT, Severity.INFO, None, [2], -4, 2)
     store.take(REPEAT, Severity.INFO, None, np.array([5, 6]), np.array([-4, 8]), 2)
@@ -76,7 +76,7 @@ def test_late_occurrences_find_their_place_and_withdrawn_rules_go() -> None:
     assert store.frames().tolist() == [9] and [group.code for group in store.rules()] == ["PKY003"] and store.late == 2
 
 
-def test_what_is_beyond_the_bound_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_beyond_the_bound_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(findings_store, "MAX_OCCURRENCES", 1500)
     store = FindingsStore()
     for start in (1, 1001, 2001):

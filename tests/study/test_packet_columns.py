@@ -16,7 +16,7 @@ def test_columns_of_plugins() -> None:
     assert with_fields(shown, ("acme.stream.tag",)) == shown
 
 
-def test_columns_that_nobody_knows(tmp_path: Path) -> None:
+def test_unknown_columns(tmp_path: Path) -> None:
     found, unknown = packet_columns.recalled(["info", "infiniband.bth.psn", "ibdissect.response_time", "x.y"], builtin())
     assert [column.key for column in found] == ["info", "infiniband.bth.psn", "ibdissect.response_time"] and unknown == ["x.y"]
 

@@ -91,7 +91,7 @@ def test_a_transfer_that_has_no_end_is_found_too(tmp_path: Path) -> None:
     model.close()
 
 
-def test_nothing_is_looked_for_when_nobody_wants_it_any_more(tmp_path: Path) -> None:
+def test_a_cancelled_search_stops(tmp_path: Path) -> None:
     model = opened(written(tmp_path, FIRST, MIDDLE, LAST))
     assert find_transfer(model, 1, lambda: False) is None
     model.close()

@@ -41,7 +41,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     assert "cannot be read" in Profile(path).note and "cannot be read" in FilterHistory(path).note
 
 
-def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     memory = Profile(tmp_path / "file" / "screen.json")
     memory.keep_columns(CHOSEN)

@@ -43,7 +43,7 @@ def test_zoom_and_bytes(tmp_path: Path) -> None:
     assert chart.first_frame((9_500_000, 9_600_000)) is None
 
 
-def test_a_chart_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chart_continues_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture_model, "STEP", 3)
     chart = chart_of(tmp_path, "")
     assert chart.frames == 8 and sum(chart.counts((0, chart.span), 5)[1][0]) == 8

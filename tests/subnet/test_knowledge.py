@@ -115,7 +115,7 @@ OTHER_STATES = [
 
 
 @pytest.mark.parametrize(("truth", "state"), OTHER_STATES, ids=lambda path: path.name.removesuffix(".truth.json"))
-def test_files_of_another_time_accuse_nobody(truth: Path, state: Path, shared: Path) -> None:
+def test_files_of_another_time_cause_no_error(truth: Path, state: Path, shared: Path) -> None:
     """Where acknowledgements show that files are wrong, what rests on them is no more than an info."""
     said = json.loads(truth.read_text())
     labelled = {frame for kind in ("cases", "undecided") for case in said[kind] for frame in case["frames"]}

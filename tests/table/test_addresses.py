@@ -64,7 +64,7 @@ def test_addresses_as_text(address: bytes, text: str) -> None:
     assert address_text(address) == str(End(address)) == text
 
 
-def test_an_end_is_told_apart_by_its_lid_and_shown_by_its_gid() -> None:
+def test_an_end_is_distinguished_by_its_lid_and_shown_by_its_gid() -> None:
     table = table_of(DATA)
     routed, plain = ends_at(table, 0), ends_at(table, 3)
     assert routed == plain[::-1] and {routed[0]: 1}[plain[1]] == 1

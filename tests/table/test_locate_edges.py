@@ -41,7 +41,7 @@ def test_too_short_for_bth_and_icrc(size: int) -> None:
     assert ("bth" in found, "icrc" in found, "payload" in found) == (size >= 12, size >= 16, 12 < size < 16)
 
 
-def test_global_headers_in_front_of_different_things() -> None:
+def test_global_headers_before_different_things() -> None:
     rows = [Row(frame, LINK_INFINIBAND) for frame in (GLOBAL, changed(GLOBAL, 14, 0x1C), GLOBAL, changed(GLOBAL, 14, 0x1D))]
     assert headers(rows, b"") == [headers([row], b"")[0] for row in rows]
     assert [("bth" in one, one["payload"]) for one in headers(rows, b"")] == [(True, 60), (False, 48)] * 2

@@ -26,7 +26,7 @@ def test_rows_are_alike_exactly_when_their_numbers_are(rows: list[tuple[int, ...
 
 
 @given(ROWS)
-def test_rows_that_hash_alike_are_told_apart(rows: list[tuple[int, ...]]) -> None:
+def test_rows_that_hash_alike_are_distinguished(rows: list[tuple[int, ...]]) -> None:
     usual, row_tools.mix = row_tools.mix, lambda columns: np.zeros(len(columns[0]), np.uint64)
     try:
         _is_right(rows)

@@ -54,7 +54,7 @@ def test_faulty_packets_stay(bth: dict[str, int], crc: bool, found: set[str]) ->
     assert codes(bytes(frame)) == found
 
 
-def test_without_an_icrc_nothing_is_told() -> None:
+def test_without_an_icrc_nothing_is_reported() -> None:
     """The sender's card had not written it yet."""
     frame = roce2(payload=b"data", bth={"psn": 2, "tver": 3, "p_key": 0x1234})[:-4] + bytes(4)
     assert codes(frame) == {"BTH003", "ROC005", "ROC012"}

@@ -141,7 +141,7 @@ def test_of_a_query_in_segments_only_what_the_first_one_names_is_read() -> None:
 
 
 @pytest.mark.parametrize("kind", [2, 3, 4])
-def test_an_ack_that_is_not_active_is_none(kind: int) -> None:
+def test_an_ack_without_the_active_flag_does_not_count(kind: int) -> None:
     """Receivers ignore the RMPP header without the flag Active, so it is a plain query."""
     mask, path = mask_for(PathRecord, ["dgid"]), build(PathRecord, **PATH)
     table = native_table([segment(0x12, kind, 1, mask, path, flags=flags) for flags in (0, 6, 1)])

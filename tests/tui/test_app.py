@@ -24,7 +24,7 @@ async def test_themes(tmp_path: Path) -> None:
             assert cursor.bgcolor is not None and quiet.bgcolor is not None and cursor.bgcolor != quiet.bgcolor, theme
 
 
-async def test_a_failing_thread_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failing_thread_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = made.capture(tmp_path)
     app = made.app_on(path)
 

@@ -24,7 +24,7 @@ def two(tmp_path: Path) -> TuiApp:
     return TuiApp(models, lambda: Options(rules=load()), history=history, memory=memory, display_filter="infiniband.bth")
 
 
-async def test_what_happens_behind_is_of_its_tab(tmp_path: Path) -> None:
+async def test_events_of_a_hidden_tab_stay_in_it(tmp_path: Path) -> None:
     """A thread that fails is blamed on its capture; what was found while another one was in front is shown when it comes back."""
     app = two(tmp_path)
     async with app.run_test(size=made.SIZE) as pilot:

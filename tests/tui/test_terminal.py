@@ -109,7 +109,7 @@ def test_killed(terminal: Terminal, tmp_path: Path) -> None:
     assert "echo" in terminal.wait("status 0", PROMPT).splitlines()
 
 
-def test_what_is_no_capture_is_refused(terminal: Terminal, tmp_path: Path) -> None:
+def test_a_file_that_is_no_capture_is_refused(terminal: Terminal, tmp_path: Path) -> None:
     bad = tmp_path / "bad.pcap"
     bad.write_text("nothing of the kind")
     start(terminal, f"tui {bad}")

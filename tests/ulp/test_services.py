@@ -98,7 +98,7 @@ def test_the_private_data_of_an_answer_is_known_by_its_request(tmp_path: Path) -
         assert upper(capture) == [], "without the REQ nobody knows"
 
 
-def test_a_frame_asked_for_first_knows_what_came_before(tmp_path: Path) -> None:
+def test_a_frame_read_first_knows_earlier_frames(tmp_path: Path) -> None:
     with opened(tmp_path, nvme_frames()) as capture:
         assert "NVMe response" in layers(capture, 4)
         assert "Payload" in layers(capture, 7)
@@ -250,7 +250,7 @@ def test_a_read_list_that_never_ends_is_bounded() -> None:
     assert len(list(iscsi.find_keys(b"\x03" + bytes(4) + b"\xff\xff\xff" + bytes(40) + b"a=b\0" * 1000))) == 1000
 
 
-def test_rules_hear_of_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_see_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibdissect.lint.rule.REGISTRY", dict(REGISTRY))
 
     class Odd(Rule):

@@ -247,7 +247,7 @@ def test_registers_in_band() -> None:
             assert found["RegisterLength"].startswith("17") and found["RegisterTLV"] == "register (3)"
 
 
-def test_a_key_in_front_of_words_is_masked() -> None:
+def test_a_key_before_words_is_masked() -> None:
     """mstflint puts the M_Key into the data of ConfigSpaceAccess, too."""
     key = bytes.fromhex("deadbeefcafef00d")
     with Capture(io.BytesIO(erf_pcap([smp(0x01, 0xFF50, key + bytes(56), modifier=0x00010014)]))) as opened:

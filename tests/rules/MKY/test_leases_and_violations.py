@@ -61,7 +61,7 @@ def test_a_lease_that_runs_out(chunks: tuple[int, ...]) -> None:
     )
 
 
-def test_a_lease_that_was_taken_away_does_not_run_out() -> None:
+def test_a_removed_lease_does_not_expire() -> None:
     frames = [*NODE, held(lease=2), tried(9), *IDLE, held(lease=0), *IDLE * 3]
     for chunks in ((), (4,), (5,), (6,)):
         assert facts_of(frames, "MKY008", chunks=chunks, step_ns=SECOND // 2) == []

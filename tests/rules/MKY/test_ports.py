@@ -98,7 +98,7 @@ def test_an_attribute_without_name() -> None:
     assert facts_of([*KEYED, write(attribute=PORT_INFO)], "MKY002")[0].message.startswith("SubnSet(PortInfo) with")
 
 
-def test_a_port_that_does_what_it_is_asked_holds_that_key() -> None:
+def test_a_port_that_accepts_a_request_holds_its_key() -> None:
     """An answer with an error status is no such proof; in a directed route's, bit 15 of the status is no error."""
     assert facts_of([*KEYED, write(), done()], "MKY002") == []
     for status in (0x1C, 1, 0x4000):
@@ -188,7 +188,7 @@ def test_of_repeated_gets_the_latest_counts(chunks: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("chunks", [(), (3,), (2, 1), (1, 2), (1, 1, 1)])
-def test_a_shown_key_is_told_once(chunks: tuple[int, ...]) -> None:
+def test_a_shown_key_is_reported_once(chunks: tuple[int, ...]) -> None:
     """Whether or not another key was known before, and whatever else was told of the port."""
     before = [answer(6, NODE_INFO, node(6)), shown(lid=6)]
     install = write(KEY, attribute=PORT_INFO, lid=7)
@@ -213,6 +213,6 @@ def test_a_switch_answers_for_all_its_ports() -> None:
     assert "to 0x0002c90200400090 (LID 9), which" in found[0].message
 
 
-def test_nothing_is_told_twice_by_several_rules() -> None:
+def test_no_fault_is_reported_by_two_rules() -> None:
     codes = ("MKY001", "MKY002", "MKY003")
     assert [one.code for one in lint([*KEYED, write(), write(0)], *codes)] == ["MKY002", "MKY001"]

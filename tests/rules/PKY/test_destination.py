@@ -110,7 +110,7 @@ def test_virtual_ports_share_a_lid() -> None:
 CHECKED = "P_Key 0x9999 from LID {} to QP 0x12: 0x0002c90200400090 port 2 checks P_Keys, and its table does not hold that partition"
 
 
-def test_a_switch_port_that_checks_in_front_of_the_port() -> None:
+def test_a_switch_port_that_checks_for_the_port() -> None:
     wanted = Facts(8, CHECKED.format(3), "9999", 0x9999, taught("destination", 4, 5, 6, 7), "learnt")
     assert facts_of([*behind_a_switch(1, 0xFFFF), send(0x9999)], "PKY003") == [wanted]
     assert facts_of([*behind_a_switch(0, 0xFFFF, inbound=1), OUT], "PKY004") == [
@@ -170,7 +170,7 @@ def test_the_ports_own_table_comes_first() -> None:
 
 
 @pytest.mark.parametrize("chunks", [(), (1,), (2,), (4,), (1, 1, 1, 1)])
-def test_packets_in_front_of_the_lesson(chunks: tuple[int, ...]) -> None:
+def test_packets_before_the_answer_that_shows_the_table(chunks: tuple[int, ...]) -> None:
     """They are counted by sender, receiver and P_Key, whatever queue pair they go to."""
     frames = [sent_early(0x9999), sent_early(0x1234), send(0x9999, qp=7), *shown(5, 0xFFFF, 0x1234)]
     message = f"P_Key 0x9999 from LID 3 to QP 0x12 of {PORT}, whose P_Key table does not hold that partition"

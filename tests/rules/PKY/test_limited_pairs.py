@@ -40,7 +40,7 @@ ANSWERS = [datagram(0x50, 0x40), datagram(0x40, 0x50, slid=5, dlid=3)]
 
 
 @pytest.mark.parametrize("chunks", [(), (1,), (2,), (3,), (1, 1, 1, 1)])
-def test_what_is_told(chunks: tuple[int, ...]) -> None:
+def test_what_is_reported(chunks: tuple[int, ...]) -> None:
     """By connection management, by the queue pairs in datagrams, or since there is only one queue pair between two ports."""
     wanted = Facts(2, MESSAGE, "0123", KEY, ((1, "the other direction"),), "inferred", 2)
     assert facts_of([there(), back()], "PKY021", chunks=chunks) == [wanted]

@@ -31,7 +31,7 @@ async def test_a_file_is_opened_and_a_wrong_one_refused(tmp_path: Path) -> None:
         await until(pilot, lambda: app.main.packets.count() == 1)
 
 
-async def test_a_capture_that_is_read_anew_keeps_its_notes_and_what_was_said(tmp_path: Path) -> None:
+async def test_a_capture_that_is_read_anew_keeps_notes_and_decodings(tmp_path: Path) -> None:
     path = tmp_path / "messages.pcap"
     path.write_bytes(craft.ethernet_pcap(FRAMES))
     async with running(path) as (app, pilot):
@@ -86,7 +86,7 @@ async def test_messages_to_a_queue_pair_are_read_as_said(tmp_path: Path) -> None
         await type_text(pilot, "q")
 
 
-async def test_findings_in_a_pipe_are_said_to_be_older(tmp_path: Path) -> None:
+async def test_findings_in_a_pipe_are_reported_to_be_older(tmp_path: Path) -> None:
     path = tmp_path / "messages.pcap"
     path.write_bytes(craft.ethernet_pcap(FRAMES))
     async with running(path) as (app, pilot):

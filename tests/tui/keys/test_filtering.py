@@ -73,7 +73,7 @@ async def test_apply_and_prepare_the_selected_field(tmp_path: Path) -> None:
         assert app.filtering.text == "infiniband.bth.p_key == 0x9999"
 
 
-async def test_a_filter_that_nothing_matches_says_so(tmp_path: Path) -> None:
+async def test_a_filter_without_matches_is_reported(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         app.filtering.apply("frame.number == 999")
         await until(pilot, lambda: app.main.packets.count() == 0 and not app.filtering.busy)

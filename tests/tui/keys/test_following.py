@@ -27,7 +27,7 @@ async def test_follow_a_conversation(tmp_path: Path) -> None:
             assert app.filtering.text == "" and app.main.filter_bar.input.value == ""
 
 
-async def test_following_gives_back_the_filter_that_was_there(tmp_path: Path) -> None:
+async def test_following_restores_the_earlier_filter(tmp_path: Path) -> None:
     async with running(written(tmp_path, *FRAMES), display_filter="frame.number < 6") as (app, pilot):
         await until(pilot, lambda: len(app.main.packets.rows) == 5)
         await pilot.press("c")

@@ -25,7 +25,7 @@ def test_lines(width: int) -> None:
     assert all(len(line) <= width - 22 for line in drawn) and lanes.head().split()[2:] == ["A", "B", "C"]
 
 
-def test_names_are_told_apart_in_little_room() -> None:
+def test_names_are_distinguished_in_little_room() -> None:
     ladder = Ladder(Presenter(None))
     ladder.steps = [Step(n, n, f"node000{n}", f"node000{n + 1}", "ask") for n in range(1, 6)]
     head = Lanes(ladder, 80).head().split()[2:]
