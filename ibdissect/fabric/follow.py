@@ -26,7 +26,7 @@ from .nodes import NOBODY, Hop, Port
 from .records import Records
 from .routes import Routes
 from .smp_places import Places
-from .smps import ASKS, COMPLAINS, HOPS_AT, PLACE_ONLY, TEACHES, PlacedSmps, Smps
+from .smps import ASKS, COMPLAINS, PLACE_ONLY, TEACHES, PlacedSmps, Smps
 
 MAX_ASKED = 4096
 """PortInfo requests that wait for their answer."""
@@ -167,8 +167,8 @@ class FabricFollower:
                         hop = places.look_up(group)
                 smp = None
                 if hop is None and group >= 0 and kind == PLACE_ONLY:
-                    way = places.ways[group]
-                    hop = routes.directed(routes.origin(int.from_bytes(way[:HOPS_AT], "big")), way[HOPS_AT :])
+                    high, path = places.ways[group]
+                    hop = routes.directed(routes.origin(high), path)
                 elif hop is None:
                     smp = self._address(smps, i, frame)
                     hop = smp.hop
@@ -208,7 +208,7 @@ class FabricFollower:
 
     def _directed_smp(self, smps: Smps, i: int, hop: Hop | None) -> Smp:
         """Like `_address`, for a directed SMP whose port is known."""
-        high = int.from_bytes(smps.high(i), "big")
+        high = smps.high(i)
         path = smps.path(i)
         return Smp(i, 0, 0, 0, self.routes.origin(high), path, hop, DIRECTED_SENDER + high, not path)
 

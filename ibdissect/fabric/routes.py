@@ -43,12 +43,12 @@ class Routes:
         self.count -= len(oldest.hops)
         self.subnet.count_drop(what)
 
-    def end_of(self, way: bytes) -> Hop | None:
-        """The end of a route according to NodeInfo, None if it may be void; `way`: 4 bytes of origin, then the path."""
+    def end_of(self, high_word: int, path: bytes) -> Hop | None:
+        """The end of an origin's route according to NodeInfo, None if it may be void."""
         if self.turned:
             return None
-        origin = self.origins.get(int.from_bytes(way[:4], "big"))
-        hop = origin.hops.get(way[4:]) if origin is not None else None
+        origin = self.origins.get(high_word)
+        hop = origin.hops.get(path) if origin is not None else None
         return hop if hop is not None and hop.node.alive else None
 
     def directed(self, origin: Origin, path: bytes) -> Hop | None:

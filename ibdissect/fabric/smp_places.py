@@ -24,15 +24,16 @@ class Places:
         self.smps, self.routes = smps, routes
         n = len(smps.rows)
         pure = np.flatnonzero(smps.pure)
-        words = smps.ways[pure].view(np.uint64) if len(pure) else np.zeros((0, 1), np.uint64)
-        first, which = groups(list(np.ascontiguousarray(words.T)))
+        words = np.ascontiguousarray(smps.paths[pure].view(np.uint64).T)
+        first, which = groups([smps.transactions[pure] >> np.uint64(32), *words])
         group = np.full(n, -1, np.int64)
         group[pure] = which
         self.group: Int = group
         """Number of each SMP's route; -1 if it is not directed all the way."""
         samples = pure[first].tolist()
-        self.ways = [smps.high(i) + smps.path(i) for i in samples]
-        self.hops: list[Hop | None] = [routes.end_of(way) for way in self.ways]
+        self.ways = [(smps.high(i), smps.path(i)) for i in samples]
+        """Origin and path of each route."""
+        self.hops: list[Hop | None] = [routes.end_of(*way) for way in self.ways]
         """Where each route leads."""
         self._slots = [hop.node.slot if hop is not None else -1 for hop in self.hops]
         self._entered = [hop.entered if hop is not None else 0 for hop in self.hops]
@@ -63,7 +64,7 @@ class Places:
 
     def look_up(self, group: int) -> Hop | None:
         """Look a route up again."""
-        hop = self.routes.end_of(self.ways[group])
+        hop = self.routes.end_of(*self.ways[group])
         if hop is not None:
             self.hops[group], self._slots[group], self._entered[group] = hop, hop.node.slot, hop.entered
         return hop

@@ -9,15 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import gather, u16, u24
-from ibdissect.table.bits import extract, value_at
+from ibdissect.capture.scattered import gather
+from ibdissect.table.bits import extract
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.mads import Mads
-from ibdissect.table.rows import U64
+from ibdissect.table.mads import DirectedRoutes, Mads
+from ibdissect.table.rows import U64, places_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import numbers
 from ibdissect.wire.link import LRH
-from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import NodeInfo, SMInfo, SMPDirected, SwitchInfo
 from ibdissect.wire.spec import Field
 from ibdissect.wire.transport import BTH
@@ -25,7 +24,6 @@ from ibdissect.wire.transport import BTH
 from .nodes import Node, SwitchFacts
 
 SMP_SIZE, DATA_AT = SMPDirected.size, SMPDirected.data.bit // 8
-PATH_AT = SMPDirected.initial_path.bit // 8
 TABLES = (numbers.SL_TO_VL, numbers.VL_ARBITRATION, numbers.LINEAR, numbers.RANDOM, numbers.MULTICAST)
 TEACHING = (
     numbers.NODE_DESCRIPTION, numbers.NODE_INFO, numbers.SWITCH_INFO, numbers.PORT_INFO, numbers.P_KEY_TABLE, *TABLES, numbers.SM_INFO,
@@ -36,9 +34,6 @@ _TEACHES = np.zeros(1 << 16, np.bool_)
 _TEACHES[list(TEACHING)] = True
 PLACE_ONLY, ASKS, TEACHES, COMPLAINS = 0, 1, 2, 3
 """What the follower does with an SMP: it finds its port, and may process a request, an answer or a trap."""
-HOPS_AT, WAY_HEAD = 4, 5
-"""Layout of a way: high half of the transaction id, number of hops, InitialPath without its unused first byte."""
-MAX_HOPS, WORD = 63, 8
 
 _READ: dict[int, tuple[Field[Any], ...]] = {
     numbers.NODE_INFO: (
@@ -60,7 +55,7 @@ class Smps:
     """
 
     def __init__(self, table: ChunkTable, *, keyed: bool = True) -> None:
-        data, loc, mads = table.chunk.data, table.located, table.once(Mads)
+        mads = table.once(Mads)
         method, status, attribute = mads.method, mads.status, mads.attribute
         directed = mads.mgmt_class == numbers.DIRECTED
         answer = (method == numbers.GET_RESP) & ((status & np.where(directed, 0x7FFF, 0xFFFF).astype(np.uint16)) == 0)
@@ -68,32 +63,28 @@ class Smps:
         asks = (method == numbers.GET) | (method == numbers.SET) | (method == numbers.TRAP_REPRESS)
         keep = _smps(table, mads, answer | asks | trap)
         rows, at, directed, answer, trap = mads.rows[keep], mads.at[keep], directed[keep], answer[keep], trap[keep]
-        head = gather(data, at, DATA_AT)
-
-        def column(field: Field[Any]) -> npt.NDArray[Any]:
-            return extract(head, field.bit, field.bits)
-
         self.rows = rows
         self.method, self.attribute, self.answers = method[keep], attribute[keep], answer
         self.modifier = mads.modifier[keep]
         self.mad = at - table.chunk.offset[rows]
         self.directed: list[bool] = directed.tolist()
         self.transactions: U64 = mads.transaction[keep]
-        self.m_keys: U64 = column(SMPDirected.m_key)
-        hops = column(SMPDirected.hop_count).astype(np.int64)
-        slid, dlid = column(SMPDirected.dr_slid), column(SMPDirected.dr_dlid)
+        self.m_keys: U64 = mads.column(SMPDirected.m_key)[keep]
+        slid, dlid = mads.column(SMPDirected.dr_slid)[keep], mads.column(SMPDirected.dr_dlid)[keep]
         self.dr_slid, self.dr_dlid = slid, dlid
         self.pure: npt.NDArray[np.bool_] = directed & (slid == numbers.PERMISSIVE) & (dlid == numbers.PERMISSIVE)
         """Directed-route SMPs without a LID-routed part."""
-        lrh = loc.at("lrh")[rows]
-        source, destination = u16(data, lrh + LRH.slid.bit // 8), u16(data, lrh + LRH.dlid.bit // 8)
-        self.slid: list[int] = source.tolist()
-        self.dlid: list[int] = destination.tolist()
-        self.sl = value_at(data, lrh, LRH.sl)
-        self.ways = _ways(data, at, head, np.minimum(hops, MAX_HOPS).astype(np.uint8))
-        """The way of each SMP, padded with zeros, uint8[n, words * WORD]; `high` and `path` read it."""
-        self._way_bytes, self._way_size = self.ways.tobytes(), self.ways.shape[1]
-        self.bodies = gather(data, at + DATA_AT, 64)
+        self.slid: list[int] = table.values_at(LRH.slid, rows).tolist()
+        self.dlid: list[int] = table.values_at(LRH.dlid, rows).tolist()
+        self.sl = table.values_at(LRH.sl, rows)
+        routes = table.once(DirectedRoutes)
+        self.paths = routes.paths
+        if not np.array_equal(keep, routes.index):
+            place, self.paths = places_in(routes.index, keep), np.zeros((len(keep), routes.paths.shape[1]), np.uint8)
+            self.paths[directed] = routes.paths[place[directed]]
+        """The directed route of each SMP, uint8[n, words * WORD] like `DirectedRoutes.paths`; zeros for one that is LID-routed."""
+        self._path_bytes, self._path_size = self.paths.tobytes(), self.paths.shape[1]
+        self.bodies = gather(table.chunk.data, at + DATA_AT, 64)
         self._raw = self.bodies.tobytes()
         self.facts: list[tuple[int, ...] | None] = [None] * len(rows)
         """Fields of the attribute in answers; PortInfo is read as bytes."""
@@ -132,13 +123,12 @@ class Smps:
 
     def path(self, i: int) -> bytes:
         """The directed route of SMP `i`, without the unused first byte; at most 63 hops."""
-        at, ways = i * self._way_size, self._way_bytes
-        return ways[at + WAY_HEAD : at + WAY_HEAD + ways[at + HOPS_AT]]
+        at, paths = i * self._path_size + 1, self._path_bytes
+        return paths[at : at + paths[at - 1]]
 
-    def high(self, i: int) -> bytes:
-        """High half of the transaction id of SMP `i`, 4 bytes."""
-        at = i * self._way_size
-        return self._way_bytes[at : at + HOPS_AT]
+    def high(self, i: int) -> int:
+        """High half of the transaction id of SMP `i`."""
+        return int(self.transactions[i]) >> 32
 
     def body(self, i: int) -> bytes:
         return self._raw[i * 64 : i * 64 + 64]
@@ -212,24 +202,11 @@ class PlacedSmps(Record, dict=True):
         return self.smps.m_keys[self.index]
 
 
-def _ways(data: npt.NDArray[np.uint8], at: Int, head: npt.NDArray[np.uint8], hops: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    longest = int(hops.max()) if len(hops) else 0
-    ways = np.zeros((len(at), -(-(WAY_HEAD + longest) // WORD) * WORD), np.uint8)
-    start = MAD.transaction_id.bit // 8
-    ways[:, :HOPS_AT] = head[:, start : start + HOPS_AT]
-    ways[:, HOPS_AT] = hops
-    if longest:
-        path = gather(data, at + PATH_AT + 1, longest)
-        path *= np.arange(longest, dtype=np.uint8) < hops[:, None]
-        ways[:, WAY_HEAD : WAY_HEAD + longest] = path
-    return ways
-
-
 def _smps(table: ChunkTable, mads: Mads, wanted: Bool) -> Int:
     """Indices of the wanted MADs that are complete SMPs to QP0, with an LRH."""
     wanted &= (mads.mgmt_class == numbers.LID_ROUTED) | (mads.mgmt_class == numbers.DIRECTED)
     index = np.flatnonzero(wanted)
     rows = mads.rows[index]
     good = (mads.at[index] + SMP_SIZE <= table.located.payload_end[rows]) & (table.located.at("lrh")[rows] >= 0)
-    good &= u24(table.chunk.data, table.located.at("bth")[rows] + BTH.destqp.bit // 8) == 0  # only QP0 accepts SMPs
+    good &= table.values_at(BTH.destqp, rows) == 0  # only QP0 accepts SMPs
     return index if good.all() else index[good]

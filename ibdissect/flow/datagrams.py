@@ -9,19 +9,17 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import flags, gather, u16
+from ibdissect.capture.scattered import flags, gather
 from ibdissect.table.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, End, by_header
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.mads import Mads
+from ibdissect.table.mads import WORD, DirectedRoutes, Mads
 from ibdissect.table.rows import U64, Entry, mix, places_in
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, RMPP_CLASSES
 from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, LID_COUNT, RESPONSE_BIT, TRAP
 from ibdissect.wire.sm import SMPDirected
 
-PATH_AT, PATH_SIZE = SMPDirected.initial_path.bit // 8, 64
-LIDS_AT = SMPDirected.dr_slid.bit // 8
-WORD = 8
 ASKS: Bool = flags(method for method in RESPONSE_OF if method != TRAP)
 """Methods that require an answer, bool[256]."""
 _OF_RMPP = flags(RMPP_CLASSES)
@@ -77,9 +75,13 @@ class Datagrams:
         self.rmpp_flags = mads.column(RMPP.rmpp_flags, MAD.size)
         self.segment, self.data2 = mads.column(RMPP.data1, MAD.size), mads.column(RMPP.data2, MAD.size)
         self.source, self.destination = _addresses(table, mads.rows)
-        self.directed = np.flatnonzero(self.mgmt_class == DIRECTED)
+        routes = table.once(DirectedRoutes)
+        self.directed = routes.index
         """Indices of the directed-route SMPs; `lids`, `route` and `routed` have one entry per such SMP."""
-        self.lids, self.route, self.routed = _routes(table, mads.rows[self.directed], mads.at[self.directed])
+        lids = mads.column(SMPDirected.dr_slid).astype(np.uint64) << np.uint64(16) | mads.column(SMPDirected.dr_dlid)
+        self.lids: U64 = np.where(routes.complete, lids[self.directed], np.uint64(0))
+        self.route: U64 = routes.paths.view(">u8").astype(np.uint64)
+        self.routed: Bool = routes.complete
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -190,13 +192,15 @@ def _addresses(table: ChunkTable, rows: Int) -> tuple[AddressColumns, AddressCol
     data, start = table.chunk.data, table.located.start
     source, destination = (AddressColumns(np.full(len(rows), LID_SIZE, np.uint8), *np.zeros((2, len(rows)), np.uint64)) for _ in range(2))
     for header, index, at in by_header(table, rows, ENDS):
-        for ends, place in ((source, at + header.source), (destination, at + header.destination)):
+        for ends, lid, place in ((source, LRH.slid, at + header.source), (destination, LRH.dlid, at + header.destination)):
             ends.size[index] = header.size
-            if header.size == GID_SIZE:
+            if header.size == LID_SIZE:
+                ends.low[index] = table.values_at(lid, rows[index])
+            elif header.size == GID_SIZE:
                 words = gather(data, place, GID_SIZE).view(">u8")
                 ends.high[index], ends.low[index] = words[:, 0], words[:, 1]
             else:
-                ends.low[index] = u16(data, place) if header.size == LID_SIZE else gather(data, place, header.size).view(">u4").ravel()
+                ends.low[index] = gather(data, place, header.size).view(">u4").ravel()
     native = np.flatnonzero(start["lrh"][rows] >= 0) if "lrh" in start else rows[:0]
     for header, index, at in by_header(table, rows[native], NETWORK):
         for ends, place in ((source, at + header.source), (destination, at + header.destination)):
@@ -204,30 +208,6 @@ def _addresses(table: ChunkTable, rows: Int) -> tuple[AddressColumns, AddressCol
                 ends.gid = np.zeros((len(rows), GID_SIZE), np.uint8)
             ends.gid[native[index], : header.size] = gather(data, place, header.size)
     return source, destination
-
-
-def _routes(table: ChunkTable, rows: Int, at: Int) -> tuple[U64, U64, Bool]:
-    """For directed-route SMPs: both LIDs, hop count and path as uint64[n, words], and whether the path is complete.
-
-    A HopCount above 63 counts as 63.
-    """
-    data = table.chunk.data
-    there = at + PATH_AT + PATH_SIZE <= table.located.payload_end[rows]
-    n = len(rows)
-    if not n:
-        return np.zeros(0, np.uint64), np.zeros((0, 1), np.uint64), there
-    start = np.where(there, at, 0)
-    if data.size < PATH_AT + PATH_SIZE:  # too short for any path
-        return np.zeros(n, np.uint64), np.zeros((n, 1), np.uint64), there
-    lids = gather(data, start + LIDS_AT, 4).view(">u4").ravel().astype(np.uint64)
-    hops = np.minimum(data[start + SMPDirected.hop_count.bit // 8], PATH_SIZE - 1)
-    hops[~there] = 0
-    lids[~there] = 0
-    size = (int(hops.max()) // WORD + 1) * WORD
-    path = gather(data, start + PATH_AT, size)
-    path *= np.arange(size, dtype=np.uint8)[None, :] <= hops[:, None]
-    path[:, 0] = hops  # the first entry of the path is not used
-    return lids, path.view(">u8").astype(np.uint64), there
 
 
 class Queries:

@@ -10,11 +10,16 @@ import numpy.typing as npt
 from ibdissect.capture.scattered import gather
 from ibdissect.table.rows import U64
 from ibdissect.wire.mad import MAD, RMPP
+from ibdissect.wire.numbers import DIRECTED
+from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.spec import Field
 
 from .bits import extract
-from .locate import Int
+from .locate import Bool, Int
 from .table import ChunkTable
+
+PATH_AT, PATH_SIZE = SMPDirected.initial_path.bit // 8, SMPDirected.initial_path.bits // 8
+WORD = 8
 
 
 class Mads:
@@ -50,3 +55,23 @@ class Mads:
     def column(self, field: Field[Any], offset: int = 0) -> npt.NDArray[Any]:
         """A column of a header field; `offset` is where its structure starts in the MAD."""
         return extract(self.head, field.bit + offset * 8, field.bits)
+
+
+class DirectedRoutes:
+    """The routes of the directed-route SMPs among the MADs of a chunk. Call as `table.once(DirectedRoutes)`."""
+
+    def __init__(self, table: ChunkTable) -> None:
+        mads, data = table.once(Mads), table.chunk.data
+        self.index: Int = np.flatnonzero(mads.mgmt_class == DIRECTED)
+        """Which MADs they are."""
+        at = mads.at[self.index]
+        self.complete: Bool = at + PATH_AT + PATH_SIZE <= table.located.payload_end[mads.rows[self.index]]
+        """Whether all of InitialPath was captured, bool[k]."""
+        hops = np.where(self.complete, np.minimum(mads.column(SMPDirected.hop_count)[self.index], PATH_SIZE - 1), 0)
+        size = (int(hops.max(initial=0)) // WORD + 1) * WORD
+        some = np.flatnonzero(self.complete)
+        self.paths = np.zeros((len(at), size), np.uint8)
+        """HopCount, at most 63, and then InitialPath without its unused first byte, padded with zeros: uint8[k, words * WORD]."""
+        self.paths[some] = gather(data, at[some] + PATH_AT, size)
+        self.paths *= np.arange(size, dtype=np.uint8) <= hops[:, None]
+        self.paths[:, 0] = hops

@@ -28,7 +28,7 @@ def test_forwarding(shared: Path, name: str, switches: int, adapters: int, cable
             blocks[mad[8:12] + mad[129 : 129 + mad[7]], int.from_bytes(mad[20:24], "big")] = mad[64:128]
     compared = 0
     for (way, block), entries in blocks.items():
-        hop = follower.routes.end_of(way)
+        hop = follower.routes.end_of(int.from_bytes(way[:4], "big"), way[4:])
         assert hop is not None and hop.node.forwarding is not None
         assert hop.node.forwarding.linear.ports[block * 64 : block * 64 + 64] == entries
         compared += 1

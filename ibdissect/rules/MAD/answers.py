@@ -12,8 +12,6 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.silence import LearntFactRule, warm
 from ibdissect.table.addresses import LID_SIZE
-from ibdissect.table.bits import value_at
-from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, LID_COUNT, MULTI_PATH, PATH, SA_CLASS
@@ -48,8 +46,7 @@ class OtherAttribute(LearntFactRule):
         event = context.get(Transactions).matched
         if event is None:
             return
-        mad: Int = table.located.at("mad")[event.frames - table.chunk.first]
-        carried = value_at(table.chunk.data, mad, MAD.attribute_id)
+        carried = table.values_at(MAD.attribute_id, event.frames - table.chunk.first)
         other = (carried != event.attribute) & KNOWN_CLASSES[event.mgmt_class]
         other &= ~((event.mgmt_class == SA_CLASS) & (event.attribute == MULTI_PATH) & (carried == PATH))
         other &= event.request_method != GET_TRACE  # asks with paths, and gets TraceRecords
@@ -64,7 +61,6 @@ class OtherAttribute(LearntFactRule):
             yield fault(
                 seen, {"what": what, "carried": other_name, "attribute": int(carried[i])},
                 MAD.attribute_id, int(carried[i]), proof=[(int(event.last_frames[i]), "request")],
-                start=int(mad[i] - table.chunk.offset[seen.row]),
             )  # fmt: skip
 
 

@@ -268,7 +268,7 @@ class TwoWriters(Rule):
         if not len(smps):
             return
         keyed = smps.bodies[:, :8].any(axis=1) & smps.sets & (smps.key != -1)
-        senders, hidden = senders_of(event.table, smps.rows[keyed], smps.mad[keyed])
+        senders, hidden = senders_of(event.table, smps.rows[keyed])
         for smp, number, directed in zip(smps.each(keyed), senders.tolist(), hidden.tolist(), strict=True):
             frame, port, key = smp.frame, smp.key, smp.now(PortInfo.m_key)
             sender = Sender(0 if directed else number, port_of_sender(event, context, number, directed, frame)[0])

@@ -18,7 +18,6 @@ from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.senders import senders_of
 from ibdissect.rules.shared.silence import lowered_severity, warm
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule
-from ibdissect.table.bits import value_at
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Int
 from ibdissect.wire.link import LRH
@@ -171,9 +170,9 @@ class TrapWithoutRequest(TrapRule):
         waiting, self.waiting = self.waiting, []
         asks, table = event.requests, event.table
         some = slice(None) if waiting else slice(-LOOK_BACK, None)
-        rows, mad = asks.rows[some], asks.mad[some]
-        slids, hidden = senders_of(table, rows, mad)
-        dlids = value_at(table.chunk.data, table.located.at("lrh")[rows], LRH.dlid)
+        rows = asks.rows[some]
+        slids, hidden = senders_of(table, rows)
+        dlids = table.values_at(LRH.dlid, rows)
         columns = rows + table.chunk.first, slids, dlids, asks.method[some], asks.attribute[some], asks.modifier[some], asks.m_key[some]
         smps = np.concatenate([self.latest, np.stack([column.astype(np.int64) for column in columns])[:, ~hidden]], axis=1)
         self.latest = smps[:, -LOOK_BACK:].copy()

@@ -140,7 +140,7 @@ class SetFromNonMaster(Rule):
         index = np.flatnonzero(asks.method == SET)
         if not len(index):
             return
-        sender, hidden = senders_of(event.table, asks.rows[index], asks.mad[index])
+        sender, hidden = senders_of(event.table, asks.rows[index])
         for number, where in by_value(sender << 1 | hidden):
             lid, directed, rows = number >> 1, bool(number & 1), asks.rows[index[where]]
             seen = Seen(event.table, int(rows[0]))

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.capture.scattered import gather
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import Port
 from ibdissect.lint.rule import Context
-from ibdissect.table.bits import extract, value_at
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.link import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, PERMISSIVE
 
-TID_AT, HALF = MAD.transaction_id.bit // 8, 4
 
-
-def senders_of(table: ChunkTable, rows: Int, mad: Int) -> tuple[Int, Bool]:
+def senders_of(table: ChunkTable, rows: Int) -> tuple[Int, Bool]:
     """Who sent SMPs: the SLID, or the high half of the transaction id of a directed route; and which are directed."""
-    at = table.chunk.offset[rows] + mad
-    directed: Bool = value_at(table.chunk.data, at, MAD.mgmt_class) == DIRECTED
-    slid = value_at(table.chunk.data, table.located.at("lrh")[rows], LRH.slid)
-    high = extract(gather(table.chunk.data, at + TID_AT, HALF), 0, 32).astype(np.int64)
-    hidden = directed & ((slid == PERMISSIVE) | (slid == 0))
+    slid = table.values_at(LRH.slid, rows).astype(np.int64)
+    hidden: Bool = (table.values_at(MAD.mgmt_class, rows) == DIRECTED) & ((slid == PERMISSIVE) | (slid == 0))
+    high = (table.values_at(MAD.transaction_id, rows) >> np.uint64(32)).astype(np.int64)
     return np.where(hidden, high, slid), hidden
 
 
