@@ -49,7 +49,7 @@ class Division(Record, frozen=True):
     def of(self, table: ChunkTable) -> Int:
         """The subnet of each packet, int64[n]; 0 where its addresses do not tell, or contradict each other."""
         found, torn = np.zeros(len(table), np.int64), np.zeros(len(table), np.bool_)
-        for kind, rows, values in (*_anchors(table), *_ends(table)):
+        for kind, rows, values in (*_anchors(table), *_ends(table, {LID, PREFIX})):
             distinct, which = np.unique(values, return_inverse=True)
             said = np.array([self.numbers.get((kind, value), 0) for value in distinct.tolist()], np.int64)[which.ravel()]
             rows, said = rows[said > 0], said[said > 0]
@@ -59,22 +59,37 @@ class Division(Record, frozen=True):
         return found
 
 
-def divide(tables: Iterable[ChunkTable], site: Division, first: Collection[int] = ()) -> Division:
-    """Tell the subnets of a capture apart. Empty if there is no evidence.
-
-    `site` is what the site's policy says, `first` are the port GUIDs of subnet 1, if files describe it.
+class Divider:
+    """Tells the subnets of a capture apart. One per capture; feed all chunks, in any order.
 
     Ports that answer on one interface, or to one origin of directed routes, belong to one subnet. Two interfaces or origins with a port in
     common belong to one subnet, too. If that joins all of them, nothing tells the subnets apart.
     """
-    kinds = list(map(_Seen, HOW))
-    useful = {PREFIX, GUID, *(kind for kind, _ in site.numbers)}
-    for table in tables:
+
+    def __init__(self, site: Division, first: Collection[int] = ()) -> None:
+        """`site` is what the site's policy says, `first` are the port GUIDs of subnet 1, if files describe it."""
+        self.site, self.first = site, first
+        self.kinds = list(map(_Seen, HOW))
+        self.useful = {PREFIX, GUID, *(kind for kind, _ in site.numbers)}
+
+    def feed(self, table: ChunkTable) -> None:
+        """Take the addresses of a chunk."""
         near = list(_anchors(table))
-        far = [some for some in (*_ends(table), *_answer_addresses(table)) if some[0] in useful]
-        for seen in kinds:
+        far = [some for some in (*_ends(table, self.useful), *_answer_addresses(table)) if some[0] in self.useful]
+        for seen in self.kinds:
             seen.feed(len(table), near, far)
-    return next((found for seen in kinds if (found := seen.division(site, first)).numbers), site)
+
+    def division(self) -> Division:
+        """The subnets of the chunks so far; what the site's policy says if there is no evidence."""
+        return next((found for seen in self.kinds if (found := seen.division(self.site, self.first)).numbers), self.site)
+
+
+def divide(tables: Iterable[ChunkTable], site: Division, first: Collection[int] = ()) -> Division:
+    """The subnets of all chunks of a capture, as `Divider` tells them apart."""
+    divider = Divider(site, first)
+    for table in tables:
+        divider.feed(table)
+    return divider.division()
 
 
 class _Seen:
@@ -139,10 +154,10 @@ def _anchors(table: ChunkTable) -> Iterator[Some]:
     yield ORIGIN, mads.rows[routed], mads.transaction[routed] >> np.uint64(32)
 
 
-def _ends(table: ChunkTable) -> Iterator[Some]:
-    """LIDs and GID prefixes in the headers of a chunk."""
+def _ends(table: ChunkTable, kinds: Collection[str]) -> Iterator[Some]:
+    """LIDs and GID prefixes in the headers of a chunk, of the kinds that are wanted."""
     links = table.occurrences(LRH).rows
-    for lids in (table.values(LRH.slid), table.values(LRH.dlid)):
+    for lids in (table.values(LRH.slid), table.values(LRH.dlid)) if LID in kinds else ():
         yield _unicast(links, lids)
     rows, source, destination = table.occurrences(GRH).rows, extract(table.values(GRH.sgid), 0, 64), extract(table.values(GRH.dgid), 0, 64)
     own = (source == destination) & (source != 0) & (source != LINK_LOCAL)  # others go through a router

@@ -118,6 +118,10 @@ class Linter:
         self.findings.consequences.trim()
         self.context.table = None  # its memory is used again
 
+    def left_out(self, table: ChunkTable) -> bool:
+        """Whether frames of a chunk were left out, so that its columns lack their addresses."""
+        return bool(len(table.once(self.copies.leave_out).rows) or len(table.once(strangers.leave_out)))
+
     def prepare(self, table: ChunkTable) -> None:
         """Compute what depends on this chunk alone. Another thread may call it while earlier chunks are checked."""
         table.once(self.copies.leave_out)

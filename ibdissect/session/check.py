@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from ibdissect.capture.sets import CaptureSet, Unit
 from ibdissect.capture.stream import Unpacking, allow_reads
 from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.fabric import FabricFollower
-from ibdissect.fabric.division import Division
+from ibdissect.fabric.division import Divider, Division
 from ibdissect.failures import Failures, collected
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Severity
@@ -32,7 +32,7 @@ from ibdissect.table.services import Services
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin
 
-from .reading import Progress, Reading, Selection, division_of, open_reading
+from .reading import Progress, Reading, Selection, division_of, open_reading, tables_before
 
 if TYPE_CHECKING:
     from ibdissect.lint.paths import PathIgnores
@@ -189,7 +189,17 @@ def linter_of(
 
 def _with_division(reading: Reading, options: Options) -> Options:
     """The options with the division into subnets that the capture itself shows."""
-    return replace(options, division=division_of(reading, options.division, options.subnet.ports if options.subnet is not None else ()))
+    return replace(options, division=division_of(reading, options.division, _listed_ports(options)))
+
+
+def _listed_ports(options: Options) -> Collection[int]:
+    """GUIDs of the ports that files list."""
+    return options.subnet.ports if options.subnet is not None else ()
+
+
+def _mixed(linter: Linter) -> bool:
+    """Whether the packets so far are those of two subnets."""
+    return getattr(linter.context.sources.get(FabricFollower), "unreliable", False)
 
 
 def _check(reading: Reading, options: Options, failures: Failures, progress: Progress | None, stop: Stop) -> CaptureReport:
@@ -197,6 +207,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     report = CaptureReport(path=reading.path, phases=None if reader.again else 1)
     fresh: list[Finding] = []
     linter, table = linter_of(options, reading, failures, on_finding=fresh.append), None
+    divider, since = None, 1
     # Plugin functions must run in a single thread, and so must timing.
     ahead = options.threads > 1 and reader.again and not options.timing and not options.plugins
     once = not reader.again or reader.far  # keys are numbered in the same pass
@@ -213,19 +224,23 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
             fresh.clear()
             _count(report, table)
             report.checked += len(table) if selected is None else int(np.count_nonzero(selected))
+            if divider is None and _mixed(linter) and not options.division.numbers and reader.again and not reader.far:
+                divider, since = Divider(options.division, _listed_ports(options)), table.chunk.first
+            if divider is not None:
+                divider.feed(reading.table_of(table.chunk) if linter.left_out(table) else table)
             if stop():
                 break
     except IbdissectError:
         raise
     except Exception as error:  # keep the findings so far
         failures.add("the check", error)
-    mixed = getattr(linter.context.sources.get(FabricFollower), "unreliable", False)
-    if mixed and not options.division.numbers and not stop():
-        divided = _with_division(reading, options)
-        if divided.division.numbers:
+    if divider is not None and _mixed(linter) and not stop():
+        for before in tables_before(reading, since):
+            divider.feed(before)
+        division = divider.division()
+        if division.numbers:
             linter.close()
-            return _check(reading, divided, failures, progress, stop)
-        linter.context.sources[Division] = divided.division
+            return _check(reading, replace(options, division=division), failures, progress, stop)
     linter.context.damage = reading.damage
     if stop():
         report.status = "interrupted"

@@ -287,3 +287,10 @@ def division_of(reading: Reading, site: Division, first: Collection[int]) -> Div
     from ibdissect.fabric.division import divide  # most captures need no such module
 
     return site if not reading.reader.again or reading.reader.far else divide(reading.tables(keys=False), site, first)
+
+
+def tables_before(reading: Reading, frame: int) -> Iterator[ChunkTable]:
+    """The windows that end before a frame, again. What the reader says of the capture stays that of the whole pass before."""
+    known = dict(vars(reading.reader))
+    yield from reading.tables(keys=False, until=frame - 1) if frame > 1 else ()
+    vars(reading.reader).update(known)

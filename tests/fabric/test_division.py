@@ -10,13 +10,16 @@ from pathlib import Path
 from threading import Thread
 
 import numpy as np
+import pytest
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.fabric import division
 from ibdissect.fabric.division import INTERFACE, LID, ORIGIN, PREFIX, Division, divide
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.policy import subnets_of
 from ibdissect.rules import load
-from ibdissect.session.check import Options, check
+from ibdissect.session.check import Options, check, check_reading
+from ibdissect.session.reading import Reading
 from ibdissect.subnet.reading import SubnetFiles, read_files
 from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap, rc, smp
@@ -154,6 +157,29 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     (found,) = check(str(tmp_path / "pipe"), Options(rules=rules)).findings
     writer.join()
     assert found.code == "CAP017" and "report nothing" in found.message
+
+
+@pytest.mark.parametrize("apart", ["capture interfaces", "origins of directed routes", ""])
+def test_subnets_that_are_noticed_late_are_told_apart_by_all_packets(apart: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packets before that are read again; a copy that a mirror delivered on both interfaces shows that these are of one subnet."""
+    end = [] if apart == "capture interfaces" else [HERE[1]]
+    raw = mixed([*HERE, *end], [*THERE, *[data(2, 1, FULL)] * (len(HERE) - len(THERE)), *end], interfaces=True)
+    if not apart:  # too many addresses
+        monkeypatch.setattr(division, "MAX_SEEN", 0)
+    if end:
+        size = RECORD + 16 + len(HERE[1])
+        last = raw[-2 * size :]
+        raw = raw[:-size] + last[: RECORD + 8] + last[size + RECORD + 8 :]  # at the same time
+    assert divide(tables(raw), Division()).how == apart
+    options = Options(rules=[rule for rule in load() if rule.code[:3] in ("CAP", "PKY", "LNK")])
+    reports = []
+    for window in (32 << 20, 4000, 1000, 1):
+        with Reading(open_capture(io.BytesIO(raw + raw[HEADER : HEADER + 99]), window=window)) as reading:
+            reports.append(check_reading(reading, options))
+    assert {report.status for report in reports} == {"truncated"}
+    found = [{(one.code, one.frame, one.message) for one in report.findings} for report in reports]
+    assert found[1:] == found[:-1]
+    assert any(code == "CAP017" and (f"{apart} tell them apart" in message or not apart) for code, _, message in found[0])
 
 
 def test_two_subnets_without_a_lid_in_common_do_not_disturb_each_other() -> None:
