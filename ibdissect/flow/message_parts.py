@@ -96,9 +96,9 @@ class _Responses(Record):
 def assembled(parts: Parts) -> MessageColumns:
     """The messages that packets belong to, complete or not; packets in frame order."""
     by_place = np.argsort(parts.place, kind="stable")
-    p = parts.take(by_place)
-    data = _data(p)
-    requests = p.take(p.role == REQUEST)
+    ordered = parts.take(by_place)
+    data = _data(ordered)
+    requests = ordered.take(ordered.role == REQUEST)
     sent = _requests(requests, data)
     start, kind = sent.place[sent.start], KIND_OF[sent.opcode[sent.start]]
     count = len(start)
@@ -110,21 +110,21 @@ def assembled(parts: Parts) -> MessageColumns:
     size = total[sent.last + 1] - total[sent.start]
     cut = np.add.reduceat(sent.length < 0, sent.start) > 0 if count else np.zeros(0, np.bool_)
     whole = (looked_up(sent.opcode[sent.start], GOES_ON) == 0) & (looked_up(sent.opcode[sent.last], LEAVES_OPEN) == 0)
-    ack = _acknowledged(p, end - 1)
+    ack = _acknowledged(ordered, end - 1)
     atomic = np.flatnonzero(kind == ATOMIC)
-    size[atomic], ack[atomic] = ATOMIC_BYTES, _exact(p.take(p.role == ATOMIC_DATA), start[atomic])
+    size[atomic], ack[atomic] = ATOMIC_BYTES, _exact(ordered.take(ordered.role == ATOMIC_DATA), start[atomic])
     reads = np.flatnonzero(is_read)
     end[reads], size[reads], ack[reads], cut[reads] = _read(data, start[reads], limit[reads])
     size = np.where(cut, sent.dma_length[sent.start], size)
 
-    of = np.searchsorted(start, p.place, side="right") - 1
-    mine = np.flatnonzero((of >= 0) & (p.place < np.append(end, 0)[of]))
-    of, role = of[mine], p.role[mine]
-    firsts = np.searchsorted(of, np.arange(count))
-    last_frame = np.maximum(np.maximum.reduceat(p.frame[mine], firsts) if count else ack, ack)
+    message = np.searchsorted(start, ordered.place, side="right") - 1
+    mine = np.flatnonzero((message >= 0) & (ordered.place < np.append(end, 0)[message]))
+    message, role = message[mine], ordered.role[mine]
+    firsts = np.searchsorted(message, np.arange(count))
+    last_frame = np.maximum(np.maximum.reduceat(ordered.frame[mine], firsts) if count else ack, ack)
     asked = np.flatnonzero(role == REQUEST)
-    per_message = np.bincount(of[asked], minlength=count)
-    first_frame = np.minimum.reduceat(p.frame[mine[asked]], np.cumsum(per_message) - per_message) if count else ack
+    per_message = np.bincount(message[asked], minlength=count)
+    first_frame = np.minimum.reduceat(ordered.frame[mine[asked]], np.cumsum(per_message) - per_message) if count else ack
     begin, answered = (parts.time_ns[np.searchsorted(parts.frame, frames)] for frames in (first_frame, np.maximum(ack, first_frame)))
     service = sent.opcode[sent.start] & SERVICE
     unacknowledged = (service == UC) | (service == UD)
@@ -132,24 +132,25 @@ def assembled(parts: Parts) -> MessageColumns:
     ack[unacknowledged | ~whole] = 0
     return MessageColumns(
         place=start, next=end, kind=kind, first_frame=first_frame, last_frame=last_frame, begin_ns=begin, ack_frame=ack,
-        latency_ns=np.where(ack > 0, np.maximum(answered - begin, 0), -1), bytes=size, packets=np.bincount(of, minlength=count),
+        latency_ns=np.where(ack > 0, np.maximum(answered - begin, 0), -1), bytes=size, packets=np.bincount(message, minlength=count),
         retries=per_message - np.where(is_read, 1, sent.last - sent.start + 1),
-        naks=np.bincount(of[role == REFUSED], minlength=count), cnps=np.bincount(of[role == NOTIFIED], minlength=count), complete=complete,
+        naks=np.bincount(message[role == REFUSED], minlength=count), cnps=np.bincount(message[role == NOTIFIED], minlength=count),
+        complete=complete,
     )  # fmt: skip
 
 
-def _data(p: Parts) -> _Responses:
-    found = p.take(p.role == READ_DATA)
+def _data(parts: Parts) -> _Responses:
+    found = parts.take(parts.role == READ_DATA)
     first = np.ones(len(found.place), np.bool_)
     np.not_equal(found.place[1:], found.place[:-1], out=first[1:])
     return _Responses(found.place[first], found.opcode[first], found.length[first], found.frame[first])
 
 
-def _requests(p: Parts, data: _Responses) -> _Requests:
+def _requests(parts: Parts, data: _Responses) -> _Requests:
     """Requests in order of place. A packet continues a message if its PSN and its OpCode follow those of the packet before it."""
-    first = np.ones(len(p.place), np.bool_)
-    np.not_equal(p.place[1:], p.place[:-1], out=first[1:])
-    one = p.take(first)
+    first = np.ones(len(parts.place), np.bool_)
+    np.not_equal(parts.place[1:], parts.place[:-1], out=first[1:])
+    one = parts.take(first)
     goes_on, leaves_open = looked_up(one.opcode, GOES_ON), looked_up(one.opcode, LEAVES_OPEN)
     begins = np.ones(len(one.place), np.bool_)
     begins[1:] = (np.diff(one.place) != 1) | (goes_on[1:] == 0) | (goes_on[1:] != leaves_open[:-1])
@@ -166,12 +167,12 @@ def _requests(p: Parts, data: _Responses) -> _Requests:
     return _Requests(one.place, one.opcode, one.length, one.dma_length, start, np.append(start[1:], len(begins))[: len(start)] - 1)
 
 
-def _acknowledged(p: Parts, last: Int) -> Int:
+def _acknowledged(parts: Parts, last: Int) -> Int:
     """The first frame that acknowledges each place in `last` (ascending), directly or by acknowledging a later one; 0 if none does."""
-    answers = np.flatnonzero((p.role != REQUEST) & (p.role != NOTIFIED))
-    upto = p.place[answers] - (p.role[answers] == REFUSED)
+    answers = np.flatnonzero((parts.role != REQUEST) & (parts.role != NOTIFIED))
+    upto = parts.place[answers] - (parts.role[answers] == REFUSED)
     order = np.argsort(upto, kind="stable")
-    upto, frame = upto[order], p.frame[answers[order]]
+    upto, frame = upto[order], parts.frame[answers[order]]
     found = np.zeros(len(last), np.int64)
     if not len(upto):
         return found
@@ -184,10 +185,10 @@ def _acknowledged(p: Parts, last: Int) -> Int:
     return found
 
 
-def _exact(p: Parts, places: Int) -> Int:
+def _exact(parts: Parts, places: Int) -> Int:
     """The frame of the first packet at each place; 0 if there is none."""
-    at = places_in(p.place, places)
-    return np.where(at >= 0, np.append(p.frame, 0)[at], 0)
+    at = places_in(parts.place, places)
+    return np.where(at >= 0, np.append(parts.frame, 0)[at], 0)
 
 
 def _read(data: _Responses, start: Int, limit: Int) -> tuple[Int, Int, Int, Bool]:

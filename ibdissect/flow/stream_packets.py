@@ -49,7 +49,7 @@ _LOW24 = 0xFFFFFF
 
 
 class Packets(Record):
-    """Packets of streams, sorted by stream, then by frame; arrays of equal length unless noted otherwise."""
+    """Packets of streams, sorted by stream, then by frame; arrays of equal length unless noted otherwise. Their users call it `p`."""
 
     rows: Int
     """Row of the chunk."""

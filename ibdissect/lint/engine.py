@@ -62,13 +62,13 @@ class Linter:
         self.rules = [rule() for rule in rules]
         self.timing = timing
         self.context = Context(damage=damage)
-        self.findings = Grouping(self.rules, self.context, max_findings, on_finding, on_occurrence, self._failed)
+        self.findings = Grouping(self.rules, self.context, max_findings, on_finding, on_occurrence, self._note_failure)
         self.context.states = (self.findings, self.findings.consequences, self.findings.past, self.findings.damaged, *self.rules)
         self.tally = self.findings.tally
         self.copies = self.context.get(Copies)
         """Frames that a mirror delivered twice: no rule sees the second ones."""
         self.handlers = handlers(tuple(map(type, self.rules)))
-        self.conditions = Conditions(self.rules, self.handlers.conditions, self._spent if timing else None)
+        self.conditions = Conditions(self.rules, self.handlers.conditions, self._add_time if timing else None)
         for rule in self.rules if timing else ():
             self.tally[rule.code].seconds = 0.0
         self.followers: list[Follower] = [self.context.get(kind) for kind in self.handlers.followers]
@@ -94,7 +94,7 @@ class Linter:
         if self.failures is not None and len(table):
             self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
         self.findings.past.feed(table)
-        self._judge(table, selected, 0)
+        self._check_conditions(table, selected, 0)
         self.findings.damaged.feed(table)
         for follower in tuple(self.followers):
             try:
@@ -102,14 +102,14 @@ class Linter:
                     for handler in self.handlers.of_event.get(type(event), ()):
                         self._take(handler, event, self.context)
             except Exception as error:  # its state is no longer reliable: drop it rather than report wrongly
-                self._failed(type(follower).__name__, error)
+                self._note_failure(type(follower).__name__, error)
                 self.followers.remove(follower)
         for struct, handler in self.handlers.of_struct:
-            self._timed(self.rules[handler[0]], self._structs, table, struct, handler)
+            self._run_timed(self.rules[handler[0]], self._handle_structs, table, struct, handler)
         for handler in self.handlers.of_chunk:
             self._take(handler, table, self.context)
         for rank in range(1, self.findings.consequences.last + 1):
-            self._judge(table, selected, rank)
+            self._check_conditions(table, selected, rank)
             self.findings.take_late(rank)
         if self.parts:
             numbers = self.context.get(Division).of(table)
@@ -170,7 +170,7 @@ class Linter:
         state = self.context.sources.get
         return {code for kind, codes in self.handlers.conclusions.items() if getattr(state(kind), "unreliable", False) for code in codes}
 
-    def _judge(self, table: ChunkTable, selected: Bool | None, rank: int) -> None:
+    def _check_conditions(self, table: ChunkTable, selected: Bool | None, rank: int) -> None:
         """Report where the conditions of stateless rules of one rank hold: rank 0 before all handlers, others after their causes."""
         ranks = self.findings.consequences.ranks
         found, left = table.once(self.conditions.holding)
@@ -179,28 +179,28 @@ class Linter:
             try:
                 found += self.conditions.of_rules(rule.on, [rule], table) if ranks.get(rule.code, 0) == rank else []
             except Exception as error:
-                self._failed(f"rule {rule.code}", error)
+                self._note_failure(f"rule {rule.code}", error)
         for rule, hits in found:
-            self._timed(rule, self.findings.take_rows, table, hits, selected)
+            self._run_timed(rule, self.findings.take_rows, table, hits, selected)
 
-    def _spent(self, rule: Rule, seconds: float) -> None:
+    def _add_time(self, rule: Rule, seconds: float) -> None:
         self.tally[rule.code].seconds += seconds
 
-    def _timed(self, rule: Rule, work: Any, *args: Any) -> None:
+    def _run_timed(self, rule: Rule, work: Any, *args: Any) -> None:
         start = time.perf_counter() if self.timing else 0.0
         try:
             work(rule, *args)
         except Exception as error:
-            self._failed(f"rule {rule.code}", error)
+            self._note_failure(f"rule {rule.code}", error)
         if self.timing:
-            self._spent(rule, time.perf_counter() - start)
+            self._add_time(rule, time.perf_counter() - start)
 
-    def _failed(self, who: str, error: Exception, frame: int | None = None) -> None:
+    def _note_failure(self, who: str, error: Exception, frame: int | None = None) -> None:
         if self.failures is None:
             raise error
         self.failures.add(who, error, frame)
 
-    def _structs(self, _rule: Rule, table: ChunkTable, struct: type[Struct], handler: Handler) -> None:
+    def _handle_structs(self, _rule: Rule, table: ChunkTable, struct: type[Struct], handler: Handler) -> None:
         found = table.occurrences(struct)
         for i, row in enumerate(found.rows.tolist()):
             self._take(handler, table.view(struct, i), Seen(table, row))
@@ -214,7 +214,7 @@ class Linter:
                 self.findings.take(rule, map(self._with_mads, hits) if rule.explains else hits)
         except Exception as error:
             frame = next((one.frame for one in arguments if isinstance(getattr(one, "frame", None), int)), None)
-            self._failed(f"rule {rule.code}", error, frame)
+            self._note_failure(f"rule {rule.code}", error, frame)
 
     def _with_mads(self, hit: Hit | Again) -> Hit | Again:
         table = self.context.table

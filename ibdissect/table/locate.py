@@ -221,17 +221,17 @@ class _Finder:
             transport = self.grh(rows[world], at[world], stop[world])
             at[world] += 40
             there[world[transport]] = True
-        raw = np.flatnonzero(lnh == 0)
-        if raw.size:
-            r, a, end = rows[raw], at[raw], stop[raw]
-            good = self.fit(r, a, 4, PKTLEN_SMALL, end)
-            r, a, end = r[good], a[good], end[good]
-            self.loc.at("rwh")[r] = a
-            self.payload(r, a + 4, np.minimum(end, self.loc.end[r]))
         ipv6 = lnh == 1
         ipv6 &= at + 40 <= stop
         if ipv6.any():
             self.ip6(rows[ipv6], at[ipv6])
+        raw = np.flatnonzero(lnh == 0)
+        if raw.size:
+            rows, at, stop = rows[raw], at[raw], stop[raw]
+            good = self.fit(rows, at, 4, PKTLEN_SMALL, stop)
+            rows, at, stop = rows[good], at[good], stop[good]
+            self.loc.at("rwh")[rows] = at
+            self.payload(rows, at + 4, np.minimum(stop, self.loc.end[rows]))
 
     def grh(self, rows: Int, at: Int, stop: Int) -> Int:
         """Locate the GRH of `rows`; returns the indices of those with a BTH after it. `stop` is the end of the ICRC."""
@@ -268,16 +268,6 @@ class _Finder:
             self.loc.at(tag)[rows[tagged]] = at[tagged]
             ethertype[tagged] = u16(self.data, at[tagged] + 2)
             at = np.where(tagged, at + 4, at)
-        roce1 = ethertype == encapsulation.ETHERTYPE_ROCE
-        if roce1.any():
-            r, a = rows[roce1], at[roce1]
-            fits = a + 40 <= self.loc.end[r]
-            self.bad(r[~fits], NO_GRH)
-            r, a = r[fits], a[fits]
-            stop = a + 40 + u16(self.data, a + 4)
-            self.bad(r[stop - self.chunk.offset[r] > self.chunk.length[r]], GRH_LENGTH)
-            transport = self.grh(r, a, stop)
-            self.transport(r[transport], a[transport] + 40, stop[transport])
         four = ethertype == 0x0800
         if four.all():
             self.ip4(rows, at)
@@ -285,6 +275,16 @@ class _Finder:
         self.ip4(rows[four], at[four])
         six = ethertype == 0x86DD
         self.ip6(rows[six], at[six])
+        roce1 = ethertype == encapsulation.ETHERTYPE_ROCE
+        if roce1.any():
+            rows, at = rows[roce1], at[roce1]
+            fits = at + 40 <= self.loc.end[rows]
+            self.bad(rows[~fits], NO_GRH)
+            rows, at = rows[fits], at[fits]
+            stop = at + 40 + u16(self.data, at + 4)
+            self.bad(rows[stop - self.chunk.offset[rows] > self.chunk.length[rows]], GRH_LENGTH)
+            transport = self.grh(rows, at, stop)
+            self.transport(rows[transport], at[transport] + 40, stop[transport])
 
     def ip4(self, rows: Int, at: Int) -> None:
         if not rows.size:
@@ -381,11 +381,11 @@ class _Finder:
         if some.size:
             destination = place.part(4, 4).take(some, axis=0)
             some = some[(destination[:, 1] == 0) & (destination[:, 2] == 0) & (destination[:, 3] <= 1) & ~short[some]]
-            r, a, s = rows[some], payload[some], stop[some]
-            fits = a + 24 <= s
+            rows, payload, stop = rows[some], payload[some], stop[some]
+            fits = payload + 24 <= stop
             if not fits.all():
-                self.bad(r[~fits], NO_MAD)
-            loc.at("mad")[r[fits]] = a[fits]
+                self.bad(rows[~fits], NO_MAD)
+            loc.at("mad")[rows[fits]] = payload[fits]
 
     def payload(self, rows: Int, at: Int, stop: Int) -> None:
         there = stop > at
