@@ -82,7 +82,7 @@ def test_trees_and_bytes_hide_the_same_and_no_checksum_tells(kind: str) -> None:
 
 
 def test_only_messages_that_may_hold_a_key_are_hidden() -> None:
-    """Not what goes to the other side of NVMe, nor IPoIB, nor messages of one packet, nor zeros."""
+    """Not what goes to the other side of NVMe, nor IPoIB, nor messages of one packet, nor zeros, nor what a structure shows whole."""
     nvme, private, data = SERVED["nvme"]
     answers = [message(part, opcode=code, answer=True) for code, part in ((0x00, data[:256]), (0x01, data[:256]), (0x02, data[:80]))]
     for frames in (
@@ -90,6 +90,7 @@ def test_only_messages_that_may_hold_a_key_are_hidden() -> None:
         [*connection(ipoib.IPOIB_CM_PREFIX | 5), *packets(b"\x08\0\0\0" + data)],
         [*connection(rpcrdma.SERVICE), message(NFS[:16])],
         [*connection(rpcrdma.SERVICE), *packets(bytes(700))],
+        [*connection(rpcrdma.SERVICE), *packets(NFS[:16] + bytes(48), size=16)],
     ):
         with Capture(io.BytesIO(erf_pcap(frames))) as opened:
             (table,) = opened.tables()
