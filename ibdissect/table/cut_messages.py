@@ -77,10 +77,10 @@ def _in_messages(table: ChunkTable) -> Pieces:
 def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
     """The data of TCP segments that end within a structure with a key, or are the rest of a message."""
     for owner, inner in table.catalog.inside.items():
-        if words := [place.start for place in owner.carried_by if isinstance(place, TcpData)]:
-            yield _rests(table, words)
-        if not words or not len(table.occurrences(owner)):
+        words = [place.start for place in owner.carried_by if isinstance(place, TcpData)]
+        if not words:
             continue
+        yield _rests(table, words)
         for place, struct in inner:
             if holds_key(table.catalog, struct):
                 found = table.occurrences(owner).pick(table.where(owner, place.when))
