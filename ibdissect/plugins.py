@@ -27,10 +27,6 @@ GROUP = "ibdissect.plugins"
 """Entry points of installed plugins; each is imported only if it is named."""
 
 
-MOST_TEXT = 16 << 20
-"""Most characters read from a TOML file; a device file may be endless."""
-
-
 class LoadedPlugins(Record, frozen=True):
     catalog: Catalog
     """The built-in structures and those from the plugins."""
@@ -201,14 +197,13 @@ def _module(name: str) -> ModuleType:
 
 def _declared(path: Path) -> ModuleType:
     """A module with the rules that a TOML file declares (`[[rule]]`, in pyproject.toml `[[tool.ibdissect.rule]]`)."""
-    import tomllib
-
+    from ibdissect import toml
     from ibdissect.lint.toml_rules import rules_of
     from ibdissect.rules import load as load_rules
 
     try:
         with path.open(encoding="utf-8") as file:
-            table = tomllib.loads(file.read(MOST_TEXT))
+            table = toml.tables(file.read(toml.MOST_TEXT + 1))
     except OSError as error:
         raise PluginError(str(path), f"cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # ValueError also for a number of thousands of digits, which Python refuses to parse

@@ -90,8 +90,6 @@ class Config(Record, frozen=True, kw_only=True):
 
 
 SEVERITIES = ("error", "warning", "info")
-MOST_TEXT = 16 << 20
-"""Most characters read from a configuration file; a device file may be endless."""
 OWN = ("source", "refused")
 """Fields that are not keys of the file."""
 
@@ -145,15 +143,15 @@ def _trusted(config: Config) -> Config:
 def _parse(file: str, *, named: bool) -> Config:
     from pathlib import Path  # often there is no configuration file
 
+    from ibdissect import toml
+
     path = Path(file)
     try:
         with path.open(encoding="utf-8") as opened:
-            text = opened.read(MOST_TEXT)
+            text = opened.read(toml.MOST_TEXT + 1)
         if not named and path.name == "pyproject.toml" and "ibdissect" not in text:
             return Config()  # most projects say nothing about us: do not parse their file
-        import tomllib
-
-        table = tomllib.loads(text)
+        table = toml.tables(text)
     except OSError as error:
         raise ConfigError(str(path), "file", f"cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # ValueError also for a number of thousands of digits, which Python refuses to parse

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Any
 
+from ibdissect import toml
 from ibdissect.errors import SubnetFileError, nearest
 from ibdissect.fabric.roce_network import mapped
 
@@ -24,7 +24,7 @@ def roce(lines: Lines) -> Iterator[Fact]:
     """The facts of the file. SubnetFileError names the key and its line."""
     text = list(lines)
     try:
-        content = tomllib.loads("\n".join(text))
+        content = toml.tables("\n".join(text))
     except (ValueError, RecursionError) as error:  # ValueError also for numbers of thousands of digits
         found = ERROR_PLACE.search(str(error))
         line = int(found[1]) if found and found[1] else len(text)
