@@ -74,8 +74,9 @@ class NotPathMtu(PacketRule):
             return
         size, frame, joined = _first_of_message(table, p, carried)
         odd = middle[joined[middle] & (p.length[middle] != size[middle])]
-        odd = odd[np.isin(p.length[odd], MTUS) & np.isin(size[odd], MTUS)]
-        odd = odd[~wrong_icrcs(table, p.rows[odd])]
+        if len(odd):
+            odd = odd[np.isin(p.length[odd], MTUS) & np.isin(size[odd], MTUS)]
+            odd = odd[~wrong_icrcs(table, p.rows[odd])]
         for i in odd[np.argsort(p.rows[odd])].tolist():
             yield fault(
                 Seen(table, int(p.rows[i])),
@@ -83,12 +84,15 @@ class NotPathMtu(PacketRule):
                 BTH.opcode, int(p.opcode[i]), proof=[(int(frame[i]), "the first packet of the message")], key=("size", int(p.key[i])),
                 message="{opcode!t} carries {size} bytes, the first packet of its message {mtu}",
             )  # fmt: skip
-        for start, end in zip(p.starts.tolist(), ends.tolist(), strict=True):
-            if p.leaves_open[end]:
-                known = int(p.psn[end]), int(p.leaves_open[end]), int(size[end]), int(frame[end])
-                self.open.put(int(p.key[end]), known, table.chunk.first + int(p.rows[end]), int(table.chunk.time_ns[p.rows[end]]))
-            elif start in carried:
-                self.open.pop(int(p.key[end]), None)
+        for start in carried:
+            self.open.pop(int(p.key[start]), None)
+        ends = ends[p.leaves_open[ends] != 0]
+        rows = p.rows[ends]
+        columns = (
+            p.key[ends], p.psn[ends], p.leaves_open[ends], size[ends], frame[ends], rows + table.chunk.first, table.chunk.time_ns[rows],
+        )  # fmt: skip
+        for key, psn, kind, length, first, last, time_ns in zip(*(column.tolist() for column in columns), strict=True):
+            self.open.put(key, (psn, kind, length, first), last, time_ns)
 
 
 def _first_of_message(table: ChunkTable, p: Packets, carried: dict[int, Open]) -> tuple[Int, Int, npt.NDArray[np.bool_]]:

@@ -171,16 +171,19 @@ class OtherPortsLid(Rule):
         pairs = zip(guid[first].tolist(), slid[first].tolist(), range(len(first)), strict=True)
         for port_guid, lid, i in sorted(pair for pair in pairs if pair[0] in known)[:MAX_FLOWS]:
             port = known[port_guid]
-            changes = event.subnet.changes(lid, after=table.chunk.first) | port.changes(table.chunk.first)
-            changes |= witness.change_frames(port, *event.subnet.owners(lid, table.chunk.first))
-            for seen, mine in stretches(table, rows[parts[i]], changes):
+            mine, changes = rows[parts[i]], set[int]()
+            if len(mine) > 1:
+                after = table.chunk.first + int(mine[0])
+                changes = event.subnet.changes(lid, after=after) | port.changes(after)
+                changes |= witness.change_frames(port, *event.subnet.owners(lid, after))
+            for seen, some in stretches(table, mine, changes):
                 frame = seen.frame
                 found = _foreign(event.subnet, port, lid, frame)
                 if found is None:
                     continue
                 owner, since = found
                 hit = fault(
-                    seen, {"slid": lid, "owner": owner.name_at(frame), "port": port.name_at(frame)}, LRH.slid, lid, rows=mine,
+                    seen, {"slid": lid, "owner": owner.name_at(frame), "port": port.name_at(frame)}, LRH.slid, lid, rows=some,
                     key=(port_guid, lid),
                     proof=[(since, "showed whose LID that is"), (port.lids.at(frame)[1], "showed the LIDs of the port with that GUID")],
                 )  # fmt: skip

@@ -111,13 +111,14 @@ class BothLimited(Rule):
         first, inverse = groups(keys)
         if len(groups(tuple(column[first] for column in keys[:3]))[0]) < len(first):
             first, inverse = groups((*keys, _turns(keys)))
-        parts = members(inverse, len(first))
+        rows, parts = native.rows[index], members(inverse, len(first))
+        frames, psns = rows + table.chunk.first, table.values_at(BTH.psn, rows)
+        flows = list(zip(*(column[first].tolist() for column in keys), strict=True))
         for i in np.argsort(first).tolist():
-            lids, src_qp, dest_qp, key = (int(column[first[i]]) for column in keys)
+            (lids, src_qp, dest_qp, key), mine = flows[i], parts[i]
             flow = (lids >> 16, src_qp, lids & 0xFFFF, dest_qp)
-            frames = native.rows[index[parts[i]]] + table.chunk.first
-            pair = connections.at((flow[2], dest_qp), int(frames[0])) if not src_qp else None
-            yield from self._direction(table, flow, key, frames, pair)
+            pair = connections.at((flow[2], dest_qp), int(frames[mine[0]])) if not src_qp else None
+            yield from self._direction(table, flow, key, frames[mine], psns[mine], pair)
 
     def _destinations(self, ways: Int, place: Int, connected: Bool, frame: int, time_ns: int) -> None:
         """Learn the destination QPs of connected packets; a way is SLID, DLID and QP in one number, `place` its slot."""
@@ -136,7 +137,7 @@ class BothLimited(Rule):
                 self.only[lids] = MANY
         self.latest[place] = ways
 
-    def _direction(self, table: ChunkTable, flow: Flow, key: int, frames: Int, agreed: Connection | None) -> Iterator[Hit]:
+    def _direction(self, table: ChunkTable, flow: Flow, key: int, frames: Int, psns: Int, agreed: Connection | None) -> Iterator[Hit]:
         if key & FULL or not key & BASE:
             self.limited.pop(flow, None)
             return
@@ -149,9 +150,9 @@ class BothLimited(Rule):
             seen = Direction(base, frame, int(table.chunk.time_ns[row]), Span(frame, at + low, high - low), 0, [], set())
             self.limited.put(flow, seen, seen.frame, seen.time_ns)
         seen.count += len(frames)
-        kept = frames[: max(KEPT - len(seen.frames), 0)]
-        seen.frames += kept.tolist()
-        seen.psns.update(table.values_at(BTH.psn, kept - table.chunk.first).tolist())
+        room = max(KEPT - len(seen.frames), 0)
+        seen.frames += frames[:room].tolist()
+        seen.psns.update(psns[:room].tolist())
         near = agreed.far((flow[2], flow[3])) if agreed is not None else None
         if near is not None and near[0] == flow[0]:
             back = (flow[2], 0, flow[0], near[1])

@@ -140,15 +140,15 @@ class NoSuchPort(Rule):
             index = np.flatnonzero(np.isin(method, (GET, SET)) & (numbers != ALL_PORTS) & (lrh >= 0))
             dlid = value_at(table.chunk.data, lrh[index], LRH.dlid)
             parts = [
-                (seen, rows, port)
-                for (lid, _), seen, rows in flows(event, found.rows[index], (dlid, numbers[index]), lids=1)
+                (seen, rows, port, number)
+                for (lid, number), seen, rows in flows(event, found.rows[index], (dlid, numbers[index]), lids=1)
                 if (port := event.subnet.owner(lid, seen.frame)[0]) is not None and port.node.guid
             ]
             parts.sort(key=lambda part: part[0].row)
-            guids = np.array([port.node.guid for *_, port in parts], np.uint64)
+            guids = np.array([port.node.guid for *_, port, _ in parts], np.uint64)
             told = infos.at(guids.view(np.int64), np.array([seen.frame for seen, *_ in parts], np.int64))
-            for (seen, rows, port), body, since in zip(parts, *told, strict=True):
-                number, node = seen.value(struct.port_select), NodeInfo(body.tobytes())
+            for (seen, rows, port, number), body, since in zip(parts, *told, strict=True):
+                node = NodeInfo(body.tobytes())
                 if not since or not node.num_ports or 0 < number <= node.num_ports or (number == 0 and node.node_type == SWITCH):
                     continue
                 why = f"which has {node.num_ports} ports" if number else "which is no switch"

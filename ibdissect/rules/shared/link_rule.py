@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -124,13 +124,14 @@ def flows(
     first, which = groups(columns)
     parts = members(which, len(first))
     for i in np.argsort(first, kind="stable")[:most].tolist():
-        values = tuple(int(column[first[i]]) for column in columns)
-        for seen, mine in stretches(event.table, rows[parts[i]], event.subnet.changes(*values[:lids], after=event.table.chunk.first)):
-            yield values, seen, mine
+        values, mine = tuple(int(column[first[i]]) for column in columns), rows[parts[i]]
+        changes = event.subnet.changes(*values[:lids], after=event.table.chunk.first + int(mine[0])) if len(mine) > 1 else ()
+        for seen, some in stretches(event.table, mine, changes):
+            yield values, seen, some
 
 
-def stretches(table: ChunkTable, rows: Int, changes: Iterable[int]) -> Iterator[tuple[Seen, Int]]:
+def stretches(table: ChunkTable, rows: Int, changes: Collection[int]) -> Iterator[tuple[Seen, Int]]:
     """Split ascending rows before each frame of a change; yields the first packet of each stretch, and its rows."""
-    cuts = np.searchsorted(rows, [frame - table.chunk.first for frame in changes]).tolist()
+    cuts = np.searchsorted(rows, [frame - table.chunk.first for frame in changes]).tolist() if changes else []
     for start, stop in pairwise(sorted({0, *cuts, len(rows)})):
         yield Seen(table, int(rows[start])), rows[start:stop]
