@@ -34,8 +34,8 @@ class CaptureLoss:
     """When did the capture miss packets? One per capture; feed chunks in order, ask at the end.
 
     Evidence of a missed packet: an ERF record counts a loss; a request on a connection, or a segment of a multi-packet
-    transfer, is acknowledged but not in the capture; a management answer has no request; a subnet manager's transaction ids
-    go on while the capture pauses. A packet whose transport headers are cut off by the snap length also counts as missed.
+    transfer, is acknowledged but not in the capture; a management answer has no request, though requests of earlier frames have theirs or
+    no request has one; a subnet manager's transaction ids go on while the capture pauses. A packet whose transport headers are cut off by the snap length also counts as missed.
     """
 
     after: ClassVar = (Streams, Transactions)
@@ -106,6 +106,7 @@ class CaptureLoss:
         for _, gap, unseen in gaps(self.streams):
             if unseen and not gap.requested:
                 yield gap.time_ns // SECOND_NS, gap.time_ns // SECOND_NS
+        yield from ((time_ns // SECOND_NS, time_ns // SECOND_NS) for time_ns in self.transactions.strangers())
         yield from self.gaps.seconds()
 
     def _any(self, first: int, last: int) -> bool:

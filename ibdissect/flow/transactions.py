@@ -122,6 +122,11 @@ class Transactions:
             found += _requests(self.waiting.take(index)) if len(index) else ()
         yield from sorted(found, key=_age)
 
+    def strangers(self) -> Iterator[int]:
+        """Times of the latest answers, if the capture shows requests and answers but not one request with its answer."""
+        if not self.paired and next(self.open_requests(), None) is not None:
+            yield from (time_ns for _, time_ns, _, _ in self.unasked.values())
+
     def answers_to(self, frames: Collection[int]) -> Iterator[Answered]:
         """The answers in the present chunk to the requests that were first sent in some frames."""
         if self.matched is not None and frames:
