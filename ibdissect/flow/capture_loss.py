@@ -34,8 +34,9 @@ class CaptureLoss:
     """When did the capture miss packets? One per capture; feed chunks in order, ask at the end.
 
     Evidence of a missed packet: an ERF record counts a loss; a request on a connection, or a segment of a multi-packet
-    transfer, is acknowledged but not in the capture; a management answer has no request, though requests of earlier frames have theirs or
-    no request has one; a subnet manager's transaction ids go on while the capture pauses. A packet whose transport headers are cut off by the snap length also counts as missed.
+    transfer, is acknowledged but not in the capture; a management answer has no request, though the capture shows earlier ones;
+    a subnet manager's transaction ids go on while the capture pauses. A packet whose transport headers are cut off by the snap length
+    also counts as missed.
     """
 
     after: ClassVar = (Streams, Transactions)
@@ -127,6 +128,11 @@ class CaptureLoss:
     def between(self, frame: int, time_ns: int) -> bool:
         """Whether a packet between a frame and about a time is missing, so that a fact from that frame may have changed unseen."""
         return self._any(0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR)
+
+    def pauses_after(self, frame: int) -> bool:
+        """Whether the second of a frame is followed by one without any packet: recording may have stopped there."""
+        after = bisect_right(self._clock, frame, key=lambda tick: tick[0])
+        return 0 < after < len(self._clock) and self._clock[after][1] - self._clock[after - 1][1] > 1
 
     def unsettled(self, frame: int, time_ns: int) -> bool:
         """Whether another write may have been sent before a frame although it is recorded after it: the capture changes the order."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.table.locate import Int
+from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, is_in, order_of
 
 NOTHING, REQUEST, ANSWER, OTHER = range(4)
@@ -23,14 +23,23 @@ class Pairs(Record, frozen=True, eq=False):
     waits: Int
     """Requests that may be answered in a later chunk, ascending; only complete pairs precede them."""
     rest: Int
-    """All others, ascending: repeated requests, second answers, lone answers, and any that match a request of an earlier chunk."""
+    """All others, ascending: repeated requests, also behind an answer, second answers, lone answers, and any that match a request of an
+    earlier chunk."""
+
+    def without(self, doubtful: Bool) -> Pairs:
+        """With some of `waits` in `rest`."""
+        if not doubtful.any():
+            return self
+        rest = np.sort(np.concatenate([self.rest, self.waits[doubtful]]))
+        return Pairs(self.requests, self.answers, self.waits[~doubtful], rest)
 
 
 def pair(marks: U64, columns: Sequence[npt.NDArray[np.uint64]], role: npt.NDArray[np.uint8], waiting: U64) -> Pairs:
     """Match each request with the next answer that is equal in all columns; `role` as above, one per datagram.
 
-    Matches only groups of equal datagrams that alternate request, answer, request, answer ... (the last request may lack its
-    answer), and whose mark is not in `waiting`. `marks` is `mix(columns)`; groups with hash collisions go to `rest`.
+    Matches only groups of equal datagrams that alternate request, answer, request, answer ... (a last request without an answer goes
+    to `rest` if it is not the only one), and whose mark is not in `waiting`. `marks` is `mix(columns)`; groups with hash collisions go
+    to `rest`.
     """
     live = np.flatnonzero(role)
     order = live[order_of(marks[live])]
@@ -51,7 +60,7 @@ def pair(marks: U64, columns: Sequence[npt.NDArray[np.uint64]], role: npt.NDArra
     clean &= ~is_in(sorted_marks[starts], waiting)
     matched = np.flatnonzero(second & clean[group])
     requests, answers = order[matched - 1], order[matched]
-    waits = order[(starts + sizes - 1)[clean & (sizes & 1 == 1)]]
+    waits = order[starts[clean & (sizes == 1)]]
     rest = np.zeros(len(marks), np.bool_)
     rest[live] = True
     rest[requests] = rest[answers] = rest[waits] = False

@@ -59,7 +59,8 @@ class Gap(Record):
     requested_ns: int = 0
     """Time of its latest request."""
     passed: bool = False
-    """The requester repeated a later PSN, which it does only after these: the capture missed them."""
+    """The requester repeated a later PSN, which it does only after these, or went back before them and so sends them again: the capture
+    missed them."""
 
 
 class GapTotal(Record):
@@ -235,7 +236,7 @@ class Stream(Record):
             counts.filled += 1
             return
         for gap in self.gaps:
-            gap.passed |= distance(gap.start, packet.psn) < 0
+            gap.passed |= distance(gap.start, packet.psn) < 0 or packet.time_ns - gap.time_ns >= SHORTEST_TIMEOUT_NS
         read = packet.opcode & OPERATION == READ_REQUEST
         counts.repeated += 1
         counts.repeated_reads += read

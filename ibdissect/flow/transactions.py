@@ -11,7 +11,7 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
-from ibdissect.table.history import AFTER_ALL
+from ibdissect.table.history import AFTER_ALL, SECOND_NS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, is_in, mix
 from ibdissect.table.table import ChunkTable
@@ -123,9 +123,13 @@ class Transactions:
         yield from sorted(found, key=_age)
 
     def strangers(self) -> Iterator[int]:
-        """Times of the latest answers, if the capture shows requests and answers but not one request with its answer."""
-        if not self.paired and next(self.open_requests(), None) is not None:
-            yield from (time_ns for _, time_ns, _, _ in self.unasked.values())
+        """Times of answers in front of the first matched one that come after a request which is never answered.
+
+        Their own requests are younger than the capture, as senders ask in turn: the capture shows one packet of several.
+        """
+        first = next(self.open_requests(), None)
+        if first is not None:
+            yield from (time_ns for frame, time_ns, _, _ in self.unasked.values() if first.frame < frame < self.first_match)
 
     def answers_to(self, frames: Collection[int]) -> Iterator[Answered]:
         """The answers in the present chunk to the requests that were first sent in some frames."""
@@ -148,10 +152,13 @@ class Transactions:
         waited = np.array([*late, *(request.mark for request in self.open.values())], np.uint64)
         pairs = self._sure(pair(marks, columns, role, waited), role == ANSWER, askers)
         pairs = self._not_swapped(mads, pairs, role == ANSWER, marks)
+        pairs = pairs.without(is_in(marks[pairs.waits], np.concatenate([*(recent.marks for recent in self.recent), marks[:0]])))
         if len(pairs.answers):
             self.first_match = min(self.first_match, int(mads.frames[pairs.answers[0]]))
-        before, ordinals = self.answers, np.cumsum(role == ANSWER) + self.answers
-        self._recall(marks[pairs.rest[role[pairs.rest] == ANSWER]])
+        ordinals = np.cumsum(role == ANSWER) + self.answers
+        last = int(ordinals[-1]) if len(ordinals) else self.answers
+        self._remember(mads, pairs, marks, ordinals, last)
+        self._recall(marks[pairs.rest])
         one_by_one = np.zeros(len(mads), np.bool_)
         one_by_one[pairs.rest] = True
         index = np.flatnonzero(one_by_one | segments)
@@ -165,8 +172,7 @@ class Transactions:
                     yield from self.transfers.take(_message(each, i))
                 if matters[i]:
                     yield from self._take(each, i, found)
-        self.answers = before if not len(ordinals) else int(ordinals[-1])
-        self._remember(mads, pairs, marks, ordinals)
+        self.answers = last
         yield from self._wait(mads, pairs.waits)
         if one_by_one[:early].any():
             for key, _ in sorted(self.open.items(), key=lambda entry: _age(entry[1])):
@@ -195,8 +201,7 @@ class Transactions:
         lone = lone[mads.mgmt_class[lone] != DIRECTED]
         if not len(lone) or not len(pairs.waits):
             return pairs
-        same = is_in(marks[pairs.waits], mix(mads.take(lone).keys(np.zeros(len(lone), np.bool_))))
-        return Pairs(pairs.requests, pairs.answers, pairs.waits[~same], np.sort(np.concatenate([pairs.rest, pairs.waits[same]])))
+        return pairs.without(is_in(marks[pairs.waits], mix(mads.take(lone).keys(np.zeros(len(lone), np.bool_)))))
 
     def _wait(self, mads: Datagrams, index: Int) -> Iterator[MadEvent]:
         """Keep the latest requests that may be answered in a later chunk; yields evicted ones as unanswered."""
@@ -207,7 +212,7 @@ class Transactions:
         self.waiting = mads.take(index[over:]) if len(index) else None
 
     def _recall(self, marks: U64) -> None:
-        """Find answered requests that answers without an open request may belong to."""
+        """Find answered requests that answers without an open request may belong to, or that requests may repeat."""
         for recent in self.recent if len(marks) else ():
             hits = np.flatnonzero(is_in(recent.marks, marks))
             requests = DatagramLists(recent.requests, hits, recent.marks)
@@ -221,9 +226,9 @@ class Transactions:
         self.answered.pop(key, None)
         self.answered.put(key, (request, frame, ordinal))
 
-    def _remember(self, mads: Datagrams, pairs: Pairs, marks: U64, ordinals: Int) -> None:
-        """Keep the latest requests that were matched by columns, and drop old ones."""
-        oldest = self.answers - MAX_ANSWERED
+    def _remember(self, mads: Datagrams, pairs: Pairs, marks: U64, ordinals: Int, last: int) -> None:
+        """Keep the latest requests that were matched by columns, and drop old ones; `last` is the number of answers up to now."""
+        oldest = last - MAX_ANSWERED
         late = ordinals[pairs.answers] > oldest
         if late.any():
             requests, answers = pairs.requests[late], pairs.answers[late]
@@ -253,8 +258,7 @@ class Transactions:
         key = _key(mads, i, False)
         before = self.open.get(key)
         if before is not None:
-            same = (before.method, before.attribute, before.modifier) == (mads.method[i], mads.attribute[i], mads.modifier[i])
-            if same and mads.times[i] - before.last_ns < RETRY_NS:
+            if _same(before, mads, i) and mads.times[i] - before.last_ns < RETRY_NS:
                 before.tries += 1
                 before.last_frame, before.last_ns = mads.frames[i], mads.times[i]
                 return
@@ -266,6 +270,9 @@ class Transactions:
                 yield self._unanswered(before.earlier)
             before.earlier, request.earlier = None, before
         self._look_behind(key, request)
+        done = self.answered.get(key)
+        if done is not None and _same(done[0], mads, i) and mads.times[i] - done[0].last_ns < SECOND_NS:
+            request.answered_before = True  # the copy of another mirror, or another try
         oldest = self.open.put(key, request, mads.frames[i], mads.times[i])
         for gone in oldest[1].unanswered() if oldest is not None else ():
             yield self._unanswered(gone)
@@ -329,6 +336,11 @@ class Transactions:
             self.missed.add(frame, time_ns)
             self.lone_answers.put(frame, request_of(mads, i))
             self.unasked.put(key, (frame, time_ns, mads.marks[i], True))
+
+
+def _same(request: Request, mads: DatagramLists, i: int) -> bool:
+    """Whether a datagram asks for the same."""
+    return (request.method, request.attribute, request.modifier) == (mads.method[i], mads.attribute[i], mads.modifier[i])
 
 
 def _may_precede(answer: tuple[int, int, int, bool], frame: int, time_ns: int) -> bool:

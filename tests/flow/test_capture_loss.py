@@ -58,6 +58,13 @@ def test_requests_and_answers_that_never_belong_together_are_a_sample() -> None:
     assert of(plain([answer(1), answer(3)])).proves_silence(FIRST)
 
 
+def test_a_second_without_any_packet_may_be_one_without_a_recorder() -> None:
+    loss = of(craft.ethernet_pcap([ask(1), ask(2), answer(2), ask(3)], link=247, step_ns=700_000_000))
+    assert [loss.pauses_after(frame) for frame in (1, 2, 3, 4)] == [False] * 4
+    loss = of(craft.ethernet_pcap([ask(1), ask(2), ask(3)], link=247, step_ns=2_500_000_000))
+    assert [loss.pauses_after(frame) for frame in (1, 2, 3)] == [True, True, False]
+
+
 def test_an_answer_before_its_request_is_no_loss() -> None:
     assert of(plain([ask(1), answer(1), answer(2), ask(2)])).proves_silence(FIRST)
 

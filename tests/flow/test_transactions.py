@@ -60,6 +60,16 @@ def test_chunks_make_no_difference(shared: Path) -> None:
     assert followed(path, window=100_000)[:2] == followed(path)[:2]
 
 
+@pytest.mark.parametrize("window", [1, 16 << 20])
+def test_a_copy_of_an_answered_request_is_not_unanswered(window: int) -> None:
+    """A second mirror adds the request again and loses its answer; a second later, it is another request."""
+    ask, other = craft.gmp(4, 1, 0x12, slid=1, dlid=2), craft.gmp(4, 1, 0x1D, slid=1, dlid=2)
+    answer = craft.gmp(4, 0x81, 0x12, slid=2, dlid=1)
+    for last, step_ns, wanted in ((ask, 20_000, 0), (ask, 600_000_000, 1), (other, 20_000, 1)):
+        capture = craft.erf_pcap([ask, answer, last], step_ns=step_ns)
+        assert followed(io.BytesIO(capture), window=window)[1] == wanted
+
+
 def test_latency_counts_from_the_latest_try() -> None:
     ask = craft.gmp(4, 1, 0x12, slid=1, dlid=2)
     frames = [ask, ask, craft.gmp(4, 0x81, 0x12, slid=2, dlid=1)]

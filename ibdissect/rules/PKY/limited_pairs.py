@@ -38,6 +38,8 @@ class Direction(Record):
 
     base: int
     """The low 15 bits of their P_Key."""
+    service: int
+    """Upper three bits of their OpCode: both directions of a connection have the same."""
     frame: int
     time_ns: int
     span: Span
@@ -57,8 +59,8 @@ class BothLimited(Rule):
     Make one of the two ports a full member (opensm: `full` in partitions.conf), or choose a partition in which one of them is.
 
     Packets in both directions of one queue pair: datagrams, which name both queue pairs, connections with REQ and REP in the
-    capture, or the only connected queue pair between two LIDs; an `info` if no PSN of one direction is answered in the other, as the
-    capture may then miss another queue pair. A full P_Key in one direction clears it.
+    capture, or the only connected queue pair between two LIDs, with one transport service; an `info` if no PSN of one direction is
+    answered in the other, as the capture may then miss another queue pair. A full P_Key in one direction clears it.
     """
 
     code, name, severity = "PKY021", "limited-both-directions", ERROR
@@ -147,7 +149,8 @@ class BothLimited(Rule):
             low, high = BTH.p_key.span
             frame, row = int(frames[0]), int(frames[0]) - table.chunk.first
             at = int(table.located.at("bth")[row] - table.chunk.offset[row])
-            seen = Direction(base, frame, int(table.chunk.time_ns[row]), Span(frame, at + low, high - low), 0, [], set())
+            service, time_ns = int(table.values_at(BTH.opcode, frames[:1] - table.chunk.first)[0]) >> 5, int(table.chunk.time_ns[row])
+            seen = Direction(base, service, frame, time_ns, Span(frame, at + low, high - low), 0, [], set())
             self.limited.put(flow, seen, seen.frame, seen.time_ns)
         seen.count += len(frames)
         room = max(KEPT - len(seen.frames), 0)
@@ -176,7 +179,8 @@ class BothLimited(Rule):
     def end(self, context: Context) -> Iterator[Hit]:
         """Connected pairs wait for the end: a second QP between the two ports would make them uncertain."""
         for (flow, back), (seen, other) in self.paired.items():
-            if self.only.get((flow[0], flow[2])) == flow[3] and self.only.get((back[0], back[2])) == back[3]:
+            alone = self.only.get((flow[0], flow[2])) == flow[3] and self.only.get((back[0], back[2])) == back[3]
+            if alone and seen.service == other.service:
                 if seen.frame < other.frame:
                     flow, back, seen, other = back, flow, other, seen
                 hit = self._hit(flow, seen, back, other, None)

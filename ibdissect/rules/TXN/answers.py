@@ -43,9 +43,11 @@ class RequestUnanswered(UnansweredRule):
 
     Check whether one target or attribute stands out, whether the node is alive, its keys, and drops on VL15, which switches may discard.
 
-    The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, and where the capture shows
-    within ten seconds that it misses packets. Silent where the answer was recorded just before the request, and where another
-    finding says why the request was dropped (keys, partitions, checksums, lengths, LIDs), which then lists this as its consequence.
+    The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, where the capture shows
+    within ten seconds that it misses packets, and where nothing at all was recorded for a second or more after the only try, as between
+    two recordings. Silent where the answer was recorded just before the request, or an answer to the same request less than a second
+    before it, as with two mirrors, and where another finding says why the request was dropped (keys, partitions, checksums, lengths,
+    LIDs), which then lists this as its consequence.
     """
 
     code, name, severity = "TXN001", "request-unanswered", WARNING
@@ -59,11 +61,12 @@ class RequestUnanswered(UnansweredRule):
     def end(self, context: Context) -> Iterator[Hit]:
         loss = context.get(CaptureLoss)
         for request in self.unanswered(context, self.patience * SECOND_NS):
+            stopped = request.tries == 1 and loss.pauses_after(request.frame)
             about = {"what": request.what(context.catalog), "to": request.to, "tries": counted(request.tries, "request")}
             yield fault(
                 request, about, MAD.transaction_id,
                 proof=[(request.last_frame, "last try")] if request.tries > 1 else (), evidence=LEARNT,
-                severity=None if not loss.erf and loss.proves_silence(request.last_ns) else INFO,
+                severity=None if not loss.erf and not stopped and loss.proves_silence(request.last_ns) else INFO,
             )  # fmt: skip
 
 

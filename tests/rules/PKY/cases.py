@@ -75,6 +75,9 @@ STRAY_ACK = rc(0x11, slid=5, dlid=3, bth={**BACK, "psn": 900})
 case("PKY021", [native(0x04, bytes(8), bth=TALK, **TO_5), STRAY_ACK], [native(0x04, bytes(8), bth=TALK, **TO_5), FULL_ACK], frames=[2],
      severity="info")  # fmt: skip
 case("PKY021", [native(0x04, bytes(8), bth=TALK, **TO_5), ACK], [native(0x04, bytes(8), bth=TALK, **TO_5), FULL_ACK], severity="error")
+# a UC SEND is no answer to an RC SEND: there are two connections, of which the capture shows one direction each
+case("PKY021", [native(0x04, bytes(8), bth=TALK, **TO_5), ACK],
+     [native(0x04, bytes(8), bth=TALK, **TO_5), native(0x24, bytes(8), slid=5, dlid=3, bth=BACK)], frames=[2])  # fmt: skip
 # datagrams carry both QPs
 case("PKY021",
      [ud(bytes(8), dest_qp=0x40, src_qp=0x50, q_key=7, bth={"p_key": 0x123}, **TO_5),
