@@ -66,7 +66,7 @@ def check_options(
         options.policy = SitePolicy.of(config.site, config.source)
         options.division = subnets_of(config.site, config.source)
     if config.per_path_ignores:
-        from ibdissect.lint.paths import PathIgnores
+        from ibdissect.lint.path_ignores import PathIgnores
 
         options.ignored = PathIgnores(config.folder, config.per_path_ignores)
     return options

@@ -13,8 +13,8 @@ import click
 from ibdissect.cli.common import OF_CAPTURES, Common, common_options, without
 from ibdissect.errors import ConfigError, defined_in
 from ibdissect.lint import toml_rules
-from ibdissect.lint.page import markdown, page, summary
 from ibdissect.lint.rule import Rule
+from ibdissect.lint.rule_page import markdown, page, summary
 from ibdissect.lint.rule_selection import select, split_codes
 from ibdissect.lint.setting import settings_of
 

@@ -13,7 +13,7 @@ from ibdissect.fabric.division import Division
 from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.fabric.refuted import Refuted
 from ibdissect.failures import Failures
-from ibdissect.table import strangers
+from ibdissect.table import not_roce
 from ibdissect.table.copies import Copies
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
@@ -87,7 +87,7 @@ class Linter:
     def feed(self, table: ChunkTable, selected: Bool | None = None) -> None:
         """Check a chunk; `selected` bool[n] limits the rows that are reported, but state is learnt from all rows."""
         table.once(self.copies.leave_out)
-        table.once(strangers.leave_out)
+        table.once(not_roce.leave_out)
         self.context.catalog, self.context.table = table.catalog, table
         if selected is not None:
             self.findings.selected.choose(table, selected)
@@ -120,12 +120,12 @@ class Linter:
 
     def left_out(self, table: ChunkTable) -> bool:
         """Whether frames of a chunk were left out, so that its columns lack their addresses."""
-        return bool(len(table.once(self.copies.leave_out).rows) or len(table.once(strangers.leave_out)))
+        return bool(len(table.once(self.copies.leave_out).rows) or len(table.once(not_roce.leave_out)))
 
     def prepare(self, table: ChunkTable) -> None:
         """Compute what depends on this chunk alone. Another thread may call it while earlier chunks are checked."""
         table.once(self.copies.leave_out)
-        table.once(strangers.leave_out)
+        table.once(not_roce.leave_out)
         table.once(self.conditions.holding)
         for follower in self.followers:
             for derive in getattr(follower, "columns", ()):

@@ -200,7 +200,7 @@ class Rule:
     """One fault that a capture can show.
 
     The docstring says in its first line what the fault is, and in further paragraphs why it matters, what to do, and what the rule
-    must see and what silences it. `lint.page` adds the headings.
+    must see and what silences it. `lint.rule_page` adds the headings.
     """
 
     code: ClassVar[str]

@@ -15,8 +15,8 @@ from msgspec import Struct as Record
 
 from ibdissect.errors import missing_extra
 from ibdissect.lint.finding import Finding, Severity
-from ibdissect.lint.page import TO_DO, page, summary
 from ibdissect.lint.result import CaptureReport
+from ibdissect.lint.rule_page import TO_DO, page, summary
 from ibdissect.version import VERSION
 from ibdissect.wire.text import counted, printable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ibdissect.lint.page import markdown, sections, summary
 from ibdissect.lint.result import CaptureReport
+from ibdissect.lint.rule_page import markdown, sections, summary
 from ibdissect.wire.text import counted, printable
 
 from . import Run, repository_path, worst_first

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from ibdissect.lint.baseline import fingerprint, name_from
 from ibdissect.lint.finding import Finding
-from ibdissect.lint.page import markdown, sections, summary
 from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import Rule
+from ibdissect.lint.rule_page import markdown, sections, summary
 from ibdissect.version import VERSION
 from ibdissect.wire.text import visible_json
 

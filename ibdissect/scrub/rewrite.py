@@ -26,7 +26,7 @@ from ibdissect.wire.spec import Field
 from . import checksums
 from . import substitutes as subs
 from .kinds import IDENTITIES, Kind, kind_of, survivors
-from .listed import ByLid
+from .lids import ByLid
 from .occurrences import Replacement, Spot, gids, integers, learn, mark, replace
 
 ERF_HEADER = 16

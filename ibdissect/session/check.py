@@ -35,7 +35,7 @@ from ibdissect.wire.catalog import Catalog, builtin
 from .reading import Progress, Reading, Selection, division_of, open_reading, tables_before
 
 if TYPE_CHECKING:
-    from ibdissect.lint.paths import PathIgnores
+    from ibdissect.lint.path_ignores import PathIgnores
     from ibdissect.lint.point_faults import PointFaults
     from ibdissect.lint.policy import SitePolicy
     from ibdissect.subnet import SubnetFiles

@@ -28,8 +28,8 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 
 from . import discover, dumps, host, ibdiagnet, lanes, opensm_files, queries
-from .described import described
 from .discovered_cache import MAGIC, ibnetdiscover_cache
+from .fabric_json import described
 from .facts import Fact, PortFact
 from .learn import SubnetFile
 from .partitions_conf import partitions_conf

@@ -14,10 +14,10 @@ from ibdissect.capture.chunk import Damage
 from ibdissect.capture.opening import open_capture
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding
-from ibdissect.lint.page import EVIDENCE, TO_DO, WHY, page, sections, summary
 from ibdissect.lint.point_faults import PointFaults
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Rule
+from ibdissect.lint.rule_page import EVIDENCE, TO_DO, WHY, page, sections, summary
 from ibdissect.rules import load
 from ibdissect.subnet import SubnetFile
 from ibdissect.table.table import ChunkTable

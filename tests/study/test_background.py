@@ -8,7 +8,7 @@ from typing import Any
 
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.paths import PathIgnores
+from ibdissect.lint.path_ignores import PathIgnores
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check

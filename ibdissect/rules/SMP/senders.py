@@ -13,7 +13,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
-from ibdissect.rules.shared.elsewhere import BLOCK, Elsewhere
+from ibdissect.rules.shared.answers_elsewhere import BLOCK, Elsewhere
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value

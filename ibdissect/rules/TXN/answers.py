@@ -13,7 +13,7 @@ from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.CM.exchange import timeout_ns
-from ibdissect.rules.shared.elsewhere import Elsewhere
+from ibdissect.rules.shared.answers_elsewhere import Elsewhere
 from ibdissect.rules.shared.silence import PATIENCE_NS, UnansweredRule, warm
 from ibdissect.table.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections

@@ -14,8 +14,8 @@ from textual.widgets import Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from ibdissect.lint.finding import Evidence, Finding, Severity
-from ibdissect.lint.page import page, summary
 from ibdissect.lint.rule import Rule
+from ibdissect.lint.rule_page import page, summary
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable, value_text
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.lint.paths import PathIgnores
+from ibdissect.lint.path_ignores import PathIgnores
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
 

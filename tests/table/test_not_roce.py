@@ -9,7 +9,7 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.lint.engine import Linter
-from ibdissect.table.strangers import leave_out
+from ibdissect.table.not_roce import leave_out
 from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2
 from tests.rules.findings import rules
