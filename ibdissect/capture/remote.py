@@ -32,6 +32,9 @@ PAUSE_S = 0.2
 ARCHIVES = ("zip://", "tar://")
 WEB = ("http://", "https://")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_CERTIFICATES = {"http": "SSL_CERT_FILE", "s3": "AWS_CA_BUNDLE"}
+"""Which environment variable names the certificates that the library trusts, by how URLs begin."""
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _LASTING = (FileNotFoundError, PermissionError, NotImplementedError, IsADirectoryError, ImportError)
 """Failures that another attempt would repeat."""
 
@@ -110,7 +113,7 @@ def _answer(error: Exception, url: str) -> Exception:
 
 def _lasting(error: Exception) -> bool:
     status = getattr(error, "status", None)
-    refused = isinstance(status, int) and 400 <= status < 500 and status not in (408, 429)
+    refused = (isinstance(status, int) and 400 <= status < 500 and status not in (408, 429)) or _UNTRUSTED in str(error)
     return refused or isinstance(error, (*_LASTING, ValueError, TypeError)) or "Credentials" in type(error).__name__
 
 
@@ -122,6 +125,10 @@ def _failure(error: Exception, url: str) -> CaptureError:
         return CaptureError(public_name(url), "permission denied", hint=hint)
     if isinstance(error, ImportError):
         return CaptureError(public_name(url), f"a library is missing: {_words(error, url).partition(': ')[2]}")
+    if _UNTRUSTED in str(error):
+        name = next((name for start, name in _CERTIFICATES.items() if url.startswith(start)), "")
+        hint = f"if it is yours: {name}=FILE names a file with its certificate" if name else ""
+        return CaptureError(public_name(url), f"the server's certificate is not trusted: {_words(error, url)}", hint=hint)
     return CaptureError(public_name(url), f"cannot be read: {_words(error, url)}")
 
 

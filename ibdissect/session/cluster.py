@@ -97,10 +97,12 @@ class Dask:
             pairs["Python"] = (_minor(own["host"]["python"]), _minor(theirs["host"]["python"]))
             for name, (ours, other) in pairs.items():
                 if ours != other:
-                    raise ConfigError(
-                        "--engine", self.where, f"{address} has {name} {other or '(none)'}, this machine has {ours}",
-                        hint="install the same versions everywhere",
-                    )  # fmt: skip
+                    raise _other_version(self.where, address, name, other or "(none)", ours)
+
+
+def _other_version(where: str, address: str, name: str, theirs: str, ours: str) -> ConfigError:
+    reason = f"{address} has {name} {theirs}, this machine has {ours}"
+    return ConfigError("--engine", where, reason, hint="install the same versions everywhere")
 
 
 @contextlib.contextmanager
@@ -140,7 +142,7 @@ class Workers(Generic[T]):
         self._slots, self._counted = 1, -FRESH_S
         self._pending: set[Any] = set()
         try:
-            self.client.register_plugin(Doing(work, cluster.plugins, cluster._own is not None), name=self.name)
+            self.client.register_plugin(Doing(work, cluster.where, cluster.plugins, cluster._own is not None), name=self.name)
         except Exception as error:
             raise ConfigError("--engine", cluster.where, f"a worker cannot take the work: {error}") from error
         with contextlib.suppress(ValueError):  # a scheduler that takes no plugins tries a task on four workers by itself
@@ -191,7 +193,8 @@ class ClusterTask(Generic[T]):
 class Doing(WorkerPlugin):  # type: ignore[misc]
     """The work of a cluster's worker, in the folder that the command was started in."""
 
-    def __init__(self, work: Work[Any], plugins: Iterable[str], ours: bool) -> None:
+    def __init__(self, work: Work[Any], where: str, plugins: Iterable[str], ours: bool) -> None:
+        self.where, self.address = where, "a worker"
         self.packed, self.version, self.folder, self.ours = cloudpickle.dumps(work), VERSION, os.getcwd(), ours
         self.files: dict[str, bytes] = {}
         """Plugins that are files, for workers that do not see our folder."""
@@ -203,6 +206,7 @@ class Doing(WorkerPlugin):  # type: ignore[misc]
         """The folder that this worker made for them; empty: none."""
 
     def setup(self, worker: Worker) -> None:
+        self.address = worker.address
         if self.ours:  # Ctrl+C reaches all processes of the terminal; the command ends the workers
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -214,7 +218,7 @@ class Doing(WorkerPlugin):  # type: ignore[misc]
         """The work, made of the names of rules and plugins when it is first needed."""
         if self.work is None:
             if self.version != VERSION:
-                raise ConfigError("--engine", "dask", f"a worker has ibdissect {VERSION}, the client has {self.version}")
+                raise _other_version(self.where, self.address, "ibdissect", VERSION, self.version)
             self._settle()
             with contextlib.chdir(self.folder):
                 self.work = cloudpickle.loads(self.packed)

@@ -255,6 +255,20 @@ def test_what_a_server_answers_is_reported(serve: Callable[..., Server], status:
     assert server.requests == asked
 
 
+@pytest.mark.parametrize(("url", "hint"), [("https://a/b", "SSL_CERT_FILE=FILE"), ("s3://a/b", "AWS_CA_BUNDLE=FILE"), ("az://a/b", None)])
+def test_a_certificate_that_is_not_trusted(url: str, hint: str | None) -> None:
+    """It is not asked again, and the error says what to do where we know it."""
+    asked = []
+
+    def request() -> None:
+        asked.append(url)
+        raise OSError("SSL validation failed: [SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
+
+    with pytest.raises(CaptureError, match=r"the server's certificate is not trusted: .*self-signed") as raised:
+        remote.tried(request, url)
+    assert len(asked) == 1 and (hint or "self-signed certificate") in str(raised.value)
+
+
 def test_no_redirection_leads_to_a_file(serve: Callable[..., Server]) -> None:
     class Elsewhere(Handler):
         def do_GET(self) -> None:

@@ -121,9 +121,9 @@ def test_other_versions_are_errors(here: Dask, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_worker_that_comes_later_with_another_version() -> None:
-    doing = Doing(work, (), False)
+    doing = Doing(work, "dask://there:8786", (), False)
     doing.version = "0.0.1"
-    with pytest.raises(ConfigError, match=r"a worker has ibdissect .*, the client has 0\.0\.1"):
+    with pytest.raises(ConfigError, match=r"dask://there:8786: a worker has ibdissect .*, this machine has 0\.0\.1; install the same"):
         doing.unpacked()
 
 
@@ -139,7 +139,7 @@ def test_plugins_travel_to_hosts_without_our_folder(tmp_path: Path, monkeypatch:
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules/own.py").write_text("one = 1")
     monkeypatch.chdir(tmp_path)
-    doing = Doing(work, ("rules/own.py", "a_module"), False)
+    doing = Doing(work, "dask", ("rules/own.py", "a_module"), False)
     doing.folder = "/nowhere"
     assert doing.unpacked()("a", stop=None) == "A"
     assert (Path(doing.folder) / "rules/own.py").read_text() == "one = 1"
