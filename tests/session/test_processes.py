@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections.abc import Iterator
 
@@ -13,17 +11,9 @@ from ibdissect.lint.result import CaptureReport
 from ibdissect.session.check import killed
 from ibdissect.session.processes import Processes
 from ibdissect.session.spread import spread
+from tests.session.dying import checked
 
 pytestmark = pytest.mark.slow
-
-
-def checked(path: str, stop: object = None) -> CaptureReport:
-    """A report without reading anything; some names kill the process, one raises."""
-    if path.startswith("kill"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    if path == "raise":
-        raise KeyError(path)
-    return CaptureReport(path=path, frames=len(path))
 
 
 def in_processes(paths: list[str]) -> Iterator[CaptureReport]:
@@ -31,16 +21,9 @@ def in_processes(paths: list[str]) -> Iterator[CaptureReport]:
 
 
 @pytest.fixture(params=["alone", "beside a thread"], autouse=True)
-def thread(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Processes start in another way if a thread runs, such as that of a progress bar."""
-    over = threading.Event()
-    other = threading.Thread(target=over.wait)
-    if request.param != "alone":
-        other.start()
-    yield
-    over.set()
-    if other.ident is not None:
-        other.join()
+def thread(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes start in another way if a thread runs, such as that of a progress bar; earlier tests may have left some."""
+    monkeypatch.setattr(threading, "active_count", lambda: 1 if request.param == "alone" else 2)
 
 
 def test_reports_come_in_order() -> None:
