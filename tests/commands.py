@@ -16,9 +16,8 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
-from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
@@ -31,10 +30,12 @@ import pytest
 
 NEEDS_DUCKDB = pytest.mark.skipif(find_spec("duckdb") is None, reason="needs duckdb")
 """Not `importorskip`: at its exit, an interpreter that has loaded DuckDB prints what DuckDB leaked."""
-LOADED = (
-    "cli.lint", "cli.show", "cli.frames", "cli.stats", "cli.fabric", "cli.export", "session.columns", "flow.statistics", "fabric.describe",
-    "dfilter.compile", "dfilter.syntax", "plugins",
-)  # fmt: skip
+FIRST = {
+    "lint": ("lint --jobs 1",), "show": ("show", "show --format jsonl", "show --format tree"), "stats": ("stats",), "fabric": ("fabric",),
+    "export": ("export --to - --format csv",), "report": ("report",),
+}  # fmt: skip
+"""What is run once, before a command is forked for the first time, so that its forks find it imported and worked out."""
+CAPTURE = str(Path(__file__).parents[1] / "captures/pkey-lab.pcap")
 PATIENCE_S = 300
 """A command that takes longer is killed."""
 
@@ -97,7 +98,7 @@ def _end(mine: socket.socket, child: int) -> None:
 
 def _serve(asked: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; it ends with the test process
-    loaded = False
+    ran = set[str]()
     while True:
         head, files, *_ = socket.recv_fds(asked, 4, 3)
         if not head:
@@ -105,8 +106,10 @@ def _serve(asked: socket.socket) -> None:
         text, size = b"", int.from_bytes(head, "big")
         while len(text) < size:
             text += asked.recv(size - len(text))
-        if not loaded:
-            loaded = _load()
+        words = json.loads(text)[0]
+        for command in {"lint", *words[:1]} & FIRST.keys() - ran:
+            ran.add(command)
+            _run_first(command)
         status = _forked(json.loads(text), files)
         for file in files:
             os.close(file)
@@ -123,15 +126,13 @@ def _forked(asked: list[Any], files: Iterable[int]) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def _load() -> bool:
-    """Import what most commands need."""
-    for name in LOADED:
-        import_module(f"ibdissect.{name}")
-    import ibdissect.rules
+def _run_first(command: str) -> None:
+    from ibdissect.cli import run
 
-    ibdissect.rules.load()
+    with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
+        for words in FIRST[command]:
+            run([*words.split(), CAPTURE])
     gc.freeze()
-    return True
 
 
 def _run(asked: list[Any], stdin: int, out: int, err: int) -> NoReturn:
