@@ -45,6 +45,7 @@ async def running(path: Path, size: tuple[int, int] = SIZE, display_filter: str 
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
         await pilot.pause(0.15)
+        await pilot.pause()  # columns are as wide as what was drawn first
         yield app, pilot
 
 
