@@ -225,7 +225,7 @@ common_options = grouped(
     click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE", help="Load structures and rules; may be repeated."),
     click.option(
         "--subnet", "subnet", multiple=True, metavar="[KIND:]FILE",
-        help="What is known of the subnet: files, directories, globs (docs/know-your-subnet.md); may be repeated.",
+        help="Files, directories or globs that describe the subnet (docs/know-your-subnet.md); may be repeated.",
     ),
     click.option("--subnet-time", metavar="TIME", help="When the --subnet files were true (2026-11-30T12:00).  [when they were written]"),
     click.option("--names", "name_ports", is_flag=True, help="With --subnet: names of nodes in messages and columns."),
@@ -235,7 +235,7 @@ common_options = grouped(
     ),
     click.option(
         "--roce-port", "roce_ports", type=click.IntRange(1, 65535), multiple=True, metavar="PORT",
-        help="Read this UDP port as RoCE v2, too, beside 4791; may be repeated.",
+        help="Read this UDP port as RoCE v2, in addition to 4791; may be repeated.",
     ),
     click.option("--show-keys", is_flag=True, help="Show M_Keys, SM_Keys, B_Keys, CC_Keys, Q_Keys and R_Keys unmasked."),
 )  # fmt: skip

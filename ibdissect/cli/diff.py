@@ -31,9 +31,9 @@ STYLES = {"+": "info", "-": "error", "~": "warning"}
 def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool, common: Common) -> int:
     """Compare two descriptions of a subnet: captures, subnet files, or folders of them, in any combination.
 
-    Of two captures, also who talks to whom and the findings are compared, and the subnet if both have subnet management.
+    For two captures, traffic and findings are compared, and the subnet if both contain subnet management.
 
-    Exit status 0: nothing changed; 1: something did; 2: a side cannot be read.
+    Exit status 0: nothing changed; 1: something changed; 2: a side cannot be read.
     """
     from ibdissect.session import changes as contents
     from ibdissect.subnet.compare import KINDS, texts

@@ -126,7 +126,7 @@ class ExportArguments(Record):
     click.option("--first", is_flag=True, help="Only the first value of a name in a frame, in place of lists."),
     click.option("--findings", is_flag=True, help="Write the findings instead of the frames."),
     click.option("--messages", is_flag=True, help="Write the RDMA and CM messages instead of the frames."),
-    click.option("--records", is_flag=True, help="Write the records of RMPP transfers, put together, instead of the frames."),
+    click.option("--records", is_flag=True, help="Write the records of reassembled RMPP transfers instead of the frames."),
     click.option("--points", is_flag=True, help="Match the packets of several captures of the same traffic and write each sighting."),
     click.option(
         "--partition-by", metavar="KEYS",

@@ -44,7 +44,7 @@ WHOLE = {"reason": "packets are matched in whole captures", "hint": "cut the cap
 @click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]")
 @click.option("--packets", is_flag=True, help="List every packet with its frames, too (JSON only).")
 @click.option(
-    "--write", "target", metavar="FILE", help="Write all frames to a pcapng: one timeline, an interface a point, verdicts as comments."
+    "--write", "target", metavar="FILE", help="Write all frames to a pcapng: one timeline, an interface per point, verdicts as comments."
 )
 @without("roce_ports", **ONE_CAPTURE)
 @without("filter", "frames", **WHOLE)
@@ -53,10 +53,10 @@ def command(
     captures: tuple[str, ...], format_: str, selected: tuple[str, ...], ignored: tuple[str, ...], fail_on: str | None, packets: bool,
     target: str | None, common: Common,
 ) -> int:  # fmt: skip
-    """Match the packets of several capture points, align their clocks, and tell loss, delay, reordering and change between them.
+    """Match the packets of several capture points, align their clocks, and report loss, delay, reordering and change between them.
 
-    A point is called what its file is called up to the first dot; times are those of the first one. Exit status 0: nothing at or above
-    --fail-on was found (a proved loss is an error); 1: it was; 2: a capture could not be read, or shares no packet with the others.
+    A point is named after its file, up to the first dot; times are those of the first point's clock. Exit status 0: no finding at or above
+    --fail-on (a proved loss is an error); 1: findings; 2: a capture could not be read, or shares no packet with the others.
     """
     if format_ != "json":
         refuse("packets", reason="is a list for programs", hint="use --format json")

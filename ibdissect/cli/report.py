@@ -32,10 +32,10 @@ def command(
 ) -> int:  # fmt: skip
     """Write an HTML page about captures (files, directories, globs): is it healthy, what is wrong, how does the traffic look?
 
-    The page is one file for a ticket or a CI artifact: it loads nothing, hides keys, prints, and is complete without JavaScript.
+    The page is one file for a ticket or a CI artifact: it loads nothing, hides keys, can be printed, and is complete without JavaScript.
 
-    Exit status 0: the page was written, whatever was found; 2: a capture, or a part of it, could not be read (the page
-    says which; without any that could be read there is none).
+    Exit status 0: the page was written, whatever was found; 2: a capture could not be read, or not all of it. The page says which; there is
+    no page if none could be read.
     """
     require_extra("jinja2", extra="report")
     if output is None and sys.stdout.isatty():

@@ -35,10 +35,10 @@ from ibdissect.wire.text import Paint, counted, printable, visible_json
 def command(
     captures: tuple[str, ...], as_set: bool, format_: str, top: int, jobs: int | None, engine: str | None, common: Common
 ) -> int:  # fmt: skip
-    """Print statistics of a capture; `-` reads standard input. Of several captures, folders or globs: of each in turn, in JSON as a list.
-    Exit status 2: one could not be read.
+    """Print statistics of a capture; `-` reads standard input. Several captures, folders or globs are counted one by one (JSON: a list).
+    Exit status 2: a capture could not be read.
 
-    -Y and --frames limit what is counted, but response times, connections, streams and messages are followed in all frames.
+    -Y and --frames limit what is counted; response times, connections, streams and messages are followed in all frames.
     """
     alone = jobs is None and engine is None
     if alone and not as_set:
