@@ -138,7 +138,7 @@ def _check_message(rule: type[Rule], catalog: Catalog) -> None:
     try:
         words = [name.split(".")[0].split("[")[0] for _, name, _, _ in string.Formatter().parse(rule.message) if name]
     except ValueError as error:
-        raise PluginError(defined_in(rule), f"rule {rule.code}: its message is no format string: {error}") from error
+        raise PluginError(defined_in(rule), f"rule {rule.code}: its message is not a format string: {error}") from error
     for word in words:
         if word not in known:
             reason = f"rule {rule.code}: its message names {word!r}, which is no field and no structure"
@@ -178,7 +178,7 @@ def _module(name: str) -> ModuleType:
             if point.name == name:
                 module = point.load()
                 if not isinstance(module, ModuleType):
-                    raise PluginError(name, f"entry point {point.value} is no module")
+                    raise PluginError(name, f"entry point {point.value} is not a module")
                 return module
         return importlib.import_module(name)
     except (PluginError, ConfigError):
@@ -228,7 +228,7 @@ def _from_file(path: Path) -> ModuleType:
     name = f"ibdissect_plugin_{path.stem}_{digest}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise PluginError(str(path), "is no Python file")
+        raise PluginError(str(path), "is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -76,7 +76,7 @@ def read_baseline(path: str) -> Baseline:
         with open(path, encoding="utf-8") as file:
             text = file.read(MOST_TEXT + 1)
         if len(text) > MOST_TEXT:
-            raise ConfigError("--baseline", path, f"is no baseline: longer than {MOST_TEXT >> 20} million characters")
+            raise ConfigError("--baseline", path, f"is not a baseline: longer than {MOST_TEXT >> 20} million characters")
         return parse_baseline(text, path)
     except FileNotFoundError as error:
         raise ConfigError("--baseline", path, "no such file", hint=f"write it: --write-baseline {path}") from error

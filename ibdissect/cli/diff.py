@@ -25,8 +25,8 @@ STYLES = {"+": "info", "-": "error", "~": "warning"}
     "--fail-on", default="any", show_default=True, metavar="any|never|KINDS", help="Exit 1 if any, or one of these kinds, changed."
 )
 @click.option("--tui", "on_screen", is_flag=True, help="Show the changes on the screen.")
-@without("filter", "frames", "subnet", "subnet_time", reason="is of no use here: BEFORE and AFTER say all that is compared")
-@without("name_ports", reason="is of no use here: ports have the names that each side gives them")
+@without("filter", "frames", "subnet", "subnet_time", reason="cannot be used here: BEFORE and AFTER say all that is compared")
+@without("name_ports", reason="cannot be used here: ports have the names that each side gives them")
 @common_options
 def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool, common: Common) -> int:
     """Compare two descriptions of a subnet: captures, subnet files, or folders of them, in any combination.
@@ -43,7 +43,7 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
     failing = chosen[fail_on] if fail_on in chosen else tuple(filter(None, fail_on.split(",")))
     unknown = [kind for kind in failing if kind not in kinds]
     if unknown:
-        raise ConfigError("--fail-on", unknown[0], "is no kind of change", hint=f"any, never, or some of {', '.join(kinds)}")
+        raise ConfigError("--fail-on", unknown[0], "is not a kind of change", hint=f"any, never, or some of {', '.join(kinds)}")
     if not sys.stdout.isatty():
         refuse("on_screen", reason="standard output is not a terminal", hint="leave it out to print the changes")
     found = _changes(before, after, common)

@@ -94,7 +94,7 @@ class ExportArguments(Record):
         assert self.partition_by is not None
         refuse(*OTHERS, reason="does nothing with --partition-by, which is for the columns of frames")
         if self.format_ not in (None, "parquet"):
-            refuse("format_", reason="is no format of --partition-by, which writes Parquet")
+            refuse("format_", reason="is not a format of --partition-by, which writes Parquet")
         if self.target == "-" or os.path.isfile(self.target):
             raise ConfigError("--to", self.target, "is a file, and a dataset is a folder", hint="name a folder")
         require_extra("pyarrow")
@@ -103,7 +103,7 @@ class ExportArguments(Record):
         keys = tuple(self.partition_by.split(","))
         if not set(keys) <= KEYS.keys() or len(set(keys)) < len(keys):
             hint = f"name some of {', '.join(KEYS)}, each once"
-            raise ConfigError("--partition-by", self.partition_by or "''", "is no list of partitions", hint=hint)
+            raise ConfigError("--partition-by", self.partition_by or "''", "is not a list of partition keys", hint=hint)
         if (there := keys_of(self.target)) not in ((), keys):
             mixed = next((key for key in there if "|" in key), "")
             reason = f"{self.target} is partitioned by {','.join(there)}: frames that are there already would count twice"

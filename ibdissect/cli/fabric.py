@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--at", "at", type=click.IntRange(min=1), metavar="FRAME", help="What was known when this frame had been sent.")
 @without("filter", "frames", reason="the subnet is learnt from all frames", hint="--at FRAME shows what was known then")
-@without("name_ports", reason="is of no use here: nodes are always shown with their names")
+@without("name_ports", reason="cannot be used here: nodes are always shown with their names")
 @common_options
 def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, written: str | None, at: int | None, common: Common) -> None:
     """Print nodes, ports, links, LIDs, partitions, keys, subnet managers and forwarding; `-` reads standard input.

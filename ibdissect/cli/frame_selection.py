@@ -83,6 +83,6 @@ def parse_frames(text: str) -> tuple[tuple[int, int], ...]:
         low = int(match[1]) if match[1] else 1
         high = int(match[4]) if match[4] else int(match[3]) if match[3] else ENDLESS if match[2] else low
         if low < 1 or high < low:
-            raise ConfigError("--frames", text, f"{part!r} is no range of frames, which count from 1")
+            raise ConfigError("--frames", text, f"{part!r} is not a range of frames (they count from 1)")
         ranges.append((low, high))
     return tuple(ranges)

@@ -179,7 +179,7 @@ def _options(wanted: LintArguments, common: Common) -> Options:
     options.selection = selection = common.selection(options.catalog)
     only = selection.filter if selection is not None else None
     if only is not None and only.codes:
-        raise ConfigError("-Y", "ibdissect.code", "needs the findings of this very check", hint="choose rules with --select")
+        raise ConfigError("-Y", "ibdissect.code", "needs the findings of this check itself", hint="choose rules with --select")
     if only is not None and only.ahead:
         raise ConfigError("-Y", only.text, "needs answers that come later", hint="use ibdissect.request_frame")
     return options

@@ -52,5 +52,5 @@ def _list() -> Path:
 
     path = Path(platformdirs.user_config_dir("ibdissect", appauthor=False)) / "trusted.json"
     if not path.is_absolute():  # a relative path would depend on the working directory
-        raise ConfigError("trust", str(path), "your configuration folder is no absolute path")
+        raise ConfigError("trust", str(path), "your configuration folder is not an absolute path")
     return path

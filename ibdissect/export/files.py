@@ -24,7 +24,7 @@ def replacing(target: str, source: Source | None = None, option: str = "--to") -
     if os.path.exists(path) and any(os.path.exists(file) and os.path.samefile(file, path) for file in files_of(source)):
         raise ConfigError(option, target, "is the capture itself", hint="name another file")
     if os.path.exists(path) and not os.path.isfile(path):
-        raise CaptureError(target, "cannot be written: is no regular file")
+        raise CaptureError(target, "cannot be written: is not a regular file")
     try:
         descriptor, private = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".part", dir=os.path.dirname(path))
     except OSError as error:

@@ -65,7 +65,7 @@ def _pattern(glob: str) -> Any:
     try:
         return re2.compile("(?s)" + "".join(parts) + "(?:/.*)?")
     except re2.error as error:
-        raise ConfigError("per-path-ignores", glob[:60], f"is no pattern: {error.args[0]}") from error
+        raise ConfigError("per-path-ignores", glob[:60], f"is not a valid pattern: {error.args[0]}") from error
 
 
 def _choice(token: str) -> str:

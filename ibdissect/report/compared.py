@@ -67,7 +67,7 @@ def before_of_json(name: str, text: str) -> Before:
     try:
         found: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError("--compare", name, f"is no JSON: {error}", hint="write it with lint --format json") from error
+        raise ConfigError("--compare", name, f"is not valid JSON: {error}", hint="write it with lint --format json") from error
     if isinstance(found, list):
         entries = parse_baseline(text, name).entries.values()
         return Before(name, {(entry.code, entry.message): entry.message for entry in entries}, stable)

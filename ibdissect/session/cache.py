@@ -87,7 +87,7 @@ class Cache(Record, frozen=True):
 
 
 def _state(unit: Unit) -> list[tuple[int, int]] | None:
-    """Sizes and times of the files; None if one is no regular file of this machine."""
+    """Sizes and times of the files; None if one is not a regular file of this machine."""
     files = files_of(unit)
     if "-" in files or any(is_url(path) or not os.path.isfile(path) for path in files):
         return None

@@ -249,7 +249,7 @@ class Capture(Reading):
 
             options.selection = only = compile_filter(filter, self.catalog, hide_keys=not self.show_keys, hosts=self.hosts)
             if only.codes or only.ahead:
-                raise FilterError(filter, "the filter needs the results of this very check", hint="choose rules with select")
+                raise FilterError(filter, "the filter needs the results of this check itself", hint="choose rules with select")
         return self.report(options).findings
 
     def findings(self, **options: Any) -> FindingsTable:

@@ -152,7 +152,7 @@ def _read(arguments: list[str], reader: _Reader) -> SubnetFiles:
     if not reader.files:
         if not reader.unknown:
             raise SubnetFileError(", ".join(arguments), 0, "is empty")
-        raise SubnetFileError(", ".join(arguments), 0, "is of no known kind", hint=f"force one with KIND:FILE; {ALL_KINDS}")
+        raise SubnetFileError(", ".join(arguments), 0, "is of an unknown kind", hint=f"force one with KIND:FILE; {ALL_KINDS}")
     if reader.skipped:
         reader.notes.append(f"{reader.skipped} files of no known kind were skipped")
     return SubnetFiles(sorted(reader.files, key=lambda one: (one.known.time_ns, one.known.path)), reader.notes)

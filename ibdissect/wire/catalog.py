@@ -82,7 +82,7 @@ class Catalog:
         made.roce_ports = (*self.roce_ports, *ports)
         for port in made.roce_ports:
             if not 0 < port < 1 << 16:
-                raise ConfigError("roce_ports", str(port), "is no UDP port", hint="1 to 65535")
+                raise ConfigError("roce_ports", str(port), "is not a UDP port", hint="1 to 65535")
         return made
 
     @cached_property

@@ -239,7 +239,7 @@ def test_roce_on_another_port(tmp_path: Path) -> None:
     assert refused.returncode == 2 and "--roce-port" in refused.stderr
     with ibdissect.open(one, roce_ports=[4799]) as capture:
         assert len(capture.table()["bth.psn"]) == 2
-    with pytest.raises(ConfigError, match="99999: is no UDP port"):
+    with pytest.raises(ConfigError, match="99999: is not a UDP port"):
         ibdissect.open(one, roce_ports=[99999])
 
 

@@ -176,7 +176,7 @@ def test_other_keys_are_refused(captures: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("week",), "no list of partitions"), (("hour,hour",), "capture, day, hour, each once"),
+    (("week",), "not a list of partition keys"), (("hour,hour",), "capture, day, hour, each once"),
     (("hour", "--findings"), "for the columns of frames"), (("hour", "--to", "-"), "a dataset is a folder"),
     (("hour", "--to", __file__), "is a file, and a dataset is a folder"),
     (("hour", "-e", "no.name"), 'there is no field "no.name"'), (("hour", "-Y", "no.name"), '"no.name" is neither a field nor a protocol'),

@@ -35,7 +35,7 @@ def test_the_same_fault_is_found_again(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("{", "is no JSON"), ('{"a": 1}', "neither"), ('{"findings": [1]}', "neither"), ("[]", "not a baseline")]
+    ("text", "said"), [("{", "is not valid JSON"), ('{"a": 1}', "neither"), ('{"findings": [1]}', "neither"), ("[]", "not a baseline")]
 )
 def test_other_files_are_refused(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):

@@ -126,7 +126,7 @@ def test_lines_that_make_no_sense_are_counted_and_named(tmp_path: Path) -> None:
 def test_refusals(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("to do: buy milk\n")
-    with pytest.raises(SubnetFileError, match="is of no known kind"):
+    with pytest.raises(SubnetFileError, match="is of an unknown kind"):
         read_files([str(text)])
     with pytest.raises(SubnetFileError, match=r"notes.txt:1: is not a valid guid2lid file: expected 3 words"):
         read_files([f"guid2lid:{text}"])
@@ -187,7 +187,7 @@ def test_json_with_values_of_other_types(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("argument", "expected"),
-    [("empty", "empty: is empty"), ("prose", "prose: is of no known kind"), ("partitions:prose", "partitions is not a kind of file")],
+    [("empty", "empty: is empty"), ("prose", "prose: is of an unknown kind"), ("partitions:prose", "partitions is not a kind of file")],
 )
 def test_files_that_are_of_no_use(tmp_path: Path, argument: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

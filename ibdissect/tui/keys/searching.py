@@ -81,7 +81,7 @@ class Searching:
         packets.highlight = query.text.casefold() if query.kind is FindKind.TEXT else ""
         packets.redraw()
         self.app.jumping.to(packets.rows.frame(found[0]), partial(place, query))
-        keys.say("search went round" if found[1] else "")
+        keys.say("search wrapped around" if found[1] else "")
 
 
 COMMANDS = (

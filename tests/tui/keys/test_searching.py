@@ -38,7 +38,7 @@ async def test_find(tmp_path: Path) -> None:
         assert isinstance(app.screen, Prompt)
         app.screen.query_one(Input).value = "6e656564"
         await pilot.press("enter")
-        await until(pilot, lambda: "went round" in app.query_one(KeyBar).note)
+        await until(pilot, lambda: "wrapped around" in app.query_one(KeyBar).note)
         await pilot.press("ctrl+f", "down")
         app.screen.query_one(Input).value = "bth.psn >= 109 && bth.psn <= 110"
         await pilot.press("enter")
