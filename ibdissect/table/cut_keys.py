@@ -21,7 +21,7 @@ from .cut_messages import cut_messages, opaque_bytes
 from .locate import EXTENDED_SIZE, Bool, Int
 from .secrets import holds_key, keys_of, secret_fields
 from .table import ChunkTable
-from .unread import beside, unread_bytes
+from .unread import beside, unread_bits, unread_bytes
 
 
 def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:
@@ -73,7 +73,7 @@ def revealing_rows(table: ChunkTable) -> Bool:
         rows, _, _, hidden = keys_of(table, field)
         found[rows[hidden]] = True
     found[_unread(table)[0]] = True
-    ignored = table.once(beside)
+    ignored = table.once(unread_bits)
     if ignored is not None:
         found[ignored.rows] = True
     return found

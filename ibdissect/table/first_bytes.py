@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import structs
+from msgspec import Struct as Record
 
 from ibdissect.capture.chunk import FRONT, Chunk
 from ibdissect.capture.scattered import Bytes, columns, gather
+
+from .rows import places_in
 
 Int = npt.NDArray[np.int64]
 
@@ -22,12 +24,6 @@ class Front:
         self.base = chunk.front_at()
         """Where the front of each record starts in `chunk.data`, int64[n]."""
         self._words = chunk.front
-
-    def changed(self, chunk: Chunk, rows: Int) -> Front:
-        """The front of a chunk with the same records but other bytes in some rows."""
-        front = Front(structs.replace(chunk, front=self.words.copy()))
-        front.words[:, rows] = _columns(front.data, front.base[rows])
-        return front
 
     @property
     def words(self) -> npt.NDArray[np.uint32]:
@@ -44,13 +40,24 @@ class Front:
         return Place(self, rows, at).part(0, size)
 
 
+class Unread(Record, frozen=True, eq=False):
+    """Bits of some records that no receiver reads: for all who read their fields they are zero."""
+
+    rows: Int
+    """Rows of the chunk, ascending int64[k]."""
+    at: Int
+    """Where the bytes of `bits` begin in the chunk's data, int64[k]."""
+    bits: Bytes
+    """Those bits of each byte, uint8[k, bytes]; the last column is 0."""
+
+
 class Place:
     """Where a structure starts in some records.
 
     Most packets of a capture have their headers at the same offset; those are read from the front, the others from the data.
     """
 
-    def __init__(self, front: Front, rows: Int, at: Int) -> None:
+    def __init__(self, front: Front, rows: Int, at: Int, unread: Unread | None = None) -> None:
         self.front, self.at = front, at
         self.rows = None if len(rows) == len(front.base) else rows
         """None: all rows of the chunk."""
@@ -59,6 +66,9 @@ class Place:
         self.others: Int | None = None
         """Indices of the rows that have it elsewhere; None for none."""
         self._words: dict[int, Bytes] = {}
+        self._unread = unread
+        self._which = places_in(unread.rows, rows) if unread is not None else None
+        """The entry of `unread` for each structure, int64[k]; -1 for none."""
         delta = at - (front.base if self.rows is None else front.base.take(rows))
         if len(delta):
             usual = int(delta[len(delta) // 2])
@@ -73,7 +83,20 @@ class Place:
         return self.usual >= 0 and self.usual + offset >= 0 and self.usual + offset + size <= WIDTH
 
     def part(self, offset: int, size: int) -> Bytes:
-        """`size` bytes at `offset` from its start: uint8[k, size], perhaps a view; zeros past the end of the data."""
+        """`size` bytes at `offset` from its start: uint8[k, size], perhaps a view; zeros past the end of the data, and for unread bits."""
+        part = self._captured(offset, size)
+        if self._unread is None or self._which is None:
+            return part
+        there = np.flatnonzero(self._which >= 0)
+        which = self._which[there]
+        column = (self.at[there] + offset - self._unread.at[which])[:, None] + np.arange(size)
+        last = self._unread.bits.shape[1] - 1
+        part = part.copy()
+        part[there] &= ~self._unread.bits[which[:, None], np.where((column >= 0) & (column < last), column, last)]
+        return part
+
+    def _captured(self, offset: int, size: int) -> Bytes:
+        """The bytes as they were captured."""
         if not len(self.at) or not size:
             return np.zeros((len(self.at), size), np.uint8)
         if not self.holds(offset, size):

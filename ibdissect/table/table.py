@@ -27,7 +27,7 @@ from .joined_bytes import in_order, not_in_first
 from .locate import EXTENDED_STRUCTS, Bool, Int, Located, locate
 from .occurrences import Occurrences
 from .services import Services
-from .unread import as_read, beside, failed, is_read
+from .unread import beside, failed, is_read, unread_bits
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Struct)
@@ -220,8 +220,8 @@ class ChunkTable:
     def _place(self, struct: StructType) -> Place:
         if struct not in self._places:
             there = self.occurrences(struct)
-            front = self.located.front if struct in HEADERS or struct in EXTENDED_STRUCTS else self.once(_front_as_read)
-            self._places[struct] = Place(front, there.rows, there.at)
+            unread = None if struct in HEADERS or struct in EXTENDED_STRUCTS else self.once(unread_bits)
+            self._places[struct] = Place(self.located.front, there.rows, there.at, unread)
         return self._places[struct]
 
     def values(self, field: Field[Any]) -> npt.NDArray[Any]:
@@ -360,13 +360,8 @@ class ChunkTable:
         found = self.occurrences(struct)
         row = int(found.rows[i])
         base = int(self.chunk.offset[row])
-        start, chunk = int(found.at[i]), self.once(as_read)
+        start, data = int(found.at[i]), self.chunk.frame_bytes(row)
         if start < base or start >= self.window:  # the ERF header precedes the frame; joined records are in no frame
-            return struct(chunk.data[start : start + struct.size].tobytes(), 0)
-        return struct(chunk.frame_bytes(row), start - base, int(found.stop[i]) - base)
-
-
-def _front_as_read(table: ChunkTable) -> Front:
-    """The front of the chunk as receivers read it (`as_read`), for attributes of MADs."""
-    ignored = table.once(beside)
-    return table.located.front if ignored is None else table.located.front.changed(table.once(as_read), ignored.rows)
+            return struct(self.chunk.data[start : start + struct.size].tobytes(), 0)
+        unread = self.once(beside)
+        return struct(data if unread is None else unread.cleared(data, base), start - base, int(found.stop[i]) - base)

@@ -45,6 +45,7 @@ from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Field, field_named
 
 from .bits import extract, value_at
+from .first_bytes import Unread
 from .locate import Bool, Int
 from .rows import places_in
 
@@ -104,8 +105,6 @@ def segment(data: Bytes, mad: Int) -> tuple[Int, Int]:
 class Beside(Record, frozen=True, eq=False):
     """The bits in the requests of a chunk that no receiver reads."""
 
-    rows: Int
-    """Rows of the requests, int64[k]."""
     at: Int
     """Offsets in the chunk's data of the bytes with such bits, ascending int64[m]."""
     bits: Bytes
@@ -117,6 +116,32 @@ class Beside(Record, frozen=True, eq=False):
         return np.where(place >= 0, self.bits[place], np.uint8(0))
 
 
+    def cleared(self, data: bytes, at: int) -> bytes:
+        """Bytes that begin at an offset, with zeros for the unread bits."""
+        low, high = np.searchsorted(self.at, [at, at + len(data)])
+        if low == high:
+            return data
+        found = np.frombuffer(data, np.uint8).copy()
+        found[self.at[low:high] - at] &= ~self.bits[low:high]
+        return found.tobytes()
+
+
+def unread_bits(table: ChunkTable) -> Unread | None:
+    """The same bits by row, for the columns of attributes. Call as `table.once(unread_bits)`."""
+    found = table.once(beside)
+    if found is None:
+        return None
+    rows = np.flatnonzero(table.located.at("mad") >= 0)
+    at = table.located.at("mad")[rows]
+    of = np.searchsorted(at, found.at, "right") - 1
+    some = np.zeros(len(rows), np.bool_)
+    some[of] = True
+    place = found.at - at[of]
+    bits = np.zeros((int(some.sum()), int(place.max()) + 2), np.uint8)
+    bits[(np.cumsum(some) - 1)[of], place] = found.bits
+    return Unread(rows[some], at[some], bits)
+
+
 def beside(table: ChunkTable) -> Beside | None:
     """The unread bits of a chunk's requests; None if all are zero, as they should be. Call as `table.once(beside)`."""
     parts = []
@@ -125,16 +150,17 @@ def beside(table: ChunkTable) -> Beside | None:
             named = components_of(struct) if mgmt_class == SA_CLASS else _chosen(struct).any()
             if named and place.base_version == BASE_VERSION_IB and attr_id < FIRST_VENDOR:
                 parts.append(_beside(table, rows, mgmt_class, table.catalog.start_of(place), struct))
-    if not any(len(rows) for rows, *_ in parts):
+    if not any(len(at) for at, _ in parts):
         return None
-    rows, at, bits = map(np.concatenate, zip(*parts, strict=True))
+    at, bits = map(np.concatenate, zip(*parts, strict=True))
     order = np.argsort(at, kind="stable")
-    at, first = np.unique(at[order], return_index=True)
-    return Beside(rows, at, np.bitwise_or.reduceat(bits[order], first))
+    at = at[order]
+    first = np.flatnonzero(np.diff(at, prepend=-1))
+    return Beside(at[first], np.bitwise_or.reduceat(bits[order], first))
 
 
-def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: StructType) -> tuple[Int, Int, Bytes]:
-    """The rows of an attribute with unread bits; its bytes, and the unread bits of each."""
+def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: StructType) -> tuple[Int, Bytes]:
+    """The bytes of an attribute's requests that have unread bits, and these bits of each."""
     data, mad, stop = table.chunk.data, table.located.at("mad")[rows], table.located.payload_end[rows]
     good = (data[mad] == BASE_VERSION_IB) & (mad + start < stop) & np.isin(data[mad + 3], QUERIES[mgmt_class])
     rows, mad, stop = rows[good], mad[good], stop[good]
@@ -157,8 +183,7 @@ def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: S
     carried = data[np.minimum(at, len(data) - 1)] & ignored
     for part in (slice(0, struct.size), slice(struct.size, None)):  # the record, and what follows it
         ignored[~carried[:, part].any(axis=1), part] = 0
-    there = ignored.any(axis=1)
-    return rows[there], at[ignored != 0], ignored[ignored != 0]
+    return at[ignored != 0], ignored[ignored != 0]
 
 
 @lru_cache(maxsize=256)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND, Chunk
-from ibdissect.table.first_bytes import WIDTH, Front, Place
+from ibdissect.table.first_bytes import WIDTH, Front, Place, Unread
 
 
 def _chunk(data: bytes, offsets: list[int], link: int) -> Chunk:
@@ -38,3 +38,17 @@ def test_parts_are_the_bytes_of_the_data(data: bytes, places: list[tuple[int, in
     for number in range(WIDTH // 4):
         word = Place(front, rows, at).word(number)
         assert word is None or [bytes(row) for row in word] == [data[i + 4 * number :][:4].ljust(4, b"\0") for i in at.tolist()]
+
+
+def test_unread_bits_are_zero_in_parts_and_stay_in_the_front() -> None:
+    data = bytes(i % 251 + 1 for i in range(4 * WIDTH))
+    front, rows = Front(_chunk(data, [0, WIDTH, 2 * WIDTH], LINK_INFINIBAND)), np.arange(3)
+    bits = np.zeros((2, 8), np.uint8)
+    bits[0, 1], bits[1, 6] = 0xFF, 0x0F
+    place = Place(front, rows, front.base + 8, Unread(rows[::2], front.base[::2] + 8, bits))
+    read = bytearray(data)
+    read[9], read[2 * WIDTH + 14] = 0, read[2 * WIDTH + 14] & 0xF0
+    for offset, size in ((0, 4), (4, 4), (-8, 40), (0, WIDTH)):
+        at = [row * WIDTH + 8 + offset for row in range(3)]
+        assert [bytes(row) for row in place.part(offset, size)] == [read[i : i + size] for i in at]
+        assert [bytes(row) for row in Place(front, rows, front.base + 8).part(offset, size)] == [data[i : i + size] for i in at]

@@ -26,7 +26,7 @@ from ibdissect.table.mask import Judge
 from ibdissect.table.secrets import Masker
 from ibdissect.table.series import Numbers
 from ibdissect.table.table import ChunkTable
-from ibdissect.table.unread import as_read, beside, failed, unread, unread_bytes
+from ibdissect.table.unread import as_read, beside, failed, unread, unread_bits, unread_bytes
 from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.places import Mad
@@ -256,8 +256,9 @@ def test_zeros_beside_the_components_stay_zeros() -> None:
 def test_one_query_with_left_overs_hides_nothing_of_another() -> None:
     clean = gmp(0x03, 0x01, 0x35, struct.pack(">24xQ", mask_for(PathRecord, ["dlid"])) + build(PathRecord, dlid=7), at=24)
     table = native_table([path_query("dgid"), clean])
-    found = table.once(beside)
-    assert found is not None and found.rows.tolist() == [0] and found.at.max() < table.chunk.offset[1]
+    found, rows = table.once(beside), table.once(unread_bits)
+    assert found is not None and found.at.max() < table.chunk.offset[1]
+    assert rows is not None and rows.rows.tolist() == [0]
 
 
 def test_entries_and_nested_fields_are_components() -> None:
