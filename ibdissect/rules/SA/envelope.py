@@ -119,6 +119,7 @@ class AttributeOffset(Rule):
     """
 
     code, name, severity = "SA004", "sa-attr-offset", ERROR
+    explains = ("LNK025", "MKY", "PKY", "SA011", "SA012", "SA015", "SA018", "SEM")  # what is read from the records
     reference = "IBA 15.2.1.1; opensm ib_get_attr_offset; python-rdma"
     at = SAFormat.attribute_offset
     message = "AttributeOffset {words} words for {record}, which takes {expected}"

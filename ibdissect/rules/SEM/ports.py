@@ -10,7 +10,7 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, NodeInfos
+from ibdissect.fabric.earlier_answers import NO_KEY, AttributeSmp, AttributeSmps, NodeInfos
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
@@ -18,7 +18,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Context, FaultDetails, Hit, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, node_info, switches
 from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table.history import Track
+from ibdissect.table.history import AFTER_ALL, Track
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import STATUS
@@ -274,7 +274,8 @@ class ActiveWithoutArmed(AttributeRule):
 
     The port showed Initialize, and the answer to the Set is an error: a port that accepts it was armed. A port that does not answer
     counts as refusing where the capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within
-    ten seconds. Ports that were armed once are not judged, nor other steps, since a port goes down and comes up unseen.
+    ten seconds. Ports that were armed once are not judged, nor any after a Set to Armed of a port that is not known yet, nor other
+    steps, since a port goes down and comes up unseen.
     """
 
     code, name, severity = "SEM012", "portstate-transition", ERROR
@@ -287,7 +288,10 @@ class ActiveWithoutArmed(AttributeRule):
 
     def __init__(self) -> None:
         self.armed: dict[int, int] = {}
-        """Ports that somebody set to Armed, and the first frame. An answer may still show the previous state, so one Set is enough."""
+        """Ports that somebody set to Armed, and the first frame. An answer may still show the previous state, so one Set is enough.
+
+        A port that was not known then, `NO_KEY`, may be any.
+        """
         self.dropped = Dropped("ports that are set to a state")
         self.held = KeptDict[int, Hit](MAX_SET_PORTS, self.dropped)
         """Findings that wait for an answer, by frame."""
@@ -323,6 +327,6 @@ class ActiveWithoutArmed(AttributeRule):
         return smps.sets & (state == ACTIVE) & (smps.since > 0) & (smps.was(PortInfo.port_state) == INIT)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        armed = self.armed.get(smp.key)
-        known = (armed is not None and armed < smp.frame) or len(self.armed) >= MAX_SET_PORTS
+        armed = min(self.armed.get(key, AFTER_ALL) for key in (smp.key, NO_KEY))
+        known = armed < smp.frame or len(self.armed) >= MAX_SET_PORTS
         return None if known else super().judge(smp)

@@ -1,6 +1,6 @@
 """When do the bytes of an attribute mean something? Conditions that rules about attribute content share.
 
-A Get carries no attribute, a response with an error status undefined data, a later segment of a table the middle of a record.
+A Get carries no attribute, a response with an error status undefined data.
 Each condition is cheap only after the fault itself: `when = PortInfo.vl_cap > 5` first, then `& HAS_CONTENT`.
 """
 
@@ -10,7 +10,7 @@ from ibdissect.lint.rule import Seen
 from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.mad import MAD, RMPP
-from ibdissect.wire.numbers import DELETE, GET, GET_RESP, GET_TABLE, SA_CLASS, SET, SMP_CLASSES, STATUS
+from ibdissect.wire.numbers import DATA, DELETE, GET, GET_RESP, GET_TABLE, SA_CLASS, SET, SMP_CLASSES, STATUS
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Struct
 
@@ -25,8 +25,8 @@ SMP_ANSWER = (MAD.method == GET_RESP) & BY_SMP & NO_ERROR
 """A response by SMP that holds the attribute."""
 FIRST_RECORD = (RMPP.rmpp_type == 1) & (RMPP.segment_number == 1) & (RMPP.payload_length > 20)
 """An RMPP segment that begins with a whole record, after 20 bytes from SM_Key to ComponentMask (IBA 13.6.2, 15.2.1.1)."""
-SA_ANSWER = BY_SA & (MAD.status == 0) & ((MAD.method == GET_RESP) | (MAD.method.isin(TABLE_ANSWERS) & FIRST_RECORD))
-"""A response of subnet administration that holds the first record."""
+SA_ANSWER = BY_SA & (MAD.status == 0) & ((MAD.method == GET_RESP) | (MAD.method.isin(TABLE_ANSWERS) & (RMPP.rmpp_type == DATA)))
+"""A response of subnet administration that holds records: one, or a segment of a table."""
 SA_TABLE = (MAD.status == 0) & MAD.method.isin(TABLE_ANSWERS) & BY_SA & FIRST_RECORD
 """The beginning of a table of records."""
 SA_REQUEST = MAD.method.isin({GET, SET, GET_TABLE, 0x13, 0x14, DELETE}) & BY_SA & (RMPP.rmpp_type < 2)

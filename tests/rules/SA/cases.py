@@ -71,6 +71,14 @@ def path(method: int, hop_limit: int, dgid: bytes = PREFIX) -> bytes:
     return sa(method, PATH, record, mask=mask_for(PathRecord, ["dgid", "sgid"]))
 
 
+def later_segment(hop_limit: int) -> bytes:
+    """The second segment of a table of paths, with the rest of a path and a whole one."""
+    ends = {"dgid": PREFIX + bytes(7) + b"\x02", "sgid": PREFIX + bytes(7) + b"\x01", "dlid": 2, "slid": 1}
+    record = build(PathRecord, **ends, hop_limit=hop_limit, p_key=0xFFFF)
+    segment = {"rmpp_version": 1, "rmpp_type": 1, "active": 1, "segment_number": 2}
+    return sa(GET_TABLE_RESP, PATH, bytes(56) + record, offset=8, rmpp=segment)
+
+
 def subscription(**values: Any) -> bytes:
     """Set(InformInfo): all traps of one LID."""
     info = {"lid_range_begin": 3, "lid_range_end": 9, "is_generic": 1, "subscribe": 1, "type": 0xFFFF, "trap_number": 0xFFFF, "qpn": 1,
@@ -109,6 +117,8 @@ case(
 )
 case("SA018", path(GET_RESP, 64), path(GET_RESP, 1))
 case("SA018", path(GET_RESP, 64), path(GET_RESP, 64, bytes([0xFE, 0xC0]) + bytes(6)))
+# the second segment of a table begins with 56 bytes of a path of the first one
+case("SA018", later_segment(64), later_segment(1))
 case("SA021", subscription(lid_range_begin=9, lid_range_end=3), subscription(lid_range_begin=9, lid_range_end=0))
 case("SA021", subscription(subscribe=2), subscription(subscribe=0))
 case("SA021", subscription(lid_range_begin=0xFFFF, lid_range_end=3, is_generic=3), subscription(lid_range_begin=0xFFFF, lid_range_end=3))

@@ -44,10 +44,10 @@ def node(**values: Any) -> bytes:
 
 
 def node_record(segment: int, **values: Any) -> bytes:
-    """SubnAdmGetTableResp(NodeRecord), one segment of it."""
+    """SubnAdmGetTableResp(NodeRecord), one segment of it; the second begins with 24 bytes of the second record."""
     record = bytearray(build(NodeRecord, lid=5))
     record[4 : 4 + NodeInfo.size] = build(NodeInfo, **{**NODE, **values})
-    data = bytearray(datagram(0x03, GET_TABLE_RESP, 0x11, bytes(record), at=56))
+    data = bytearray(datagram(0x03, GET_TABLE_RESP, 0x11, b"\x09" * 24 * (segment - 1) + bytes(record), at=56))
     data[24:36] = build(RMPP, rmpp_version=1, rmpp_type=1, active=1, first=segment == 1, segment_number=segment, payload_length=440)
     put(data, SAFormat.attribute_offset, 14)
     return ud(bytes(data))
@@ -115,7 +115,8 @@ case("SEM032", node(node_type=9), node(node_type=3))
 WHOLE = answer(5, NODE_INFO, port_node(5))
 for code, bad in (("SEM032", {"node_type": 9}), ("SEM033", {"class_version": 2}), ("SEM040", {"partition_cap": 0})):
     case(code, [WHOLE, answer(5, NODE_INFO, port_node(5, **bad))], [WHOLE], frames=[2])
-case("SEM032", node_record(1, node_type=9), node_record(2, node_type=9))  # a later segment begins anywhere in a record
+case("SEM032", node_record(1, node_type=9), node_record(1))
+case("SEM032", node_record(2, node_type=9), node_record(2))  # a later segment begins anywhere in a record, here in a description
 case("SEM033", node(base_version=3), node())
 case("SEM036", node(port_guid=0), node())
 case("SEM039", node(num_ports=255), node(num_ports=254))
@@ -219,13 +220,15 @@ port_written("SEM047", [CA], GUID_INFO, build(GUIDInfo, guid_block=[7]), build(G
 INIT = [answer(5, NODE_INFO, port_node(5)), answer(5, PORT_INFO, port_info(5, port_state=2))]
 
 
-def sets(state: int) -> bytes:
+def sets(state: int, lid: int = 5) -> bytes:
     """The manager asks for a port state."""
-    return ask(5, PORT_INFO, method=SET, body=port_info(5, port_state=state, port_physical_state=0))
+    return ask(lid, PORT_INFO, method=SET, body=port_info(5, port_state=state, port_physical_state=0))
 
 
 REFUSED = answer(5, PORT_INFO, port_info(5, port_state=2), header={"status": 0x1C})
 case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(3), sets(4), REFUSED], frames=[3])
+# which port was armed is not known: the answers that tell it are recorded late
+case("SEM012", [*INIT, sets(4), REFUSED], [sets(3, lid=7), *INIT, sets(4), REFUSED], frames=[3])
 case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, answer(5, PORT_INFO, port_info(5, port_state=3)), sets(4), REFUSED], frames=[3])
 # the port took it: ibdump missed what made it Armed, or there is no telling
 case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(4), answer(5, PORT_INFO, port_info(5))], frames=[3])
