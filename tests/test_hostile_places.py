@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,7 @@ def test_what_may_not_be_read(folder: Path) -> None:
 
 
 GUARD = """
-import runpy, sys
+import json, sys
 LOCAL = (1, 16)  # AF_UNIX, AF_NETLINK
 def guard(event, args):
     # Scapy reads the interfaces and routes of this machine when it is loaded: local sockets, over which nothing leaves.
@@ -93,8 +94,10 @@ def guard(event, args):
         sys.stderr.write(f"PROCESS {event} {args}\\n")
         raise RuntimeError("no processes")
 sys.addaudithook(guard)
-sys.argv = ["ibdissect", *sys.argv[1:]]
-runpy.run_module("ibdissect", run_name="__main__")
+from ibdissect.cli import run
+for words in json.loads(sys.argv[1]):
+    if status := run(words):
+        sys.exit(f"status {status} of {words}")
 """
 ALONE = {
     "lint": ("lint", "{}", "--fail-on", "never"), "show": ("show", "{}"), "tree": ("show", "{}", "--format", "tree"),
@@ -105,14 +108,12 @@ ALONE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ALONE)
-def test_nothing_asks_the_network(name: str, repo: Path, tmp_path: Path) -> None:
+def test_nothing_asks_the_network(repo: Path, tmp_path: Path) -> None:
     """Every command works under an audit hook that forbids sockets and programs."""
-    if name in ("export", "sql"):
-        pytest.importorskip("duckdb" if name == "sql" else "pyarrow")
     path = tmp_path / "x.pcap"
     path.write_bytes((repo / "captures/rxe-rping.pcap").read_bytes())
-    words = [word.format(path) for word in ALONE[name]]
+    needs = {"export": "pyarrow", "sql": "duckdb"}
+    words = [[word.format(path) for word in words] for name, words in ALONE.items() if name not in needs or find_spec(needs[name])]
     environment = {**os.environ, "PYTHONPATH": str(repo)}
-    done = subprocess.run([sys.executable, "-c", GUARD, *words], capture_output=True, timeout=300, check=False, env=environment)
+    done = subprocess.run([sys.executable, "-c", GUARD, json.dumps(words)], capture_output=True, timeout=300, check=False, env=environment)
     assert done.returncode == 0 and b"NETWORK" not in done.stderr and b"PROCESS" not in done.stderr, done.stderr
