@@ -38,10 +38,13 @@ from ibdissect.session.spread import Stopped
 from ibdissect.wire.text import counted
 
 if TYPE_CHECKING:
+    from ibdissect.cli.windows import Write
     from ibdissect.session.capture import Capture
     from ibdissect.session.rows import Rows
 
 TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
+LINES = (".csv", ".jsonl", ".ndjson")
+"""Tables whose rows several processes can write."""
 OTHERS = ("findings", "messages", "records", "points")
 """Options that say what is written instead of the frames."""
 FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
@@ -142,17 +145,21 @@ def command(captures: tuple[str, ...], wanted: ExportArguments, common: Common) 
 
     `--to -` writes to standard output. A field that can occur several times in a frame becomes a list (in CSV separated by
     commas). Keys are null unless --show-keys is given; frames in a capture are unchanged, including their keys. All formats of
-    tables but .csv need the extra `export`.
+    tables but .csv need the extra `export`. Several processes (--jobs, --engine) share the rows of a .csv or .jsonl, or the captures of
+    --partition-by.
     """
     rows = wanted.rows
     if wanted.partition_by is not None:
         return _partitioned(units_of(captures, wanted.as_set), wanted, common)
-    refuse("jobs", "engine", reason="is for --partition-by, which takes many captures")
     ending = wanted.ending
+    if rows != "frames" or ending not in LINES:
+        refuse("jobs", "engine", reason="is for --partition-by, and for the frames of a capture as .csv or .jsonl")
     if rows == "points":
         rows, count = "sightings", _sightings(captures, wanted.target, ending, common)
     else:
         capture = source_of(captures, wanted.as_set)
+        if wanted.engine is not None or (wanted.jobs or 1) > 1:
+            return _by_windows(capture, wanted, ending, common)
         with opened_capture(capture, common, passes=1) as opened, _written(wanted.target, capture) as file:
             if ending in FRAME_ENDINGS:
                 from ibdissect.export.frames import write_frames
@@ -164,8 +171,12 @@ def command(captures: tuple[str, ...], wanted: ExportArguments, common: Common) 
                 count = _others(opened, wanted, ending, common, file)
     if ending in FRAME_ENDINGS:
         say("note: frames are written as they are, with the keys in them")
-    common.tell(f"{counted(count, rows.removesuffix('s'), ',')} written to {'standard output' if wanted.target == '-' else wanted.target}")
+    _tell_written(count, rows.removesuffix("s"), wanted, common)
     return 0
+
+
+def _tell_written(count: int, what: str, wanted: ExportArguments, common: Common) -> None:
+    common.tell(f"{counted(count, what, ',')} written to {'standard output' if wanted.target == '-' else wanted.target}")
 
 
 C = TypeVar("C", bound="Rows")
@@ -180,25 +191,39 @@ def _columns_of(kind: type[C], opened: Capture, wanted: ExportArguments) -> C:
     return kind(named, opened.state(column.name for column in named))
 
 
-def _columns(opened: Capture, wanted: ExportArguments, ending: str, file: IO[bytes]) -> int:
-    """Write the columns of frames and return the number of rows."""
-    from ibdissect.session.rows import Rows
-
-    columns: Rows
+def _writer(opened: Capture, wanted: ExportArguments, ending: str) -> tuple[Rows, Write]:
+    """The columns of frames, and what writes them."""
     if ending == ".csv":
         from ibdissect.export.csv import write_rows
+        from ibdissect.session.rows import Rows
 
         columns = _columns_of(Rows, opened, wanted)
-        count = write_rows(columns, opened.selected(keys=columns.numbers_keys), file)
-    else:
-        from ibdissect.export import tables
-        from ibdissect.session.arrow import ArrowColumns
+        return columns, partial(write_rows, columns)
+    from ibdissect.export import tables
+    from ibdissect.session.arrow import ArrowColumns
 
-        columns = made = _columns_of(ArrowColumns, opened, wanted)
-        chosen = opened.selected(keys=columns.numbers_keys)
-        count = tables.write((made.batch(table, rows) for table, rows in chosen), made.schema, file, ending)
+    made = _columns_of(ArrowColumns, opened, wanted)
+    return made, lambda chosen, file: tables.write((made.batch(table, rows) for table, rows in chosen), made.schema, file, ending)
+
+
+def _columns(opened: Capture, wanted: ExportArguments, ending: str, file: IO[bytes]) -> int:
+    """Write the columns of frames and return the number of rows."""
+    columns, write = _writer(opened, wanted, ending)
+    count = write(opened.selected(keys=columns.numbers_keys), file)
     _tell_masked(columns.masked)
     return count
+
+
+def _by_windows(capture: Unit, wanted: ExportArguments, ending: str, common: Common) -> int:
+    """Write the columns of frames with several processes."""
+    from .windows import write_by_windows
+
+    with _written(wanted.target, capture) as file:
+        writer = partial(_writer, wanted=wanted, ending=ending)
+        count, masked = write_by_windows(capture, wanted.jobs, wanted.engine, common, writer, file)
+    _tell_masked(masked)
+    _tell_written(count, "frame", wanted, common)
+    return 0
 
 
 def _others(opened: Capture, wanted: ExportArguments, ending: str, common: Common, file: IO[bytes]) -> int:
@@ -249,7 +274,7 @@ def _partitioned(units: Sequence[Unit], wanted: ExportArguments, common: Common)
         for outcome in each:
             written, masked = written + outcome.frames, masked + (outcome.result or 0)
     _tell_masked(masked)
-    common.tell(f"{counted(written, 'frame', ',')} written to {wanted.target}")
+    _tell_written(written, "frame", wanted, common)
     return each.status
 
 

@@ -136,8 +136,13 @@ def opened_capture(path: Unit, common: Common, *, passes: int = 0) -> Iterator[C
             opened.selection = selection_of(opened, common)
             yield opened
         common.tell_damage(opened.path, opened.damage)
-        if opened.masker.dropped.count:
-            common.tell(f"warning: {opened.path}: {opened.masker.dropped.count} keys are not told apart (shown as #?)")
+        tell_untold(opened.path, opened.masker.dropped.count, common)
+
+
+def tell_untold(path: str, count: int, common: Common) -> None:
+    """Say how many keys have no number of their own."""
+    if count:
+        common.tell(f"warning: {path}: {count} keys are not told apart (shown as #?)")
 
 
 def captures_of(paths: tuple[str, ...]) -> list[str]:

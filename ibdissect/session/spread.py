@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeVar
-
-from ibdissect.capture.sets import Unit
 
 T = TypeVar("T")
 MOST_PATHS = 16
@@ -22,10 +20,11 @@ POLL = 0.2
 """Seconds between two looks at whether to stop."""
 
 Work = Callable[..., T]
-"""Called as `work(path, stop=...)`, where `stop` is None or says whether to end early; must be picklable, including its arguments."""
+"""Called as `work(path, stop=...)`, with a capture, a set or the number of a window. `stop` is None or says whether to end early.
+Must be picklable, including its arguments."""
 Engine = Callable[[Work[T]], "Pool[T]"]
 """Makes a pool whose processes do that work."""
-Lost = Callable[[Unit], T]
+Lost = Callable[[Any], T]
 """The result for a capture that killed the process that worked on it, twice."""
 
 
@@ -47,7 +46,7 @@ class Pool(Protocol[T]):
     def died(self) -> tuple[type[BaseException], ...]:
         """What a task raises if its process died, or another one beside it."""
 
-    def submit(self, paths: Sequence[Unit]) -> Pending[T]:
+    def submit(self, paths: Sequence[Any]) -> Pending[T]:
         """Start to work on captures, in order."""
 
     def mend(self) -> None:
@@ -61,15 +60,17 @@ class Stopped(Exception):
     """The user ended the work."""
 
 
-def spread(paths: Sequence[Unit], pool: Pool[T], lost: Lost[T], stop: Callable[[], bool] | None = None) -> Iterator[T]:
-    """One result per path, in their order, each as soon as it and those before it are there.
+def spread(
+    paths: Sequence[Any], pool: Pool[T], lost: Lost[T], stop: Callable[[], bool] | None = None, most: int = MOST_PATHS
+) -> Generator[T]:
+    """One result per path, in their order, each as soon as it and those before it are there. A task has at most `most` of them.
 
     If a process dies, the captures of its task are checked one by one while nothing else runs. A capture that kills its process twice is
     `lost`. `stop` ends the iteration early.
     """
-    size = max(1, min(MOST_PATHS, len(paths) // (pool.slots * TASKS_PER_SLOT)))
+    size = max(1, min(most, len(paths) // (pool.slots * TASKS_PER_SLOT)))
     starts = iter(range(0, len(paths), size))
-    flying: deque[tuple[list[Unit], Pending[T] | list[T]]] = deque()
+    flying: deque[tuple[list[Any], Pending[T] | list[T]]] = deque()
     try:
         while True:
             while len(flying) < pool.slots * IN_FLIGHT and (start := next(starts, None)) is not None:

@@ -33,7 +33,7 @@ BROWSER = "textual.drivers.web_driver:WebDriver"
         (("export", LAB, "--to", "x.csv", "--first", "--records"), "export: --first: does nothing with --records"),
         (("export", LAB, "--to", "x.csv", "--findings", "--records"), "export: --records: does nothing with --findings"),
         (("export", LAB, "--to", "x.csv", "--max-findings", "7"), "--max-findings: 7: is for --findings"),
-        (("export", LAB, "--to", "x.csv", "--jobs", "2"), "--jobs: 2: is for --partition-by, which takes many captures"),
+        (("export", LAB, "--to", "x.pcap", "--jobs", "2"), "--jobs: 2: is for --partition-by, and for the frames of a"),
         (("show", LAB, "--count", "--format", "json"), "--format: json: does nothing here: --count prints a number"),
         (("show", LAB, "--count", "-e", "frame.number"), "-e: frame.number: does nothing here"),
         (("fabric", LAB, "--write", "json", "--format", "text"), "does nothing with --write"),
