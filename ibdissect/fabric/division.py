@@ -49,7 +49,7 @@ class Division(Record, frozen=True):
     def of(self, table: ChunkTable) -> Int:
         """The subnet of each packet, int64[n]; 0 where its addresses do not tell, or contradict each other."""
         found, torn = np.zeros(len(table), np.int64), np.zeros(len(table), np.bool_)
-        for kind, rows, values in (*_anchors(table), *_ends(table, {LID, PREFIX})):
+        for kind, rows, values in (*_anchors(table, np.arange(len(table))), *_ends(table, {LID, PREFIX})):
             distinct, which = np.unique(values, return_inverse=True)
             said = np.array([self.numbers.get((kind, value), 0) for value in distinct.tolist()], np.int64)[which.ravel()]
             rows, said = rows[said > 0], said[said > 0]
@@ -74,8 +74,11 @@ class Divider:
 
     def feed(self, table: ChunkTable) -> None:
         """Take the addresses of a chunk."""
-        near = list(_anchors(table))
         far = [some for some in (*_ends(table, self.useful), *_answer_addresses(table)) if some[0] in self.useful]
+        addressed = np.zeros(len(table), np.bool_)
+        for _, rows, _ in far:
+            addressed[rows] = True
+        near = list(_anchors(table, np.flatnonzero(addressed)))
         for seen in self.kinds:
             seen.feed(len(table), near, far)
 
@@ -144,10 +147,10 @@ class _Seen:
         return Division({**numbers, **site.numbers}, HOW[self.kind], site.expected)
 
 
-def _anchors(table: ChunkTable) -> Iterator[Some]:
-    """Interfaces, card ports and origins of directed routes of the packets of a chunk."""
-    yield INTERFACE, np.arange(len(table)), table.chunk.interface.astype(np.uint64)
-    cards = np.flatnonzero(table.chunk.pseudo >= 0)
+def _anchors(table: ChunkTable, rows: Int) -> Iterator[Some]:
+    """Interfaces and card ports of some packets of a chunk, and origins of its directed routes."""
+    yield INTERFACE, rows, table.chunk.interface[rows].astype(np.uint64)
+    cards = rows[table.chunk.pseudo[rows] >= 0]
     yield CARD, cards, table.chunk.card_ports(cards).astype(np.uint64)
     mads = table.once(Mads)
     routed = mads.mgmt_class == DIRECTED  # hosts and traps of either subnet may have transaction ids that begin alike

@@ -80,7 +80,8 @@ class Consequences:
 
     def any_of(self, rule: Rule) -> bool:
         """Whether any cause that may explain a rule's hits was reported or waits."""
-        return any(self.causes.get(code) for code in self.causes_of.get(rule.code, ()))
+        codes = self.causes_of.get(rule.code)
+        return codes is not None and any(self.causes.get(code) for code in codes)
 
     def cause(self, rule: Rule, frames: Iterable[int], severity: Severity | None = None, count: int = 1) -> Cause | None:
         """The cause of a rule's hit, or None. `frames` show and prove the hit; `severity`: the hit's, if lower than the rule's."""

@@ -40,9 +40,14 @@ class DamagedFrames:
             if len(left):
                 self.dropped.add(table.chunk.first + int(left[0]), int(table.chunk.time_ns[left[0]]), len(left))
 
+    @property
+    def known(self) -> bool:
+        """Whether any frame is known to be damaged."""
+        return len(self._kept) > 0
+
     def any_of(self, frames: list[int]) -> bool:
         """Whether one of some frames was damaged."""
-        if not len(self._kept):
+        if not self.known:
             return False
         places = np.minimum(np.searchsorted(self._kept, frames), len(self._kept) - 1)
         return bool((self._kept[places] == frames).any())

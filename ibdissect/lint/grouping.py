@@ -165,7 +165,7 @@ class Grouping:
                 self._take(rule, waiting)
 
     def _take(self, rule: Rule, hit: Hit | Again) -> None:
-        if hit.frame in self.past or self.damaged.any_of(proof_frames(hit)):
+        if hit.frame in self.past or (self.damaged.known and self.damaged.any_of(proof_frames(hit))):
             hit = hit.make() if isinstance(hit, Again) else hit
             if hit.evidence is not SEEN and (hit.severity or rule.severity) is not INFO:
                 hit.severity = INFO

@@ -33,7 +33,7 @@ class PastFrames:
         latest = np.maximum(np.maximum.accumulate(times), self._latest)
         self._latest = int(latest[-1])
         past = (times < latest - SECOND_NS) & (times > 0)
-        self._first, self._present = table.chunk.first, past
+        self._first, self._present = table.chunk.first, past if past.any() else past[:0]
         if not past.any():
             return
         edges = np.flatnonzero(np.diff(past, prepend=False, append=False)) + table.chunk.first

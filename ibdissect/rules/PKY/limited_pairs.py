@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -44,9 +45,9 @@ class Direction(Record):
     time_ns: int
     span: Span
     count: int
-    frames: list[int]
+    frames: array[int]
     """The first KEPT of them."""
-    psns: set[int]
+    psns: array[int]
     """Their PSNs."""
 
 
@@ -114,7 +115,7 @@ class BothLimited(Rule):
         if len(groups(tuple(column[first] for column in keys[:3]))[0]) < len(first):
             first, inverse = groups((*keys, _turns(keys)))
         rows, parts = native.rows[index], members(inverse, len(first))
-        frames, psns = rows + table.chunk.first, table.values_at(BTH.psn, rows)
+        frames, psns = rows + table.chunk.first, table.values_at(BTH.psn, rows).astype(np.uint32)
         flows = list(zip(*(column[first].tolist() for column in keys), strict=True))
         for i in np.argsort(first).tolist():
             (lids, src_qp, dest_qp, key), mine = flows[i], parts[i]
@@ -150,12 +151,13 @@ class BothLimited(Rule):
             frame, row = int(frames[0]), int(frames[0]) - table.chunk.first
             at = int(table.located.at("bth")[row] - table.chunk.offset[row])
             service, time_ns = int(table.values_at(BTH.opcode, frames[:1] - table.chunk.first)[0]) >> 5, int(table.chunk.time_ns[row])
-            seen = Direction(base, service, frame, time_ns, Span(frame, at + low, high - low), 0, [], set())
+            seen = Direction(base, service, frame, time_ns, Span(frame, at + low, high - low), 0, array("q"), array("I"))
             self.limited.put(flow, seen, seen.frame, seen.time_ns)
         seen.count += len(frames)
         room = max(KEPT - len(seen.frames), 0)
-        seen.frames += frames[:room].tolist()
-        seen.psns.update(psns[:room].tolist())
+        if room:
+            seen.frames.frombytes(frames[:room].tobytes())
+            seen.psns.frombytes(psns[:room].tobytes())
         near = agreed.far((flow[2], flow[3])) if agreed is not None else None
         if near is not None and near[0] == flow[0]:
             back = (flow[2], 0, flow[0], near[1])
@@ -184,7 +186,7 @@ class BothLimited(Rule):
                 if seen.frame < other.frame:
                     flow, back, seen, other = back, flow, other, seen
                 hit = self._hit(flow, seen, back, other, None)
-                hit.severity = INFO if seen.psns.isdisjoint(other.psns) else None
+                hit.severity = INFO if set(seen.psns).isdisjoint(other.psns) else None
                 yield hit
 
     def _hit(
