@@ -42,7 +42,7 @@ def test_by_frame() -> None:
     assert [keys.judge(0x1234, frame, 32)[0] for frame in (9, 10, 20, 30)] == [
         Verdict.UNKNOWN, Verdict.LIMITED, Verdict.UNKNOWN, Verdict.ALLOWED,
     ]  # fmt: skip
-    assert keys.changes(9) == keys.changes(29) == {10, 20, 30} and keys.changes(30) == set()
+    assert [keys.changes(after) for after in (9, 10, 29, 30)] == [{10, 20, 30}, {20, 30}, {30}, set()]
 
 
 def test_empty_table_holds_the_default_partition() -> None:
