@@ -136,7 +136,7 @@ def test_of_a_query_in_segments_only_what_the_first_one_names_is_read() -> None:
         assert shown(table, row)[name] == (None, BESIDE)
     dumps = [dump(dissect_row(table, row, Presenter())).replace("\n", " ").upper() for row in range(6)]
     assert not any(text in one for one in dumps for text in ("5A17", "DEADBEEF", "CAFEF00D"))
-    assert "FE800000" in dumps[4] and "FE800000" in dumps[5], "the GIDs are read"
+    assert " FE800000 " in dumps[4] and " FE800000 " in dumps[5], "the bytes of the GIDs are read"
     assert gone(frames, left) and gone(frames, b"\x5a\x17")
 
 
