@@ -221,5 +221,5 @@ class Linter:
         if table is not None and isinstance(hit, Hit) and len(hit.frames) > 1 and not len(hit.mads):
             rows = np.asarray(hit.frames) - table.chunk.first
             rows = rows[(rows >= 0) & (rows < len(table))]
-            hit.mads = (rows[table.located.at("mad")[rows] >= 0] + table.chunk.first).tolist()
+            hit.mads = [hit.frame, *(rows[table.located.at("mad")[rows] >= 0] + table.chunk.first).tolist()]
         return hit

@@ -52,7 +52,7 @@ class Hit(Record, kw_only=True):
     frames: Any = ()
     """All frames that it stands for, ascending, as far as the rule knows them; empty: `frame` alone."""
     mads: Sequence[int] = ()
-    """Other frames at which rules may report a consequence; by default, if the rule `explains` any, the `frames` with a MAD."""
+    """Other frames at which rules may report a consequence; by default, if the rule `explains` any, `frame` and the `frames` with a MAD."""
     key: Any = None
     """Hits with the same key (a flow: QP pair, port, group) become one finding with a count."""
     message: str = ""

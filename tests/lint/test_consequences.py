@@ -255,6 +255,37 @@ def test_what_a_consequence_explains_follows_from_its_cause() -> None:
     assert [(part.frame, part.why) for part in findings[1].related] == [(4, "therefore ZZA001 last")]
 
 
+@pytest.mark.parametrize("window", [1 << 20, 64])
+def test_a_finding_lists_no_consequence_in_a_later_frame_of_its_flow(window: int) -> None:
+    """The frame may be in another window than the flow's first one."""
+
+    class OfFlow(Rule):
+        """Something is wrong in every frame."""
+
+        code, name, message, explains = "ZZB905", "of-flow", "cause", ("ZZA905",)
+
+        @on_chunk
+        def chunk(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+            frames = range(table.chunk.first, table.chunk.first + len(table))
+            yield Hit(frame=frames[0], time_ns=0, arguments={}, key="one", frames=frames, count=len(frames))
+
+    class Second(Rule):
+        """Something follows in frame 2."""
+
+        code, name, message = "ZZA905", "second", "consequence"
+
+        @on_end
+        def end(self, _context: Context) -> Iterator[Hit]:
+            yield Hit(frame=2, time_ns=0, arguments={})
+
+    for code in ("ZZA905", "ZZB905"):
+        REGISTRY.pop(code)
+    linter = Linter([Second, OfFlow])
+    for chunk in open_capture(io.BytesIO(erf_pcap([rc(0x04), smp(1, 0x11), rc(0x04)])), window=window).chunks():
+        linter.feed(ChunkTable(chunk))
+    assert [(one.code, one.frame, one.count, one.related) for one in linter.finish()] == [("ZZB905", 1, 3, ())]
+
+
 MISREAD = answer(2, NODE_INFO, bytes(64), modifier=1, header={"transaction_id": 9})
 """An answer whose bytes are no NodeInfo."""
 OF_PORT_INFO = ask(2, PORT_INFO, modifier=1, header={"transaction_id": 9})
