@@ -273,9 +273,9 @@ class ActiveWithoutArmed(AttributeRule):
     Set the port, and the one it faces, to Armed first.
 
     The port showed Initialize, and the answer to the Set is an error: a port that accepts it was armed. A port that does not answer
-    counts as refusing where the capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within
-    ten seconds. Ports that were armed once are not judged, nor any after a Set to Armed of a port that is not known yet, nor other
-    steps, since a port goes down and comes up unseen.
+    counts as refusing where the capture shows that it misses nothing (in ERF by its traffic, elsewhere no packet is missing within
+    ten seconds) and does not change the order of Sets. Ports that were armed once are not judged, nor any after a Set to Armed of a
+    port that is not known yet, nor other steps, since a port goes down and comes up unseen.
     """
 
     code, name, severity = "SEM012", "portstate-transition", ERROR
@@ -312,8 +312,9 @@ class ActiveWithoutArmed(AttributeRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
+        loss = context.get(CaptureLoss)
         for hit in self.held.values():
-            if context.get(CaptureLoss).proves_silence(hit.time_ns):
+            if loss.proves_silence(hit.time_ns) and not loss.unsettled(hit.frame, hit.time_ns):
                 yield hit
 
     def suspicious(self, smps: AttributeSmps) -> Mask:

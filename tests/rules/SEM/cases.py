@@ -220,9 +220,9 @@ port_written("SEM047", [CA], GUID_INFO, build(GUIDInfo, guid_block=[7]), build(G
 INIT = [answer(5, NODE_INFO, port_node(5)), answer(5, PORT_INFO, port_info(5, port_state=2))]
 
 
-def sets(state: int, lid: int = 5) -> bytes:
+def sets(state: int, lid: int = 5, **kw: Any) -> bytes:
     """The manager asks for a port state."""
-    return ask(lid, PORT_INFO, method=SET, body=port_info(5, port_state=state, port_physical_state=0))
+    return ask(lid, PORT_INFO, method=SET, body=port_info(5, port_state=state, port_physical_state=0), **kw)
 
 
 REFUSED = answer(5, PORT_INFO, port_info(5, port_state=2), header={"status": 0x1C})
@@ -241,5 +241,10 @@ def complete(frames: list[bytes]) -> bytes:
     return struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 247) + b"".join(records)
 
 
+# an answer in front of its request: the capture changes the order, and the port was armed before
+SWAPPED = [ask(7, NODE_INFO), answer(7, NODE_INFO, port_node(7)), answer(6, NODE_INFO, port_node(6)), ask(6, NODE_INFO)]
+BEHIND = sets(3, header={"transaction_id": 77})
+case("SEM012", complete([*INIT, sets(4), BEHIND]), complete([*INIT, *SWAPPED, sets(4), BEHIND]), file=None, frames=[3],
+     also=["CAP009"], twin_also=["CAP009"])  # fmt: skip
 case("SEM012", complete([*INIT, sets(4)]), complete([*INIT, sets(4), answer(5, PORT_INFO, port_info(5))]), file=None, frames=[3],
      also=["CAP009"], twin_also=["CAP009"])  # fmt: skip
