@@ -259,7 +259,7 @@ class _Finder:
         ethertype = first_bytes.u16(self.loc.front.part(rows, at + type_at, 2), 0)
         at = at + size
         for tag in ("vlan", "vlan2", "vlan3"):
-            tagged = (ethertype == 0x8100) | (ethertype == 0x88A8)
+            tagged = (ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100)  # as ETHERTYPES_VLAN
             if not tagged.any():
                 break
             tagged &= at + 4 <= self.loc.end[rows]

@@ -8,7 +8,10 @@ from .spec import Struct, bit, enum, flag, gid, ip4, mac, pad, part, raw, uint
 
 ETHERTYPES = {
     0x0800: "IPv4", 0x0806: "ARP", 0x8100: "802.1Q", 0x86DD: "IPv6", 0x88A8: "802.1ad", 0x8915: "RoCE v1", 0x88CC: "LLDP",
+    0x9100: "802.1QinQ",
 }  # fmt: skip
+ETHERTYPES_VLAN = (0x8100, 0x88A8, 0x9100)
+"""A VLAN tag follows; 0x9100 is what switches used for an outer tag before 802.1ad."""
 ERF_ETHERNET, ERF_INFINIBAND, ERF_INFINIBAND_LINK = (2, 11, 16, 20), 21, 25
 ERF_TYPES = {2: "ETH", 16: "COLOR_ETH", ERF_INFINIBAND: "INFINIBAND", ERF_INFINIBAND_LINK: "INFINIBAND_LINK"}
 IP_PROTOCOLS = {1: "ICMP", 2: "IGMP", 6: "TCP", 17: "UDP", 58: "ICMPv6", 0x1B: "IBA transport"}

@@ -88,6 +88,7 @@ KINDS = [
          14 + len(OPTIONS), pad=3, reasons=((46, 0), (14 + len(OPTIONS), where.IP_LARGE))),
     over(MACS + b"\x08\x00", LINK_ETHERNET, eth=(0, 14)),
     over(MACS + VLAN + b"\x08\x00", LINK_ETHERNET, eth=(0, 14), vlan=(14, 4)),
+    over(MACS + b"\x91\0\0\1" + VLAN + b"\x08\x00", LINK_ETHERNET, eth=(0, 14), vlan=(14, 4), vlan2=(18, 4)),
     over(MACS + b"\x88\xa8\0\1" + VLAN + VLAN + b"\x08\x00", LINK_ETHERNET, eth=(0, 14), vlan=(14, 4), vlan2=(18, 4), vlan3=(22, 4)),
     over(bytes(14) + b"\x08\x00", LINK_SLL, sll=(0, 16)),
     over(b"\x08\x00" + bytes(18), LINK_SLL2, sll2=(0, 20)),

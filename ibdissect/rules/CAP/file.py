@@ -278,7 +278,7 @@ class NoInfiniBand(Rule):
     """The capture holds neither InfiniBand nor RoCE packets.
 
     Nothing could be checked, so silence proves nothing. The capture was taken on another interface or with a filter that excludes RoCE, or
-    the adapter hides RDMA traffic from the host.
+    the adapter hides RDMA traffic from the host. RoCE inside a tunnel (VXLAN, GRE, MPLS) is not read either.
 
     Capture with a tool that sees RDMA traffic: `ibdump`, a sniffer rule of the adapter (`tcpdump -i mlx5_0`), or a mirror port.
 

@@ -11,7 +11,7 @@ from ibdissect.rules.QKY.packet import GSI_KEY
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, UDP, Ethernet, IPv4, IPv6
+from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, ETHERTYPES_VLAN, UDP, Ethernet, IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.link import LRH
 from ibdissect.wire.numbers import BASE
@@ -150,7 +150,7 @@ class RoceVersion1(Rule):
 
     code, name, severity = "ROC015", "rocev1-ethertype", INFO
     reference = "Ethertype 0x8915"
-    when = present(BTH) & ~present(UDP) & (Ethernet.type.isin({ETHERTYPE_ROCE, 0x8100, 0x88A8}))
+    when = present(BTH) & ~present(UDP) & (Ethernet.type.isin({ETHERTYPE_ROCE, *ETHERTYPES_VLAN}))
     flow = (Ethernet.source, Ethernet.destination)
     message = "RoCE version 1 (Ethertype 0x8915), which cannot be routed"
     example = "an Ethernet frame of type 0x8915"
