@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from heapq import merge
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +27,7 @@ from .stream_packets import LEAVES_OPEN, SERVICE, STARTS_WRITE, UNKNOWN, Packets
 
 MAX_STREAMS = 65536
 """Streams remembered; the oldest is evicted first."""
+_BY_FRAME = attrgetter("frame")
 MAX_PEERS = 64
 """Most streams between two ports that are compared to find the opposite direction of one."""
 _STATE: dict[str, tuple[Any, int]] = {
@@ -70,7 +73,7 @@ class Streams:
         self.dropped = Dropped("streams of packets"), self.gap_total.dropped
 
     def feed(self, table: ChunkTable) -> Iterator[StreamEvent]:
-        """Process a chunk; yields its events."""
+        """Process a chunk; yields its events in frame order."""
         if len(table):
             self.last_ns = int(table.chunk.time_ns[-1])
         found = table.once(packets)
@@ -79,10 +82,8 @@ class Streams:
         slots = self._slots(table, found)
         group = np.repeat(np.arange(len(slots)), np.diff(np.append(found.starts, len(found.rows))))
         used, dirty = self._judge(found, slots, group)
-        if not dirty.all():
-            yield from self._advance(table, found, slots, group, used, ~dirty)
-        if dirty.any():
-            yield from self._recover(table, found, slots, group, dirty)
+        clean = sorted(self._advance(table, found, slots, group, used, ~dirty), key=_BY_FRAME) if not dirty.all() else []
+        yield from merge(clean, self._recover(table, found, slots, group, dirty) if dirty.any() else (), key=_BY_FRAME)
         self._tally(table, found, slots, group)
 
     # -- which stream

@@ -18,7 +18,7 @@ from ibdissect.session.check import Options, check
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.conftest import shared_captures
-from tests.rules.RC.cases import answer, ask
+from tests.rules.RC.cases import WRITE_FIRST, WRITE_LAST, answer, ask
 
 from .plain import counted
 
@@ -139,3 +139,14 @@ def test_random_transport_bytes_never_raise() -> None:
         for event in streams.feed(ChunkTable(chunk)):
             assert event.ends.text
     assert streams.troubled
+
+
+def test_events_come_in_frame_order() -> None:
+    """Those of clean streams, which columns find, and of repeated ones: of many findings the first are kept, whatever the window."""
+    wrong, again = (20, 3, 17, 8, 11, 5, 14, 2), 6
+    parts = ((1, WRITE_FIRST, {"RETH": {"r_key": 7, "dmalen": 600}}), (2, WRITE_LAST, {}))
+    packets = [craft.roce2(code, bytes(256), bth={"psn": psn, "destqp": to}, ext=ext) for to in wrong for psn, code, ext in parts]
+    packets[again : again + 2] = packets[again : again + 2] * 2
+    table = ChunkTable(next(open_capture(io.BytesIO(craft.ethernet_pcap(packets))).chunks()))
+    frames = [event.frame for event in Streams().feed(table)]
+    assert len(frames) > len(wrong) and frames == sorted(frames)
