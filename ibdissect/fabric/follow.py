@@ -26,7 +26,7 @@ from .nodes import NOBODY, Hop, Port
 from .records import Records
 from .routes import Routes
 from .smp_places import Places
-from .smps import ASKS, COMPLAINS, PLACE_ONLY, TEACHES, PlacedSmps, Smps
+from .smps import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, HANDLE_TRAP, PlacedSmps, Smps
 
 MAX_ASKED = 4096
 """PortInfo requests that wait for their answer."""
@@ -130,7 +130,7 @@ class FabricFollower:
         """
         n, self.done = len(smps.rows), 0
         if not self.routes.turned:
-            need = smps.kind != PLACE_ONLY
+            need = smps.kind != FIND_PLACE
             yield from self._walk(smps, table, places, np.flatnonzero(need | ~places.sure), first=True)
         places.settle(self.done)
         if self.done < n:
@@ -157,7 +157,7 @@ class FabricFollower:
                     self.done = int(np.searchsorted(smps.rows, lost - table.chunk.first))
                     return
             keyed = i >= smps.keyed_from
-            if kind == COMPLAINS:
+            if kind == HANDLE_TRAP:
                 self._trap(smps, i, frame, time_ns)
             else:
                 hop = None
@@ -166,13 +166,13 @@ class FabricFollower:
                     if hop is not None and (routes.turned or not hop.node.alive):
                         hop = places.look_up(group)
                 smp = None
-                if hop is None and group >= 0 and kind == PLACE_ONLY:
+                if hop is None and group >= 0 and kind == FIND_PLACE:
                     high, path = places.ways[group]
                     hop = routes.directed(routes.origin(high), path)
                 elif hop is None:
                     smp = self._address(smps, i, frame)
                     hop = smp.hop
-                if kind == TEACHES:
+                if kind == HANDLE_ANSWER:
                     if smp is None:
                         smp = self._directed_smp(smps, i, hop) if keyed or attribute == numbers.NODE_INFO else plain
                     smp.i, smp.hop, smp.frame, smp.time_ns, smp.modifier = i, hop, frame, time_ns, modifier
@@ -183,7 +183,7 @@ class FabricFollower:
                         places.learn_route(group)
                         if hop is None and smp.origin is not None:
                             hop = routes.directed(smp.origin, smp.path)
-                elif kind == ASKS:
+                elif kind == HANDLE_REQUEST:
                     smp = smp or self._directed_smp(smps, i, hop)
                     smp.frame, smp.time_ns, smp.modifier = frame, time_ns, modifier
                     self._ask(smps, smp, method, attribute)

@@ -32,7 +32,7 @@ TEACHING = (
 """Attributes whose answers the follower reads."""
 _TEACHES = np.zeros(1 << 16, np.bool_)
 _TEACHES[list(TEACHING)] = True
-PLACE_ONLY, ASKS, TEACHES, COMPLAINS = 0, 1, 2, 3
+FIND_PLACE, HANDLE_REQUEST, HANDLE_ANSWER, HANDLE_TRAP = 0, 1, 2, 3
 """What the follower does with an SMP: it finds its port, and may process a request, an answer or a trap."""
 
 _READ: dict[int, tuple[Field[Any], ...]] = {
@@ -100,11 +100,12 @@ class Smps:
 
     def _kinds(self, answer: npt.NDArray[np.bool_], trap: npt.NDArray[np.bool_]) -> Int:
         kind = np.zeros(len(self.rows), np.int64)
-        kind[trap] = COMPLAINS
+        kind[trap] = HANDLE_TRAP
         teaches = answer & _TEACHES[self.attribute]
-        kind[teaches] = TEACHES
-        kind[((self.method == numbers.SET) & (self.attribute == numbers.P_KEY_TABLE)) | (self.method == numbers.TRAP_REPRESS)] = ASKS
-        kind[self.keyed_from :][~(answer | trap)[self.keyed_from :]] = ASKS
+        kind[teaches] = HANDLE_ANSWER
+        writes_keys = (self.method == numbers.SET) & (self.attribute == numbers.P_KEY_TABLE)
+        kind[writes_keys | (self.method == numbers.TRAP_REPRESS)] = HANDLE_REQUEST
+        kind[self.keyed_from :][~(answer | trap)[self.keyed_from :]] = HANDLE_REQUEST
         for number, fields in _READ.items():
             index = np.flatnonzero(teaches & (self.attribute == number))
             if len(index):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ ASKING = frozenset(RESPONSE_OF) - {TRAP}
 """Methods that require an answer."""
 RETRY_NS = 10_000_000_000
 """The same request after this time is another one, no further try. An answer counts however late it is."""
-MAX_OPEN, MAX_TRAPS, MAX_UNASKED = 32768, 4096, 4096
+MAX_OPEN, MAX_TRAPS, MAX_UNMATCHED = 32768, 4096, 4096
 MAX_TARGETS = 8
 """Open requests remembered of one requester with one transaction id, to different targets."""
 SWAPPED, SWAPPED_NS = 64, 10_000_000
@@ -49,6 +49,25 @@ MAX_ANSWERED = 4096
 """Number of latest answers remembered, to recognise second answers."""
 Key = tuple[Any, ...]
 """Class, transaction id, and either requester and target or the directed route."""
+
+
+class _AnsweredRequest(NamedTuple):
+    request: Request
+    frame: int
+    """Frame of the answer."""
+    ordinal: int
+    """Ordinal number of the answer."""
+
+
+class _LoneAnswer(NamedTuple):
+    """An answer without a request so far."""
+
+    frame: int
+    time_ns: int
+    mark: int
+    """Hash that is equal for a request and its answer."""
+    missed: bool
+    """Whether it counts in `Transactions.missed`."""
 
 
 class _Recent(Record, frozen=True, eq=False):
@@ -75,18 +94,18 @@ class Transactions:
         """Open requests that are processed one by one, oldest first."""
         self.waiting: Datagrams | None = None
         """All other open requests."""
-        self.answered = BoundedDict[Key, tuple[Request, int, int]](MAX_ANSWERED)
-        """Latest answered requests that were processed one by one: request, frame and ordinal number of the answer."""
+        self.answered = BoundedDict[Key, _AnsweredRequest](MAX_ANSWERED)
+        """Latest answered requests that were processed one by one."""
         self.recent: list[_Recent] = []
         """All other latest answered requests."""
         self.traps = BoundedDict[Key, Request](MAX_TRAPS, dropped)
-        self.asked = BoundedDict[int, tuple[Key, ...]](MAX_OPEN, dropped)
-        """By the hash of class, transaction and requester: the latest of its open LID-routed requests."""
-        self.unasked = BoundedDict[Key, tuple[int, int, int, bool]](MAX_UNASKED)
-        """Latest answers without request, as the request may be recorded after its answer: frame, time, hash, and if in `missed`."""
+        self.by_asker = BoundedDict[int, tuple[Key, ...]](MAX_OPEN, dropped)
+        """By hash of class, transaction and requester: the requester's latest open LID-routed requests."""
+        self.unmatched = BoundedDict[Key, _LoneAnswer](MAX_UNMATCHED)
+        """Latest answers without a request, which may be recorded after its answer."""
         self.lone_answers = BoundedDict[int, Request](MAX_TRAPS)
         """The latest answers whose request is not in the capture, by frame."""
-        self.superseded = KeptList[Request](MAX_UNASKED, dropped)
+        self.superseded = KeptList[Request](MAX_UNMATCHED, dropped)
         """Requests that were given up because their sender used the transaction id again. Only Sets are kept."""
         self.missed = MissedPackets("answers without a request")
         """Times of answers whose request is not in the capture."""
@@ -129,7 +148,7 @@ class Transactions:
         """
         first = next(self.open_requests(), None)
         if first is not None:
-            yield from (time_ns for frame, time_ns, _, _ in self.unasked.values() if first.frame < frame < self.first_match)
+            yield from (one.time_ns for one in self.unmatched.values() if first.frame < one.frame < self.first_match)
 
     def answers_to(self, frames: Collection[int]) -> Iterator[Answered]:
         """The answers in the present chunk to the requests that were first sent in some frames."""
@@ -177,8 +196,8 @@ class Transactions:
         if one_by_one[:early].any():
             for key, _ in sorted(self.open.items(), key=lambda entry: _age(entry[1])):
                 self.open.move_to_end(key)
-        for asker in [asker for asker, keys in self.asked.items() if self.open.keys().isdisjoint(keys)]:
-            del self.asked[asker]
+        for asker in [asker for asker, keys in self.by_asker.items() if self.open.keys().isdisjoint(keys)]:
+            del self.by_asker[asker]
         if len(pairs.answers) or found:
             self.matched = combined_answers(mads, pairs, index, found)
             self.paired += len(self.matched.frames)
@@ -187,7 +206,7 @@ class Transactions:
     def _sure(self, pairs: Pairs, answering: Bool, askers: U64) -> Pairs:
         """Move pairs to `rest` if an answer from another address may belong to their request."""
         lone = pairs.rest[answering[pairs.rest]]
-        known = np.fromiter(self.asked, np.uint64, len(self.asked))
+        known = np.fromiter(self.by_asker, np.uint64, len(self.by_asker))
         doubtful, waits = is_in(askers[pairs.requests], np.append(askers[lone], known)), is_in(askers[pairs.waits], askers[lone])
         if not doubtful.any() and not waits.any():
             return pairs
@@ -219,12 +238,12 @@ class Transactions:
             for i, k in enumerate(hits.tolist()):
                 key, ordinal = _key(requests, i, False), int(recent.ordinals[k])
                 known = self.answered.get(key)
-                if known is None or known[2] < ordinal:
+                if known is None or known.ordinal < ordinal:
                     self._keep(key, request_of(requests, i), int(recent.frames[k]), ordinal)
 
     def _keep(self, key: Key, request: Request, frame: int, ordinal: int) -> None:
         self.answered.pop(key, None)
-        self.answered.put(key, (request, frame, ordinal))
+        self.answered.put(key, _AnsweredRequest(request, frame, ordinal))
 
     def _remember(self, mads: Datagrams, pairs: Pairs, marks: U64, ordinals: Int, last: int) -> None:
         """Keep the latest requests that were matched by columns, and drop old ones; `last` is the number of answers up to now."""
@@ -271,29 +290,29 @@ class Transactions:
             before.earlier, request.earlier = None, before
         self._look_behind(key, request)
         done = self.answered.get(key)
-        if done is not None and _same(done[0], mads, i) and mads.times[i] - done[0].last_ns < SECOND_NS:
+        if done is not None and _same(done.request, mads, i) and mads.times[i] - done.request.last_ns < SECOND_NS:
             request.answered_before = True  # the copy of another mirror, or another try
         oldest = self.open.put(key, request, mads.frames[i], mads.times[i])
         for gone in oldest[1].unanswered() if oldest is not None else ():
             yield self._unanswered(gone)
         if mads.mgmt_class[i] != DIRECTED:
-            others = (other for other in self.asked.get(mads.askers[i], ()) if other != key and other in self.open)
-            self.asked.put(mads.askers[i], (*others, key)[-MAX_TARGETS:], mads.frames[i], mads.times[i])
+            others = (other for other in self.by_asker.get(mads.askers[i], ()) if other != key and other in self.open)
+            self.by_asker.put(mads.askers[i], (*others, key)[-MAX_TARGETS:], mads.frames[i], mads.times[i])
 
     def _recorded_behind(self, frame: int, time_ns: int) -> list[int]:
         """Hashes of answers whose request may be recorded after them."""
-        return [known[2] for known in self.unasked.values() if _may_precede(known, frame, time_ns)]
+        return [known.mark for known in self.unmatched.values() if _may_precede(known, frame, time_ns)]
 
     def _look_behind(self, key: Key, request: Request) -> None:
         """Set `answered_before` if the answer was recorded just before the request."""
-        found = self.unasked.get(key)
+        found = self.unmatched.get(key)
         if found is not None and _may_precede(found, request.frame, request.time_ns):
-            del self.unasked[key]
-            if found[3]:
-                self.missed.remove(found[1])
-                self.lone_answers.pop(found[0], None)
+            del self.unmatched[key]
+            if found.missed:
+                self.missed.remove(found.time_ns)
+                self.lone_answers.pop(found.frame, None)
                 self.swapped += 1
-                request.lone_answer = found[:2]
+                request.lone_answer = found.frame, found.time_ns
             request.answered_before = True
 
     def _answer(self, mads: DatagramLists, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
@@ -316,17 +335,17 @@ class Transactions:
             found.append((i, request))
             return
         known = self.answered.get(key)
-        again = known is not None and self.answers - known[2] <= MAX_ANSWERED
-        self.unasked.put(key, (frame, time_ns, mads.marks[i], False))
+        again = known is not None and self.answers - known.ordinal <= MAX_ANSWERED
+        self.unmatched.put(key, _LoneAnswer(frame, time_ns, mads.marks[i], missed=False))
         if known is not None and again:
-            yield AnsweredAgain(frame, time_ns, known[0], known[1])
+            yield AnsweredAgain(frame, time_ns, known.request, known.frame)
             return
         trap = self.traps.get(key)
         if trap is not None and (mads.transaction[i] or (trap.mgmt_class == LID_ROUTED and mads.attribute[i] == NOTICE)):
             yield TrapAnswered(frame, time_ns, trap, mads.method[i])
             return
         asker = mads.mgmt_class[i], mads.transaction[i], mads.destination[i]
-        keys = (other for other in self.asked.get(mads.askers[i], ()) if other[:3] == asker and other in self.open)
+        keys = (other for other in self.by_asker.get(mads.askers[i], ()) if other[:3] == asker and other in self.open)
         request = max((self.open[other] for other in keys), key=_age, default=None)
         if request is None and mads.mgmt_class[i] != DIRECTED:
             request = self.open.get(_key(mads, i, False))  # its addresses are not swapped
@@ -335,7 +354,7 @@ class Transactions:
         elif frame > self.first_match:
             self.missed.add(frame, time_ns)
             self.lone_answers.put(frame, request_of(mads, i))
-            self.unasked.put(key, (frame, time_ns, mads.marks[i], True))
+            self.unmatched.put(key, _LoneAnswer(frame, time_ns, mads.marks[i], missed=True))
 
 
 def _same(request: Request, mads: DatagramLists, i: int) -> bool:
@@ -343,9 +362,9 @@ def _same(request: Request, mads: DatagramLists, i: int) -> bool:
     return (request.method, request.attribute, request.modifier) == (mads.method[i], mads.attribute[i], mads.modifier[i])
 
 
-def _may_precede(answer: tuple[int, int, int, bool], frame: int, time_ns: int) -> bool:
+def _may_precede(answer: _LoneAnswer, frame: int, time_ns: int) -> bool:
     """Whether a request at this frame may have been sent before an answer that was recorded earlier."""
-    return frame - answer[0] <= SWAPPED and time_ns - answer[1] <= SWAPPED_NS
+    return frame - answer.frame <= SWAPPED and time_ns - answer.time_ns <= SWAPPED_NS
 
 
 def _age(request: Request) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.fabric.smps import ASKS, PLACE_ONLY, TEACHES, Smps
+from ibdissect.fabric.smps import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, Smps
 from ibdissect.table.table import ChunkTable
 from tests import craft
 
@@ -29,7 +29,7 @@ def test_what_is_read() -> None:
         craft.gmp(4, GET, 0x12),
         craft.native(0x04, bytes(300)),
     )
-    assert found.rows.tolist() == [0, 1, 2, 4] and found.kind.tolist() == [TEACHES, PLACE_ONLY, PLACE_ONLY, TEACHES]
+    assert found.rows.tolist() == [0, 1, 2, 4] and found.kind.tolist() == [HANDLE_ANSWER, FIND_PLACE, FIND_PLACE, HANDLE_ANSWER]
     assert found.directed == [False, False, False, True] and found.pure.tolist() == found.directed
     assert found.path(3) == bytes([1, 2, 3])
     assert (found.slid[0], found.dlid[2], found.m_key(2)) == (5, 5, 7)
@@ -40,10 +40,10 @@ def test_what_is_read() -> None:
 
 def test_requests_are_skipped_without_any_key() -> None:
     frames = [ask(5, 0x15), answer(5, 0x15, port_info(5)), ask(5, 0x16, method=SET), ask(5, 0x02, method=REPRESS)]
-    assert smps(*frames).kind.tolist() == [PLACE_ONLY, TEACHES, ASKS, ASKS]
+    assert smps(*frames).kind.tolist() == [FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, HANDLE_REQUEST]
     keyed = smps(*frames, ask(5, 0x15, method=SET, body=port_info(5, m_key=9)))
-    assert keyed.kind.tolist() == [PLACE_ONLY, TEACHES, ASKS, ASKS, ASKS]
-    assert smps(*frames, keyed=True).kind[0] == ASKS
+    assert keyed.kind.tolist() == [FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, HANDLE_REQUEST, HANDLE_REQUEST]
+    assert smps(*frames, keyed=True).kind[0] == HANDLE_REQUEST
 
 
 def test_hop_count_beyond_the_path() -> None:
