@@ -179,7 +179,7 @@ class _Reading:
 
     def _interface(self, given: Interfaces, index: int) -> int:
         """The set's index of a member's interface: that of an equal one of an earlier member, or a new one."""
-        key = (*(int(column[index]) for column in (given.link, given.snaplen, given.resolution, given.offset)), given.options[index])
+        key = (*given.columns[index].item(), given.options[index])
         alike, before = self.known.setdefault(key, []), self.used.get(key, 0)
         self.used[key] = before + 1
         if before == len(alike):

@@ -39,27 +39,10 @@ class Interfaces:
         return len(self.options)
 
     @property
-    def link(self) -> Ints:
-        """Link types, int64[n]."""
-        return self._column("link")
-
-    @property
-    def snaplen(self) -> Ints:
-        """Snap lengths, int64[n]; 0 for none."""
-        return self._column("snaplen")
-
-    @property
-    def resolution(self) -> Ints:
-        """The if_tsresol byte: negative power of ten, or of two if bit 7 is set; int64[n]."""
-        return self._column("resolution")
-
-    @property
-    def offset(self) -> Ints:
-        """if_tsoffset, seconds, int64[n]."""
-        return self._column("offset")
-
-    def _column(self, name: str) -> Ints:
-        return self._columns[name][: len(self)]
+    def columns(self) -> npt.NDArray[np.void]:
+        """Of each interface, int64 each: `link`; `snaplen`, 0 for none; `offset`, if_tsoffset in seconds; and `resolution`, the if_tsresol
+        byte: negative power of ten, or of two if bit 7 is set."""
+        return self._columns[: len(self)]
 
     def describe(self, body: bytes, order: Literal["little", "big"]) -> None:
         """Add the interface of one Interface Description Block; `body` starts after type and length."""
@@ -100,7 +83,7 @@ class Interfaces:
 
     def without_options(self) -> Interfaces:
         bare = Interfaces()
-        bare.options, bare._columns = [()] * len(self), self._columns[: len(self)].copy()
+        bare.options, bare._columns = [()] * len(self), self.columns.copy()
         return bare
 
     def name(self, index: int) -> str:
@@ -109,13 +92,13 @@ class Interfaces:
 
     def nanoseconds(self, index: Ints, ticks: Ticks) -> Ints:
         """Time of packets captured on interface `index` with 64-bit timestamps `ticks`; rounded down."""
-        resolution = self.resolution[index]
+        resolution = self.columns["resolution"][index]
         seconds = np.zeros(len(index), np.int64)
         rest = np.zeros(len(index), np.int64)
         for value in np.flatnonzero(np.bincount(resolution)).tolist():
             rows = resolution == value
             seconds[rows], rest[rows] = _split(ticks[rows], value)
-        seconds += self.offset[index]
+        seconds += self.columns["offset"][index]
         return np.clip(seconds, -FAR, FAR) * 1_000_000_000 + rest
 
 

@@ -89,7 +89,9 @@ def _origin(source: str | os.PathLike[str] | IO[bytes]) -> Origin:
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         if path == "-":
-            return _standard_input()
+            if sys.stdin is None:
+                raise CaptureError("-", "there is no standard input")
+            return _object(sys.stdin.buffer, "-")
         return _url(path) if remote.is_url(path) else _file(path)
     name = getattr(source, "name", None)
     return _object(source, name if isinstance(name, str) else "file object")
@@ -152,12 +154,6 @@ def _file(path: str) -> Origin:
         return _once(Origin(path=path, start=io.RawIOBase, again=False, close=pipe.close), pipe)
     owner = io.FileIO(descriptor, "r")  # closes only once, as the descriptor number may be reused
     return Origin(path=path, start=lambda: FileBytes(descriptor), again=True, close=owner.close)
-
-
-def _standard_input() -> Origin:
-    if sys.stdin is None:
-        raise CaptureError("-", "there is no standard input")
-    return _object(sys.stdin.buffer, "-")
 
 
 def _object(source: IO[bytes], path: str) -> Origin:

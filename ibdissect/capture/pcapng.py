@@ -127,7 +127,7 @@ class PcapngRecords(Records):
         for start, size in zip(starts[kind == INTERFACE].tolist(), sizes[kind == INTERFACE].tolist(), strict=True):
             described_by = raw[start + 8 : start + max(16, size - 4)].tobytes()
             self.interfaces.describe(described_by, "little" if self.order == "<" else "big")
-            self.note_link(int(self.interfaces.link[-1]))
+            self.note_link(int(self.interfaces.columns["link"][-1]))
         headers = starts[kind == SECTION]
         if headers.size:
             of_capture = np.full(len(headers), -1 - self.frames)
@@ -178,7 +178,7 @@ class PcapngRecords(Records):
         original = head[simple, 2]
         limit = np.full(len(original), LONGEST)
         known = good[simple]
-        limit[known] = self.interfaces.snaplen[interface[simple][known]]
+        limit[known] = self.interfaces.columns["snaplen"][interface[simple][known]]
         limit[limit == 0] = LONGEST
         # Without a snap length the captured length is limited by the block.
         caplen[simple] = np.minimum(np.minimum(original, limit), sizes[simple] - 16)
@@ -190,7 +190,7 @@ class PcapngRecords(Records):
     ) -> Chunk:  # fmt: skip
         time_ns = self.interfaces.nanoseconds(interface, ticks)
         time_ns[simple] = 0
-        link = self.interfaces.link[interface].astype(np.uint16)
+        link = self.interfaces.columns["link"][interface].astype(np.uint16)
         pseudo = np.full(len(offset), -1, np.int64)
         rows = Chunk(0, 0, raw, offset, caplen, length, time_ns, link, interface.astype(np.uint16), pseudo, interfaces=self.interfaces)
         inside = np.flatnonzero(link == LINK_ERF)

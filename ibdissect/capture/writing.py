@@ -153,8 +153,8 @@ class CaptureWriter:
         given = self.interfaces
         assert given is not None
         for i in range(len(self._units), count):
-            resolution = min(int(given.resolution[i]), NANOSECONDS)
-            self._interface(int(given.link[i]), int(given.snaplen[i]), resolution, given.options[i])
+            link, snaplen, resolution, _ = given.columns[i].item()
+            self._interface(link, snaplen, min(resolution, NANOSECONDS), given.options[i])
 
     def _interface(self, link: int, snaplen: int, resolution: int, kept: Sequence[tuple[int, bytes]]) -> None:
         self._units.append(10 ** (NANOSECONDS - resolution))

@@ -196,10 +196,10 @@ class Common(Record, dict=True):
     def tell_damage(self, path: str, found: Iterable[Damage]) -> None:
         """Say where a capture is damaged. If part of it could have been read but was not, the command's status is 2."""
         for damage in found:
-            (incomplete if damage.unread else self._warn)(damage_text(path, damage))
-
-    def _warn(self, text: str) -> None:
-        self.tell(f"warning: {text}")
+            if damage.unread:
+                incomplete(damage_text(path, damage))
+            else:
+                self.tell(f"warning: {damage_text(path, damage)}")
 
 
 def _limited(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:

@@ -25,10 +25,6 @@ ABOUT: tuple[Field[int], ...] = (MAD.base_version, MAD.mgmt_class, MAD.method, M
 """The fields that names depend on. A class format starts where the common header does, so its bytes can be read as MAD."""
 
 
-def _status(_catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
-    return f"{hex_text(value, 16)} ({status_text(value, about[1])})"
-
-
 def _attribute(catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
     base_version, mgmt_class, method, *_ = about
     name = catalog.attribute_name(mgmt_class, value, method, base_version)
@@ -73,7 +69,7 @@ NAMES: dict[Field[Any], Names] = {
     SMPDirected.return_path: _path,
     STLSMPDirected.initial_path: _path,
     STLSMPDirected.return_path: _path,
-    MAD.status: _status,
+    MAD.status: lambda _, value, about: f"{hex_text(value, 16)} ({status_text(value, about[1])})",
     MAD.attribute_id: _attribute,
     MAD.attribute_modifier: _modifier,
     SAFormat.component_mask: _components,

@@ -19,7 +19,7 @@ from ibdissect.table.cut_keys import cut_keys, revealing_rows, with_keys
 from ibdissect.table.cut_messages import cut_messages, opaque_bytes
 from ibdissect.table.find_structures import HEADERS, at_place
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
-from ibdissect.table.rows import U64, mix
+from ibdissect.table.rows import mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import beside, failed, unread
 from ibdissect.wire import encapsulation
@@ -274,7 +274,8 @@ class Walk:
         relative = self.at - chunk.offset[self.rows]
         tail = np.array([self.placement(i).struct in TAIL for i in range(8 * self.each)])
         relative[tail[self.kind]] = 0
-        key = _row_keys(self.kind, relative, self.start)
+        total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mix([self.kind, relative]), dtype=np.uint64)])
+        key = total[self.start[1:]] - total[self.start[:-1]]  # a hash of each row's pieces
         chosen = np.arange(len(self.table)) if rows is None else rows
         if not len(chosen):
             return
@@ -290,10 +291,3 @@ class Walk:
 _EMPTY = np.empty(0, np.int64)
 ERF_HEADER: StructType = encapsulation.ERF
 """Precedes the frame; the offsets of its fields count from its own start."""
-
-
-def _row_keys(kind: Int, relative: Int, start: Int) -> U64:
-    """A hash of each row's pieces."""
-    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mix([kind, relative]), dtype=np.uint64)])
-    keys: U64 = total[start[1:]] - total[start[:-1]]
-    return keys

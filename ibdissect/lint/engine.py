@@ -145,8 +145,10 @@ class Linter:
                     self._take(handler, self.context)
         if self.context.files:
             self.findings.lower(line for *_, lines in self.context.get(Refuted).lines() for line in lines)
-        for code in self._baseless():
-            self.tally.pop(code, None)
+        for kind, codes in self.handlers.conclusions.items():
+            if getattr(self.context.sources.get(kind), "unreliable", False):
+                for code in codes:  # they draw conclusions from state that proved unreliable
+                    self.tally.pop(code, None)
         found = [finding for tally in self.tally.values() for finding in tally.findings]
         return sorted(found, key=lambda f: (f.frame, f.code))
 
@@ -164,11 +166,6 @@ class Linter:
         self.context.states = (*self.context.states, *part.context.states, *part.context.sources.values())
         for code, found in part.tally.items():
             self.tally[code].join(found)
-
-    def _baseless(self) -> set[str]:
-        """Rules that draw conclusions from state that proved unreliable."""
-        state = self.context.sources.get
-        return {code for kind, codes in self.handlers.conclusions.items() if getattr(state(kind), "unreliable", False) for code in codes}
 
     def _check_conditions(self, table: ChunkTable, selected: Bool | None, rank: int) -> None:
         """Report where the conditions of stateless rules of one rank hold: rank 0 before all handlers, others after their causes."""

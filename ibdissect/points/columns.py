@@ -83,18 +83,13 @@ def seen_in(table: ChunkTable, point: int, flows: Flows, shortest: int) -> Sight
     port = np.zeros(len(rows), np.uint16)
     port[udp >= 0] = value_at(chunk.data, udp[udp >= 0], UDP.source_port)
     fields = _fields(table, rows, marks, hop, p_key.astype(np.uint64), body)
+    differs = np.concatenate(([True], np.diff(chunk.time_ns[rows]) != 0, [True]))  # stamps from those before
     return Sightings(
         np.full(len(rows), point, np.uint8), (chunk.first + rows).astype(np.int32), chunk.time_ns[rows],
         mix([network, digest(transport), body]),
         flows.of(table, rows, dest_qp, route), port, psn.astype(np.int32), opcode, _syndromes(table, rows, bth, opcode),
-        *_transactions(table, rows), own_stamps(chunk.time_ns[rows]), fields,
+        *_transactions(table, rows), differs[1:] & differs[:-1], fields,
     )  # fmt: skip
-
-
-def own_stamps(time: Int) -> Bool:
-    """Which stamps differ from those before and after."""
-    differs = np.concatenate(([True], np.diff(time) != 0, [True]))
-    return differs[1:] & differs[:-1]
 
 
 def _network(table: ChunkTable, rows: Int) -> tuple[Int, Int, U64]:

@@ -61,16 +61,13 @@ class ByLid:
             replace(data, spot, keep, self.numbers)
         if len(tables):
             ports = gather(table.chunk.data, tables, BLOCK).reshape(len(tables), len(units), self.numbers.unit)
-            targets = np.array([[self._unit(block * BLOCK + first) for first in units.tolist()] for block in blocks.tolist()])
+            moved = np.array([[self.numbers[block * BLOCK + first] for first in units.tolist()] for block in blocks.tolist()])
+            targets = moved % BLOCK // self.numbers.unit
             permuted = np.empty_like(ports)
             permuted[np.arange(len(ports))[:, None], targets] = ports
             data[tables[:, None] + np.arange(BLOCK)] = permuted.reshape(len(tables), BLOCK)
         for begin, end in RANGES:
             _ranges(table, data, places(begin.owner), begin, end)
-
-    def _unit(self, lid: int) -> int:
-        """The unit of its block that a LID is moved to."""
-        return self.numbers[lid] % BLOCK // self.numbers.unit
 
 
 def _forwarding(table: ChunkTable, at: Int) -> tuple[Int, Int]:

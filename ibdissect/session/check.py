@@ -148,7 +148,8 @@ def check_reading(reading: Reading, options: Options, *, progress: Progress | No
     """Check an open capture from its beginning; it stays open."""
     try:
         with collected(Failures(show_keys=options.show_keys)) as failures:
-            options = _with_division(reading, options) if options.division.numbers else options
+            if options.division.numbers:
+                options = replace(options, division=division_of(reading, options.division, _listed_ports(options)))
             return _check(reading, options, failures, progress, stop or (lambda: False))
     except IbdissectError as error:
         return CaptureReport(path=reading.path, status="unreadable", error=str(error))
@@ -185,11 +186,6 @@ def linter_of(
         known.know(options.subnet.known)
         learn(known.context.get(FabricFollower).subnet, options.subnet.files)
     return linter
-
-
-def _with_division(reading: Reading, options: Options) -> Options:
-    """The options with the division into subnets that the capture itself shows."""
-    return replace(options, division=division_of(reading, options.division, _listed_ports(options)))
 
 
 def _listed_ports(options: Options) -> Collection[int]:

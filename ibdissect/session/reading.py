@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 from threading import Thread
@@ -115,11 +114,11 @@ class Reading:
     def table_of(self, chunk: Chunk, frames: Sequence[int] | None = None) -> ChunkTable:
         """Any frames of the capture as a table, without learning from them. `frames`: their numbers, if they are not consecutive."""
         numbers = frames if frames is not None else range(chunk.first, chunk.first + len(chunk))
-        return ChunkTable(chunk, self.catalog, self.services, partial(self._completed, numbers))
 
-    def _completed(self, frames: Sequence[int]) -> list[tuple[int, SaRecord | WholeMessage]]:
-        """The records and messages that any of `frames` completed, each with the index of its frame."""
-        return sorted([*self.joined.among(frames), *self.messages.among(frames)], key=itemgetter(0))
+        def completed() -> list[tuple[int, SaRecord | WholeMessage]]:
+            return sorted([*self.joined.among(numbers), *self.messages.among(numbers)], key=itemgetter(0))
+
+        return ChunkTable(chunk, self.catalog, self.services, completed)
 
     def tables(
         self, *, keys: bool = True, until: int | None = None, progress: Progress | None = None, prepare: Prepare | None = None,

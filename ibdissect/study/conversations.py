@@ -90,7 +90,8 @@ def conversations_of(flows: list[Flow], streams: Streams, connections: Connectio
             continue
         taken.add(key)
         partner, how, qp, since = _partner(flow, known, opposite, alone)
-        back = by_key.get(_reverse(flow, partner)) if partner >= 0 else None
+        sender = flow.qp if flow.source_qp >= 0 else -1
+        back = by_key.get((flow.service, flow.destination, flow.source, partner, sender)) if partner >= 0 else None
         if back is not None and _key(back) in taken:
             back = None  # two flows claim one partner: neither claim can be trusted more than the first
         if back is not None:
@@ -101,10 +102,6 @@ def conversations_of(flows: list[Flow], streams: Streams, connections: Connectio
 
 def _key(flow: Flow) -> Key:
     return flow.service, flow.source, flow.destination, flow.qp, flow.source_qp
-
-
-def _reverse(flow: Flow, partner: int) -> Key:
-    return flow.service, flow.destination, flow.source, partner, flow.qp if flow.source_qp >= 0 else -1
 
 
 def _slots(streams: Streams) -> dict[Key, list[int]]:

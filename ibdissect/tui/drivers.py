@@ -7,7 +7,6 @@ import codecs
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -80,14 +79,11 @@ def end_in_time(leave: Callable[[], object]) -> None:
     loop = asyncio.get_running_loop()
 
     def end(*_: object) -> None:
-        threading.Thread(target=_end_anyway, daemon=True, name="ending").start()
+        late = threading.Timer(GRACE, os._exit, (1,))
+        late.daemon = True
+        late.start()
         loop.call_soon_threadsafe(leave)
 
     for name in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(name)
         signal.signal(name, end)  # unlike the loop's own handler, this one runs while the main thread waits for a lock
-
-
-def _end_anyway() -> None:
-    time.sleep(GRACE)
-    os._exit(1)

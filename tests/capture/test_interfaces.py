@@ -47,4 +47,4 @@ def test_microseconds_without_a_resolution() -> None:
     known = Interfaces()
     known.describe(struct.pack("<HHI", 247, 0, 96), "little")
     assert known.nanoseconds(np.array([0]), np.array([1_000_001], np.uint64)).tolist() == [1_000_001_000]
-    assert (known.link, known.snaplen) == ([247], [96])
+    assert (known.columns["link"], known.columns["snaplen"]) == ([247], [96])

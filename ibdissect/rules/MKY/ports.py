@@ -58,14 +58,15 @@ class _WrongKey(LearntFactRule):
         """Whether this rule is about the request."""
         raise NotImplementedError
 
-    def outdated(self, event: WrongMKey) -> bool:
-        """Whether the port sends its traps to the sender of a TrapRepress, and not to the manager that it named with its key."""
+    def reports(self, event: WrongMKey) -> bool:
+        """Whether it is, but not if the port sends its traps to the sender of a TrapRepress, having named another manager with its key."""
         master = event.port.info.master_sm_lid if event.port.info is not None else event.sender
-        return event.method == TRAP_REPRESS and master != event.sender and (event.port.key, event.sender) in self.told
+        outdated = event.method == TRAP_REPRESS and master != event.sender and (event.port.key, event.sender) in self.told
+        return self.concerns(event) and not outdated
 
     @on_event(WrongMKey)
     def request(self, event: WrongMKey, context: Context) -> None:
-        if self.concerns(event) and not self.outdated(event):
+        if self.reports(event):
             if not event.trap:
                 what = (event.port.key, event.method, event.attribute, event.presented)
                 self.without_trap.setdefault(what, deque()).append(len(self.refused))
@@ -130,7 +131,7 @@ class _WrongWrite(_WrongKey):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         for event in context.get(EarlyWrites).refusals():
-            if self.concerns(event) and not self.outdated(event):
+            if self.reports(event):
                 yield self.found(event, INFERRED, context)
 
 

@@ -50,7 +50,8 @@ class FindingsPane(LineList):
         tops = -1 - np.arange(len(self._groups)) if self.grouped else store.heads()
         parts, begin = [], 0
         for at in [i for i, top in enumerate(tops.tolist()) if self._key(top) in self.opened] if self.opened else ():
-            below = self._children(int(tops[at]))
+            top = int(tops[at])
+            below = self._groups[-1 - top].places if top < 0 else store.again(top)
             parts += [(tops[begin : at + 1], False), (below, True)]
             begin = at + 1
         parts.append((tops[begin:], False))
@@ -58,9 +59,6 @@ class FindingsPane(LineList):
         self._below = np.concatenate([np.full(len(lines), deep) for lines, deep in parts])
         place = self._find(self._at) if self._at is not None else 0
         self.renew_at(place, above)
-
-    def _children(self, line: int) -> Int:
-        return self._groups[-1 - line].places if line < 0 else self.store.again(line)
 
     def _key(self, line: int) -> object:
         return self._groups[-1 - line].code if line < 0 else self.store.key(line)

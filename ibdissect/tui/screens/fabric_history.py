@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from textual.app import ComposeResult
-
 from ibdissect.study.fabric_view import Change
 from ibdissect.wire.text import counted
 
@@ -54,8 +52,5 @@ class HistoryScreen(Overlay[int]):
     keys = "Enter to the frame · o O sort · / search"
 
     def __init__(self, changes: Sequence[Change], seconds: Callable[[int], float], span: float) -> None:
-        super().__init__(f"History of the fabric   {counted(len(changes), 'change', ',')} in {span:.3f} s")
-        self.table = HistoryTable(changes, seconds, span)
-
-    def content(self) -> ComposeResult:
-        yield self.table
+        title = f"History of the fabric   {counted(len(changes), 'change', ',')} in {span:.3f} s"
+        super().__init__(title, HistoryTable(changes, seconds, span))

@@ -43,9 +43,6 @@ class LinkMap(LineList, can_focus=False):
         self.places: dict[int, tuple[int, int]] = {}
         """Line and first cell of each node that is drawn."""
 
-    def count(self) -> int:
-        return len(self.lines)
-
     def parts(self, index: int, width: int) -> list[Segment]:
         segments, at = list[Segment](), 0
         for x, (text, ink) in sorted(self.lines[index].items()):

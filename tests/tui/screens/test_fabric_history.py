@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ibdissect.tui.screens.fabric import FabricScreen
-from ibdissect.tui.screens.fabric_history import HistoryScreen
+from ibdissect.tui.screens.fabric_history import HistoryScreen, HistoryTable
 from tests import craft
 from tests.fabric.made import p_keys, port_info
 from tests.study.test_fabric_view import FRAMES, manager, routed
@@ -22,7 +22,7 @@ async def test_a_handover_an_edit_and_a_new_lid(tmp_path: Path) -> None:
         await pilot.press("t")
         await until(pilot, lambda: isinstance(app.screen, HistoryScreen))
         assert isinstance(app.screen, HistoryScreen)
-        table = app.screen.table
+        table = app.screen.query_one(HistoryTable)
         found = [(one.frame, one.what, one.text) for one in table.items]
         assert found == [
             (4, "Manager", "master, priority 7"), (11, "Manager", "standby, priority 7"), (12, "P_Keys", "+0x4321 -0x1234"),
