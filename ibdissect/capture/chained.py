@@ -56,7 +56,7 @@ class ChainedReader:
         return any(map(self._packed, self._paths))
 
     def _packed(self, path: str) -> bool:
-        with suppress(CaptureError), self._open(path, None) as reader:  # an error is told when it is the member's turn
+        with suppress(CaptureError), self._open(path, None) as reader:  # an error is reported when the member is read
             return reader.packed
         return False
 

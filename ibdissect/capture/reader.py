@@ -72,7 +72,7 @@ class CaptureReader:
 
     def chunks(self) -> Iterator[Chunk]:
         """The records from the first; raises CaptureError when called again for a pipe, or after `close`."""
-        if self._closed:  # the number of its descriptor may be another file's by now
+        if self._closed:  # another file may have the number of its descriptor now
             raise CaptureError(self.path, "is closed", hint="open it again")
         stream, records = self._origin.start(), self._records()
         self.damage, self.link_types, self.comments = records.damage, records.link_types, records.comments

@@ -104,7 +104,7 @@ def _file(path: str) -> str:
 
 
 def next_of(path: str, known: Iterable[str]) -> str | None:
-    """The file of the same ring buffer that was begun after `path`, if there is one by now and it is not `known`."""
+    """The next file of the same ring buffer after `path` that is not `known`; None if there is none yet."""
     part = part_of(path)
     if part is None:
         return None

@@ -100,9 +100,9 @@ class _Maker(Record):
     buffer: bytes
     """The captured bytes."""
     data_as_read: bytes
-    """The same with zeros for what nobody reads."""
+    """The same bytes, with unread bits (`table.unread`) as zeros."""
     ignored: bytes = b""
-    """The bits of them that nobody reads; empty if there are none."""
+    """Their unread bits; empty if there are none."""
 
     def nodes(self, item: Item) -> Iterator[Node]:
         """The node of an item; none if its condition fails."""
@@ -152,7 +152,7 @@ class _Maker(Record):
         yield node
 
     def beside(self, item: Item, begin: int, length: int) -> bool:
-        """Whether a field has bits that nobody reads."""
+        """Whether a field has unread bits."""
         if not self.ignored or item.kind == "rest":
             return False
         bits = int.from_bytes(self.ignored[begin : begin + length], "big")

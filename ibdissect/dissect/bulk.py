@@ -67,7 +67,7 @@ class _Rows(Record):
 
     data: npt.NDArray[np.uint8]
     data_as_read: npt.NDArray[np.uint8]
-    """The same with zeros for what nobody reads."""
+    """The same bytes, with unread bits (`table.unread`) as zeros."""
     at: list[Int]
     """Start of each piece, per row."""
     stop: list[Int]
@@ -76,7 +76,7 @@ class _Rows(Record):
     layout: Layout
     catalog: Catalog
     ignored: Beside | None = None
-    """What nobody reads of requests."""
+    """The unread bits of requests."""
     matrices: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
     def matrix(self, piece: int) -> npt.NDArray[np.uint8]:
@@ -102,7 +102,7 @@ class _Rows(Record):
         return [int.from_bytes(row, "big") >> shift & mask for row in self.cut(item, bit // 8, stop)]
 
     def beside(self, item: Item) -> npt.NDArray[np.bool_] | None:
-        """In which rows nobody reads a field; None for no row."""
+        """Rows in which a field has unread bits; None for no row."""
         if self.ignored is None or item.kind in ("rest", "nested") or item.field is None or not item.length:
             return None
         first = item.view + item.bit // 8
@@ -263,7 +263,7 @@ class JsonLines:
         return "%s", [[_said(None, BESIDE) if ignored else text for text, ignored in zip(filled, beside.tolist(), strict=True)]]
 
     def _carried(self, item: Item, rows: _Rows) -> tuple[str, list[Column]]:
-        """`VALUE, "text": TEXT` of every row, also where nobody reads the field."""
+        """`VALUE, "text": TEXT` of every row, including rows in which the field is unread."""
         field = item.field
         assert field is not None
         if item.kind == "nested":

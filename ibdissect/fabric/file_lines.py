@@ -1,4 +1,4 @@
-"""Which line of which subnet file taught a fact? It is stored as a negative frame number, so it precedes every frame.
+"""Which line of which subnet file states a fact? It is stored as a negative frame number, so it precedes every frame.
 
 Later files, and later lines of a file, have greater numbers, so histories stay in order.
 """

@@ -61,7 +61,7 @@ class Routes:
     def _void(self, origin: Origin, path: bytes, hop: Hop) -> bool:
         if hop.frame < origin.floor:
             return True
-        if not origin.turns:  # as a rule
+        if not origin.turns:  # the usual case
             return False
         return any(since > hop.frame and len(turned) < len(path) and path.startswith(turned) for turned, since in origin.turns.items())
 

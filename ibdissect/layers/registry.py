@@ -1,4 +1,4 @@
-"""Which structures may a packet contain? Those of the catalog in use, and those registered by plugins."""
+"""Which structures may a packet contain? The structures of the catalog in use, and those registered by plugins."""
 
 from __future__ import annotations
 

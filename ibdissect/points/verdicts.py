@@ -32,7 +32,7 @@ CHANCE_SHARE = 0.05
 PART_OF_ROUTE = 0.05
 """A point that saw at least this share of a route's delivered packets, but not ON_PATH, misses packets or sees one of several paths."""
 PORTS = 1 << 17
-"""Classes up to which UDP source ports are told apart."""
+"""Number of classes up to which UDP source ports are distinguished."""
 WHY = ("", "absent", "absent-twice", "nak")
 OUTCOMES = ("passed", "lost", "ambiguous", "unknown")
 """What became of a packet: `passed` the points on its route, or was answered; `ambiguous`: equal packets are too close together."""

@@ -36,9 +36,9 @@ class Entry:
     kind: str = ""
     """`switch`, `ca`, `sm`, `port`, `down`, `partition`, ``: chooses the tint."""
     frame: int = 0
-    """Frame that taught it, 0 when none is known."""
+    """Frame that showed it; 0 if unknown."""
     details: list[tuple[str, str, int]] = field(default_factory=list)
-    """(label, text, frame that taught it or 0)."""
+    """(label, text, frame that showed it or 0)."""
     children: list[Entry] = field(default_factory=list)
     port: Port | None = None
     """The port that it stands for; for a node, one with a LID."""

@@ -52,7 +52,7 @@ class WholeMessage(Record, frozen=True):
     known: int = 0
     """Bytes at its start that an earlier frame, or the same one, shows already."""
     chunks: tuple[Span, ...] = ()
-    """Those of the spans that RDMA READ or WRITE moved (`flow.rdma_chunks`)."""
+    """The spans that RDMA READ or WRITE moved (`flow.rdma_chunks`)."""
 
 
 Joined = Callable[[], Sequence[tuple[int, SaRecord | WholeMessage]]]

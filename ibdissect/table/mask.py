@@ -276,7 +276,7 @@ def _pairwise(op: str, left: Series, right: Series) -> Iterator[tuple[Int | None
         size = max(1 if each.rows is None else len(each.rows) for each in (left, right))
         yield (left.rows if right.rows is None else right.rows), np.broadcast_to(compared(op, left, right), size), np.arange(size)
         return
-    if left.rows is right.rows and _rising(left.rows):  # one value each, as a rule
+    if left.rows is right.rows and _rising(left.rows):  # the usual case: one value each
         yield left.rows, compared(op, left, right), np.arange(len(left.rows))
         return
     counts = np.searchsorted(right.rows, left.rows, "right") - np.searchsorted(right.rows, left.rows, "left")

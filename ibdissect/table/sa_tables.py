@@ -98,7 +98,7 @@ def _of_segments(seg: _Segments, size: int) -> list[Occurrences]:
 
 
 def of_methods(table: ChunkTable, rows: Int, place: Mad) -> Int:
-    """The rows with a method of the place, without requests whose data nobody reads."""
+    """The rows with a method of the place, without requests whose data is not read."""
     if place.mgmt_class in QUERY_CLASSES:
         rows = rows[~table.once(unread)[rows]]
     if place.methods is None:

@@ -84,7 +84,7 @@ def unread(table: ChunkTable) -> Bool:
 
 
 def _unread_of_sa(table: ChunkTable, mad: Int) -> Bool:
-    """Which of these MADs have only such data."""
+    """Which of these MADs have only unread data."""
     data = table.chunk.data
     method, (kind, number) = data[mad + MAD.method.span[0]], segment(data, mad)
     asks = np.isin(method, QUERIES[SA_CLASS])

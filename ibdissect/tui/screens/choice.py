@@ -1,4 +1,4 @@
-"""Small windows that offer a few things to choose from: one of them, or the columns of the packet list."""
+"""Small windows to choose one entry, or the columns of the packet list."""
 
 from __future__ import annotations
 

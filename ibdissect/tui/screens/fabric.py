@@ -33,7 +33,7 @@ INKS = {"switch": "smp", "ca": "strong", "sm": "good", "partition": "cm", "down"
 LABEL = 18
 """Cells of what a fact is called."""
 Detail = tuple[str, str, int]
-"""What a fact is called, what it says, and the frame that taught it; 0: none."""
+"""Label and text of a fact, and the frame that showed it; 0: none."""
 
 
 class FabricTree(TreeList[Entry]):
