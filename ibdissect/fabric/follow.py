@@ -26,7 +26,7 @@ from .nodes import NOBODY, Hop, Port
 from .records import Records
 from .routes import Routes
 from .smp_places import Places
-from .smps import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, HANDLE_TRAP, PlacedSmps, Smps
+from .smps import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, HANDLE_TRAP, PlacedSmps, Smps, in_bytes
 
 MAX_ASKED = 4096
 """PortInfo requests that wait for their answer."""
@@ -143,13 +143,14 @@ class FabricFollower:
         out, hops = learner.out, places.hops
         rows = smps.rows[steps]
         columns = (
-            steps, smps.kind[steps], places.group[steps], smps.modifier[steps], smps.attribute[steps], smps.method[steps],
-            table.chunk.first + rows, table.chunk.time_ns[rows], places.sure[steps],
+            steps, smps.kind[steps], places.group[steps], smps.modifier[steps], smps.attribute[steps], table.chunk.first + rows,
+            table.chunk.time_ns[rows], places.sure[steps], in_bytes(smps.bodies[steps]),
         )  # fmt: skip
         learner.lost, due = False, self.records.due
-        plain = Smp(0, 0, 0, 0, None, b"", None, 0, False)
+        plain = Smp(0, None, b"", None, 0, False)
         """For answers whose way and sender do not matter."""
-        for i, kind, group, modifier, attribute, method, frame, time_ns, sure in zip(*(column.tolist() for column in columns), strict=True):
+        each = zip(*(column.tolist() for column in columns), strict=True)
+        for i, kind, group, modifier, attribute, frame, time_ns, sure, body in each:
             if frame > due:
                 lost = self.records.learn(self.subnet, frame)
                 due = self.records.due
@@ -158,7 +159,7 @@ class FabricFollower:
                     return
             keyed = i >= smps.keyed_from
             if kind == HANDLE_TRAP:
-                self._trap(smps, i, frame, time_ns)
+                self._trap(smps, i, frame, time_ns, body)
             else:
                 hop = None
                 if group >= 0:
@@ -175,7 +176,7 @@ class FabricFollower:
                 if kind == HANDLE_ANSWER:
                     if smp is None:
                         smp = self._directed_smp(smps, i, hop) if keyed or attribute == numbers.NODE_INFO else plain
-                    smp.i, smp.hop, smp.frame, smp.time_ns, smp.modifier = i, hop, frame, time_ns, modifier
+                    smp.i, smp.hop, smp.frame, smp.time_ns, smp.modifier, smp.body = i, hop, frame, time_ns, modifier, body
                     asked = self._request_of(smps, smp) if keyed and attribute == numbers.PORT_INFO else None
                     learner.answer(smps, smp, attribute, asked)
                     hop = smp.hop
@@ -185,8 +186,8 @@ class FabricFollower:
                             hop = routes.directed(smp.origin, smp.path)
                 elif kind == HANDLE_REQUEST:
                     smp = smp or self._directed_smp(smps, i, hop)
-                    smp.frame, smp.time_ns, smp.modifier = frame, time_ns, modifier
-                    self._ask(smps, smp, method, attribute)
+                    smp.frame, smp.time_ns, smp.modifier, smp.body = frame, time_ns, modifier, body
+                    self._ask(smps, smp, int(smps.method[i]), attribute)
                 if hop is not None and (not sure or routes.turned):
                     places.put(i, hop)
             if out:
@@ -210,13 +211,13 @@ class FabricFollower:
         """Like `_address`, for a directed SMP whose port is known."""
         high = smps.high(i)
         path = smps.path(i)
-        return Smp(i, 0, 0, 0, self.routes.origin(high), path, hop, DIRECTED_SENDER + high, not path)
+        return Smp(i, self.routes.origin(high), path, hop, DIRECTED_SENDER + high, not path)
 
     def _address(self, smps: Smps, i: int, frame: int) -> Smp:
         """Find the node that a request goes to or an answer comes from."""
         asked, asker = (smps.slid[i], smps.dlid[i]) if smps.answers[i] else (smps.dlid[i], smps.slid[i])
         if not smps.directed[i]:
-            return Smp(i, 0, 0, 0, None, b"", self.routes.by_lid(asked), asker, asked == asker != PERMISSIVE)
+            return Smp(i, None, b"", self.routes.by_lid(asked), asker, asked == asker != PERMISSIVE)
         if smps.pure[i]:
             smp = self._directed_smp(smps, i, None)
             assert smp.origin is not None
@@ -229,10 +230,10 @@ class FabricFollower:
             end = self.routes.directed(origin, path) if origin is not None else None
             if end is not None:
                 self.onward[frame] = Hop(end.node, end.entered, end.frame)
-            return Smp(i, 0, 0, 0, None, path, self.routes.by_lid(dlid), DIRECTED_SENDER + (smps.transaction(i) >> 32), False)
+            return Smp(i, None, path, self.routes.by_lid(dlid), DIRECTED_SENDER + (smps.transaction(i) >> 32), False)
         start = self.routes.by_lid(asked)  # the directed part starts at the node with this LID
         hop = self.routes.walk(start.node, start.entered, path, start.frame) if start is not None else None
-        return Smp(i, 0, 0, 0, None, path, hop, slid, False)
+        return Smp(i, None, path, hop, slid, False)
 
     # -- requests
 
@@ -248,12 +249,12 @@ class FabricFollower:
         elif method == numbers.TRAP_REPRESS and attribute == numbers.NOTICE:
             self.learner.out.append(
                 RepressSeen(
-                    smp.frame, smp.time_ns, self._port(smp), smps.slid[smp.i], smps.dlid[smp.i], smps.transaction(smp.i), smps.body(smp.i)
+                    smp.frame, smp.time_ns, self._port(smp), smps.slid[smp.i], smps.dlid[smp.i], smps.transaction(smp.i), smp.body
                 )
             )
         hop = smp.hop
         if method == numbers.SET and attribute == numbers.PORT_INFO:
-            key = int.from_bytes(smps.body(smp.i)[:M_KEY_SIZE], "big")
+            key = int.from_bytes(smp.body[:M_KEY_SIZE], "big")
             self.written.put((key, hop is not None and hop.node.guid != 0), smp.frame)
         if hop is None:
             if smps.directed[smp.i] and not smp.local:
@@ -281,7 +282,7 @@ class FabricFollower:
         if method != numbers.SET:
             return
         if attribute == numbers.PORT_INFO and guard is not None and self.learner.about(hop, smp.modifier & 0xFF, 0, smp.frame) is port:
-            guard.pending = int.from_bytes(smps.body(smp.i)[:M_KEY_SIZE], "big")
+            guard.pending = int.from_bytes(smp.body[:M_KEY_SIZE], "big")
         elif attribute == numbers.P_KEY_TABLE:
             target = self.learner.table_port(hop, smp.modifier >> 16, smp.frame)
             if target is not None and target.p_keys is not None:
@@ -302,9 +303,9 @@ class FabricFollower:
         what = smps.transaction(i), int(smps.modifier[i])
         return (*what, smps.path(i)) if smps.directed[i] else (*what, requester, target)
 
-    def _trap(self, smps: Smps, i: int, frame: int, time_ns: int) -> None:
+    def _trap(self, smps: Smps, i: int, frame: int, time_ns: int, body: bytes) -> None:
         """Process a trap: a switch reports a link change, or any port a request with a wrong M_Key."""
-        out, body, slid = self.learner.out, smps.body(i), smps.slid[i]
+        out, slid = self.learner.out, smps.slid[i]
         hop = self.routes.by_lid(slid) if not smps.directed[i] and 0 < slid < FIRST_MULTICAST else None
         port = hop.node.manager(hop.entered) if hop is not None else None
         header = slid, smps.dlid[i], int(smps.sl[i]), smps.directed[i]

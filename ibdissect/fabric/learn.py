@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Container
 from struct import Struct
 
-from msgspec import Struct as Record
-
 from ibdissect.wire import numbers
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
@@ -41,19 +39,18 @@ LID = Struct(">H")
 LOW_CAP_AT, HIGH_CAP_AT = PortInfo.vl_arbitration_low_cap.bit // 8, PortInfo.vl_arbitration_high_cap.bit // 8
 
 
-class Smp(Record):
+class Smp:
     """The current packet as the follower's steps need it."""
 
-    i: int
-    frame: int
-    time_ns: int
-    modifier: int
-    origin: Origin | None
-    path: bytes
-    hop: Hop | None
-    sender: int
-    local: bool
-    """It does not leave its node."""
+    __slots__ = ("body", "frame", "hop", "i", "local", "modifier", "origin", "path", "sender", "time_ns")
+
+    def __init__(self, i: int, origin: Origin | None, path: bytes, hop: Hop | None, sender: int, local: bool) -> None:
+        self.i, self.origin, self.path, self.hop, self.sender = i, origin, path, hop, sender
+        self.local = local
+        """It does not leave its node."""
+        self.frame = self.time_ns = self.modifier = 0
+        self.body = b""
+        """The attribute, 64 bytes."""
 
 
 KeyedRequest = tuple[int, int, int]
@@ -84,9 +81,9 @@ class Learner:
         if attribute == numbers.PORT_INFO:
             self.port_info(smps, smp, hop, asked)
         elif attribute == numbers.P_KEY_TABLE:
-            self._p_keys(smps, smp, hop)
+            self._p_keys(smp, hop)
         elif attribute in c.TABLES:
-            self._table(smps, smp, hop, attribute)
+            self._table(smp, hop, attribute)
         elif attribute == numbers.SWITCH_INFO:
             facts = smps.facts[smp.i]
             assert facts is not None
@@ -95,13 +92,13 @@ class Learner:
             else:
                 self.subnet.contradictions.note(KIND, hop.node.slot, hop.node.kind, SWITCH, smp.frame, certain=True)
         elif attribute == numbers.NODE_DESCRIPTION:
-            hop.node.name = smps.body(smp.i).rstrip(b"\0")
+            hop.node.name = smp.body.rstrip(b"\0")
         elif attribute == numbers.SM_INFO:
             facts = smps.facts[smp.i]
             assert facts is not None
             self._sm_info(smps, smp, hop, facts)
         else:
-            self._vendor_page(smps, smp, hop)
+            self._vendor_page(smp, hop)
 
     def _nameless(self, smps: Smps, smp: Smp) -> Hop | None:
         """Add a node that answers but whose NodeInfo has not been seen, so that it is known only by its address. None if not possible."""
@@ -176,38 +173,43 @@ class Learner:
         return self.subnet.port(hop.node, hop.entered, frame)
 
     def port_info(self, smps: Smps, smp: Smp, hop: Hop, asked: KeyedRequest | None) -> None:
-        body = smps.body(smp.i)
-        state, local = body[STATE_AT] & 15, body[LOCAL_AT]
-        node, number = hop.node, smp.modifier & 0xFF
+        body, frame, node, number = smp.body, smp.frame, hop.node, smp.modifier & 0xFF
         if node.kind == SWITCH:
-            port, own = node.ports.get(number) or self.subnet.port(node, number, smp.frame), number == 0
+            port, own = node.ports.get(number) or self.subnet.port(node, number, frame), number == 0
         else:
-            about = self.about(hop, number, local, smp.frame)
+            about = self.about(hop, number, body[LOCAL_AT], frame)
             if about is None:
                 return
             port, own = about, about is node.ports.get(hop.entered)
-            if own and node.kind and local != port.number:
+            if own and node.kind and body[LOCAL_AT] != port.number:
                 return  # the route leads to another port than assumed
-        before = port.infos.now
+        infos = port.infos
+        before = infos.now
         if body != before:
-            was = before[STATE_AT] & 15 if before is not None and port.infos.since > 0 else 0
+            was, state = before[STATE_AT] & 15 if before is not None and infos.since > 0 else 0, body[STATE_AT] & 15
             # External ports of a switch have no LIDs, so their PortInfos are often equal.
-            port.infos.learn(body if own else self.subnet.share(body), smp.frame)
-            if was != state:
+            infos.change(body if own else self.subnet.share(body), frame)
+            if was != state and (state in (DOWN, INIT) or PortStateChanged in self.heard):
                 self._state_changed(smp, port, was, state)
             if body[DIAG_AT] & 0x80:
-                self._add_page(port, (body[DIAG_AT] << 8 | body[DIAG_AT + 1]) >> 4 & 0x7FF, smp.frame)
+                self._add_page(port, (body[DIAG_AT] << 8 | body[DIAG_AT + 1]) >> 4 & 0x7FF, frame)
             if not body[LOW_CAP_AT] or not body[HIGH_CAP_AT]:
                 node.unarbitrated = True
-        if node.kind != SWITCH or own:
+        if own or node.kind != SWITCH:
             lid, lmc = LID.unpack_from(body, LID_AT)[0], body[LMC_AT] & 7
             if lid < FIRST_MULTICAST and port.lids.now != ((lid, lmc) if lid else None):
-                taken = self.subnet.assign(port, lid, lmc, smp.frame)
+                taken = self.subnet.assign(port, lid, lmc, frame)
                 if lid:
-                    self.out.append(LidAssigned(smp.frame, smp.time_ns, port, lid, lmc, taken))
-            shown = MKey(int.from_bytes(body[:M_KEY_SIZE], "big"), body[LMC_AT] >> 6, LID.unpack_from(body, LEASE_AT)[0])
-            if port.guard is not None or shown != NO_KEY:
-                self._m_key(smps, smp, port, shown, asked)
+                    self.out.append(LidAssigned(frame, smp.time_ns, port, lid, lmc, taken))
+            shown = int.from_bytes(body[:M_KEY_SIZE], "big"), body[LMC_AT] >> 6, LID.unpack_from(body, LEASE_AT)[0]
+            guard = port.guard
+            if guard is None:
+                if shown != NO_KEY:
+                    self._m_key(smps, smp, port, MKey(*shown), asked)
+            elif shown[0] or shown != guard.held.now:
+                self._m_key(smps, smp, port, MKey(*shown), asked)
+            else:
+                guard.pending = None  # still no key
 
     def _state_changed(self, smp: Smp, port: Port, was: int, state: int) -> None:
         if state == DOWN:
@@ -236,17 +238,17 @@ class Learner:
         if guard.learn(shown, smp.frame):
             self.out.append(MKeyLearnt(smp.frame, smp.time_ns, port, held, shown))
 
-    def _p_keys(self, smps: Smps, smp: Smp, hop: Hop) -> None:
+    def _p_keys(self, smp: Smp, hop: Hop) -> None:
         port = self.table_port(hop, smp.modifier >> 16, smp.frame)
         block = smp.modifier & 0xFFFF
-        if port is not None and self.subnet.learn_p_keys(port, block, smps.body(smp.i), smp.frame):
+        if port is not None and self.subnet.learn_p_keys(port, block, smp.body, smp.frame):
             if PKeysLearnt in self.heard:
                 self.out.append(PKeysLearnt(smp.frame, smp.time_ns, port, block))
             if port.p_keys is not None and port.p_keys.several:
                 self.out.append(BlockOfSeveralLearnt(smp.frame, smp.time_ns, port, block))
 
-    def _table(self, smps: Smps, smp: Smp, hop: Hop, attribute: int) -> None:
-        node, modifier, body = hop.node, smp.modifier, smps.body(smp.i)
+    def _table(self, smp: Smp, hop: Hop, attribute: int) -> None:
+        node, modifier, body = hop.node, smp.modifier, smp.body
         if attribute in (numbers.SL_TO_VL, numbers.VL_ARBITRATION):
             port = self._output(hop, modifier, attribute, smp.frame)
             if port is None:
@@ -295,10 +297,10 @@ class Learner:
         if changed or count < counted:
             self.out.append(SmSeen(smp.frame, smp.time_ns, sm, before, was, int(smps.mad[smp.i])))
 
-    def _vendor_page(self, smps: Smps, smp: Smp, hop: Hop) -> None:
+    def _vendor_page(self, smp: Smp, hop: Hop) -> None:
         port = hop.node.manager(hop.entered)
         if port is not None:
-            self._add_page(port, int.from_bytes(smps.body(smp.i)[:2], "big"), smp.frame)
+            self._add_page(port, int.from_bytes(smp.body[:2], "big"), smp.frame)
 
     @staticmethod
     def _add_page(port: Port, page: int, frame: int) -> None:

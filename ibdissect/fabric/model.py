@@ -209,10 +209,14 @@ class Subnet:
 
     def learn_p_keys(self, port: Port, block: int, entries: bytes, frame: int) -> bool:
         """Learn a block of a port's P_Key table, 64 bytes; True if it is new."""
-        if port.p_keys is None:
-            port.p_keys = PKeys()
+        keys = port.p_keys
+        if keys is None:
+            keys = port.p_keys = PKeys()
             self.partitioned = True
-        return port.p_keys.learn(block, self.share(entries), frame)
+        for track in keys.blocks:
+            if track.number == block and track.now == entries:
+                return False
+        return keys.learn(block, self.share(entries), frame)
 
     def sm(self, guid: int) -> Sm:
         """The subnet manager with a port GUID, created if missing."""

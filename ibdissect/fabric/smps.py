@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.scattered import Bytes, gather
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mads import DirectedRoutes, Mads
@@ -85,7 +85,6 @@ class Smps:
         """The directed route of each SMP, uint8[n, words * WORD] like `DirectedRoutes.paths`; zeros for one that is LID-routed."""
         self._path_bytes, self._path_size = self.paths.tobytes(), self.paths.shape[1]
         self.bodies = gather(table.chunk.data, at + DATA_AT, 64)
-        self._raw = self.bodies.tobytes()
         self.facts: list[tuple[int, ...] | None] = [None] * len(rows)
         """Fields of the attribute in answers; PortInfo is read as bytes."""
         self.keyed_from = 0 if keyed else self._first_key(answer)
@@ -130,9 +129,6 @@ class Smps:
     def high(self, i: int) -> int:
         """High half of the transaction id of SMP `i`."""
         return int(self.transactions[i]) >> 32
-
-    def body(self, i: int) -> bytes:
-        return self._raw[i * 64 : i * 64 + 64]
 
 
 class PlacedSmps(Record, dict=True):
@@ -201,6 +197,12 @@ class PlacedSmps(Record, dict=True):
     def m_key(self) -> U64:
         """M_Key that each carries."""
         return self.smps.m_keys[self.index]
+
+
+def in_bytes(bodies: Bytes) -> npt.NDArray[Any]:
+    """Attributes, uint8[n, 64], such that `tolist` makes a `bytes` of each."""
+    rows: npt.NDArray[Any] = bodies.view(f"V{bodies.shape[1]}")[:, 0]
+    return rows
 
 
 def _smps(table: ChunkTable, mads: Mads, wanted: Bool) -> Int:

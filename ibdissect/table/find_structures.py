@@ -109,8 +109,9 @@ def _attribute(table: ChunkTable, struct: StructType, place: Mad) -> Occurrences
 
 def _fitting(table: ChunkTable, rows: Int, at: Int, struct: StructType, base_version: int) -> Occurrences:
     good = at + struct.size <= table.located.payload_end[rows]
-    good &= (table.chunk.data[table.located.at("mad")[rows]] == BASE_VERSION_OPA) == (base_version == BASE_VERSION_OPA)
-    rows, at = rows[good], at[good]
+    good &= (table.once(sa_tables.versions_and_methods)[0, rows] == BASE_VERSION_OPA) == (base_version == BASE_VERSION_OPA)
+    if not good.all():
+        rows, at = rows[good], at[good]
     has_rest = any(field.kind == "rest" for field in struct.fields)
     return Occurrences(rows, at, table.located.payload_end[rows] if has_rest else at + struct.size)
 

@@ -43,18 +43,23 @@ class Track(Generic[V]):
         """Learn a value from a frame; returns True if it differs from the current one."""
         if value == self.now:
             return False
+        self.change(value, frame)
+        return True
+
+    def change(self, value: V | None, frame: int) -> None:
+        """Learn a value from a frame that differs from the current one."""
         if self.since:
             past = self.past
             if past:
                 past.append((self.now, self.since))
                 size = len(past)
-                old = 1 if size <= MANY else size // 2
-                if size > KEPT and past[old][1] <= frame - ROWS:
-                    self.past = past[old:]  # another thread may still go through the longer list
+                if size > KEPT:
+                    old = 1 if size <= MANY else size // 2
+                    if past[old][1] <= frame - ROWS:
+                        self.past = past[old:]  # another thread may still go through the longer list
             else:
                 self.past = [(self.now, self.since)]
         self.now, self.since = value, frame
-        return True
 
     def at(self, frame: int) -> tuple[V | None, int]:
         """The value at `frame`, and the frame that set it; (None, 0) before the oldest value kept."""

@@ -22,6 +22,8 @@ _ODD = (
     0x8EBC6AF09C88C6E3, 0x589965CC75374CC3,
 )  # fmt: skip
 """Odd multipliers, used for the columns in turn."""
+FREQUENT, FEW = 16, 64
+"""`by_value` looks for at most so many frequent numbers, among more than a few."""
 SLOTS = 1 << 16
 """Slots of a small table indexed by 16 bits of a hash."""
 
@@ -98,11 +100,23 @@ def by_value(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, Int]]:
     In that order whatever keeps only the first of them keeps the same ones for any size of window. Avoids np.unique, which imports
     numpy.ma (10 ms).
     """
+    left: Int | None = None
+    for _ in range(FREQUENT if len(numbers) > FEW else 0):  # as a rule few numbers make up nearly all: they need no sorting
+        same = numbers == numbers[0]
+        index = same.nonzero()[0]
+        yield int(numbers[0]), index if left is None else left[index]
+        if len(index) == len(numbers):
+            return
+        rest = (~same).nonzero()[0]
+        numbers, left = numbers[rest], rest if left is None else left[rest]
+        if len(index) < len(rest) // FREQUENT:
+            break
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
     for start, stop in sorted(pairwise(edges), key=lambda edge: int(order[edge[0]])) if len(order) else ():
-        yield int(ordered[start]), order[start:stop]
+        index = order[start:stop]
+        yield int(ordered[start]), index if left is None else left[index]
 
 
 def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:

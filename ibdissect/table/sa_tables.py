@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.capture.scattered import Bytes, flags
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD, RMPP
 from ibdissect.wire.numbers import DATA, DM_CLASS, NO_DATA, RESPONSE_BIT, SA_CLASS, TABLE_RESPONSES
@@ -18,6 +19,7 @@ from ibdissect.wire.places import Mad, SaPiece
 from ibdissect.wire.sa import SAFormat
 
 from .bits import value_at
+from .first_bytes import Place
 from .locate import Bool, Int
 from .occurrences import Occurrences, merged
 from .unread import QUERY_CLASSES, segment, unread
@@ -103,7 +105,17 @@ def of_methods(table: ChunkTable, rows: Int, place: Mad) -> Int:
         rows = rows[~table.once(unread)[rows]]
     if place.methods is None:
         return rows
-    return rows[np.isin(table.chunk.data[table.located.at("mad")[rows] + 3], list(place.methods))]
+    fitting: Int = rows[flags(place.methods)[table.once(versions_and_methods)[1, rows]]]
+    return fitting
+
+
+def versions_and_methods(table: ChunkTable) -> Bytes:
+    """Base version and method of the MAD in each row, uint8[2, n]; 0 for none. Call as `table.once(versions_and_methods)`."""
+    mad = table.located.at("mad")
+    rows = (mad >= 0).nonzero()[0]
+    found = np.zeros((2, len(table)), np.uint8)
+    found[:, rows] = Place(table.located.front, rows, mad[rows]).part(0, 4)[:, [0, 3]].T
+    return found
 
 
 def starts_data(table: ChunkTable, rows: Int) -> Bool:

@@ -18,10 +18,10 @@ from ibdissect.wire.column import ComputedField
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct, field_named
 
-from .bits import extract, value_at
+from .bits import extract
 from .computed import values_of
 from .find_structures import HEADERS, find
-from .first_bytes import Front, Place, tight
+from .first_bytes import Front, Place, tight, u16
 from .joined import Joined, WholeMessage
 from .joined_bytes import in_order, not_in_first
 from .locate import EXTENDED_STRUCTS, Bool, Int, Located, locate
@@ -187,9 +187,9 @@ class ChunkTable:
             mad = self.located.start.get("mad")
             if mad is not None:
                 rows = np.flatnonzero(mad >= 0)
-                at = mad[rows]
-                key = (value_at(self.chunk.data, at, MAD.mgmt_class) << 16) | value_at(self.chunk.data, at, MAD.attribute_id)
-                for value, index in by_value(key):
+                place = Place(self.located.front, rows, mad[rows])
+                mgmt_class, attribute = place.part(MAD.mgmt_class.bit // 8, 1)[:, 0], u16(place.part(MAD.attribute_id.bit // 8, 2), 0)
+                for value, index in by_value(mgmt_class.astype(np.int64) << 16 | attribute):
                     self._groups[value >> 16, value & 0xFFFF] = rows[index]
         return self._groups
 

@@ -34,8 +34,8 @@ def test_what_is_read() -> None:
     assert found.path(3) == bytes([1, 2, 3])
     assert (found.slid[0], found.dlid[2], found.m_key(2)) == (5, 5, 7)
     assert found.facts[0] is not None and found.facts[0][0] == 1 and found.facts[2] is None
-    assert found.facts[3] is None and found.body(3)[:8] == (1 << 63).to_bytes(8, "big")
-    assert found.body(0) == node(5)
+    assert found.facts[3] is None and found.bodies[3].tobytes()[:8] == (1 << 63).to_bytes(8, "big")
+    assert found.bodies[0].tobytes() == node(5)
 
 
 def test_requests_are_skipped_without_any_key() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ibdissect.table import rows as row_tools
@@ -60,7 +60,9 @@ def test_numbers_that_are_held_are_those_of_isin(numbers: list[int], some: list[
     assert is_in(np.array(numbers, np.int64), np.array(some, np.int64)).tolist() == [number in some for number in numbers]
 
 
-@given(st.lists(st.integers(-3, 3), max_size=30))
+@given(st.lists(st.sampled_from([-3, 0, 0, 0, 0, 7]) | st.integers(-300, 300), max_size=30) | st.lists(st.integers(0, 25), min_size=65))
+@example([*range(40), *[5] * 400, *range(40)])
+@example([*range(40), *[5, 6, 6, 7] * 99])
 def test_each_number_comes_where_it_comes_first(numbers: list[int]) -> None:
     found = [(number, index.tolist()) for number, index in by_value(np.array(numbers, np.int64))]
     assert found == [(number, [i for i, one in enumerate(numbers) if one == number]) for number in dict.fromkeys(numbers)]
