@@ -53,20 +53,19 @@ def test_names_in_architecture_exist() -> None:
     """`room/file.py` (`Name`): the file defines the name. `head.name`: a module or class `head` has, or its room defines, the name."""
     text = (REPO / "ARCHITECTURE.md").read_text(encoding="utf-8")
     package = REPO / "ibdissect"
-    sources = {path.relative_to(package): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
-
-    def defines(path: Path, name: str) -> bool:
-        return re.search(rf"\b(?:def|class) {name}\b|^ *(?:self\.)?{name}(?::[^=\n]*)?(?: =|$)", sources[path], re.M) is not None
+    define = re.compile(r"\b(?:def|class) (\w+)|^ *(?:self\.)?(\w+)(?::[^=\n]*)?(?: =|$)", re.M)
+    defined = {path.relative_to(package): define.findall(path.read_text(encoding="utf-8")) for path in package.rglob("*.py")}
+    names = {path: {name for pair in found for name in pair} for path, found in defined.items()}
 
     beside = re.findall(r"`(\w[\w/]*\.py)` \(`(?:\w+\.)?(\w+)`", text)
-    gone = [(file, name) for file, name in beside if not defines(Path(file), name)]
+    gone = [(file, name) for file, name in beside if name not in names[Path(file)]]
     dotted = set(re.findall(r"`((?:[\w/]+\.)+\w+)(?:\([^`]*\))?`", text))
     dotted = {name for name in dotted if name.split(".")[0] not in ("context", "event", "ibdissect", "np", "self", "pyproject")}
     named = [name for name in dotted if not name.endswith((".py", ".c", ".csv", ".html"))]
     for name in named:
         *_, head, last = re.split(r"[./]", name)
-        files = [path for path in sources if head in (*path.parts, path.stem) or defines(path, head)]
-        if not any(path.stem == last or defines(path, last) for path in files):
+        files = [path for path in names if head in (*path.parts, path.stem) or head in names[path]]
+        if not any(path.stem == last or last in names[path] for path in files):
             gone.append((name, last))
     assert len(beside) > 10 and len(named) > 40 and not gone
 
