@@ -34,7 +34,7 @@ def test_rows_that_hash_alike_are_distinguished(rows: list[tuple[int, ...]]) -> 
         row_tools.mix = usual
 
 
-@given(st.lists(st.integers(0, 70) | st.integers(0, (1 << 64) - 1) | st.integers(0, 63).map(lambda bit: 1 << bit), max_size=80))
+@given(st.lists(st.integers(0, 70) | st.integers(0, (1 << 64) - 1), max_size=80))
 def test_the_order_is_stable_also_for_keys_that_differ_in_low_bits(keys: list[int]) -> None:
     found = order_of(np.array(keys, np.uint64))
     assert found.tolist() == sorted(range(len(keys)), key=lambda i: keys[i])
@@ -44,8 +44,9 @@ def test_many_random_rows() -> None:
     """As many rows as a window has."""
     rng = np.random.default_rng(7)
     _is_right(list(map(tuple, rng.integers(0, 40, (5000, 3)).tolist())))
-    many = rng.integers(0, 1 << 63, 200_000).astype(np.uint64)
-    assert np.array_equal(order_of(many), np.argsort(many, kind="stable"))
+    for count in (5000, 200_000):
+        many = rng.integers(0, (1 << 64) - 1, count, np.uint64)
+        assert np.array_equal(order_of(many), np.argsort(many, kind="stable"))
 
 
 @given(*[st.lists(st.integers(-5, 40), unique=True)] * 2)
