@@ -212,7 +212,7 @@ class AttributeHistory:
         key = np.concatenate([key, smps.key[fresh]])
         frame = np.concatenate([frame, smps.frames[fresh]])
         body = np.concatenate([body, smps.bodies[fresh]])
-        order = np.lexsort((frame, key))
+        order = np.argsort(key, kind="stable")  # the frames of a key ascend
         self._lesson_key, self._lesson_frame, self._lesson_body = key[order], frame[order], body[order]
 
     def _latest(self) -> Int:

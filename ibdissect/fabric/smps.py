@@ -74,8 +74,7 @@ class Smps:
         self.dr_slid, self.dr_dlid = slid, dlid
         self.pure: npt.NDArray[np.bool_] = directed & (slid == numbers.PERMISSIVE) & (dlid == numbers.PERMISSIVE)
         """Directed-route SMPs without a LID-routed part."""
-        self.slid: list[int] = table.values_at(LRH.slid, rows).tolist()
-        self.dlid: list[int] = table.values_at(LRH.dlid, rows).tolist()
+        self._lids = table.values_at(LRH.slid, rows), table.values_at(LRH.dlid, rows)
         self.sl = table.values_at(LRH.sl, rows)
         routes = table.once(DirectedRoutes)
         self.paths = routes.paths
@@ -113,6 +112,17 @@ class Smps:
                 for i, facts in zip(index.tolist(), zip(*values, strict=True), strict=True):
                     self.facts[i] = facts
         return kind
+
+    @cached_property
+    def slid(self) -> list[int]:
+        """SLID of each; lists are seldom needed, as most SMPs take directed routes."""
+        found: list[int] = self._lids[0].tolist()
+        return found
+
+    @cached_property
+    def dlid(self) -> list[int]:
+        found: list[int] = self._lids[1].tolist()
+        return found
 
     def transaction(self, i: int) -> int:
         return int(self.transactions[i])

@@ -54,6 +54,8 @@ def pair(marks: U64, columns: Sequence[npt.NDArray[np.uint64]], role: npt.NDArra
     second = (np.arange(len(order)) - starts[group] & 1).astype(np.bool_)
     fine = role == np.where(second, ANSWER, REQUEST).astype(np.uint8)
     for column in columns:
+        if not column.any():
+            continue
         found = column[order]
         fine[1:] &= (found[1:] == found[:-1]) | new[1:]
     clean = np.logical_and.reduceat(fine, starts)

@@ -55,7 +55,9 @@ def mix(columns: Sequence[npt.NDArray[Any]]) -> U64:
     """A hash of each row of integer columns, uint64[n]; independent of the chunk and of trailing columns of zeros."""
     mixed = np.zeros(len(columns[0]), np.uint64)
     for k, column in enumerate(columns):
-        part = column.astype(np.uint64) * np.uint64(_ODD[k % len(_ODD)] + 2 * (k // len(_ODD)))
+        if not column.any():
+            continue  # it adds nothing
+        part = column.astype(np.uint64, copy=False) * np.uint64(_ODD[k % len(_ODD)] + 2 * (k // len(_ODD)))
         part ^= part >> np.uint64(29)
         part *= np.uint64(_ODD[1])
         mixed += part
