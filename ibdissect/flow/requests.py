@@ -39,7 +39,9 @@ class Request(Record):
     only_one_open: bool = True
     """When it was sent, no other request of its transaction was open."""
     answered_before: bool = False
-    """Its answer was recorded just before it: the capture changed the order."""
+    """Its answer was recorded just before it, as the capture changed the order, or it `repeats` an answered request."""
+    repeats: bool = False
+    """The same request was answered less than a second before: this is the copy of another mirror, or another try."""
     lone_answer: tuple[int, int] | None = None
     """Frame and time of that answer, if no other request is known for it."""
     earlier: Request | None = None

@@ -141,6 +141,10 @@ class Transactions:
             found += _requests(self.waiting.take(index)) if len(index) else ()
         yield from sorted(found, key=_age)
 
+    def repeated(self) -> set[int]:
+        """Frames of unanswered requests that repeat an answered one: copies of another mirror, further tries."""
+        return {request.frame for request in self.open.values() if request.repeats}
+
     def strangers(self) -> Iterator[int]:
         """Times of answers in front of the first matched one that come after a request which is never answered.
 
@@ -291,7 +295,7 @@ class Transactions:
         self._look_behind(key, request)
         done = self.answered.get(key)
         if done is not None and _same(done.request, mads, i) and mads.times[i] - done.request.last_ns < SECOND_NS:
-            request.answered_before = True  # the copy of another mirror, or another try
+            request.answered_before = request.repeats = True
         oldest = self.open.put(key, request, mads.frames[i], mads.times[i])
         for gone in oldest[1].unanswered() if oldest is not None else ():
             yield self._unanswered(gone)

@@ -106,8 +106,10 @@ class _WrongKey(LearntFactRule):
 
     @on_end
     def rest(self, context: Context) -> Iterator[Hit]:
+        repeated = context.get(Transactions).repeated()
         for one in self.waiting.values():
-            yield self.found(one, LEARNT, context)
+            if one.frame not in repeated:
+                yield self.found(one, LEARNT, context)
 
     def found(self, event: WrongMKey, evidence: Evidence, context: Context) -> Hit:
         """The finding about a request."""
