@@ -147,7 +147,7 @@ class DestinationLidZero(HeaderRule):
     """
 
     code, name, severity = "LNK006", "lrh-dlid-reserved", ERROR
-    explains = ("SMP012",)
+    explains = ("SMP012", "TXN001")
     reference = "IBA 4.1.3; python-rdma LID_RESERVED"
     when = (LRH.dlid == 0) & (LRH.lnh >= LOCAL)
     message = "the destination LID is 0, which is reserved"
@@ -179,7 +179,7 @@ class SourceLidMulticast(HeaderRule):
     """
 
     code, name, severity = "LNK008", "lrh-slid-multicast", ERROR
-    explains = ("SMP012",)
+    explains = ("SMP012", "TXN001")
     reference = "IBA 4.1.3; python-rdma LID_MULTICAST"
     when = LRH.slid.between(FIRST_MULTICAST, LID_MULTICAST_LAST)
     message = "the source LID 0x{slid:04x} is a multicast LID"
