@@ -175,7 +175,9 @@ class Transactions:
         waited = np.array([*late, *(request.mark for request in self.open.values())], np.uint64)
         pairs = self._sure(pair(marks, columns, role, waited), role == ANSWER, askers)
         pairs = self._not_swapped(mads, pairs, role == ANSWER, marks)
-        pairs = pairs.without(is_in(marks[pairs.waits], np.concatenate([*(recent.marks for recent in self.recent), marks[:0]])))
+        if len(pairs.waits):  # those that may repeat an answered request
+            singly = np.array([known.request.mark for known in self.answered.values()], np.uint64)
+            pairs = pairs.without(is_in(marks[pairs.waits], np.concatenate([*(recent.marks for recent in self.recent), singly])))
         if len(pairs.answers):
             self.first_match = min(self.first_match, int(mads.frames[pairs.answers[0]]))
         ordinals = np.cumsum(role == ANSWER) + self.answers
