@@ -12,7 +12,8 @@ from ibdissect.rules.shared.mad_conditions import NO_ERROR
 from ibdissect.rules.shared.packet_flows import PacketRule, gid_bytes, is_ipoib
 from ibdissect.rules.shared.site_policy import forbidden_entries
 from ibdissect.table.bits import extract
-from ibdissect.table.locate import Bool
+from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import places_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.link import LRH
@@ -20,6 +21,7 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.network import GRH
 from ibdissect.wire.notice import TrapSwitchPKey
 from ibdissect.wire.numbers import BASE, FULL, GET_RESP, SET, SMP_CLASSES, TRAP
+from ibdissect.wire.sa_records import PKeyTableRecord
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_tables import PKeyEntry, PKeyTable
 from ibdissect.wire.transport import BTH
@@ -33,10 +35,18 @@ def _table_keys(table: ChunkTable) -> Keys:
     return np.ascontiguousarray(table.matrix(PKeyTable)).view(">u2").astype(np.uint16)
 
 
+def block_numbers(table: ChunkTable) -> Int:
+    """The number of each P_KeyTable block, int64[k]: in an SMP the modifier has it, in a record of the SA the record."""
+    blocks, records = table.occurrences(PKeyTable), table.occurrences(PKeyTableRecord)
+    record = places_in(records.at + PKeyTableRecord.p_key_table.span[0], blocks.at)
+    of_record = np.append(table.values(PKeyTableRecord.block_num), 0)[record]
+    return np.where(record >= 0, of_record, table.values_at(MAD.attribute_modifier, blocks.rows) & 0xFFFF).astype(np.int64)
+
+
 def _no_default(table: ChunkTable) -> Bool:
-    """Blocks with keys whose first entry is empty."""
+    """First blocks with keys whose first entry is empty."""
     keys = _table_keys(table)
-    empty: Bool = (keys[:, 0] & BASE == 0) & (keys & BASE != 0).any(axis=1)
+    empty: Bool = (keys[:, 0] & BASE == 0) & (keys & BASE != 0).any(axis=1) & (block_numbers(table) == 0)
     return empty
 
 
@@ -121,7 +131,7 @@ class DefaultPartitionMissing(Rule):
     code, name, severity = "PKY008", "default-table-missing", WARNING
     reference = "Shanley, non-volatile memory"
     on = PKeyTable
-    when = ((MAD.attribute_modifier & 0xFFFF) == 0) & SHOWN_OR_SET & Where(PKeyTable, _no_default)
+    when = SHOWN_OR_SET & Where(PKeyTable, _no_default)
     flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier, SMPDirected.initial_path)
     message = "entry 0 of the P_Key table is empty while others hold partitions"
     example = "SubnSet(P_KeyTable) of block 0 with 0x0000, 0x8001"

@@ -15,7 +15,7 @@ from ibdissect.fabric.partitions import BLOCK, keys_in
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
-from ibdissect.rules.PKY.packet import SHOWN_OR_SET, twice
+from ibdissect.rules.PKY.packet import SHOWN_OR_SET, block_numbers, twice
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, beyond, of_node, of_switch, switches
 from ibdissect.rules.shared.silence import PATIENCE_NS, LearntFactRule
 from ibdissect.rules.shared.trap_rule import ReportedPackets
@@ -23,7 +23,6 @@ from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where
-from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import TrapPKey
 from ibdissect.wire.numbers import BASE, FULL, P_KEY_TABLE
 from ibdissect.wire.sm_port import PortInfo
@@ -88,7 +87,7 @@ class PartitionTwice(LearntFactRule):
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         keys = keys_in(seen.table.matrix(PKeyTable)[i].tobytes())
         second, key = next((at, key) for at, key in enumerate(keys) if key & BASE and key in keys[:at])
-        return {"p_key": key, "block": seen.value(MAD.attribute_modifier) & 0xFFFF, "first": keys.index(key), "second": second}
+        return {"p_key": key, "block": int(block_numbers(seen.table)[i]), "first": keys.index(key), "second": second}
 
     @on_event(BlockOfSeveralLearnt)
     def learnt(self, event: BlockOfSeveralLearnt, context: Context) -> Iterator[Hit]:

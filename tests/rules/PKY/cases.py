@@ -8,6 +8,7 @@ from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.wire.notice import Notice, TrapPKey, TrapSwitchPKey
+from ibdissect.wire.sa_records import PKeyTableRecord
 from tests.craft import build, erf_pcap, gmp, native, rc, smp, ud
 from tests.fabric.made import ANSWER, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 from tests.rules.cases import case
@@ -156,6 +157,11 @@ def keys(*values: int) -> bytes:
     return struct.pack(f">{len(values)}H", *values).ljust(64, b"\0")
 
 
+def table_record(block: int, *values: int) -> bytes:
+    """The SA's answer with a block of a P_Key table."""
+    return gmp(3, ANSWER, 0x33, build(PKeyTableRecord, lid=5, port_num=1, block_num=block)[:8] + keys(*values), at=56, slid=1, dlid=9)
+
+
 def arp(p_key: int, in_gid: int = 0x8001) -> bytes:
     """A packet to the broadcast group of a partition."""
     grh = {**NETWORK, "dgid": gid(f"ff12:401b:{in_gid:x}::ffff:ffff")}
@@ -172,6 +178,8 @@ case("PKY002", native(bth={"p_key": 0x8000}), native(bth={"p_key": 0x8001}))
 case("PKY006", smp(1, 0x11, bth={"p_key": 0x8001}), smp(1, 0x11, bth={"p_key": 0x7FFF}))
 case("PKY007", gmp(4, 1, 0x12, bth={"p_key": 0x8002}), gmp(4, 1, 0x12, bth={"p_key": 0x7FFF}))
 case("PKY008", smp(2, 0x16, keys(0, 0x8001)), smp(2, 0x16, keys(0x7FFF, 0x8001)))
+# a record of the SA names its block itself
+case("PKY008", table_record(0, 0, 0x8001), table_record(1, 0, 0x8001))
 case("PKY009", smp(2, 0x16, keys(0xFFFF, 0x8001, 0x8001)), smp(2, 0x16, keys(0xFFFF, 0x8001, 0x0001, 0, 0)))
 case("PKY010", smp(2, 0x16, keys(0xFFFF, 0x8000)), smp(2, 0x16, keys(0xFFFF, 0x0000)))
 case("PKY014", smp(5, 2, trap259(), slid=2), smp(7, 2, trap259(), slid=2))

@@ -13,6 +13,7 @@ from tests.craft import build, gmp, native, rc, smp, ud
 from tests.fabric.made import ANSWER, GET, SET, answer, node, p_keys
 from tests.rules.findings import Facts, facts_of
 from tests.rules.made.gids import gid
+from tests.rules.PKY.cases import table_record
 
 NODE_INFO, P_KEY_TABLE, PATH_RECORD, NOTICE = 0x11, 0x16, 0x35, 0x02
 GET_TABLE_RESP, MULTI_RESP, TRAP = 0x92, 0x94, 0x05
@@ -183,3 +184,8 @@ def test_paths_are_counted_by_ends_and_partition() -> None:
         assert found(frames, "PKY018", chunks=chunks) == [(5, 2), (6, 1), (7, 1)]
     for method in (GET_TABLE_RESP, MULTI_RESP):
         assert found([*ENDS, path(0x9999, method=method)], "PKY018") == [(5, 1)]
+
+
+def test_a_record_of_the_sa_names_its_block() -> None:
+    (twice,) = facts_of([table_record(3, 0xFFFF, 0x8001, 0x8001)], "PKY009")
+    assert "in block 3 of" in twice.message
