@@ -233,8 +233,10 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     if divider is not None and _mixed(linter) and not stop():
         for before in tables_before(reading, since):
             divider.feed(before)
+            if stop():
+                break
         division = divider.division()
-        if division.numbers:
+        if division.numbers and not stop():
             linter.close()
             return _check(reading, replace(options, division=division), failures, progress, stop)
     linter.context.damage = reading.damage

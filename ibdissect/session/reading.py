@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import pairwise
+from copy import copy
+from itertools import pairwise, takewhile
 from operator import itemgetter
 from threading import Thread
 from types import TracebackType
@@ -289,7 +290,5 @@ def division_of(reading: Reading, site: Division, first: Collection[int]) -> Div
 
 
 def tables_before(reading: Reading, frame: int) -> Iterator[ChunkTable]:
-    """The windows that end before a frame, again. What the reader says of the capture stays that of the whole pass before."""
-    known = dict(vars(reading.reader))
-    yield from reading.tables(keys=False, until=frame - 1) if frame > 1 else ()
-    vars(reading.reader).update(known)
+    """The windows that begin before a frame, again. A copy of the reader reads them: `reading` keeps what the whole pass noted."""
+    return map(reading.table_of, takewhile(lambda chunk: chunk.first < frame, copy(reading.reader).chunks()))

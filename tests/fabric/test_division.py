@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import count, zip_longest
 from pathlib import Path
 from threading import Thread
 
@@ -180,6 +180,18 @@ def test_subnets_that_are_noticed_late_are_told_apart_by_all_packets(apart: str,
     found = [{(one.code, one.frame, one.message) for one in report.findings} for report in reports]
     assert found[1:] == found[:-1]
     assert any(code == "CAP017" and (f"{apart} tell them apart" in message or not apart) for code, _, message in found[0])
+
+
+def test_an_interrupt_while_packets_are_read_again_keeps_the_findings() -> None:
+    raw = mixed([*HERE, *[HERE[0]] * 20], [*THERE, *[THERE[0]] * 20], interfaces=True)
+    options = Options(rules=[rule for rule in load() if rule.code == "CAP017"])
+    with Reading(open_capture(io.BytesIO(raw), window=1000)) as reading:
+        first = sum(1 for _ in reading.chunks())
+    calls = count(1)
+    with Reading(open_capture(io.BytesIO(raw), window=1000)) as reading:  # a question after each window, and one before they are read again
+        report = check_reading(reading, options, stop=lambda: next(calls) > first + 1)
+    assert (report.status, report.frames) == ("interrupted", len(HERE) + len(THERE) + 40)
+    assert [finding.code for finding in report.findings] == ["CAP017"]
 
 
 def test_two_subnets_without_a_lid_in_common_do_not_disturb_each_other() -> None:
