@@ -141,16 +141,18 @@ class AttributeSmp(Entry, frozen=True, eq=False):
     @property
     def name(self) -> str:
         """The port concerned: the one that a PortInfo selects, otherwise that through which it arrived."""
-        return self._named(self.node.ports.get(self.number) if self.columns.about_ports else self.port)
+        return self._named(self.node.ports.get(self.number), self.number) if self.columns.about_ports else self.node_name
 
     @property
     def node_name(self) -> str:
         """The port through which it arrived, by name."""
-        return self._named(self.port)
+        return self._named(self.port, 0 if self.node.kind == SWITCH else self.entered)
 
-    def _named(self, port: Port | None) -> str:
-        unknown = f"0x{self.node.guid:016x}" if self.node is not NOBODY else "an unknown node"
-        return port.name_at(self.frame) if port is not None else unknown
+    def _named(self, port: Port | None, number: int) -> str:
+        """The name is the same whether a later SMP of this chunk, or of the next one, is the first to show the port."""
+        if port is not None:
+            return port.name_at(self.frame)
+        return "an unknown node" if self.node is NOBODY else f"0x{self.node.guid:016x}" + (f" port {number}" if number > 0 else "")
 
 
 class AttributeHistory:
