@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
@@ -133,11 +134,12 @@ class Transactions:
         if len(mads):
             yield from self._chunk(mads)
 
-    def open_requests(self, mgmt_class: int | None = None) -> Iterator[Request]:
-        """Unanswered requests so far, of one management class or all, oldest first."""
-        found = [one for request in self.open.values() for one in request.unanswered() if mgmt_class in (None, one.mgmt_class)]
+    def open_requests(self, mgmt_class: int | None = None, until_ns: int = sys.maxsize) -> Iterator[Request]:
+        """Unanswered requests so far, of one management class or all, oldest first; those whose last try was sent by some time."""
+        every = (one for request in self.open.values() for one in request.unanswered() if mgmt_class in (None, one.mgmt_class))
+        found = [one for one in every if one.last_ns <= until_ns]
         if self.waiting is not None:
-            index = np.flatnonzero((self.waiting.mgmt_class == mgmt_class) | (mgmt_class is None))
+            index = np.flatnonzero(((self.waiting.mgmt_class == mgmt_class) | (mgmt_class is None)) & (self.waiting.times <= until_ns))
             found += _requests(self.waiting.take(index)) if len(index) else ()
         yield from sorted(found, key=_age)
 

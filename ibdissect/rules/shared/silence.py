@@ -78,8 +78,7 @@ class UnansweredRule(Rule):
     def unanswered(self, context: Context, patience_ns: float = PATIENCE_NS) -> Iterator[Request]:
         """Requests that were never answered, or are still open at the end, of requesters to whom the capture shows answers."""
         transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
-        late = transactions.last_ns - patience_ns
-        waiting = [request for request in transactions.open_requests(self.mgmt_class) if request.last_ns <= late]
+        waiting = transactions.open_requests(self.mgmt_class, int(transactions.last_ns - patience_ns))
         for request in (*self.given_up, *waiting):
             if answers.would_show(request):
                 yield request
