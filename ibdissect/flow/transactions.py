@@ -167,7 +167,7 @@ class Transactions:
         self.waiting = None
 
     def _chunk(self, mads: Datagrams) -> Iterator[object]:
-        early, late = 0, self._recorded_behind(int(mads.frames[0]), int(mads.times[0]))
+        early, late = 0, self._recorded_behind(int(mads.frames[0]), int(mads.times.min()))
         if self.waiting is not None:
             mads, early = mads.preceded_by(self.waiting), len(self.waiting)
         role, segments = _roles(mads)

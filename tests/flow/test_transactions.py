@@ -180,6 +180,16 @@ def over_ip(method: int, source: int, destination: int) -> bytes:
     return craft.roce2(0x64, payload, headers=headers, bth={"destqp": 1, "m": 0}, ip=ends)
 
 
+@pytest.mark.parametrize("window", [1000, 16 << 20])
+def test_a_request_that_is_recorded_late_is_not_unanswered(window: int) -> None:
+    """The second window begins with a packet that was sent long after the answer, but the request in it was not."""
+    ask, answer = craft.gmp(4, 1, 0x12, slid=1, dlid=2), craft.gmp(4, 0x81, 0x12, slid=2, dlid=1)
+    other = craft.gmp(4, 3, 0x12, slid=3, dlid=2)
+    first, last = craft.erf_pcap([other, other, answer]), craft.erf_pcap([other], start_ns=1_700_000_001_000_000_000)
+    capture = first + last[24:] + craft.erf_pcap([ask])[24:]
+    assert followed(io.BytesIO(capture), window=window)[1] == 0
+
+
 @pytest.mark.parametrize("window", [16, 16 << 20])
 def test_ip_addresses_tell_requesters_apart(window: int) -> None:
     frames = [over_ip(1, 1, 2), over_ip(1, 3, 2), over_ip(0x81, 2, 3), over_ip(0x81, 2, 4)]
