@@ -25,6 +25,7 @@ from ibdissect.wire.numbers import GET, PM_CLASS, SET
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.spec import Field
+from ibdissect.wire.text import counted
 
 ALL_PORT_SELECT, XMIT_WAIT = 1 << 8, 1 << 12
 """Bits of ClassPortInfo.CapabilityMask of performance management (Linux ib_pma.h)."""
@@ -151,8 +152,8 @@ class NoSuchPort(Rule):
                 node = NodeInfo(body.tobytes())
                 if not since or not node.num_ports or 0 < number <= node.num_ports or (number == 0 and node.node_type == SWITCH):
                     continue
-                why = f"which has {node.num_ports} ports" if number else "which is no switch"
+                why = f"which has {counted(node.num_ports, 'port')}" if number else "which is no switch"
                 yield fault(
-                    seen, {"attribute": struct.title, "number": number, "port": str(port), "why": why}, struct.port_select, number,
-                    proof=[(int(since), "NodeInfo")], key=(port.node.slot, struct.title, number), rows=rows,
+                    seen, {"attribute": struct.title, "number": number, "port": port.name_at(seen.frame), "why": why},
+                    struct.port_select, number, proof=[(int(since), "NodeInfo")], key=(port.node.slot, struct.title, number), rows=rows,
                 )  # fmt: skip

@@ -228,6 +228,6 @@ class ServicePartition(LearntFactRule):
             verdict, taught = port.p_keys.judge(view.service_p_key, frame, port.p_key_capacity(frame))
             if verdict is Verdict.ABSENT:
                 yield fault(
-                    seen, {"p_key": view.service_p_key, "port": str(port)}, ServiceRecord.service_p_key, of=view, evidence=LEARNT,
+                    seen, {"p_key": view.service_p_key, "port": port.name_at(frame)}, ServiceRecord.service_p_key, of=view, evidence=LEARNT,
                     proof=[(number, "P_Key table") for number in taught[:4]], key=(slid, view.service_id),
                 )  # fmt: skip

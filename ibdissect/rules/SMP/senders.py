@@ -196,10 +196,11 @@ def _writer(event: ChunkFollowed, context: Context, policy: SitePolicy, sender: 
     port, taught = port_of_sender(event, context, sender, hidden, frame)
     if port is None or not (hidden or port.guid):
         return None if hidden or policy.manager_guids else (f"LID {sender}", 0)
-    if port.guid in policy.manager_guids or (port.lid and port.lid in policy.manager_lids):
+    lid, _ = port.lids.at(frame)[0] or (0, 0)
+    if port.guid in policy.manager_guids or (lid and lid in policy.manager_lids):
         return None
-    if hidden and not policy.manager_guids and not port.lid:
+    if hidden and not policy.manager_guids and not lid:
         return None  # the policy names LIDs, and the sender's is unknown
     if not hidden and not policy.manager_guids:
         return f"LID {sender}", 0
-    return str(port), taught
+    return port.name_at(frame), taught

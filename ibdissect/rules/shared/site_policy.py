@@ -127,10 +127,10 @@ def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Itera
         i = int(index[j])
         node = event.subnet.by_slot(int(asks.slot[i]))
         port = node.manager(int(asks.entered[i])) if node is not None else None
-        presented = value_of(SMP.m_key, int(key[j]))
+        seen, presented = Seen(event.table, int(asks.rows[i])), value_of(SMP.m_key, int(key[j]))
+        name = port.name_at(seen.frame) if port is not None else "an unknown port"
         yield fault(
-            Seen(event.table, int(asks.rows[i])),
-            {"method": METHODS[int(asks.method[i])], "presented": presented, "port": str(port) if port is not None else "an unknown port"},
+            seen, {"method": METHODS[int(asks.method[i])], "presented": presented, "port": name},
             SMP.m_key, presented, start=int(asks.mad[i]), key=(SITE, int(asks.slot[i]), int(sender[j]), bool(directed[j]), int(key[j])),
             message="{method} to {port} carries " + ("no M_Key" if zero else "{presented}, not one of the site's M_Keys"),
         )  # fmt: skip
