@@ -9,8 +9,7 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
-from ibdissect.bounded import KeptDict
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.fabric.early_writes import EarlyWrites
 from ibdissect.fabric.events import ChunkFollowed, MKeyShown, TrapSeen, WrongMKey
@@ -23,7 +22,8 @@ from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context,
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import also, foreign_keys, foreign_keys_held
-from ibdissect.rules.shared.trap_rule import BAD_M_KEY
+from ibdissect.rules.shared.trap_rule import BAD_M_KEY, MAX_TRAPS
+from ibdissect.table.history import SECOND_NS
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import GET, LID_ROUTED, SMP_CLASSES, STATUS, TRAP_REPRESS
@@ -32,6 +32,8 @@ from ibdissect.wire.sm_port import PortInfo
 
 MAX_WAITING = 65536
 """Requests that may still be answered."""
+MAX_ALIKE = 64
+"""Equal requests that wait for a trap."""
 
 
 class _WrongKey(LearntFactRule):
@@ -44,13 +46,10 @@ class _WrongKey(LearntFactRule):
     )
 
     def __init__(self) -> None:
-        self.refused: list[WrongMKey] = []
-        """Requests of this chunk, whose frames are searched for a trap."""
-        self.without_trap: dict[tuple[int, int, int, int], deque[int]] = {}
-        """Those without a trap so far: their indices by port, method, attribute and key."""
-        self.waiting: dict[int, WrongMKey] = {}
+        self.without_trap = BoundedDict[tuple[int, int, int, int], deque[WrongMKey]](MAX_TRAPS)
+        """The latest requests without a trap so far, by port, method, attribute and key."""
+        self.waiting = KeptDict[int, WrongMKey](MAX_WAITING, "requests with a wrong M_Key")
         """Requests that may still be answered, by frame: a port that accepts one holds another key than it showed."""
-        self.dropped = Dropped("requests with a wrong M_Key")
         self.told = KeptDict[tuple[int, int], None](MAX_WAITING, "receivers of traps")
         """Ports that sent traps, and the LIDs that these went to."""
 
@@ -67,33 +66,25 @@ class _WrongKey(LearntFactRule):
     @on_event(WrongMKey)
     def request(self, event: WrongMKey, context: Context) -> None:
         if self.reports(event):
-            if not event.trap:
-                what = (event.port.key, event.method, event.attribute, event.presented)
-                self.without_trap.setdefault(what, deque()).append(len(self.refused))
-            self.refused.append(event)
+            self.waiting.keep(event.frame, event, event.frame, event.time_ns)
+            what = (event.port.key, event.method, event.attribute, event.presented)
+            if what not in self.without_trap:
+                self.without_trap.put(what, deque(maxlen=MAX_ALIKE))
+            self.without_trap[what].append(event)
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:
-        """Assign the trap to the first request that it describes and that has no trap yet."""
+        """Assign the trap to the first request in the second before it that it describes and that has no trap yet."""
         if event.port is not None:
             self.told.keep((event.port.key, event.dlid), None, event.frame, event.time_ns)
         if event.port is None or event.number != BAD_M_KEY:
             return
         bad = TrapMKey(event.notice, Notice.data_details.bit // 8)
-        candidates = self.without_trap.get((event.port.key, bad.method, bad.attributeid, bad.mkey))
-        if candidates:
-            i = candidates.popleft()
-            self.refused[i] = replace(self.refused[i], trap=event.frame)
-
-    @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, context: Context) -> None:
-        """By now the traps caused by the requests are known."""
-        room = max(0, MAX_WAITING - len(self.waiting))
-        self.waiting.update((one.frame, one) for one in self.refused[:room])
-        for one in self.refused[room:]:
-            self.dropped.add(one.frame, one.time_ns)
-        self.refused.clear()
-        self.without_trap.clear()
+        candidates = self.without_trap.get((event.port.key, bad.method, bad.attributeid, bad.mkey), deque())
+        while candidates and event.time_ns - candidates[0].time_ns > SECOND_NS:
+            candidates.popleft()
+        if candidates and (request := candidates.popleft()).frame in self.waiting:
+            self.waiting[request.frame] = replace(request, trap=event.frame)
 
     @on_chunk
     def settle(self, table: ChunkTable, context: Context) -> None:

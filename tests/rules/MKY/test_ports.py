@@ -48,7 +48,8 @@ def test_a_write_with_another_key_and_the_trap_that_it_led_to() -> None:
     wanted = Facts(3, message, "0000000000000bad", OTHER, (SHOWN, (4, "trap 256 of the port")), "learnt")
     assert facts_of([*KEYED, write(), complaint], "MKY002") == [wanted]
     assert facts_of([*KEYED, write()], "MKY002") == [wanted._replace(proof=(SHOWN,))]
-    assert facts_of([*KEYED, write(), complaint], "MKY002", chunks=(3,)) == [wanted._replace(proof=(SHOWN,))], "only of the same chunk"
+    assert facts_of([*KEYED, write(), complaint], "MKY002", chunks=(3,)) == [wanted]
+    assert facts_of([*KEYED, write(), complaint], "MKY002", step_ns=2_000_000_000) == [wanted._replace(proof=(SHOWN,))], "too late"
 
 
 @pytest.mark.parametrize(
