@@ -14,7 +14,8 @@ from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
 from ibdissect.rules.shared.answers_elsewhere import BLOCK, Elsewhere
-from ibdissect.rules.shared.senders import port_of_sender, senders_of
+from ibdissect.rules.shared.link_rule import stretches
+from ibdissect.rules.shared.senders import port_of_sender, sender_changes, senders_of
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value
 from ibdissect.wire.link import LRH
@@ -143,15 +144,16 @@ class SetFromNonMaster(Rule):
         sender, hidden = senders_of(event.table, asks.rows[index])
         for number, where in by_value(sender << 1 | hidden):
             lid, directed, rows = number >> 1, bool(number & 1), asks.rows[index[where]]
-            seen = Seen(event.table, int(rows[0]))
-            judged = _writer(event, context, policy, lid, directed, seen.frame)
-            if judged is None:
-                continue
-            text, taught = judged
-            yield fault(
-                seen, {"sender": text}, LRH.slid, None if directed else lid,
-                proof=[(taught, "showed which port that is")] if taught else [], rows=rows, key=(lid, directed),
-            )  # fmt: skip
+            changes = sender_changes(event, context, lid, directed, int(rows[0]) + event.table.chunk.first)
+            for seen, some in stretches(event.table, rows, changes):
+                judged = _writer(event, context, policy, lid, directed, seen.frame)
+                if judged is None:
+                    continue
+                text, taught = judged
+                yield fault(
+                    seen, {"sender": text}, LRH.slid, None if directed else lid,
+                    proof=[(taught, "showed which port that is")] if taught else [], rows=some, key=(lid, directed),
+                )  # fmt: skip
 
 
 def _beside_the_master(event: ChunkFollowed, context: Context) -> Iterator[Hit]:

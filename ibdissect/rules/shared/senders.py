@@ -31,3 +31,14 @@ def port_of_sender(event: ChunkFollowed, context: Context, sender: int, hidden: 
     origin = follower.routes.origins.get(sender)
     home, since = origin.home.at(frame) if origin is not None else (None, 0)
     return (home[0].manager(home[1]), since) if home is not None and home[0].alive and since < frame else (None, 0)
+
+
+def sender_changes(event: ChunkFollowed, context: Context, sender: int, hidden: bool, after: int) -> set[int]:
+    """Frames later than `after` from which on `port_of_sender` may say something else, or the state of that port changed."""
+    if not hidden:
+        return event.subnet.changes(sender, after=after)
+    origin = context.get(FabricFollower).routes.origins.get(sender)
+    if origin is None:
+        return set()
+    ports = (node.manager(number) for node, number in origin.home.since_frame(after))
+    return set(origin.home.changes_after(after)).union(*(port.changes(after) for port in ports if port is not None))

@@ -80,6 +80,12 @@ BY_GUID = SitePolicy(manager_guids=frozenset({GUID_OF_3}))
 KNOWN = [node_info(3), node_info(4)]
 case("SMP025", [*KNOWN, ask(5, PORT_INFO, method=SET, body=WRITES, slid=4)], [*KNOWN, ask(5, PORT_INFO, method=SET, body=WRITES, slid=3)],
      frames=[3], policy=BY_GUID)  # fmt: skip
+# the sender is known from here on
+LATE = [ask(5, PORT_INFO, method=SET, body=WRITES, slid=4), *KNOWN, ask(5, PORT_INFO, method=SET, body=WRITES, slid=4)]
+case("SMP025", LATE, [LATE[0], KNOWN[0], LATE[3]], frames=[4], policy=BY_GUID)
+ORIGIN = {"transaction_id": 7 << 32}
+ROUTED, HOME = smp(SET, PORT_INFO, WRITES, path=[1], header=ORIGIN), smp(ANSWER, NODE_INFO, node(4), path=[], header=ORIGIN)
+case("SMP025", [ROUTED, HOME, ROUTED], [ROUTED, ROUTED], frames=[3], policy=BY_GUID)
 # without a policy: who is not the manager that the port named and that the Set itself names
 MANAGED = [node_info(5), answer(5, PORT_INFO, port_info(5, master_sm_lid=1), header={"transaction_id": 9})]
 
