@@ -65,8 +65,10 @@ class _WrongKey(LearntFactRule):
 
     @on_event(WrongMKey)
     def request(self, event: WrongMKey, context: Context) -> None:
-        if self.reports(event):
-            self.waiting.keep(event.frame, event, event.frame, event.time_ns)
+        if not self.reports(event):
+            return
+        self.waiting.keep(event.frame, event, event.frame, event.time_ns)
+        if not event.trap:
             what = (event.port.key, event.method, event.attribute, event.presented)
             if what not in self.without_trap:
                 self.without_trap.put(what, deque(maxlen=MAX_ALIKE))

@@ -70,6 +70,14 @@ def test_a_trap_about_something_else_proves_nothing(complaint: bytes) -> None:
     assert [one.proof for one in facts_of([*KEYED, *neighbour, write(), complaint], "MKY002")] == [(SHOWN,)]
 
 
+def test_a_request_that_a_trap_places_has_that_trap() -> None:
+    """Where the route leads is not known before the port's trap."""
+    routed = smp(SET, P_KEY_TABLE, p_keys(0xFFFF), m_key=OTHER, path=[1])
+    complaint = trap(256, bad_key(attributeid=P_KEY_TABLE, mkey=OTHER, dr_notice=1, dr_hop_count=1))
+    (found,) = facts_of([*KEYED, routed, complaint, complaint], "MKY002")
+    assert (found.frame, found.proof[1:]) == (3, ((4, "trap 256 of the port"),))
+
+
 def test_each_trap_is_about_one_request() -> None:
     complaint = [trap(256, bad_key(attributeid=P_KEY_TABLE, mkey=OTHER), tid=tid) for tid in (1, 2)]
     requests = [write(slid=7), write(slid=8, tid=2)]
