@@ -7,11 +7,13 @@ import re
 import pytest
 
 from ibdissect.lint.policy import SitePolicy
+from ibdissect.wire.cc import CACongestionSetting
 from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.pm import PortCounters
 from ibdissect.wire.sa_service import ServiceRecord
 from tests.craft import build, erf_pcap, gmp
 from tests.fabric.made import GET, SET, answer, ask, node, p_keys, port_info
+from tests.rules.CC.cases import congestion
 from tests.rules.made.conversations import sa
 from tests.rules.test_rules import CASES, lint
 
@@ -24,6 +26,7 @@ WORDS = {
     "LNK024": "0x0002c90300001060 port 1 (LID 5) and 0x0002c90300001050 port 1 (LID 5) are active and share LID 5",
     "MAD002": "class version 9 of Subnet Administration (0x03), it has version 2",
     "MAD005": "PerfGet(PortCounters) is answered with PortCountersExtended (attribute 0x001d)",
+    "MAD012": "SubnGet(NodeInfo) has transaction id 0",
     "PKY009": "P_Key 0x8001 is twice in block 0 of the P_Key table, as entries 1 and 2",
     "PKY020": "P_Key 0xffff to the group ff12:401b:8001::ffff:ffff, which is of partition 0x0001",
     "PM004": "PerfSet(PortCounters): the counters start anew",
@@ -53,6 +56,13 @@ def test_nothing_is_left_open(code: str) -> None:
         for found in lint(case.bad, case.policy, case.known, case.damage):
             found.finish(lambda secret: f"{secret.kind}#1")
             assert not re.search(r"None|True|False|\?|(\w+_Key) \1|\bunknown \(\d+\) \(", found.message), found.message
+
+
+def test_service_levels_are_told_as_ranges() -> None:
+    setting = congestion(SET, 0x16, build(CACongestionSetting, control_map=0x8007))
+    (found,) = (one for one in lint(erf_pcap([setting])) if one.code == "CC004")
+    found.finish(None)
+    assert found.message.startswith("CCTI_Increase is 0 for service level 0-2,15:")
 
 
 KEY, MANAGERS = SitePolicy(m_keys=frozenset({7})), SitePolicy(manager_guids=frozenset({1}))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from ibdissect.bounded import BoundedDict, KeptDict
+from ibdissect.fabric.describe import ranges
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
@@ -160,7 +161,7 @@ class CongestionInert(Rule):
             return
         still = [sl for sl, entry in enumerate(view.entry) if view.control_map >> sl & 1 and not entry.ccti_increase]
         if still:
-            what = "CCTI_Increase is 0 for service level " + ", ".join(map(str, still))
+            what = f"CCTI_Increase is 0 for service level {ranges(still)}"
             yield fault(seen, {"what": what}, CACongestionSetting.control_map, of=view, key=(what, ends_at(seen.table, seen.row)))
 
     @on_struct(CongestionControlTable)

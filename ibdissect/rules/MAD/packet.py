@@ -8,7 +8,7 @@ from typing import Any
 from ibdissect.capture.scattered import gather
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
-from ibdissect.rules.shared.mad_conditions import METHODS_OF
+from ibdissect.rules.shared.mad_conditions import METHODS_OF, request_text
 from ibdissect.table.bits import value_at
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr, Or
@@ -202,8 +202,11 @@ class TransactionZero(Rule):
     reference = "IBA 13.4.6.4; opensm skips TID 0"
     when = (MAD.transaction_id == 0) & ((MAD.method & 0x80) == 0) & (MAD.method != TRAP_REPRESS) & _IB
     flow = (LRH.slid, MAD.mgmt_class)
-    message = "a request of {mgmt_class!t} has transaction id 0 (method 0x{method:02x})"
+    message = "{what} has transaction id 0"
     example = "a SubnTrap with TransactionID 0"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"what": request_text(seen)}
 
 
 RMPP_USERS = frozenset({SA_CLASS, *range(0x30, 0x50)})
