@@ -197,7 +197,7 @@ class _Builder:
 
 
 _SPACE = r"[ \t\r\n\f\v]*"
-_WORD = r"(?:[A-Za-z0-9_:]|\.(?!\.))(?:[A-Za-z0-9_:]|\.(?!\.)|-(?=[A-Za-z0-9_:]))*+"
+_WORD = r"(?:[A-Za-z0-9_:]|\.(?!\.))(?:[A-Za-z0-9_:]|\.(?!\.)|-(?=[A-Za-z0-9_:]))*(?![A-Za-z0-9_.:-])"
 _CONDITION = re.compile(
     rf"{_SPACE}(?P<left>{_WORD})(?:{_SPACE}(?P<op>===|!==|==|!=|~=|>=|<=|>|<|~){_SPACE}(?P<right>{_WORD}))?"
     rf"{_SPACE}(?P<join>&&|\|\||(?:and|or)(?![A-Za-z0-9_.:-])|\Z)"
