@@ -94,8 +94,8 @@ class Windows:
             hidden = selection.hidden_checksums if selection is not None else 0
             while True:
                 self._next += 1
-                text_ = b"" if self._wanted else heading.getvalue()
-                yield Piece(text_, last=True, damage=opened.damage, hidden=hidden, untold=opened.masker.dropped.count)
+                alone = b"" if self._wanted else heading.getvalue()
+                yield Piece(alone, last=True, damage=opened.damage, hidden=hidden, untold=opened.masker.dropped.count)
 
 
 def write_by_windows(unit: Unit, jobs: int | None, engine: str | None, common: Common, writer: Writer, file: IO[bytes]) -> tuple[int, int]:

@@ -146,7 +146,7 @@ class AttributeSmp(Entry, frozen=True, eq=False):
     @property
     def node_name(self) -> str:
         """The port through which it arrived, by name."""
-        return self._named(self.port, 0 if self.node.kind == SWITCH else self.entered)
+        return self._named(self.port, self.node.manager_number(self.entered))
 
     def _named(self, port: Port | None, number: int) -> str:
         """The name is the same whether a later SMP of this chunk, or of the next one, is the first to show the port."""

@@ -238,7 +238,11 @@ class Node:
 
     def manager(self, entered: int) -> Port | None:
         """The port whose keys apply to an SMP that entered by port `entered`: port 0 of a switch, else the port itself."""
-        return self.ports.get(0 if self.kind == SWITCH else entered)
+        return self.ports.get(self.manager_number(entered))
+
+    def manager_number(self, entered: int) -> int:
+        """The number of that port, whether or not it was seen yet."""
+        return 0 if self.kind == SWITCH else entered
 
 
 NOBODY = Node(0, -1, 0)

@@ -10,9 +10,31 @@ from msgspec import Struct as Record
 
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, is_in, order_of
+from ibdissect.wire.mad import RESPONSE_OF
+from ibdissect.wire.numbers import CM_CLASS, DATA, RESPONSE_BIT, TRAP, TRAP_REPRESS
 
+from .datagrams import Datagrams
+
+ASKING = frozenset(RESPONSE_OF) - {TRAP}
+"""Methods that require an answer."""
 NOTHING, REQUEST, ANSWER, OTHER = range(4)
 """Roles of a datagram in matching."""
+_ROLES = np.full(256, NOTHING, np.uint8)
+_ROLES[list(ASKING)] = REQUEST
+_ROLES[[TRAP, TRAP_REPRESS]] = OTHER
+_ROLES[RESPONSE_BIT:] = ANSWER
+
+
+def roles(mads: Datagrams) -> tuple[npt.NDArray[np.uint8], Bool]:
+    """The role of each datagram in matching, and whether it belongs to a multi-packet transfer."""
+    role, kind = _ROLES[mads.method], mads.rmpp_type
+    segments = kind != 0
+    if segments.any():
+        # Later segments belong to the same request or answer as the first one.
+        role[segments & ((kind != DATA) | (mads.segment > 1))] = NOTHING
+    other = mads.mgmt_class == CM_CLASS
+    role[other] = NOTHING
+    return role, segments & ~other
 
 
 class Pairs(Record, frozen=True, eq=False):

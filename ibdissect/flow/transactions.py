@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, KeptList
@@ -17,11 +16,11 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, is_in, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import RESPONSE_OF
-from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, LID_ROUTED, NOTICE, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
+from ibdissect.wire.numbers import DIRECTED, LID_ROUTED, NOTICE, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
 
 from .datagrams import DatagramLists, Datagrams
 from .loss_times import MissedPackets
-from .pairs import ANSWER, NOTHING, OTHER, REQUEST, Pairs, pair
+from .pairs import ANSWER, ASKING, Pairs, pair, roles
 from .requests import (
     Answered,
     AnsweredAgain,
@@ -37,8 +36,6 @@ from .requests import (
 )
 from .rmpp import Message, OpenTransfers, Transfer, TransferEvent
 
-ASKING = frozenset(RESPONSE_OF) - {TRAP}
-"""Methods that require an answer."""
 RETRY_NS = 10_000_000_000
 """The same request after this time is another one, no further try. An answer counts however late it is."""
 MAX_OPEN, MAX_TRAPS, MAX_UNMATCHED = 32768, 4096, 4096
@@ -170,7 +167,7 @@ class Transactions:
         early, late = 0, self._recorded_behind(int(mads.frames[0]), int(mads.times.min()))
         if self.waiting is not None:
             mads, early = mads.preceded_by(self.waiting), len(self.waiting)
-        role, segments = _roles(mads)
+        role, segments = roles(mads)
         segments[:early] = False  # already processed
         columns = mads.keys((mads.method >= RESPONSE_BIT) | (mads.method == TRAP_REPRESS))
         marks, askers = mix(columns), mix([columns[0] & np.uint64(0xFFFF), *columns[1:3], *columns[4:5]])  # class, transaction, requester
@@ -382,24 +379,6 @@ def _age(request: Request) -> int:
 def _requests(mads: Datagrams) -> list[Request]:
     each = DatagramLists(mads, np.arange(len(mads)), mix(mads.keys(np.zeros(len(mads), np.bool_))))
     return [request_of(each, i) for i in range(len(each))]
-
-
-_ROLES = np.full(256, NOTHING, np.uint8)
-_ROLES[list(ASKING)] = REQUEST
-_ROLES[[TRAP, TRAP_REPRESS]] = OTHER
-_ROLES[RESPONSE_BIT:] = ANSWER
-
-
-def _roles(mads: Datagrams) -> tuple[npt.NDArray[np.uint8], Bool]:
-    """The role of each datagram in matching, and whether it belongs to a multi-packet transfer."""
-    role, kind = _ROLES[mads.method], mads.rmpp_type
-    segments = kind != 0
-    if segments.any():
-        # Later segments belong to the same request or answer as the first one.
-        role[segments & ((kind != DATA) | (mads.segment > 1))] = NOTHING
-    other = mads.mgmt_class == CM_CLASS
-    role[other] = NOTHING
-    return role, segments & ~other
 
 
 def _message(mads: DatagramLists, i: int) -> Message:
