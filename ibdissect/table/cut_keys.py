@@ -70,8 +70,8 @@ def revealing_rows(table: ChunkTable) -> Bool:
     found[_pieces(table)[0]] = True
     found[table.once(opaque_bytes)[0]] = True
     for field in secret_fields(table.catalog):
-        rows, _, _, hidden = keys_of(table, field)
-        found[rows[hidden]] = True
+        rows, at, _, hidden = keys_of(table, field)
+        found[rows[hidden & (at < table.window)]] = True  # messages put together: their packets are found above
     found[_unread(table)[0]] = True
     ignored = table.once(unread_bits)
     if ignored is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from tests import smc
 from tests.acme import connection, message
 from tests.commands import run
 from tests.craft import build, erf_pcap
+from tests.flow.test_rdma_chunks import SENT, ask, given
 from tests.flow.test_whole_messages import NFS, PACKET, SERVED, packets
 from tests.fuzz.container import pcapng
 from tests.table.test_cut_keys import in_rows, known_bits, printed, trees
@@ -95,6 +97,15 @@ def test_only_messages_that_may_hold_a_key_are_hidden() -> None:
         with Capture(io.BytesIO(erf_pcap(frames))) as opened:
             (table,) = opened.tables()
             assert not len(table.once(opaque_bytes)[0]) and not len(table.once(hidden_bytes))
+
+
+def test_a_packet_that_completes_a_message_shows_its_checksum_where_it_holds_no_key() -> None:
+    """The handle of a read chunk is in the SEND, and in the RETH of the request; the data comes in READ responses."""
+    frames = [*connection(rpcrdma.SERVICE), SENT, ask(), *given()]
+    with Capture(io.BytesIO(erf_pcap(frames))) as opened:
+        (table,) = opened.tables()
+        assert [bool(tree.secret_bytes) for _, tree in sorted(trees(table), key=itemgetter(0))] == [False, False, True, True, *3 * [False]]
+        assert "R_Key#1" in outline(opened.dissect(len(frames)))
 
 
 def test_commands_on_a_message(tmp_path: Path) -> None:
