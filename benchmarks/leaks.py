@@ -44,9 +44,9 @@ from ibdissect.table.cut_keys import checksum_fields, hidden_checksums  # noqa: 
 from ibdissect.table.secrets import keys_of, secret_fields  # noqa: E402
 from ibdissect.table.table import ChunkTable  # noqa: E402
 from ibdissect.wire.catalog import builtin  # noqa: E402
+from ibdissect.wire.headers import BTH  # noqa: E402
 from ibdissect.wire.mad import MAD  # noqa: E402
 from ibdissect.wire.numbers import CM_CLASS  # noqa: E402
-from ibdissect.wire.transport import BTH  # noqa: E402
 from tests import commands  # noqa: E402
 from tests.fuzz.container import pcapng  # noqa: E402
 from tests.table.test_cut_keys import known_bits, printed, trees  # noqa: E402

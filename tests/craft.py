@@ -7,13 +7,11 @@ import zlib
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, DETH, GRH, LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.network import GRH
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.sm import SMP, SMPDirected
 from ibdissect.wire.spec import Field, Struct
-from ibdissect.wire.transport import BTH, DETH
 
 GSI_KEY = 0x80010000
 
@@ -98,9 +96,9 @@ def native(
 
 def headers_of(opcode: int, **values: dict[str, Any]) -> bytes:
     """The extended headers that an OpCode requires; values by class name: headers_of(0x0A, RETH={"dmalen": 4})."""
-    from ibdissect.wire import transport
+    from ibdissect.wire import headers
 
-    return b"".join(build(getattr(transport, name), **values.get(name, {})) for name in OPCODES[opcode].headers)
+    return b"".join(build(getattr(headers, name), **values.get(name, {})) for name in OPCODES[opcode].headers)
 
 
 def rc(opcode: int, payload: bytes = b"", *, ext: dict[str, dict[str, Any]] | None = None, **kw: Any) -> bytes:

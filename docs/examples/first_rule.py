@@ -7,9 +7,9 @@ from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, Seen, fault, on_chunk
 from ibdissect.table.connection_events import Replied
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cm import REQ
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.places import Mad
 from ibdissect.wire.spec import Struct, uint
-from ibdissect.wire.transport import BTH
 
 
 class Heat(Struct):

@@ -17,7 +17,7 @@ from ibdissect.table.locate import Int
 from ibdissect.table.series import Blobs, Numbers, Series, blobs_of
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import IPv4, IPv6
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.spec import Field
 from ibdissect.wire.ulp.ip import TCP as TcpHeader
 

@@ -15,7 +15,7 @@ from ibdissect.errors import FilterError
 from ibdissect.wire import encapsulation
 from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.expr import Compare, Expr, Or, Present
-from ibdissect.wire.link import FlowControl
+from ibdissect.wire.headers import FlowControl
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
 from ibdissect.wire.spec import Field
 from ibdissect.wire.ulp import ip

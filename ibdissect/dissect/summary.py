@@ -13,9 +13,8 @@ from ibdissect.table.bits import value_at
 from ibdissect.table.locate import EXTENDED_SIZE, EXTENDED_STRUCTS, MALFORMED, Int
 from ibdissect.table.rows import by_value
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import FLOW_CONTROL_OPS, FlowControl
+from ibdissect.wire.headers import AETH, AETH_KINDS, BTH, DETH, FLOW_CONTROL_OPS, NAK_CODES, RETH, RNR_TIMER_US, XRCETH, FlowControl, ImmDt
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.transport import AETH, AETH_KINDS, BTH, DETH, NAK_CODES, RETH, RNR_TIMER_US, XRCETH, ImmDt
 from ibdissect.wire.ulp.ipoib import PROTOCOLS, IPoIB
 
 from . import summary_mad, summary_other

@@ -11,9 +11,8 @@ from ibdissect.table.payloads import VENDOR_DATA_AT, VENDOR_OUI_AT
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import numbers
 from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.cm import REJ
+from ibdissect.wire.cm import REJ, SIDRRep
 from ibdissect.wire.cm_names import MESSAGES
-from ibdissect.wire.cm_path import SIDRRep
 from ibdissect.wire.component_mask import component_fields, components_set
 from ibdissect.wire.mad import CLASS_VERSION, CLASSES, RMPP, RMPP_TYPES, is_response, is_vendor, status_text
 from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER

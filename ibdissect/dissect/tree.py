@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from ibdissect.table.addresses import End
-from ibdissect.wire import encapsulation, link, network, transport
+from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.mad import MAD, class_name
 from ibdissect.wire.spec import Field
@@ -184,12 +184,12 @@ def _ends(source: str, destination: str, prefix: str = "") -> Callable[[dict[str
 
 
 _ABOUT: dict[StructType, Callable[[dict[str, Any]], str]] = {
-    link.LRH: _ends("slid", "dlid", "LID "),
-    network.GRH: _ends("sgid", "dgid"),
+    headers.LRH: _ends("slid", "dlid", "LID "),
+    headers.GRH: _ends("sgid", "dgid"),
     encapsulation.Ethernet: _ends("source", "destination"),
     encapsulation.IPv4: _ends("source", "destination"),
     encapsulation.IPv6: _ends("source", "destination"),
     encapsulation.UDP: _ends("source_port", "destination_port"),
-    transport.BTH: lambda values: values["opcode"].text.partition(" (")[0],
+    headers.BTH: lambda values: values["opcode"].text.partition(" (")[0],
     MAD: lambda values: class_name(values["mgmt_class"].value),
 }

@@ -24,11 +24,10 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import beside, failed, unread
 from ibdissect.wire import encapsulation
 from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.link import VCRC
+from ibdissect.wire.headers import BTH, ICRC, VCRC, Payload
 from ibdissect.wire.places import Inside, Mad, MadFormat
 from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.spec import Field, Struct, rest
-from ibdissect.wire.transport import BTH, ICRC, Payload
 
 
 class AttributeData(Struct):

@@ -13,9 +13,8 @@ from ibdissect.table.locate import Int
 from ibdissect.table.mads import Mads
 from ibdissect.table.rows import U64, groups
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.network import GRH
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, GET_RESP, LINK_LOCAL, STATUS
 from ibdissect.wire.sm import NodeInfo, SMInfo
 from ibdissect.wire.sm_port import PortInfo

@@ -16,10 +16,9 @@ from ibdissect.table.mads import DirectedRoutes, Mads
 from ibdissect.table.rows import U64, places_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import numbers
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.sm import NodeInfo, SMInfo, SMPDirected, SwitchInfo
 from ibdissect.wire.spec import Field
-from ibdissect.wire.transport import BTH
 
 from .nodes import Node, SwitchFacts
 

@@ -18,8 +18,8 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SLOTS, SPREAD, U64, by_value, first_places
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import CNP_OPCODE
-from ibdissect.wire.transport import BTH
 
 FECN, BECN, CE = 0x80, 0x40, 3
 PATIENCE_NS = SECOND_NS

@@ -8,7 +8,7 @@ from msgspec import Struct as Record
 from ibdissect.bounded import KeptDict
 from ibdissect.table.addresses import End, ends_at, ends_hash
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.transport import AETH, BTH
+from ibdissect.wire.headers import AETH, BTH
 
 CREDITS = (
     0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384,

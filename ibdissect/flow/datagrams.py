@@ -15,7 +15,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mads import WORD, DirectedRoutes, Mads
 from ibdissect.table.rows import U64, Entry, mix, places_in
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, RMPP_CLASSES
 from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, LID_COUNT, RESPONSE_BIT, TRAP
 from ibdissect.wire.sm import SMPDirected

@@ -21,8 +21,8 @@ from ibdissect.table.connections import Connections
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SPREAD
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.headers import BTH, RNR
 from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES, RC, RD, UD, XRC
-from ibdissect.wire.transport import BTH, RNR
 
 from .events import StreamEnds
 from .message_parts import (

@@ -18,13 +18,12 @@ from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import by_value, digest
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.opcodes import UD
 from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.text import gid_text
-from ibdissect.wire.transport import BTH, DETH
 
 SERVICE = 0xE0
 MAX_SENDERS, MAX_GROUPS = 16384, 16384

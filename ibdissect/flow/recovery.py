@@ -9,7 +9,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from ibdissect.dropped import Dropped
-from ibdissect.wire.transport import ACK, NAK, RNR
+from ibdissect.wire.headers import ACK, NAK, RNR
 
 from .events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEnds, StreamEvent, Wrapped
 from .stream_packets import GOES_ON, LEAVES_OPEN, OPERATION, READ, READ_REQUEST, STARTS_WRITE, UNKNOWN

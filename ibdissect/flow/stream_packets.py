@@ -12,8 +12,8 @@ from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
 from ibdissect.table.rows import SPREAD, U64, order_of
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.headers import BTH, RETH
 from ibdissect.wire.opcodes import OPCODES, RC, UC, XRC
-from ibdissect.wire.transport import BTH, RETH
 
 SERVICE, OPERATION = 0xE0, 0x1F
 READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE = range(0x0C, 0x13)

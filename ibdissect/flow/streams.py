@@ -18,8 +18,8 @@ from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.headers import NAK, RNR
 from ibdissect.wire.opcodes import SERVICES
-from ibdissect.wire.transport import NAK, RNR
 
 from .events import LengthWrong, Repeated, StreamEnds, StreamEvent, Wrapped
 from .recovery import FAR, MAX_RETRIES, MTUS, PSNS, GapTotal, Packet, Stream, distance

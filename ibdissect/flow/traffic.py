@@ -15,10 +15,9 @@ from ibdissect.table.addresses import GID_SIZE, IP4_SIZE, LID_SIZE, SHOWN, addre
 from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD, class_name
 from ibdissect.wire.opcodes import OPCODE_NAMES, SERVICES
-from ibdissect.wire.transport import BTH
 
 LAYERS = (
     ("erf", "ERF"), ("eth", "Ethernet"), ("vlan", "VLAN"), ("sll", "Linux cooked v1"), ("sll2", "Linux cooked v2"), ("lrh", "LRH"),

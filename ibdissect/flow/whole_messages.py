@@ -25,9 +25,9 @@ from ibdissect.table.payloads import about
 from ibdissect.table.services import FIRST, IN_PARTS, LAST, ONLY, PART, Services
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.headers import BTH, RETH
 from ibdissect.wire.places import CmPayload
 from ibdissect.wire.text import counted
-from ibdissect.wire.transport import BTH, RETH
 from ibdissect.wire.ulp import rpcrdma
 
 from .rdma_chunks import Chunks, Range

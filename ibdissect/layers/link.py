@@ -8,7 +8,7 @@ from scapy.config import conf
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
 
-from ibdissect.wire import crc, link, network, transport
+from ibdissect.wire import crc, headers
 from ibdissect.wire.mad import class_qp
 
 from .derive import Layer, layer, make
@@ -83,7 +83,7 @@ class _GRH(Layer):
         if isinstance(self.underlayer, LRH):
             self.whole = self.underlayer.whole
             return s
-        end = network.GRH.size + int.from_bytes(s[4:6], "big")
+        end = headers.GRH.size + int.from_bytes(s[4:6], "big")
         self.whole = end <= len(s)
         if not self.whole:
             return s
@@ -91,7 +91,7 @@ class _GRH(Layer):
         return s[:end]
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        return layer(transport.BTH) if self.nxt_hdr == _IBA_TRANSPORT else super().guess_payload_class(payload)
+        return layer(headers.BTH) if self.nxt_hdr == _IBA_TRANSPORT else super().guess_payload_class(payload)
 
     def header(self, pkt: bytes, size: int) -> bytes:
         """The 40 bytes with PayLen filled in; `size` counts the bytes after them."""
@@ -122,16 +122,16 @@ class _FlowControl(Layer):
 
 def _next_layers() -> dict[int, type[Packet]]:
     """Next layer by LNH. BTH is looked up on use because its module imports this one."""
-    return {0: RWH, _IPV6: IPv6, 2: layer(transport.BTH), 3: GRH}
+    return {0: RWH, _IPV6: IPv6, 2: layer(headers.BTH), 3: GRH}
 
 
 _COMPUTED = {"vl": None, "lnh": None, "pktlen": None}
-LRH = make(link.LRH, _LRH, fields=[*scapy_fields(link.LRH.fields, layer, _COMPUTED), Trailer("vcrc", 16)])
-RWH = make(link.RWH, _RWH)
-FlowControl = make(link.FlowControl, _FlowControl, fields=scapy_fields(link.FlowControl.fields, layer, {"lpcrc": None}))
+LRH = make(headers.LRH, _LRH, fields=[*scapy_fields(headers.LRH.fields, layer, _COMPUTED), Trailer("vcrc", 16)])
+RWH = make(headers.RWH, _RWH)
+FlowControl = make(headers.FlowControl, _FlowControl, fields=scapy_fields(headers.FlowControl.fields, layer, {"lpcrc": None}))
 GRH = make(
-    network.GRH,
+    headers.GRH,
     _GRH,
-    fields=scapy_fields(network.GRH.fields, layer, {"ipver": 6, "nxt_hdr": _IBA_TRANSPORT, "hop_lmt": 64, "pay_len": None}),
+    fields=scapy_fields(headers.GRH.fields, layer, {"ipver": 6, "nxt_hdr": _IBA_TRANSPORT, "hop_lmt": 64, "pay_len": None}),
 )
 conf.l2types.register(247, LRH)

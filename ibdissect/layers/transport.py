@@ -9,7 +9,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import NoPayload, Packet
 
-from ibdissect.wire import crc, transport
+from ibdissect.wire import crc, headers
 from ibdissect.wire.opcodes import OPCODES
 
 from .derive import LAYERS, Layer, layer, make
@@ -23,7 +23,7 @@ _UDP, _ICRC, _SEND_ONLY, _WELL_KNOWN_Q_KEY = 8, 4, 0x04, 0x8001_0000
 _UD = (0x64, 0x65)
 _WHOLE_MESSAGE = (*_UD, 0x04, 0x24)
 """SEND Only of UD, RC and UC: may contain a whole IPoIB packet."""
-_EXTENDED = {name: getattr(transport, name) for opcode in OPCODES.values() for name in opcode.headers}
+_EXTENDED = {name: getattr(headers, name) for opcode in OPCODES.values() for name in opcode.headers}
 
 
 def _headers_size(opcode: int) -> int:
@@ -42,9 +42,9 @@ class _Chained(Layer):
         if bth is None:
             return super().guess_payload_class(payload)
         known = OPCODES.get(bth.opcode)
-        headers = known.headers if known is not None else ()
-        if passed < len(headers):
-            struct = _EXTENDED[headers[passed]]
+        names = known.headers if known is not None else ()
+        if passed < len(names):
+            struct = _EXTENDED[names[passed]]
             return layer(struct) if struct.size <= len(payload) else conf.raw_layer
         if bth.opcode in _UD and bth.destqp <= 1:
             return mad_class(payload)
@@ -71,7 +71,7 @@ class _BTH(_Chained):
             self.whole = len(s) + _UDP == min(below.len, room) and not goes_on
         else:
             self.whole = True
-        size = transport.BTH.size
+        size = headers.BTH.size
         if not self.whole or len(s) < size + _ICRC:
             return s
         end = len(s) - _ICRC
@@ -163,16 +163,16 @@ def _dispatch(cls: type[Packet], _pkt: bytes | None = None, *args: Any, **kargs:
     if not _pkt:
         return cls
     below = kargs.get("_underlayer")
-    short = len(_pkt) < transport.BTH.size
+    short = len(_pkt) < headers.BTH.size
     if not short and isinstance(below, UDP):
-        short = min(below.len, ip_room(below)) < _UDP + transport.BTH.size
+        short = min(below.len, ip_room(below)) < _UDP + headers.BTH.size
     return conf.raw_layer if short else cls
 
 
 _COMPUTED = {"opcode": None, "padcnt": None, "destqp": None, "p_key": 0xFFFF}
-_BTH_FIELDS = [*scapy_fields(transport.BTH.fields, layer, _COMPUTED), Trailer("pad_bytes", 24), Trailer("icrc", 32)]
-BTH = make(transport.BTH, _BTH, fields=_BTH_FIELDS, dispatch_hook=classmethod(_dispatch))
-DETH = make(transport.DETH, _DETH, fields=scapy_fields(transport.DETH.fields, layer, {"q_key": None, "srcqp": None}))
+_BTH_FIELDS = [*scapy_fields(headers.BTH.fields, layer, _COMPUTED), Trailer("pad_bytes", 24), Trailer("icrc", 32)]
+BTH = make(headers.BTH, _BTH, fields=_BTH_FIELDS, dispatch_hook=classmethod(_dispatch))
+DETH = make(headers.DETH, _DETH, fields=scapy_fields(headers.DETH.fields, layer, {"q_key": None, "srcqp": None}))
 for _struct in _EXTENDED.values():
     if _struct not in LAYERS:
         make(_struct, _Chained)

@@ -15,9 +15,9 @@ from ibdissect.lint.finding import Severity
 from ibdissect.study.findings_store import FindingsStore
 from ibdissect.table.addresses import End
 from ibdissect.table.history import AFTER_ALL
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE, FULL
 from ibdissect.wire.text import counted
-from ibdissect.wire.transport import BTH
 
 from .portrait import Portrait
 

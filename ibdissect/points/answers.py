@@ -10,8 +10,8 @@ import numpy.typing as npt
 from ibdissect.flow.recovery import PSNS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import Columns, by_value, groups, mix, places_in
+from ibdissect.wire.headers import NAK, RNR
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
-from ibdissect.wire.transport import NAK, RNR
 
 from .flows import Flows
 from .transmissions import Transmissions

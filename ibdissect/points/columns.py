@@ -13,13 +13,11 @@ from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
 from ibdissect.table.rows import SPREAD, U64, Columns, by_value, digest, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, DETH, GRH, ICRC, LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.network import GRH
 from ibdissect.wire.numbers import DIRECTED
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.spec import Field, Struct
-from ibdissect.wire.transport import BTH, DETH, ICRC
 
 from .flows import HOPS_AT, MOST_HOPS, ROUTE, ROUTE_BITS, WHOLE, Flows
 

@@ -11,11 +11,10 @@ from ibdissect.lint.finding import Related
 from ibdissect.lint.point_faults import PointFault, PointFaults
 from ibdissect.table.rows import by_value
 from ibdissect.wire.encapsulation import IPv4
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.opcodes import CNP_OPCODE
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import counted
-from ibdissect.wire.transport import BTH
 
 from .columns import FIELDS, HOP, UNCHANGED
 from .comparison import Block, Comparison

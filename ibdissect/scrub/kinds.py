@@ -7,7 +7,7 @@ from typing import Any
 
 from ibdissect.table.find_structures import HEADERS
 from ibdissect.table.locate import EXTENDED_STRUCTS
-from ibdissect.wire import mad, transport
+from ibdissect.wire import headers, mad
 from ibdissect.wire.catalog import Catalog, StructType, is_foreign
 from ibdissect.wire.places import Inside, Place
 from ibdissect.wire.spec import Field
@@ -39,7 +39,7 @@ _BY_WORD = {
     "number": Kind.KEEP, "checksum": Kind.KEEP, "pkey": Kind.KEEP, "ports": Kind.KEEP, "data": Kind.DROP, "reserved": Kind.MARK,
 }  # fmt: skip
 """How a field is scrubbed that holds no identity, by its `holds` (`wire.spec.HELD`)."""
-_TRANSPORT = (frozenset(HEADERS) | frozenset(EXTENDED_STRUCTS)) - {transport.Payload, mad.MAD}
+_TRANSPORT = (frozenset(HEADERS) | frozenset(EXTENDED_STRUCTS)) - {headers.Payload, mad.MAD}
 
 
 def kind_of(field: Field[Any]) -> Kind:
@@ -54,7 +54,7 @@ def survivors(catalog: Catalog) -> tuple[tuple[StructType, ...], tuple[StructTyp
 
     Structures in payloads and in CM private data do not survive.
     """
-    inside = [struct for struct in catalog.structs if struct not in _TRANSPORT and struct is not transport.Payload]
+    inside = [struct for struct in catalog.structs if struct not in _TRANSPORT and struct is not headers.Payload]
     known = {mad.MAD, *(s for s in inside if any(isinstance(place, Place) and place.in_mads for place in s.carried_by))}
     before = 0
     while before < len(known):

@@ -16,7 +16,7 @@ from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import as_read
 from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP_CLASSES
 from ibdissect.wire.numbers import ABORT, DATA, SA_CLASS, SMP_CLASSES
 from ibdissect.wire.pm import PerfMgtFormat

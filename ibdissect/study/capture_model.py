@@ -29,8 +29,8 @@ from ibdissect.session.reading import Reading, plain_files
 from ibdissect.session.rows import each_once, named_columns, objects, occurrences, plain_values
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.text import printable
-from ibdissect.wire.transport import BTH
 
 from .findings_store import FindingsStore
 from .number_text import duration

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.services import ACTIVE, PASSIVE, STARTS_MESSAGE
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.places import CmPayload
-from ibdissect.wire.transport import BTH
 
 from .capture_model import CaptureModel
 

@@ -11,9 +11,9 @@ from ibdissect.fabric.partitions import BLOCK
 from ibdissect.table.addresses import End
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
+from ibdissect.wire.headers import BTH, DETH
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.text import printable
-from ibdissect.wire.transport import BTH, DETH
 
 from .fabric_view import node_name, port_name
 

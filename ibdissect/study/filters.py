@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibdissect.dissect.tree import Node
 from ibdissect.dissect.walk import LEFT_OVER
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.transport import Payload
+from ibdissect.wire.headers import Payload
 
 
 def _beside_bytes(node: Node) -> bool:

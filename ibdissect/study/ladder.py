@@ -17,10 +17,10 @@ from ibdissect.flow.stream_packets import IN_STREAM, IS_RESPONSE, OPERATION, REA
 from ibdissect.table.locate import Int
 from ibdissect.table.sa_tables import RMPP_END
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.mad import RMPP_CLASSES
 from ibdissect.wire.numbers import DATA
 from ibdissect.wire.text import printable
-from ibdissect.wire.transport import BTH
 
 MAX_STEPS = 10_000
 """Steps kept."""

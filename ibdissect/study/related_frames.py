@@ -15,8 +15,8 @@ from ibdissect.flow.stream_packets import IS_RESPONSE
 from ibdissect.flow.transfers import Transfers, messages
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.connection_events import Connection
+from ibdissect.wire.headers import DETH
 from ibdissect.wire.numbers import CM_CLASS, DIRECTED, LID_ROUTED, SM_INFO
-from ibdissect.wire.transport import DETH
 
 from .capture_model import CaptureModel
 from .conversations import Conversation, addressed, conversation_filter

@@ -16,8 +16,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import gather
 from ibdissect.wire.encapsulation import SLL, SLL2, Ethernet, IPv4, IPv6
-from ibdissect.wire.link import LRH
-from ibdissect.wire.network import GRH
+from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import gid_text, ip4_text
 

@@ -11,8 +11,8 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.dropped import Dropped
 from ibdissect.wire import cm
+from ibdissect.wire.cm import APR, LAP, SIDRRep, SIDRReq
 from ibdissect.wire.cm_names import service_name
-from ibdissect.wire.cm_path import APR, LAP, SIDRRep, SIDRReq
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, SEND
 from ibdissect.wire.ulp.nvme_rdma import served_by

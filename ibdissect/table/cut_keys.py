@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.wire.catalog import Catalog
-from ibdissect.wire.link import VCRC
+from ibdissect.wire.headers import ICRC, VCRC
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.spec import Field
-from ibdissect.wire.transport import ICRC
 
 from .bits import any_set
 from .cut_messages import cut_messages, opaque_bytes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ibdissect.capture.scattered import looked_up
-from ibdissect.wire import encapsulation, link, network, transport
+from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD, RMPP_CLASSES
 from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 HEADERS: dict[StructType, tuple[str, ...]] = {
     encapsulation.ERF: ("erf",), encapsulation.Ethernet: ("eth",), encapsulation.VLAN: ("vlan", "vlan2", "vlan3"),
     encapsulation.SLL: ("sll",), encapsulation.SLL2: ("sll2",), encapsulation.IPv4: ("ip4",), encapsulation.IPv6: ("ip6",),
-    encapsulation.UDP: ("udp",), link.LRH: ("lrh",), link.RWH: ("rwh",), link.FlowControl: ("link",), link.VCRC: ("vcrc",),
-    network.GRH: ("grh",), transport.BTH: ("bth",), transport.ICRC: ("icrc",), transport.Payload: ("payload",), MAD: ("mad",),
+    encapsulation.UDP: ("udp",), headers.LRH: ("lrh",), headers.RWH: ("rwh",), headers.FlowControl: ("link",), headers.VCRC: ("vcrc",),
+    headers.GRH: ("grh",), headers.BTH: ("bth",), headers.ICRC: ("icrc",), headers.Payload: ("payload",), MAD: ("mad",),
 }  # fmt: skip
 """Structures that `locate` finds; all others are found through their places."""
 

@@ -16,7 +16,7 @@ from msgspec import field
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_SLL, LINK_SLL2, Chunk
 from ibdissect.capture.scattered import looked_up, u16
-from ibdissect.wire import encapsulation, transport
+from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.spec import Struct
 
@@ -54,15 +54,15 @@ def _chains() -> tuple[dict[str, npt.NDArray[np.int16]], Int]:
         at = 0
         for name in opcode.headers:
             delta[name][code] = at
-            at += getattr(transport, name).size
+            at += getattr(headers, name).size
         total[code] = at
     return delta, total
 
 
 EXTENDED_AT, EXTENDED_SIZE = _chains()
-_PAYLOAD_AT = (transport.BTH.size + EXTENDED_SIZE).astype(np.uint8)
+_PAYLOAD_AT = (headers.BTH.size + EXTENDED_SIZE).astype(np.uint8)
 """Per OpCode: bytes from the start of the BTH to the payload."""
-EXTENDED_STRUCTS: dict[StructType, str] = {getattr(transport, name): name for name in _EXTENDED}
+EXTENDED_STRUCTS: dict[StructType, str] = {getattr(headers, name): name for name in _EXTENDED}
 
 
 class Located(Record, eq=False):

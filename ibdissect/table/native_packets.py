@@ -11,9 +11,8 @@ from ibdissect.capture.scattered import u24
 from ibdissect.table.locate import EXTENDED_AT, Int
 from ibdissect.table.rows import common
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.numbers import LID_COUNT
-from ibdissect.wire.transport import BTH, DETH
 
 BY_P_KEY_TABLE = (np.arange(256) < 0x80) | (np.arange(256) & 0xE0 == 0xA0)
 """OpCodes of services whose queue pairs take their P_Key from the port's table, bool[256]: RC, UC, RD, UD and XRC (kernel core/verbs.c

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE
-from ibdissect.wire.transport import BTH
 
 from .bits import value_at
 from .crcs import icrc_sums

@@ -11,11 +11,10 @@ import numpy.typing as npt
 from ibdissect.capture.scattered import gather
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.encapsulation import SLL, SLL2, UDP, VLAN, Ethernet
-from ibdissect.wire.link import RWH
+from ibdissect.wire.headers import BTH, DETH, RWH
 from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.places import Behind, CmPayload, CmService, DestQP, Ethertype, Parsed, QKey, SaPiece, TcpData, UdpPort, VendorOui
 from ibdissect.wire.spec import field_named
-from ibdissect.wire.transport import BTH, DETH
 from ibdissect.wire.ulp.ip import TCP
 from ibdissect.wire.ulp.ipoib import IPoIB
 

@@ -12,10 +12,10 @@ from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import gather
 from ibdissect.dropped import Dropped
 from ibdissect.wire import cm, dm
-from ibdissect.wire.cm_path import SIDRRep
+from ibdissect.wire.cm import SIDRRep
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import CM_CLASS, DM_CLASS, SERVICE_ENTRIES
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.transport import BTH
 from ibdissect.wire.ulp import smc_llc
 
 from .addresses import ENDS, LID_SIZE, End, by_header, ends_at

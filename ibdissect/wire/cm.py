@@ -1,14 +1,14 @@
-"""What do the messages that set up and tear down a connection contain: REQ, MRA, REJ, REP, RTU, DREQ, DREP?"""
+"""What do connection management messages contain? They set up and end connections, move them to other paths, and find datagram services."""
 
 from . import cm_names as cn
 from .classport import ClassPortInfo
 from .convert import rate_text, timeout_text
 from .names import MTU
+from .numbers import CM_CLASS
 from .places import Inside, Mad, MadFormat
 from .spec import Struct, bit, enum, flag, gid, guid, hole, ip4, lid, nested, pad, part, pkey, qpn, raw, secret, uint
 
-CLASS = 0x07
-REQ_ID, MRA_ID, REJ_ID, REP_ID, RTU_ID, DREQ_ID, DREP_ID = range(0x0010, 0x0017)
+REQ_ID, MRA_ID, REJ_ID, REP_ID, RTU_ID, DREQ_ID, DREP_ID, SIDR_REQ_ID, SIDR_REP_ID, LAP_ID, APR_ID = range(0x0010, 0x001B)
 _IP_CM = frozenset({cn.IP_CM_PREFIX >> 24})
 
 
@@ -16,7 +16,7 @@ class CMFormat(Struct):
     """Communication management MAD: the message after the common header."""
 
     key, section, size, title = "cm", "IBA 16.7.1; python-rdma CMFormat", 256, "CM"
-    carried_by = (MadFormat(CLASS),)
+    carried_by = (MadFormat(CM_CLASS),)
     header = hole(24, "MAD header", at="0")
     data = hole(232, "CM Data", at="24", ws="infiniband.smplid.smpdata")
 
@@ -29,7 +29,7 @@ class REQ(Struct):
     """
 
     key, section, size = "cm.req", "IBA 12.6.5; kernel ibta_vol1_c12.h table 106; python-rdma CMREQ", 232
-    carried_by = (Mad(CLASS, REQ_ID),)
+    carried_by = (Mad(CM_CLASS, REQ_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="infiniband.cm.req")
     reserved1 = pad(8, at="4")
     vendor_id = uint(24, "Vendor ID", at="5", base="hex")
@@ -132,7 +132,7 @@ class MRA(OfConnection):
     """Message receipt acknowledgement: the answer will take longer."""
 
     key, section, size = "cm.mra", "IBA 12.6.6; kernel ibta_vol1_c12.h table 107 (222 bytes of private data)", 232
-    carried_by = (Mad(CLASS, MRA_ID),)
+    carried_by = (Mad(CM_CLASS, MRA_ID),)
     message_mraed = enum(2, cn.MESSAGE_MRAED, "Message MRAed", at="8")
     reserved1 = pad(6, at="8[2]")
     service_timeout = uint(5, "Service Timeout", at="9", show=timeout_text)
@@ -144,7 +144,7 @@ class REJ(OfConnection):
     """Rejection of a request, a reply or a connection."""
 
     key, section, size = "cm.rej", "IBA 12.6.7; kernel ibta_vol1_c12.h table 108; python-rdma CMREJ", 232
-    carried_by = (Mad(CLASS, REJ_ID),)
+    carried_by = (Mad(CM_CLASS, REJ_ID),)
     message_rejected = enum(2, cn.MESSAGE_REJECTED, "Message REJected", at="8", ws="msgrej")
     reserved0 = pad(6, at="8[2]", ws="reserved0")
     reject_info_length = uint(7, "Reject Info Length", at="9", unit="bytes", ws="rejinfolen")
@@ -182,7 +182,7 @@ class REP(Struct):
     """Reply to a request for communication: the responder's side of the connection."""
 
     key, section, size = "cm.rep", "IBA 12.6.8; kernel ibta_vol1_c12.h table 110; python-rdma CMREP", 232
-    carried_by = (Mad(CLASS, REP_ID),)
+    carried_by = (Mad(CM_CLASS, REP_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="infiniband.cm.rep")
     remote_communication_id = uint(32, "Remote Communication ID", at="4", base="hex", ws="remotecommid")
     local_q_key = secret(32, "Q_Key", "Local Q_Key", at="8", ws="localqkey")
@@ -208,7 +208,7 @@ class RTU(OfConnection):
     """Ready to use: the connection is established."""
 
     key, section, size = "cm.rtu", "IBA 12.6.9; kernel ibta_vol1_c12.h table 111; python-rdma CMRTU", 232
-    carried_by = (Mad(CLASS, RTU_ID),)
+    carried_by = (Mad(CM_CLASS, RTU_ID),)
     private_data = raw(224, "Private Data", at="8", ws="private")
 
 
@@ -216,7 +216,7 @@ class DREQ(OfConnection):
     """Request to end a connection."""
 
     key, section, size = "cm.dreq", "IBA 12.6.10; kernel ibta_vol1_c12.h table 112; python-rdma CMDREQ", 232
-    carried_by = (Mad(CLASS, DREQ_ID),)
+    carried_by = (Mad(CM_CLASS, DREQ_ID),)
     remote_qpn = qpn("Remote QPN/EECN", at="8", ws="infiniband.cm.req.remoteqpneecn")
     reserved1 = pad(8, at="11")
     private_data = raw(220, "Private Data", at="12", ws="private")
@@ -226,5 +226,87 @@ class DREP(OfConnection):
     """Reply to a request to end a connection."""
 
     key, section, size = "cm.drsp", "IBA 12.6.11; kernel ibta_vol1_c12.h table 113; python-rdma CMDREP", 232
-    carried_by = (Mad(CLASS, DREP_ID),)
+    carried_by = (Mad(CM_CLASS, DREP_ID),)
     private_data = raw(224, "Private Data", at="8", ws="private")
+
+
+class SIDRReq(Struct):
+    """Request for the queue pair behind a service id."""
+
+    key, section, size, title = "cm.sidrreq", "IBA 12.11.1; kernel ibta_vol1_c12.h table 119; python-rdma CMSIDR_REQ", 232, "SIDR_REQ"
+    carried_by = (Mad(CM_CLASS, SIDR_REQ_ID),)
+    request_id = uint(32, "Request ID", at="0", base="hex")
+    partition_key = pkey("Partition Key", at="4", ws="pkey")
+    reserved1 = pad(16, at="6")
+    service_id = uint(64, "Service ID", at="8", base="hex", show=cn.service_text)
+    service_prefix = part(service_id, 63, 24, "Service ID Prefix", base="hex", ws="serviceid.prefix")
+    service_protocol = part(
+        service_id, 23, 16, "Protocol", values=cn.IP_PROTOCOLS, base="hex", ws="serviceid.protocol", when=(service_prefix, _IP_CM)
+    )
+    service_port = part(service_id, 15, 0, "Destination Port", show=cn.port_text, ws="serviceid.dport", when=(service_prefix, _IP_CM))
+    private_data = raw(216, "Private Data", at="16", ws="private")
+
+
+class SIDRRep(Struct):
+    """The queue pair behind a service id, or why there is none."""
+
+    key, section, size, title = "cm.sidrrep", "IBA 12.11.2; kernel ibta_vol1_c12.h table 120", 232, "SIDR_REP"
+    carried_by = (Mad(CM_CLASS, SIDR_REP_ID),)
+    request_id = uint(32, "Request ID", at="0", base="hex")
+    status = enum(8, cn.SIDR_STATUS, "Status", at="4")
+    additional_information_length = uint(8, "Additional Information Length", at="5", unit="bytes", ws="addinfolen")
+    vendor_id_high = uint(16, "Vendor ID High", at="6", base="hex")
+    qpn = qpn("QPN", at="8")
+    vendor_id_low = uint(8, "Vendor ID Low", at="11", base="hex")
+    service_id = uint(64, "Service ID", at="12", base="hex", show=cn.service_text)
+    q_key = secret(32, "Q_Key", at="20", ws="qkey")
+    additional_information = raw(72, "Additional Information", at="24")
+    private_data = raw(136, "Private Data", at="96", ws="private")
+
+
+class SIDRRedirect(Struct):
+    """What a SIDR_REP adds to redirect the requester."""
+
+    key, section, size, title = "cm.sidrrep.redirect", "IBA 12.11.2; python-rdma CMSIDR_REP", 72, "Redirection"
+    carried_by = (Inside(SIDRRep.additional_information, ((SIDRRep.status, frozenset({cn.SIDR_REDIRECT})),)),)
+    class_port_info = nested(ClassPortInfo, "ClassPortInfo", at="0")
+
+
+class LAP(OfConnection):
+    """Load alternate path: another path for an existing connection."""
+
+    key, section, size = "cm.lap", "IBA 12.8.1; kernel ibta_vol1_c12.h table 115; python-rdma CMLAP", 232
+    carried_by = (Mad(CM_CLASS, LAP_ID),)
+    q_key = secret(32, "Q_Key", at="8", ws="qkey")
+    remote_qpn = qpn("Remote QPN/EECN", at="12", ws="remoteqpneecn")
+    remote_cm_response_timeout = uint(5, "Remote CM Response Timeout", at="15", show=timeout_text, ws="remoteresptout")
+    reserved1 = pad(3, at="15[5]")
+    reserved2 = pad(32, at="16")
+    alternate_local_port_lid = lid("Alternate Local Port LID", at="20", ws="alt_locallid")
+    alternate_remote_port_lid = lid("Alternate Remote Port LID", at="22", ws="alt_remotelid")
+    alternate_local_port_gid = gid("Alternate Local Port GID", at="24", ws="alt_localgid")
+    alternate_remote_port_gid = gid("Alternate Remote Port GID", at="40", ws="alt_remotegid")
+    alternate_flow_label = uint(20, "Alternate Flow Label", at="56", base="hex", ws="alt_flowlabel")
+    reserved3 = pad(4, at="58[4]")
+    alternate_traffic_class = uint(8, "Alternate Traffic Class", at="59", base="hex", ws="alt_tfcclass")
+    alternate_hop_limit = uint(8, "Alternate Hop Limit", at="60", ws="alt_hoplim")
+    reserved4 = pad(2, at="61")
+    alternate_packet_rate = uint(6, "Alternate Packet Rate", at="61[2]", show=rate_text, ws="alt_pktrate")
+    alternate_sl = uint(4, "Alternate SL", at="62", ws="alt_sl")
+    alternate_subnet_local = flag("Alternate Subnet Local", at="62[4]", ws="alt_subnetlocal")
+    reserved5 = pad(3, at="62[5]")
+    alternate_local_ack_timeout = uint(5, "Alternate Local ACK Timeout", at="63", show=cn.ack_timeout_text, ws="alt_localacktout")
+    reserved6 = pad(3, at="63[5]")
+    private_data = raw(168, "Private Data", at="64", ws="private")
+
+
+class APR(OfConnection):
+    """Alternate path response."""
+
+    key, section, size = "cm.apr", "IBA 12.8.2; kernel ibta_vol1_c12.h table 116; python-rdma CMAPR", 232
+    carried_by = (Mad(CM_CLASS, APR_ID),)
+    additional_information_length = uint(8, "Additional Information Length", at="8", unit="bytes", ws="addinfolen")
+    ap_status = enum(8, cn.AP_STATUS, "AP Status", at="9")
+    reserved1 = pad(16, at="10")
+    additional_information = raw(72, "Additional Information", at="12")
+    private_data = raw(148, "Private Data", at="84", ws="private")

@@ -21,7 +21,7 @@ class Opcode(Record, frozen=True, eq=False):
     service: str
     operation: str
     headers: tuple[str, ...]
-    """Class names in `ibdissect.wire.transport`, in wire order."""
+    """Class names in `ibdissect.wire.headers`, in wire order."""
     payload: bool
     """Whether payload bytes may follow."""
     request: bool

@@ -23,7 +23,7 @@ from ibdissect.flow.requests import Answered, AnsweredMany, Unanswered
 from ibdissect.flow.transactions import Transactions
 from ibdissect.table.rows import U64
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.transport import DETH
+from ibdissect.wire.headers import DETH
 from tests import craft
 from tests.conftest import SHARED
 

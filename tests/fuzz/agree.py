@@ -21,8 +21,8 @@ from ibdissect.dissect.walk import LEFT_OVER, Shape, Walk
 from ibdissect.table.find_structures import HEADERS
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
 from ibdissect.table.table import ChunkTable, Column
+from ibdissect.wire.headers import Payload
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
-from ibdissect.wire.transport import Payload
 
 REMEMBERED = 400
 SLOW = 1.0

@@ -18,16 +18,14 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
-from ibdissect.wire import transport
+from ibdissect.wire import headers
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.encapsulation import ERF, SLL, SLL2, UDP, VLAN, Ethernet, IPv4, IPv6
-from ibdissect.wire.link import LRH, RWH
+from ibdissect.wire.headers import BTH, GRH, LRH, RWH
 from ibdissect.wire.mad import CLASS_VERSION, MAD
-from ibdissect.wire.network import GRH
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.places import Mad, MadFormat
 from ibdissect.wire.spec import Field, Struct
-from ibdissect.wire.transport import BTH
 from tests.craft import vcrc
 
 from .mutate import STEPS, Packet
@@ -174,7 +172,7 @@ def _transport(draw: st.DrawFn, made: Whole) -> None:
         inside, size = draw(management())
         direct = inside[0][2][1] in (0x01, 0x81)
         made.add(BTH, draw(bodies(BTH, {BTH.opcode: 0x64, BTH.destqp: 0 if direct else 1, BTH.padcnt: 0})))
-        made.add(transport.DETH, draw(bodies(transport.DETH)))
+        made.add(headers.DETH, draw(bodies(headers.DETH)))
         start = len(made.data)
         made.data += bytes(size)
         for _, at, body in inside:
@@ -189,7 +187,7 @@ def _transport(draw: st.DrawFn, made: Whole) -> None:
         fixed[BTH.destqp] = draw(st.integers(2, (1 << 24) - 1))
     made.add(BTH, draw(bodies(BTH, fixed)))
     for name in known.headers:
-        what = getattr(transport, name)
+        what = getattr(headers, name)
         made.add(what, draw(bodies(what)))
     made.data += payload + bytes(-len(payload) % 4) + bytes(4)
 

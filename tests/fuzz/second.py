@@ -31,7 +31,7 @@ from ibdissect.table.find_structures import at_place
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import unread
-from ibdissect.wire import encapsulation, link, network, transport
+from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.places import MadFormat
@@ -42,7 +42,7 @@ from .agree import Disagreement
 OUTERMOST: dict[int, type[Packet]] = {
     LINK_ERF: ERF, LINK_INFINIBAND: LRH, LINK_ETHERNET: Ether, LINK_SLL: CookedLinux, LINK_SLL2: CookedLinuxV2,
 }  # fmt: skip
-HEADERS = (link.LRH, link.RWH, link.FlowControl, network.GRH, transport.BTH, *EXTENDED_STRUCTS)
+HEADERS = (headers.LRH, headers.RWH, headers.FlowControl, headers.GRH, headers.BTH, *EXTENDED_STRUCTS)
 """Structures that Scapy must see wherever the columns have them, and nowhere else."""
 StructType = type[Struct]
 
@@ -124,7 +124,7 @@ class Dissected:
     def _header(self, what: StructType, rows: npt.NDArray[np.int64]) -> Iterator[Disagreement]:
         occurrences = table_rows = self.table.occurrences(what)
         keep = np.isin(table_rows.rows, rows)
-        if what is network.GRH:  # link type 242 is not Scapy's
+        if what is headers.GRH:  # link type 242 is not Scapy's
             keep &= np.isin(self.table.chunk.link[table_rows.rows], list(OUTERMOST))
         mine = np.array([row for row, _ in self.fields.get(what, ())], np.int64)
         if not np.array_equal(occurrences.rows[keep], mine):
@@ -134,10 +134,10 @@ class Dissected:
         if len(mine):
             values = [fields for _, fields in self.fields[what]]
             yield from _values(what, self.table.matrix(what)[keep], values, mine)
-        if what is transport.BTH:
-            yield from self._checks(mine, [fields for _, fields in self.fields.get(what, ())], transport.ICRC, "icrc", 4)
-        if what is link.LRH:
-            yield from self._checks(mine, [fields for _, fields in self.fields.get(what, ())], link.VCRC, "vcrc", 2)
+        if what is headers.BTH:
+            yield from self._checks(mine, [fields for _, fields in self.fields.get(what, ())], headers.ICRC, "icrc", 4)
+        if what is headers.LRH:
+            yield from self._checks(mine, [fields for _, fields in self.fields.get(what, ())], headers.VCRC, "vcrc", 2)
 
     def _checks(
         self, rows: npt.NDArray[np.int64], fields: list[dict[str, Any]], what: StructType, name: str, size: int

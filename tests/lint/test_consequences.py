@@ -15,9 +15,8 @@ from ibdissect.lint.rule import REGISTRY, Hit, Rule, on_chunk, on_end
 from ibdissect.session.check import Options
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.transport import BTH, DETH
 from tests.craft import erf_pcap, gmp, rc, smp, vcrc
 from tests.fabric.made import answer, ask, node, p_keys, port_info
 from tests.rules.findings import lint

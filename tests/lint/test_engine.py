@@ -14,9 +14,8 @@ from ibdissect.lint.engine import Context, Linter
 from ibdissect.lint.finding import Finding, Span
 from ibdissect.lint.rule import REGISTRY, Hit, Rule, Seen, on_chunk, on_end, on_struct
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.sm_tables import PKeyEntry
-from ibdissect.wire.transport import BTH
 from tests.craft import erf_pcap, native, smp
 
 

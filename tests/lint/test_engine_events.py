@@ -18,11 +18,9 @@ from ibdissect.lint.finding import Evidence, Finding, Related, Span
 from ibdissect.lint.rule import INFO, REGISTRY, Hit, Rule, on_chunk, on_end, on_event
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import Ethernet
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.network import GRH
 from ibdissect.wire.sm_tables import PKeyEntry
-from ibdissect.wire.transport import BTH
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
 
 

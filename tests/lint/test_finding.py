@@ -10,9 +10,8 @@ import sys
 import pytest
 
 from ibdissect.lint.finding import Finding, Gid, Related, Secret, Severity, Span, value_of
-from ibdissect.wire.network import GRH
+from ibdissect.wire.headers import DETH, GRH
 from ibdissect.wire.sm import SMP, NodeDescription
-from ibdissect.wire.transport import DETH
 
 
 def finding(template: str, value: object = None, **arguments: object) -> Finding:

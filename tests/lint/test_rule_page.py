@@ -8,7 +8,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.lint.rule import Rule, on_event
 from ibdissect.lint.rule_page import EVIDENCE, evidence, markdown, page, sections, summary
 from ibdissect.rules import load
-from ibdissect.wire.transport import BTH
+from ibdissect.wire.headers import BTH
 
 
 class Plain(Rule):

@@ -5,14 +5,13 @@ from __future__ import annotations
 from ibdissect.scrub.kinds import Kind, kind_of, survivors
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.cm import REQ
+from ibdissect.wire.headers import BTH, DETH, GRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.network import GRH
 from ibdissect.wire.places import CmPayload, CmService
 from ibdissect.wire.sa_paths import PathRecord
 from ibdissect.wire.sm import NodeDescription, NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
-from ibdissect.wire.transport import BTH, DETH
 from ibdissect.wire.ulp.ipoib import IPoIB
 
 

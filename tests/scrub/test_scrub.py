@@ -24,12 +24,10 @@ from ibdissect.table import crcs
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.cm import REQ
-from ibdissect.wire.link import LRH
-from ibdissect.wire.network import GRH
+from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.sm import NodeDescription, NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
-from ibdissect.wire.transport import BTH
 from tests import commands
 from tests.conftest import a_third_of, shared_captures
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, put, rc, roce2, smp, ud

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.table.connections import Connections
-from ibdissect.wire.cm_path import SIDRRep, SIDRReq
+from ibdissect.wire.cm import SIDRRep, SIDRReq
 from tests import craft
 from tests.table.made import native_table
 

@@ -11,7 +11,7 @@ from ibdissect.capture import records
 from ibdissect.capture.opening import open_capture
 from ibdissect.table.copies import Copies
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.transport import BTH
+from ibdissect.wire.headers import BTH
 from tests.craft import ethernet_pcap, roce2
 
 FRAMES = [roce2(payload=b"%08d" % i, bth={"psn": i}) for i in range(5)]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from ibdissect.table.find_structures import at_place, find
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import DETH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import NodeInfo
-from ibdissect.wire.transport import DETH
 from tests.flow.test_transfers import FRAMES
 from tests.table.made import native_table
 

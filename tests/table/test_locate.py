@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ibdissect.table import locate as where
 from ibdissect.table.locate import MALFORMED
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.transport import BTH
 from tests import craft
 from tests.craft import headers_of, native, rc, roce2, smp, ud
 from tests.table.made import ethernet_table, native_table
@@ -35,7 +35,7 @@ def test_every_opcode_native_with_and_without_grh(opcode: int) -> None:
             assert loc.payload_end[0] - loc.at("payload")[0] == 10
         assert loc.at("icrc")[0] == base + len(rc(opcode, payload, grh=grh)) - 6
         for name in OPCODES[opcode].headers:
-            assert len(table.occurrences(getattr(__import__("ibdissect.wire.transport", fromlist=["x"]), name))) == 1
+            assert len(table.occurrences(getattr(__import__("ibdissect.wire.headers", fromlist=["x"]), name))) == 1
 
 
 def test_mad_is_found_on_qp0_and_qp1_only() -> None:

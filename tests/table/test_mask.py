@@ -11,12 +11,10 @@ from ibdissect.dfilter.compile import compile_filter
 from ibdissect.table.compare import ORDER
 from ibdissect.table.mask import occurrences_where, rows_where
 from ibdissect.wire.expr import Compare, Expr, Where, present
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, GRH, LRH, RETH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.network import GRH
 from ibdissect.wire.sm import NodeDescription
 from ibdissect.wire.sm_tables import PKeyEntry
-from ibdissect.wire.transport import BTH, RETH
 from tests.craft import native, rc, smp
 from tests.table.made import native_table
 

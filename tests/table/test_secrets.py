@@ -9,8 +9,8 @@ from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.table import secrets
 from ibdissect.table.secrets import Masker, is_secret, keys_of, must_mask, secret_fields
 from ibdissect.wire.catalog import builtin
+from ibdissect.wire.headers import DETH
 from ibdissect.wire.sm import SMP
-from ibdissect.wire.transport import DETH
 from tests import craft
 from tests.table.made import native_table
 from tests.table.test_cut_keys import chunks

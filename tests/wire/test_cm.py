@@ -18,9 +18,9 @@ import pytest
 
 from ibdissect.wire import cm_names
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.cm import CLASS, MRA, REJ, REP, REQ, PortRedirect, PrimaryLocalIPv4, RejectedTimeout
-from ibdissect.wire.cm_path import APR, LAP, SIDRRep, SIDRReq
+from ibdissect.wire.cm import APR, LAP, MRA, REJ, REP, REQ, PortRedirect, PrimaryLocalIPv4, RejectedTimeout, SIDRRep, SIDRReq
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.places import CmService, Inside, QKey
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import plain_value, value_text
@@ -196,10 +196,10 @@ def flat(view: Struct, at: int) -> Iterator[tuple[str, int, Any]]:
 
 def decode(data: bytes) -> dict[str, list[tuple[int, Any]]]:
     found: dict[str, list[tuple[int, Any]]] = defaultdict(list)
-    for struct in builtin().formats[CLASS, 1]:
+    for struct in builtin().formats[CM_CLASS, 1]:
         for name, at, value in flat(struct(data), 0):
             found[name].append((at, value))
-    for _, struct in builtin().attributes.get((CLASS, MAD(data).attribute_id), ()):
+    for _, struct in builtin().attributes.get((CM_CLASS, MAD(data).attribute_id), ()):
         for name, at, value in flat(struct(data, 24), 24):
             found[name].append((at, value))
     return found

@@ -19,10 +19,12 @@ from ibdissect.wire.cc import (
     CACongestionSetting,
     CongestionControlFormat,
     CongestionControlTable,
+    CongestionLog,
+    CongestionLogCA,
+    CongestionLogSwitch,
     SwitchCongestionSetting,
     SwitchPortCongestionSettingElement,
 )
-from ibdissect.wire.cc_log import CongestionLog, CongestionLogCA, CongestionLogSwitch
 from ibdissect.wire.dm import IOUnitInfo
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.nvidia import GeneralInfoCapability, MlnxExtPortInfo

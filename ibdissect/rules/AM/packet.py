@@ -7,7 +7,7 @@ from collections.abc import Collection
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.shared.mad_conditions import NO_ERROR
 from ibdissect.wire.expr import Expr
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD
 from ibdissect.wire.numbers import CC_CLASS, GET, SET, SMP_CLASSES, TRAP_REPRESS
 

@@ -19,8 +19,8 @@ from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import SERVICES
-from ibdissect.wire.transport import BTH
 
 
 class OtherService(AgreedRule):

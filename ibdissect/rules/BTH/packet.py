@@ -16,11 +16,9 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Where, present
-from ibdissect.wire.link import LRH
-from ibdissect.wire.network import GRH
+from ibdissect.wire.headers import BTH, GRH, LRH, RETH
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES
-from ibdissect.wire.transport import BTH, RETH
 
 MANUFACTURER = range(0xC0, 0x100)
 """Class bits 110 and 111."""

@@ -19,7 +19,7 @@ from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where
-from ibdissect.wire.transport import BTH
+from ibdissect.wire.headers import BTH
 
 Open = tuple[int, int, int, int]
 """PSN of the last packet, kind of the message that it leaves open, payload and frame of the message's first packet."""

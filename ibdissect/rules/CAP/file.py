@@ -18,7 +18,7 @@ from ibdissect.table import locate
 from ibdissect.table.copies import Copies
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.convert import duration_text
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 
 DEEPEST = 78
 """Bytes up to the end of the BTH after Ethernet with a VLAN tag, IPv6 and UDP."""

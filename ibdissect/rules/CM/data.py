@@ -20,9 +20,9 @@ from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cm import REJ, REQ
+from ibdissect.wire.headers import AETH, BTH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SEND
-from ibdissect.wire.transport import AETH, BTH
 
 LOST_AT_MOST = 1 << 10
 """A first packet this close after the agreed PSN may only be the first one in the capture."""

@@ -22,8 +22,7 @@ from ibdissect.table.mask import occurrences_where
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import common
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
-from ibdissect.wire.network import GRH
+from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LINK_LOCAL, PERMISSIVE
 from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.spec import Field

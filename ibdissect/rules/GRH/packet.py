@@ -14,8 +14,7 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.expr import Where, present
-from ibdissect.wire.link import LRH
-from ibdissect.wire.network import GRH
+from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LINK_LOCAL
 from ibdissect.wire.spec import Field
 

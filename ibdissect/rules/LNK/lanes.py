@@ -18,7 +18,7 @@ from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT
 
 SLS, VLS = 16, 16

@@ -20,9 +20,8 @@ from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.bits import extract
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.rows import common, groups, members
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.network import GRH
 from ibdissect.wire.numbers import MAX_LMC, PORT_INFO
 from ibdissect.wire.sm_port import PortInfo
 

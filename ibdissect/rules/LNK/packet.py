@@ -8,10 +8,9 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
-from ibdissect.wire.link import LRH, FlowControl
+from ibdissect.wire.headers import BTH, LRH, FlowControl
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE, SMP_CLASSES
-from ibdissect.wire.transport import BTH
 
 VL_MANAGEMENT = 15
 RAW, RAW_IPV6, LOCAL, GLOBAL = range(4)

@@ -19,7 +19,7 @@ from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import also, foreign_lids
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT
 from ibdissect.wire.sm_port import PortInfo
 

@@ -12,7 +12,7 @@ from ibdissect.rules.shared.mad_conditions import METHODS_OF, request_text
 from ibdissect.table.bits import value_at
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr, Or
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, CLASS_VERSION, MAD, RMPP, class_text
 from ibdissect.wire.numbers import ABORT, CC_CLASS, PM_CLASS, SA_CLASS, SMP_CLASSES, TRAP_REPRESS
 from ibdissect.wire.pm import PerfMgtFormat

@@ -20,8 +20,8 @@ from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.headers import GRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.network import GRH
 from ibdissect.wire.numbers import CLASS_STATUS, DELETE, SET
 from ibdissect.wire.sa_paths import MCMemberRecord
 

@@ -8,7 +8,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, fault, on_struct
 from ibdissect.rules.shared.mad_conditions import SMP_ANSWER, SMP_SET
 from ibdissect.wire.expr import Expr
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
 from ibdissect.wire.numbers import GET_RESP, SET, STATUS
 from ibdissect.wire.opa import STLSMPDirected, STLSwitchInfo

@@ -11,9 +11,9 @@ from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE
 from ibdissect.wire.spec import Field
-from ibdissect.wire.transport import BTH
 
 
 class OtherPartition(AgreedRule):

@@ -24,11 +24,10 @@ from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native, source_qps
 from ibdissect.table.rows import distinct_values, groups
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD, is_response
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LID_COUNT, P_KEY_TABLE, PORT_INFO
 from ibdissect.wire.sm_port import PortInfo
-from ibdissect.wire.transport import BTH
 
 Bad = tuple[Verdict, Port, tuple[int, ...]]
 ENFORCED = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x}: {port} checks P_Keys, and its table does not hold that partition"

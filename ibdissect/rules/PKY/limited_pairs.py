@@ -19,8 +19,8 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native, source_qps
 from ibdissect.table.rows import SLOTS, groups, members, slot
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL
-from ibdissect.wire.transport import BTH
 
 MAX_FLOWS = 65536
 """Directions remembered of each kind; the oldest is evicted first."""

@@ -16,15 +16,13 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import places_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.network import GRH
 from ibdissect.wire.notice import TrapSwitchPKey
 from ibdissect.wire.numbers import BASE, FULL, GET_RESP, SET, SMP_CLASSES, TRAP
 from ibdissect.wire.sa_records import PKeyTableRecord
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_tables import PKeyEntry, PKeyTable
-from ibdissect.wire.transport import BTH
 
 Keys = npt.NDArray[np.uint16]
 DEFAULT = frozenset({0xFFFF, 0x7FFF})

@@ -19,7 +19,7 @@ from ibdissect.rules.shared.link_rule import flows
 from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET, PM_CLASS, SET
 from ibdissect.wire.pm import PortCounters, PortCountersExtended

@@ -17,7 +17,7 @@ from ibdissect.rules.shared.mad_conditions import NO_ERROR, request_text
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Or
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET, GET_RESP, PM_CLASS, SET
 from ibdissect.wire.pm import PortCounters, PortCountersExtended

@@ -22,10 +22,10 @@ from ibdissect.table.history import Track
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.headers import BTH, DETH
 from ibdissect.wire.notice import TrapQKey
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
-from ibdissect.wire.transport import BTH, DETH
 
 MAX_SERVICES = 4096
 SERVICE = "packet to QP 0x{qp:x} with {q_key}; the service there announced {held} (SIDR_REP)"

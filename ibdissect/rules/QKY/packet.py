@@ -3,10 +3,9 @@
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, PacketRule
 from ibdissect.wire.expr import present
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SMP_CLASSES
-from ibdissect.wire.transport import BTH, DETH
 
 GSI_KEY = 0x80010000
 """The well-known Q_Key of queue pair 1."""

@@ -12,8 +12,8 @@ from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, Pack
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
+from ibdissect.wire.headers import AETH, BTH, RETH, Payload
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.transport import AETH, BTH, RETH, Payload
 
 NAK, LAST_NAK_CODE = 0x60, 4
 ATOMIC = frozenset(code for code, opcode in OPCODES.items() if {"AtomicETH", "AtomicAckETH"} & set(opcode.headers))

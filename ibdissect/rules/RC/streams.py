@@ -15,9 +15,9 @@ from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hi
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PacketRule
 from ibdissect.table.history import SECOND_NS
+from ibdissect.wire.headers import AETH, BTH, RNR
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.text import counted
-from ibdissect.wire.transport import AETH, BTH, RNR
 
 PATIENCE = 10.0
 """What is unfinished so shortly before the capture ends may still be under way: the requester's timer of 2.1 s, which Linux agrees on

@@ -9,8 +9,7 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.table import crcs
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
-from ibdissect.wire.link import LRH, VCRC
-from ibdissect.wire.transport import ICRC
+from ibdissect.wire.headers import ICRC, LRH, VCRC
 
 
 def _bad_icrc(table: ChunkTable) -> npt.NDArray[np.bool_]:

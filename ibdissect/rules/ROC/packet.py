@@ -13,10 +13,9 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, ETHERTYPES_VLAN, UDP, Ethernet, IPv4, IPv6
 from ibdissect.wire.expr import Where, present
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.numbers import BASE
 from ibdissect.wire.opcodes import CNP_OPCODE
-from ibdissect.wire.transport import BTH, DETH
 
 DYNAMIC_PORTS = 0xC000
 DEFAULT_PKEY = 0xFFFF

@@ -22,7 +22,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import Entry, groups
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, GET_TABLE, SET
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord

@@ -15,7 +15,7 @@ from ibdissect.table.rows import by_value
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.component_mask import components_of
 from ibdissect.wire.expr import Expr
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD, SA_STATUS
 from ibdissect.wire.numbers import GET, GET_RESP, GET_TABLE, P_KEY_TABLE_RECORD, SA_CLASS
 from ibdissect.wire.sa import SAFormat

@@ -12,7 +12,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.expr import Where
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SET
 from ibdissect.wire.sa import SAFormat

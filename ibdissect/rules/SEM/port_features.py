@@ -8,7 +8,7 @@ from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters, node_info
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, METHODS_WITH_CONTENT
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SET
 from ibdissect.wire.sm import LedInfo, VendorDiag

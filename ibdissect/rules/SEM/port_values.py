@@ -2,7 +2,7 @@
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, OF_EXTERNAL_PORT, READ, SMP_ANSWER, SMP_SET
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 

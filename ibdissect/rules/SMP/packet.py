@@ -13,11 +13,10 @@ from ibdissect.rules.shared.mad_conditions import BY_SMP
 from ibdissect.table.bits import value_at
 from ibdissect.table.rows import is_in
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET, GET_RESP, SET, SMP_CLASSES, TRAP, TRAP_REPRESS
 from ibdissect.wire.sm import SMP
-from ibdissect.wire.transport import BTH
 
 SEND_ONLY_UD = 0x64
 SMP_SIZE = 256

@@ -12,7 +12,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import CA, ROUTER
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET, GET_RESP, PERMISSIVE, SET
 from ibdissect.wire.sm import DR_MAX_HOPS, SMPDirected

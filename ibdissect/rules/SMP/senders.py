@@ -18,7 +18,7 @@ from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.senders import port_of_sender, sender_changes, senders_of
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import (
     FIRST_MULTICAST,

@@ -11,7 +11,7 @@ from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import BY_SMP, NO_ERROR
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, TrapRule
 from ibdissect.wire.expr import Or
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.names import NOTICE_TYPE
 from ibdissect.wire.notice import Notice, TrapLinkState, TrapLocalChange, TrapMKey, TrapThreshold

@@ -25,7 +25,7 @@ from ibdissect.table.history import AFTER_ALL, NEIGHBOURS_NS, SECOND_NS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SMP_CLASSES
 

@@ -17,11 +17,10 @@ from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value, mix
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.network import GRH
+from ibdissect.wire.headers import BTH, DETH, GRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import gid_text
-from ibdissect.wire.transport import BTH, DETH
 
 UD = (0x64, 0x65)
 

@@ -20,7 +20,7 @@ from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import groups, members
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, PORT_INFO, SWITCH_INFO
 from ibdissect.wire.sm_port import PortInfo
 

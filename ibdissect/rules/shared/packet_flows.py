@@ -16,10 +16,8 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Expr, Where
-from ibdissect.wire.link import LRH
-from ibdissect.wire.network import GRH
+from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.spec import Field
-from ibdissect.wire.transport import BTH
 
 PACKET_FLOW: tuple[Field[Any], ...] = (
     LRH.slid, LRH.dlid, GRH.sgid, GRH.dgid, IPv4.source, IPv4.destination, IPv6.source, IPv6.destination, BTH.destqp,

@@ -10,7 +10,7 @@ from ibdissect.fabric.nodes import Port
 from ibdissect.lint.rule import Context
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, PERMISSIVE
 

@@ -22,14 +22,13 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.link import LRH
+from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.numbers import BASE, SET, TRAP_REPRESS
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyEntry
 from ibdissect.wire.spec import Field
-from ibdissect.wire.transport import BTH
 
 SITE = "site policy"
 ALL_P_KEYS = 1 << 16

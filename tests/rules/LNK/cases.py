@@ -21,7 +21,7 @@ GRH = {"sgid": GID, "dgid": GID}
 
 def raw(lnh: int, payload: bytes, **lrh: int) -> bytes:
     """A raw packet: LRH, payload, VCRC."""
-    from ibdissect.wire.link import LRH
+    from ibdissect.wire.headers import LRH
 
     data = build(LRH, lnh=lnh, dlid=2, slid=1, pktlen=(8 + len(payload)) // 4, **lrh) + payload
     return data + vcrc(data)
@@ -29,7 +29,7 @@ def raw(lnh: int, payload: bytes, **lrh: int) -> bytes:
 
 def flow_control(op: int) -> bytes:
     """An ERF capture of one flow-control packet (record type 25)."""
-    from ibdissect.wire.link import FlowControl
+    from ibdissect.wire.headers import FlowControl
 
     data = bytearray(erf_pcap([build(FlowControl, op=op, fctbs=1, vl=0, fccl=9)]))
     data[24 + 16 + 8] = 25

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibdissect.lint.point_faults import PointFault, PointFaults
-from ibdissect.wire.transport import BTH
+from ibdissect.wire.headers import BTH
 from tests.craft import rc
 from tests.rules.cases import case
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ibdissect.wire.cm_path import SIDRRep, SIDRReq
+from ibdissect.wire.cm import SIDRRep, SIDRReq
+from ibdissect.wire.headers import DETH
 from ibdissect.wire.notice import TrapPKey
-from ibdissect.wire.transport import DETH
 from tests.craft import build, gmp, native, smp, ud
 from tests.fabric.made import port_info
 from tests.rules.cases import case

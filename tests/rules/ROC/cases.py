@@ -7,7 +7,7 @@ import zlib
 from functools import partial
 from typing import Any
 
-from ibdissect.wire.transport import BTH
+from ibdissect.wire.headers import BTH
 from tests.craft import build, ethernet_pcap, native, roce2, vcrc
 from tests.rules.cases import case
 from tests.rules.made.gids import gid
@@ -55,7 +55,7 @@ def roce1() -> bytes:
 
 def general(q_key: int) -> bytes:
     """A management datagram over RoCE v2."""
-    from ibdissect.wire.transport import DETH
+    from ibdissect.wire.headers import DETH
     from tests.craft import mad
 
     body = mad(7, 3, 0x14)

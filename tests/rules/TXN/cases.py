@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from ibdissect.wire.cm import MRA
-from ibdissect.wire.cm_path import APR, LAP
+from ibdissect.wire.cm import APR, LAP, MRA
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.pm import PortCountersExtended

@@ -1,10 +1,14 @@
-"""What are the headers of the transport layer? BTH, all extended headers, ICRC."""
+"""What are the headers of InfiniBand? Link layer (LRH, raw, flow control, VCRC), network layer (GRH), transport layer (BTH to ICRC)."""
 
 from __future__ import annotations
 
+from .encapsulation import ETHERTYPES
 from .opcodes import OPCODE_NAMES
-from .spec import Struct, bit, enum, flag, pad, part, pkey, qpn, raw, rest, secret, uint
+from .spec import Struct, bit, enum, flag, gid, pad, part, pkey, qpn, raw, rest, secret, uint
 
+LNH = {0: "Raw (RWH, Ethertype)", 1: "Raw IPv6", 2: "IBA local", 3: "IBA global"}
+FLOW_CONTROL_OPS = {0: "Normal", 1: "Initialization"}
+NEXT_HEADERS = {0x1B: "IBA transport", 0x06: "TCP", 0x11: "UDP", 0x3A: "ICMPv6", 0x3B: "none"}
 ACK, RNR, NAK = 0, 1, 3
 """The upper bits of AETH.Syndrome (IBA 9.7.5.2.1): acknowledgement, receiver not ready, negative acknowledgement."""
 AETH_KINDS = {ACK: "ACK", RNR: "RNR NAK", 2: "reserved", NAK: "NAK"}
@@ -17,6 +21,61 @@ RNR_TIMER_US = (
     655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680, 10240, 15360,
     20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
 )  # fmt: skip
+
+
+class LRH(Struct):
+    """Local Route Header."""
+
+    key, section, size, title = "lrh", "IBA 7.7; python-rdma HdrLRH", 8, "LRH"
+    vl = uint(4, "Virtual Lane", at="0")
+    lver = uint(4, "Link Version", at="0[4]")
+    sl = uint(4, "Service Level", at="1")
+    reserved2 = pad(2, at="1[4]", ws="+reserved2")
+    lnh = enum(2, LNH, "Link Next Header", at="1[6]")
+    dlid = uint(16, "Destination LID", at="2", holds="lid")
+    reserved5 = pad(5, at="4", ws="+reserved5")
+    pktlen = uint(11, "Packet Length", at="4[5]", unit="words")
+    slid = uint(16, "Source LID", at="6", holds="lid")
+
+
+class RWH(Struct):
+    """Raw Header: what a raw (non-IBA) packet carries."""
+
+    key, section, size, title = "rwh", "IBA 5.3; python-rdma HdrRWH", 4, "RWH"
+    reserved = pad(16, at="0")
+    etype = enum(16, ETHERTYPES, "Ethertype", at="2", base="hex", ws="etype")
+
+
+class FlowControl(Struct):
+    """Link flow-control packet."""
+
+    key, section, size, title = "link", "IBA 7.9.4; python-rdma HdrFlowControl", 6, "Flow control"
+    op = enum(4, FLOW_CONTROL_OPS, "Operand", at="0", ws="infiniband_link.op")
+    fctbs = uint(12, "Flow Control Total Blocks Sent", at="0[4]", ws="infiniband_link.fctbs")
+    vl = uint(4, "Virtual Lane", at="2", ws="infiniband_link.vl")
+    fccl = uint(12, "Flow Control Credit Limit", at="2[4]", ws="infiniband_link.fccl")
+    lpcrc = uint(16, "Link Packet CRC", at="4", base="hex", ws="infiniband_link.lpcrc")
+
+
+class VCRC(Struct):
+    """Variant CRC, LRH through ICRC; little-endian on the wire, shown in byte order."""
+
+    key, section, size, title = "variant", "IBA 7.8.2", 2, "VCRC"
+    crc = uint(16, "Variant CRC", at="0", base="hex", ws="infiniband.variant.crc", holds="checksum")
+
+
+class GRH(Struct):
+    """Global Route Header."""
+
+    key, section, size, title = "grh", "IBA 8.3; python-rdma HdrGRH", 40, "GRH"
+    ipver = uint(4, "IP Version", at="0")
+    tclass = uint(8, "Traffic Class", at="0[4]", base="hex")
+    flow_label = uint(20, "Flow Label", at="1[4]", base="hex")
+    pay_len = uint(16, "Payload Length", at="4", unit="bytes", ws="paylen")
+    nxt_hdr = enum(8, NEXT_HEADERS, "Next Header", at="6", base="hex", ws="nxthdr")
+    hop_lmt = uint(8, "Hop Limit", at="7", ws="hoplmt")
+    sgid = gid("Source GID", at="8")
+    dgid = gid("Destination GID", at="24")
 
 
 def rnr_timer_text(code: int) -> str:
