@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 
 from msgspec import Struct as Record
@@ -15,7 +16,7 @@ from .finding import Finding, Related, Severity
 from .rule import Hit, Rule, family
 
 MAX_CAUSES = 16384
-"""Frames with a cause remembered from earlier chunks, for each rule."""
+"""Frames with a cause that a later hit can name, for each rule: the latest ones before the hit."""
 HIGHEST = Severity.ERROR.rank
 
 
@@ -43,13 +44,16 @@ class Consequences:
         self.dropped = Dropped("frames with a finding that explains another")
         self.causes: dict[str, BoundedDict[int, Cause]] = defaultdict(partial(BoundedDict, MAX_CAUSES, self.dropped))
         """By code of the cause and frame."""
+        self._frames: dict[str, list[int]] = {}
+        """The frames of a rule's causes in order, where a chunk has more than can be named."""
         self.causes_of, self.ranks = chains(tuple(map(type, rules)))
         self.last = max(self.ranks.values(), default=0)
 
     def trim(self) -> None:
         """At the end of a chunk, keep only the latest causes of each rule. During a chunk, all of its causes are kept."""
+        self._frames.clear()
         for _, causes in sorted(self.causes.items()):
-            frames = list(causes) if len(causes) > causes.limit else []
+            frames = sorted(causes) if len(causes) > causes.limit else []
             for frame in frames[: -causes.limit]:
                 self.dropped.add(frames[causes.limit], 0)
                 del causes[frame]
@@ -65,8 +69,18 @@ class Consequences:
         for frame in {hit.frame, *hit.mads} if rule.explains else ():
             self._put(rule, frame, Cause(HIGHEST, waits=True))
 
+    def _oldest(self, code: str, frame: int) -> int:
+        """The oldest frame whose cause a hit at `frame` can name, wherever the chunk ends."""
+        causes, known = self.causes[code], self._frames.get(code, [])
+        if len(causes) <= causes.limit:
+            return 0
+        if len(known) != len(causes):
+            known = self._frames[code] = sorted(causes)
+        return known[max(bisect_right(known, frame) - causes.limit, 0)]
+
     def end(self) -> None:
         """The capture has ended: forget the causes that waited. They are noted again if they are reported."""
+        self._frames.clear()
         for causes in self.causes.values():
             for frame in [frame for frame, cause in causes.items() if cause.waits]:
                 del causes[frame]
@@ -83,13 +97,15 @@ class Consequences:
         codes = self.causes_of.get(rule.code)
         return codes is not None and any(self.causes.get(code) for code in codes)
 
-    def cause(self, rule: Rule, frames: Iterable[int], severity: Severity | None = None, count: int = 1) -> Cause | None:
-        """The cause of a rule's hit, or None. `frames` show and prove the hit; `severity`: the hit's, if lower than the rule's."""
+    def cause(self, rule: Rule, frames: Sequence[int], severity: Severity | None = None, count: int = 1) -> Cause | None:
+        """The cause of a rule's hit, or None. `frames`: its own and those that prove it; `severity`: its own, if lower than the rule's."""
         rank = (severity or rule.severity).rank
         for frame in frames:
             for code in self.causes_of.get(rule.code, ()):
                 cause = self.causes[code].get(frame) if code in self.causes else None
-                if cause is not None and cause.severity >= rank and (cause.waits or count <= cause.count):
+                if cause is None or frame < self._oldest(code, frames[0]):
+                    continue
+                if cause.severity >= rank and (cause.waits or count <= cause.count):
                     return cause
         return None
 

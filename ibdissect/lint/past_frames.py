@@ -8,11 +8,10 @@ import numpy as np
 
 from ibdissect.dropped import Dropped
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 
 MAX_STRETCHES = 4096
-"""Stretches of such frames that are remembered, the latest ones."""
+"""Stretches of such frames that are told apart: from the next one on, all frames count as such."""
 
 
 class PastFrames:
@@ -20,10 +19,9 @@ class PastFrames:
 
     def __init__(self) -> None:
         self.dropped = Dropped("stretches of frames that were recorded late")
-        self._latest = self._first = 0
-        self._present: Bool = np.zeros(0, np.bool_)
-        self._firsts: list[int] = []
-        self._stops: list[int] = []
+        self._latest, self._late = 0, False
+        self._edges: list[int] = []
+        """First frame of a stretch, first frame behind it, and so on."""
 
     def feed(self, table: ChunkTable) -> None:
         """Look at the times of a chunk."""
@@ -33,22 +31,12 @@ class PastFrames:
         latest = np.maximum(np.maximum.accumulate(times), self._latest)
         self._latest = int(latest[-1])
         past = (times < latest - SECOND_NS) & (times > 0)
-        self._first, self._present = table.chunk.first, past if past.any() else past[:0]
-        if not past.any():
-            return
-        edges = np.flatnonzero(np.diff(past, prepend=False, append=False)) + table.chunk.first
-        for first, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            if self._stops and self._stops[-1] == first:
-                self._stops[-1] = stop
-                continue
-            self._firsts.append(first)
-            self._stops.append(stop)
-            if len(self._stops) > MAX_STRETCHES:
-                self.dropped.add(first, int(times[first - table.chunk.first]))
-                del self._firsts[0], self._stops[0]
+        for row in np.flatnonzero(np.diff(past, prepend=self._late)).tolist():
+            if past[row] and len(self._edges) >= 2 * MAX_STRETCHES:
+                self.dropped.add(table.chunk.first + row, int(times[row]))
+            if len(self._edges) <= 2 * MAX_STRETCHES:
+                self._edges.append(table.chunk.first + row)
+        self._late = bool(past[-1])
 
     def __contains__(self, frame: int) -> bool:
-        if 0 <= frame - self._first < len(self._present):
-            return bool(self._present[frame - self._first])
-        i = bisect_right(self._firsts, frame) - 1
-        return i >= 0 and frame < self._stops[i]
+        return bisect_right(self._edges, frame) % 2 == 1

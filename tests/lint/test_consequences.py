@@ -122,6 +122,45 @@ def test_frames_of_one_chunk_are_explained_however_many_they_are(monkeypatch: py
     assert [[part.why for part in one.related][-1:] for one in both] == [["therefore ROC007 vcrc-bad"]] * len(both)
 
 
+@pytest.mark.parametrize("window", [64, 300, 1 << 20])
+@pytest.mark.parametrize(("back", "explained"), [(1, True), (5, True), (7, False)])
+def test_which_earlier_frames_are_remembered_does_not_depend_on_the_window(
+    back: int, explained: bool, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consequences, "MAX_CAUSES", 3)
+
+    class Even(Rule):
+        """Something is wrong in every second frame."""
+
+        code, name, message = "ZZB004", "even", "even"
+        explains = ("ZZA904",)
+
+        @on_chunk
+        def chunk(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+            for frame in range(table.chunk.first, table.chunk.first + len(table)):
+                if frame % 2 == 0:
+                    yield Hit(frame=frame, time_ns=0, arguments={})
+
+    class Odd(Rule):
+        """Something follows from that, in the others."""
+
+        code, name, message = "ZZA904", "odd", "odd"
+
+        @on_chunk
+        def chunk(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+            for frame in range(table.chunk.first, table.chunk.first + len(table)):
+                if frame % 2 and frame > back:
+                    yield Hit(frame=frame, time_ns=0, arguments={}, related=(Related(frame - back, "before"),))
+
+    for rule in (Even, Odd):
+        REGISTRY.pop(rule.code)
+    linter = Linter((Even, Odd), max_findings=None)
+    for chunk in open_capture(io.BytesIO(erf_pcap([smp(1, 0x11)] * 20)), window=window).chunks():
+        linter.feed(ChunkTable(chunk))
+    odd = [one.frame for one in linter.finish() if one.code == "ZZA904"]
+    assert odd == ([] if explained else list(range(back + 2, 20, 2)))
+
+
 KEY, NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x1122334455667788, 0x11, 0x15, 0x16
 OTHERS = [gmp(4, 0x81, 0x12, slid=9, dlid=8, header={"transaction_id": 100 + i}) for i in range(2)]
 """What the capture goes on with."""

@@ -40,12 +40,16 @@ def test_what_a_packet_shows_itself_counts_at_any_time() -> None:
     assert found((5 * SECOND, native()), (1 * SECOND, faulty), codes=("BTH003",)) == [("BTH003", 2, "error")]
 
 
-@pytest.mark.parametrize(("most", "expected"), [(4096, [3, 4, 7]), (1, [7])])
-def test_stretches(most: int, expected: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also across chunks; a time of 0 is unknown; if there are too many stretches, the latest are known."""
+@pytest.mark.parametrize("window", [200, 300, 1 << 20])
+@pytest.mark.parametrize(
+    ("most", "expected", "lost"), [(4096, [3, 4, 7], 0), (2, [3, 4, 7], 0), (1, [3, 4, 7, 8], 1), (0, [3, 4, 5, 6, 7, 8], 2)]
+)
+def test_stretches(most: int, expected: list[int], lost: int, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also across chunks; a time of 0 is unknown; if there are too many stretches, all that follows is taken for one."""
     monkeypatch.setattr(past_frames, "MAX_STRETCHES", most)
     past, times = PastFrames(), [10, 20, 12, 13, 0, 21, 15, 22]
     pcap = Pcap(ETHERNET, tuple(Record(i, time * SECOND, bytes(60), 60) for i, time in enumerate(times, 1)))
-    for chunk in open_capture(io.BytesIO(pcap.packed()), window=300).chunks():
+    for chunk in open_capture(io.BytesIO(pcap.packed()), window=window).chunks():
         past.feed(ChunkTable(chunk))
     assert [frame for frame in range(1, 9) if frame in past] == expected
+    assert (past.dropped.count, past.dropped.frame) == (lost, {0: 0, 1: 7, 2: 3}[lost])
