@@ -15,7 +15,7 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire import sa_records as r
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import DELETE_RESPONSE, FIRST_MULTICAST, RESPONSE_BIT, SA_CLASS
+from ibdissect.wire.numbers import DELETE_RESP, FIRST_MULTICAST, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord
 from ibdissect.wire.sm import NodeInfo, SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -43,7 +43,7 @@ class Records:
             index = np.flatnonzero(answers).tolist()
             rows = table.matrix(struct) if index else ()
             for i in index:
-                left = struct is MCMemberRecord and method[i] == DELETE_RESPONSE
+                left = struct is MCMemberRecord and method[i] == DELETE_RESP
                 self._open.append((table.chunk.first + int(found.rows[i]), kind, i, _left if left else learn, struct, rows[i].tobytes()))
         self._open.sort(key=lambda one: one[:3], reverse=True)
 

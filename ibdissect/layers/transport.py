@@ -10,7 +10,8 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import NoPayload, Packet
 
 from ibdissect.wire import crc, headers
-from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.numbers import GSI_Q_KEY
+from ibdissect.wire.opcodes import DATAGRAMS, OPCODES
 
 from .derive import LAYERS, Layer, layer, make
 from .fields import Trailer, scapy_fields, trailer_bytes
@@ -19,9 +20,8 @@ from .link import GRH, LRH, management_qp
 from .mad import mad_class
 from .registry import payload_of_qp
 
-_UDP, _ICRC, _SEND_ONLY, _WELL_KNOWN_Q_KEY = 8, 4, 0x04, 0x8001_0000
-_UD = (0x64, 0x65)
-_WHOLE_MESSAGE = (*_UD, 0x04, 0x24)
+_UDP, _ICRC, _SEND_ONLY = 8, 4, 0x04
+_WHOLE_MESSAGE = (*DATAGRAMS, 0x04, 0x24)
 """SEND Only of UD, RC and UC: may contain a whole IPoIB packet."""
 _EXTENDED = {name: getattr(headers, name) for opcode in OPCODES.values() for name in opcode.headers}
 
@@ -46,7 +46,7 @@ class _Chained(Layer):
         if passed < len(names):
             struct = _EXTENDED[names[passed]]
             return layer(struct) if struct.size <= len(payload) else conf.raw_layer
-        if bth.opcode in _UD and bth.destqp <= 1:
+        if bth.opcode in DATAGRAMS and bth.destqp <= 1:
             return mad_class(payload)
         if bth.opcode in _WHOLE_MESSAGE and looks_like_ipoib(payload):
             return IPoIB
@@ -142,7 +142,7 @@ class _DETH(_Chained):
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         qp = management_qp(self) or 0
         if self.q_key is None and qp:
-            pkt = _WELL_KNOWN_Q_KEY.to_bytes(4, "big") + pkt[4:]
+            pkt = GSI_Q_KEY.to_bytes(4, "big") + pkt[4:]
         if self.srcqp is None:
             pkt = pkt[:5] + qp.to_bytes(3, "big")
         return pkt + pay

@@ -16,6 +16,7 @@ from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH, DETH, GRH, ICRC, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED
+from ibdissect.wire.opcodes import UD_SEND_ONLY
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.spec import Field, Struct
 
@@ -26,7 +27,6 @@ FIELDS = ("vl", "fecn", "ecn", "ttl", "mac", "vlan", "hop_pointer", "sl", "addre
 HOP, UNCHANGED = FIELDS.index("hop_pointer"), FIELDS.index("sl")
 LONGEST = 288
 """Bytes after the BTH that are compared; a MAD with all its headers is shorter."""
-UD_SEND = 0x64
 
 
 class Sightings(Columns):
@@ -141,7 +141,7 @@ def _directed(table: ChunkTable, rows: Int, end: Int) -> tuple[Bool, Int, U64]:
     """
     data, bth = table.chunk.data, table.located.at("bth")[rows]
     smp = bth + BTH.size + DETH.size
-    directed = (table.located.opcode[rows] == UD_SEND) & (smp + 8 <= end)
+    directed = (table.located.opcode[rows] == UD_SEND_ONLY) & (smp + 8 <= end)
     some = np.flatnonzero(directed)
     some = some[(u24(data, bth[some] + BTH.destqp.span[0]) == 0) & (value_at(data, smp[some], MAD.mgmt_class) == DIRECTED)]
     directed[:] = False

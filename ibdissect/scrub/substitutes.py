@@ -18,9 +18,10 @@ from ibdissect.errors import CaptureError
 from ibdissect.table.locate import Bool
 from ibdissect.table.rows import U64
 from ibdissect.table.secrets import PUBLIC
+from ibdissect.wire.numbers import LINK_LOCAL, MGID_COMPOSED, MGID_IPV4, MGID_IPV6
 
-LINK_LOCAL, ALL_ONES = 0xFE80_0000_0000_0000, (1 << 64) - 1
-MGID_SIGNATURES = frozenset({0, 0x401B, 0x601B, 0xA01B})
+ALL_ONES = (1 << 64) - 1
+MGID_SIGNATURES = frozenset({0, MGID_IPV4, MGID_IPV6, MGID_COMPOSED})
 """Bits 47-32 of the upper half of a multicast GID: zero, IPoIB over IPv4 and IPv6 (RFC 4391), and OpenSM's for other MGIDs."""
 MARK = 0x5C72
 """Part of substitutes, so that they are not mistaken for real addresses, which often have small numbers."""

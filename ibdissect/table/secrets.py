@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ibdissect.dropped import Dropped
 from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.numbers import GSI_Q_KEY
 from ibdissect.wire.places import Parsed
 from ibdissect.wire.spec import Field
 
@@ -17,7 +18,7 @@ from .locate import Bool, Int
 from .rows import is_in
 from .table import ChunkTable
 
-PUBLIC: dict[str, frozenset[int]] = {"Q_Key": frozenset({0x80010000})}
+PUBLIC: dict[str, frozenset[int]] = {"Q_Key": frozenset({GSI_Q_KEY})}
 """Well-known values: the Q_Key of QP1 (IBA 3.5.3). Zero means no key."""
 
 MAX_KEYS = 1 << 16

@@ -7,9 +7,6 @@ from collections.abc import Callable, Mapping
 from . import names
 from .numbers import FIRST_MULTICAST, PERMISSIVE
 
-TIMEOUT_UNIT = 4.096e-6
-"""Seconds of timeout code 0; code n means 4.096 us * 2**n (IBA 13.4.6.2)."""
-
 LIFETIME_INFINITE = 20
 """Smallest LifeTimeValue and HOQLife that mean "infinite" (IBA 14.2.5.4)."""
 
@@ -25,8 +22,9 @@ def decode_text(data: bytes) -> str:
     return data.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
-def timeout_seconds(code: int) -> float:
-    return TIMEOUT_UNIT * 2.0**code
+def timeout_ns(code: int) -> int:
+    """The nanoseconds of a timeout code: 4.096 us * 2**code (IBA 13.4.6.2)."""
+    return 4096 << code
 
 
 def duration_text(seconds: float) -> str:
@@ -39,7 +37,7 @@ def duration_text(seconds: float) -> str:
 
 def timeout_text(code: int) -> str:
     """`18 (1.074 s)`: the code and its time."""
-    return f"{code} ({duration_text(timeout_seconds(code))})"
+    return f"{code} ({duration_text(timeout_ns(code) / 1e9)})"
 
 
 def lifetime_text(code: int) -> str:

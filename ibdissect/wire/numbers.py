@@ -4,13 +4,20 @@ Their displayed names are in `wire.mad` and `wire.names`.
 """
 
 # -- LIDs (IBA 4.1.3)
-LAST_UNICAST, FIRST_MULTICAST, PERMISSIVE, LID_COUNT = 0xBFFF, 0xC000, 0xFFFF, 1 << 16
+LAST_UNICAST, FIRST_MULTICAST, LAST_MULTICAST, PERMISSIVE, LID_COUNT = 0xBFFF, 0xC000, 0xFFFE, 0xFFFF, 1 << 16
 MULTICAST_LIDS = range(FIRST_MULTICAST, PERMISSIVE)
 MAX_LMC = 7
 """A port has 2 to the power of LMC consecutive LIDs."""
 
 LINK_LOCAL = 0xFE80 << 48
 """The GID prefix that every subnet may use (IBA 4.1.1)."""
+MGID_IPV4, MGID_IPV6, MGID_COMPOSED = 0x401B, 0x601B, 0xA01B
+"""Signatures of multicast GIDs: IPv4 and IPv6 over InfiniBand (RFC 4391), and groups whose GID the subnet manager composed (opensm)."""
+
+MANAGEMENT_VL = 15
+"""The lane of subnet management (IBA 7.6); in an SL to VL table it means that packets are dropped."""
+GSI_Q_KEY = 0x80010000
+"""The well-known Q_Key of queue pair 1."""
 
 # -- P_Keys (IBA 10.9)
 FULL, BASE = 0x8000, 0x7FFF
@@ -23,15 +30,16 @@ STANDBY, MASTER = 2, 3
 LID_ROUTED, DIRECTED = 0x01, 0x81
 SMP_CLASSES = frozenset({LID_ROUTED, DIRECTED})
 """Both classes of subnet management."""
-SA_CLASS, PM_CLASS, BM_CLASS, DM_CLASS, CM_CLASS, CC_CLASS = 0x03, 0x04, 0x05, 0x06, 0x07, 0x21
+SA_CLASS, PM_CLASS, BM_CLASS, DM_CLASS, CM_CLASS, SNMP_CLASS, CC_CLASS = 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x21
 
 # -- Methods (IBA 13.4.5, 15.2.2)
 GET, SET, SEND, TRAP, REPORT, TRAP_REPRESS = 0x01, 0x02, 0x03, 0x05, 0x06, 0x07
-GET_TABLE, GET_TRACE, GET_MULTI, DELETE, GET_RESP, DELETE_RESPONSE = 0x12, 0x13, 0x14, 0x15, 0x81, 0x95
+GET_TABLE, GET_TRACE, GET_MULTI, DELETE = 0x12, 0x13, 0x14, 0x15
+GET_RESP, REPORT_RESP, GET_TABLE_RESP, GET_TRACE_RESP, GET_MULTI_RESP, DELETE_RESP = 0x81, 0x86, 0x92, 0x93, 0x94, 0x95
 RESPONSE_BIT = 0x80
 """Set in response methods, except TrapRepress."""
-TABLE_RESPONSES = (0x92, 0x93, 0x94)
-"""GetTableResp, GetTraceTableResp, GetMultiResp: a table of records, which may be empty."""
+TABLE_RESPONSES = (GET_TABLE_RESP, GET_TRACE_RESP, GET_MULTI_RESP)
+"""Each holds a table of records, which may be empty."""
 STATUS = 0x7FFF
 """The bits of a status. Bit 15 of a directed-route SMP's is its direction."""
 CLASS_STATUS = 8

@@ -9,7 +9,7 @@ from msgspec import Struct as Record
 
 RC, UC, RD, UD, CNP_SERVICE, XRC = 0x00, 0x20, 0x40, 0x60, 0x80, 0xA0
 SERVICES = {RC: "RC", UC: "UC", RD: "RD", UD: "UD", CNP_SERVICE: "CNP", XRC: "XRC", 0xE0: "Manufacturer"}
-CNP_OPCODE = 0x81
+CNP_OPCODE, UD_SEND_ONLY = 0x81, 0x64
 FIRST_RESPONSE, LAST_RESPONSE = 0x0D, 0x12
 """The range of RC OpCodes that a responder sends (IBA table 38)."""
 
@@ -91,4 +91,5 @@ def _table() -> dict[int, Opcode]:
 
 
 OPCODES: dict[int, Opcode] = _table()
+DATAGRAMS = frozenset(code for code in OPCODES if code & 0xE0 == UD)
 OPCODE_NAMES: dict[int, str] = {code: opcode.name for code, opcode in OPCODES.items()}

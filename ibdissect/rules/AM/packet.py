@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.shared.mad_conditions import NO_ERROR
+from ibdissect.wire.cc import SwitchPortCongestionSetting
+from ibdissect.wire.dm import IOControllerProfile
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD
-from ibdissect.wire.numbers import CC_CLASS, GET, SET, SMP_CLASSES, TRAP_REPRESS
+from ibdissect.wire.notice import Notice
+from ibdissect.wire.numbers import FIRST_VENDOR, GET, SET, SMP_CLASSES, TRAP_REPRESS
+from ibdissect.wire.places import Mad
+from ibdissect.wire.sm import LedInfo, NodeDescription, NodeInfo, SMInfo, SwitchInfo
+from ibdissect.wire.sm_port import PortInfo, PortInfoExtended
+from ibdissect.wire.sm_tables import MulticastForwardingTable, PKeyTable, VLArbitrationTable
+from ibdissect.wire.spec import Struct
 
-DEVICE_MANAGEMENT = 0x06
-# An answer repeats the modifier of its request: one that refuses it is right, one that accepts it is wrong too.
-ACCEPTED = (MAD.method < 0x80) | NO_ERROR
+# Omni-Path's modifiers have other meanings. An answer repeats the modifier of its request: wrong, unless it refuses it.
+JUDGED = (MAD.base_version == BASE_VERSION_IB) & ((MAD.method < 0x80) | NO_ERROR)
 
 
-def modifier_of(attribute_id: int, fault: Expr, classes: Collection[int] = SMP_CLASSES) -> Expr:
-    """InfiniBand MADs of one attribute with a wrong modifier; Omni-Path's modifiers have other meanings."""
-    return (MAD.attribute_id == attribute_id) & fault & MAD.mgmt_class.isin(classes) & (MAD.base_version == BASE_VERSION_IB) & ACCEPTED
+def modifier_of(attribute: type[Struct], fault: Expr) -> Expr:
+    """MADs of one attribute with a wrong modifier."""
+    places = [place for place in attribute.carried_by if isinstance(place, Mad)]
+    return (MAD.attribute_id == places[0].attr_id) & fault & JUDGED & MAD.mgmt_class.isin({place.mgmt_class for place in places})
 
 
-class StatelessModifierRule(Rule):
+class ModifierRule(Rule):
     """Base of the rules of this family, which judge and mark the modifier of a MAD."""
 
     at = MAD.attribute_modifier
 
 
-class NodeDescriptionModifier(StatelessModifierRule):
+class NodeDescriptionModifier(ModifierRule):
     """A NodeDescription SMP has an attribute modifier.
 
     A node has one NodeDescription, so the modifier selects nothing. The sender mixed up attributes or reused an old field; a strict SMA may
@@ -38,12 +44,12 @@ class NodeDescriptionModifier(StatelessModifierRule):
 
     code, name, severity = "AM001", "nodedescription-am", ERROR
     reference = "IBA 14.2.5.1"
-    when = modifier_of(0x0010, MAD.attribute_modifier != 0)
+    when = modifier_of(NodeDescription, MAD.attribute_modifier != 0)
     message = "NodeDescription takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnGet(NodeDescription) with AttributeModifier 1"
 
 
-class NodeInfoModifier(StatelessModifierRule):
+class NodeInfoModifier(ModifierRule):
     """A NodeInfo SMP has an attribute modifier.
 
     NodeInfo names the port through which the request came in; no modifier selects it. The sender takes the answer for that of another port.
@@ -53,12 +59,12 @@ class NodeInfoModifier(StatelessModifierRule):
 
     code, name, severity = "AM002", "nodeinfo-am", ERROR
     reference = "IBA 14.2.5.1"
-    when = modifier_of(0x0011, MAD.attribute_modifier != 0)
+    when = modifier_of(NodeInfo, MAD.attribute_modifier != 0)
     message = "NodeInfo takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnGet(NodeInfo) with AttributeModifier 3"
 
 
-class SwitchInfoModifier(StatelessModifierRule):
+class SwitchInfoModifier(ModifierRule):
     """A SwitchInfo SMP has an attribute modifier.
 
     A switch has one SwitchInfo, that of its management port. The sender expects one per port and will misread the answer.
@@ -68,12 +74,12 @@ class SwitchInfoModifier(StatelessModifierRule):
 
     code, name, severity = "AM003", "switchinfo-am", ERROR
     reference = "IBA 14.2.5.1"
-    when = modifier_of(0x0012, MAD.attribute_modifier != 0)
+    when = modifier_of(SwitchInfo, MAD.attribute_modifier != 0)
     message = "SwitchInfo takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnGet(SwitchInfo) with AttributeModifier 2"
 
 
-class PortInfoReservedBits(StatelessModifierRule):
+class PortInfoReservedBits(ModifierRule):
     """A PortInfo SMP uses reserved bits of the attribute modifier.
 
     Only the port number (bits 7-0) and bit 31 (SMSupportsExtendedSpeeds) mean something. Other bits come from the wrong byte order or an
@@ -84,12 +90,12 @@ class PortInfoReservedBits(StatelessModifierRule):
 
     code, name, severity = "AM006", "portinfo-am-reserved-bits", ERROR
     reference = "IBA 14.2.5.1; opensm osm_link_mgr (bit 31)"
-    when = modifier_of(0x0015, (MAD.attribute_modifier & 0x7FFFFF00) != 0)
+    when = modifier_of(PortInfo, (MAD.attribute_modifier & 0x7FFFFF00) != 0)
     message = "PortInfo modifier 0x{attribute_modifier:08x} uses reserved bits 30-8"
     example = "SubnGet(PortInfo) with AttributeModifier 0x00000100"
 
 
-class PortInfoSpeedBit(StatelessModifierRule):
+class PortInfoSpeedBit(ModifierRule):
     """A sender of PortInfo SMPs sets bit 31 of the attribute modifier (SMSupportsExtendedSpeeds).
 
     Newer versions of the standard allow it, and OpenSM does it for ports that support extended speeds. An old SMA may take the bit for part
@@ -100,13 +106,13 @@ class PortInfoSpeedBit(StatelessModifierRule):
 
     code, name, severity = "AM009", "portinfo-extspeed-bit", INFO
     reference = "opensm osm_link_mgr"
-    when = modifier_of(0x0015, (MAD.attribute_modifier & 0x80000000) != 0)
+    when = modifier_of(PortInfo, (MAD.attribute_modifier & 0x80000000) != 0)
     flow = (LRH.slid, LRH.dlid, MAD.method)
     message = "PortInfo modifier 0x{attribute_modifier:08x} says that the SM supports extended speeds (bit 31)"
     example = "SubnGet(PortInfo) with AttributeModifier 0x80000001"
 
 
-class PKeyTableBlock(StatelessModifierRule):
+class PKeyTableBlock(ModifierRule):
     """A P_KeyTable SMP names a block beyond the largest table.
 
     A port holds at most 32768 P_Keys, which is 1024 blocks of 32. On a switch the port number belongs in bits 31-16; a sender that swaps
@@ -117,12 +123,12 @@ class PKeyTableBlock(StatelessModifierRule):
 
     code, name, severity = "AM010", "pkey-block-gt-1023", ERROR
     reference = "IBA 14.2.5.7"
-    when = modifier_of(0x0016, (MAD.attribute_modifier & 0xFFFF) > 1023)
+    when = modifier_of(PKeyTable, (MAD.attribute_modifier & 0xFFFF) > 1023)
     message = "P_KeyTable modifier 0x{attribute_modifier:08x}: its block (bits 15-0) is above 1023"
     example = "SubnGet(P_KeyTable) with AttributeModifier 2000"
 
 
-class VLArbitrationSelector(StatelessModifierRule):
+class VLArbitrationSelector(ModifierRule):
     """A VLArbitrationTable SMP selects no part of the table.
 
     Bits 31-16 choose low priority 0-31 (1), low 32-63 (2), high 0-31 (3) or high 32-63 (4). With another value nothing is read or written.
@@ -132,12 +138,12 @@ class VLArbitrationSelector(StatelessModifierRule):
 
     code, name, severity = "AM014", "vlarb-selector", ERROR
     reference = "IBA 14.2.5.9"
-    when = modifier_of(0x0018, ~((MAD.attribute_modifier >> 16).between(1, 4)))
+    when = modifier_of(VLArbitrationTable, ~((MAD.attribute_modifier >> 16).between(1, 4)))
     message = "VLArbitrationTable modifier 0x{attribute_modifier:08x}: bits 31-16 select none of the four parts (1-4)"
     example = "SubnGet(VLArbitrationTable) with AttributeModifier 0x00050001"
 
 
-class MulticastTableReservedBits(StatelessModifierRule):
+class MulticastTableReservedBits(ModifierRule):
     """A MulticastForwardingTable SMP uses reserved bits of the attribute modifier.
 
     Only the block (bits 8-0) and the port position (bits 31-28) are used. A block number that overflowed sets bits between them, and its
@@ -148,12 +154,12 @@ class MulticastTableReservedBits(StatelessModifierRule):
 
     code, name, severity = "AM020", "mft-reserved-bits", ERROR
     reference = "IBA 14.2.5.12; opensm IB_MCAST_BLOCK_ID_MASK"
-    when = modifier_of(0x001B, (MAD.attribute_modifier & 0x0FFFFE00) != 0)
+    when = modifier_of(MulticastForwardingTable, (MAD.attribute_modifier & 0x0FFFFE00) != 0)
     message = "MulticastForwardingTable modifier 0x{attribute_modifier:08x} uses reserved bits 27-9"
     example = "SubnGet(MulticastForwardingTable) with AttributeModifier 0x00000200"
 
 
-class SMInfoControl(StatelessModifierRule):
+class SMInfoControl(ModifierRule):
     """A Set(SMInfo) requests none of the five state changes.
 
     The modifier is the command: 1 HANDOVER, 2 ACKNOWLEDGE, 3 DISABLE, 4 STANDBY, 5 DISCOVER. The receiving SM refuses any other, so two SMs
@@ -164,12 +170,12 @@ class SMInfoControl(StatelessModifierRule):
 
     code, name, severity = "AM023", "sminfo-set-control", ERROR
     reference = "IBA 14.2.5.13"
-    when = modifier_of(0x0020, (MAD.method == SET) & ~MAD.attribute_modifier.between(1, 5))
+    when = modifier_of(SMInfo, (MAD.method == SET) & ~MAD.attribute_modifier.between(1, 5))
     message = "Set(SMInfo) with modifier 0x{attribute_modifier:08x}, which is no command (1-5)"
     example = "SubnSet(SMInfo) with AttributeModifier 7"
 
 
-class SMInfoGetModifier(StatelessModifierRule):
+class SMInfoGetModifier(ModifierRule):
     """A Get(SMInfo) has an attribute modifier, which means nothing there.
 
     The modifier is a command only in a Set. A Get with one is harmless, but its sender left the field of its last Set in place.
@@ -179,13 +185,13 @@ class SMInfoGetModifier(StatelessModifierRule):
 
     code, name, severity = "AM024", "sminfo-get-am", INFO
     reference = "IBA 14.2.5.13"
-    when = modifier_of(0x0020, (MAD.method == GET) & (MAD.attribute_modifier != 0))
+    when = modifier_of(SMInfo, (MAD.method == GET) & (MAD.attribute_modifier != 0))
     flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier)
     message = "Get(SMInfo) with modifier 0x{attribute_modifier:08x}, which is not used"
     example = "SubnGet(SMInfo) with AttributeModifier 2"
 
 
-class LedInfoModifier(StatelessModifierRule):
+class LedInfoModifier(ModifierRule):
     """A LedInfo SMP has an attribute modifier.
 
     LedInfo switches the light of the port that receives the SMP; the modifier selects nothing. A tool that uses it lights the wrong port.
@@ -195,12 +201,12 @@ class LedInfoModifier(StatelessModifierRule):
 
     code, name, severity = "AM026", "ledinfo-am", ERROR
     reference = "IBA 14.2.5.1"
-    when = modifier_of(0x0031, MAD.attribute_modifier != 0)
+    when = modifier_of(LedInfo, MAD.attribute_modifier != 0)
     message = "LedInfo takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnSet(LedInfo) with AttributeModifier 1"
 
 
-class NoticeModifier(StatelessModifierRule):
+class NoticeModifier(ModifierRule):
     """A Notice or Trap of subnet management has an attribute modifier.
 
     The notice says everything about the event; the modifier is not used. An SM that recognises repeated traps by it may miss some, and a
@@ -211,12 +217,12 @@ class NoticeModifier(StatelessModifierRule):
 
     code, name, severity = "AM027", "notice-am", WARNING
     reference = "IBA 14.2.5.1"
-    when = modifier_of(0x0002, (MAD.attribute_modifier != 0) & (MAD.method != TRAP_REPRESS))  # a repress is a copy of its trap
+    when = modifier_of(Notice, (MAD.attribute_modifier != 0) & (MAD.method != TRAP_REPRESS))  # a repress is a copy of its trap
     message = "Notice takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "SubnTrap(Notice) with AttributeModifier 5"
 
 
-class VendorModifier(StatelessModifierRule):
+class VendorModifier(ModifierRule):
     """A vendor's subnet management attribute has a modifier above 16 bits.
 
     The standard limits the modifiers of attributes 0xFF00-0xFFFF to 0xFFFF. Some vendors pack more into them, which devices of other
@@ -227,16 +233,13 @@ class VendorModifier(StatelessModifierRule):
 
     code, name, severity = "AM028", "vendor-am", INFO
     reference = "IBA 14.2.5.1"
-    when = (
-        (MAD.attribute_id >= 0xFF00) & (MAD.attribute_modifier > 0xFFFF) & MAD.mgmt_class.isin(SMP_CLASSES)
-        & (MAD.base_version == BASE_VERSION_IB) & ACCEPTED
-    )  # fmt: skip
+    when = (MAD.attribute_id >= FIRST_VENDOR) & (MAD.attribute_modifier > 0xFFFF) & JUDGED & MAD.mgmt_class.isin(SMP_CLASSES)
     flow = (LRH.slid, LRH.dlid, MAD.attribute_id)
     message = "vendor attribute 0x{attribute_id:04x} with modifier 0x{attribute_modifier:08x}, which needs more than 16 bits"
     example = "SubnGet(0xFF10) with AttributeModifier 0x00010000"
 
 
-class ControllerSlot(StatelessModifierRule):
+class ControllerSlot(ModifierRule):
     """An IOControllerProfile request names a slot that no I/O unit has.
 
     I/O controllers sit in slots 1 to 255. Any other slot is answered with an error, and the host does not find its storage target.
@@ -246,12 +249,12 @@ class ControllerSlot(StatelessModifierRule):
 
     code, name, severity = "AM030", "dm-slot", WARNING
     reference = "python-rdma ControllerList"
-    when = modifier_of(0x0011, ~MAD.attribute_modifier.between(1, 255), {DEVICE_MANAGEMENT})
+    when = modifier_of(IOControllerProfile, ~MAD.attribute_modifier.between(1, 255))
     message = "IOControllerProfile of slot {attribute_modifier}; slots count from 1 to 255"
     example = "DevMgtGet(IOControllerProfile) with AttributeModifier 0"
 
 
-class CongestionBlock(StatelessModifierRule):
+class CongestionBlock(ModifierRule):
     """A SwitchPortCongestionSetting MAD names a block beyond the last port.
 
     A block holds 32 ports, so blocks 0 to 7 reach port 255. Settings in a higher block are lost, and congestion control stays unconfigured.
@@ -261,12 +264,12 @@ class CongestionBlock(StatelessModifierRule):
 
     code, name, severity = "AM032", "cc-switchport-block", WARNING
     reference = "opensm: 32 port entries a block"
-    when = modifier_of(0x0015, MAD.attribute_modifier > 7, {CC_CLASS})
+    when = modifier_of(SwitchPortCongestionSetting, MAD.attribute_modifier > 7)
     message = "SwitchPortCongestionSetting block {attribute_modifier}; the last one is 7"
     example = "CCSet(SwitchPortCongestionSetting) with AttributeModifier 99"
 
 
-class PortInfoExtendedModifier(StatelessModifierRule):
+class PortInfoExtendedModifier(ModifierRule):
     """A PortInfoExtended SMP has more than a port number in its attribute modifier.
 
     Tools send the port number alone (bits 7-0). The other bits are undocumented: a device may ignore them or answer for another port.
@@ -276,7 +279,7 @@ class PortInfoExtendedModifier(StatelessModifierRule):
 
     code, name, severity = "AM033", "vendorspec-mad-am", INFO
     reference = "rdma-core smpquery"
-    when = modifier_of(0x0033, (MAD.attribute_modifier & 0xFFFFFF00) != 0)
+    when = modifier_of(PortInfoExtended, (MAD.attribute_modifier & 0xFFFFFF00) != 0)
     flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier)
     message = "PortInfoExtended modifier 0x{attribute_modifier:08x} holds more than a port number"
     example = "SubnGet(PortInfoExtended) with AttributeModifier 0x00000200"

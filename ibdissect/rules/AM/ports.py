@@ -13,7 +13,7 @@ from ibdissect.rules.AM.targets import ADAPTERS, TargetRule, kind_of
 from ibdissect.rules.shared.attribute_rule import Mask, adapters, of_node
 from ibdissect.rules.shared.mad_conditions import request_text
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import GUID_INFO, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
+from ibdissect.wire.numbers import GUID_INFO, PM_CLASS, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
 
 GUID_BLOCK = 8
 """GUIDs of a block."""
@@ -239,7 +239,7 @@ class CounterModifier(Rule):
 
     code, name, severity = "AM031", "pm-am-nonzero", INFO
     reference = "IBA 16.1.3; libibmad"
-    when = (MAD.attribute_modifier != 0) & (MAD.mgmt_class == 0x04) & MAD.attribute_id.isin(COUNTERS)
+    when = (MAD.attribute_modifier != 0) & (MAD.mgmt_class == PM_CLASS) & MAD.attribute_id.isin(COUNTERS)
     message = "{what} takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "PerfGet(PortCounters) with AttributeModifier 1"
 

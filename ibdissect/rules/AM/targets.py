@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from ibdissect.fabric.describe import KINDS
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
-from ibdissect.fabric.nodes import CA, NOBODY, ROUTER, SWITCH, Node
+from ibdissect.fabric.nodes import CA, NOBODY, ROUTER, Node
 from ibdissect.lint.rule import FaultDetails, Hit, fault
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET, LID_ROUTED, SET
 
 ADAPTERS = frozenset({CA, ROUTER})
-KINDS = {CA: "channel adapter", SWITCH: "switch", ROUTER: "router"}
 
 
 class TargetRule(AttributeRule):

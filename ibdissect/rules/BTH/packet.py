@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
-from ibdissect.rules.LNK.packet import LID_MULTICAST_LAST
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, RELIABLE_DATAGRAM, PacketRule, gid_bytes, room_behind_headers
 from ibdissect.table import locate
 from ibdissect.table.locate import Bool
@@ -17,8 +16,8 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, GRH, LRH, RETH
-from ibdissect.wire.numbers import FIRST_MULTICAST
-from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES
+from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST
+from ibdissect.wire.opcodes import CNP_OPCODE, DATAGRAMS, OPCODES, UC
 
 MANUFACTURER = range(0xC0, 0x100)
 """Class bits 110 and 111."""
@@ -27,15 +26,14 @@ DYNAMIC_INVALIDATE = (0x56, 0x57)
 KNOWN = frozenset({*OPCODES, *DYNAMIC_INVALIDATE, *MANUFACTURER})
 CONNECTED = frozenset(code for code in OPCODES if code < 0x60 or code >= 0xA0)
 """RC, UC, RD and XRC: everything but datagrams and congestion notifications."""
-DATAGRAM = frozenset({0x64, 0x65})
-UNRELIABLE = DATAGRAM | frozenset(code for code in OPCODES if code & 0xE0 == 0x20)
+UNRELIABLE = DATAGRAMS | frozenset(code for code in OPCODES if code & 0xE0 == UC)
 CONTINUED = frozenset(code for code, opcode in OPCODES.items() if opcode.operation.split()[-1] in ("First", "Middle"))
 """Packets that are followed by another one of the same message."""
 RESPONSES = frozenset(code for code, opcode in OPCODES.items() if not opcode.request)
 MULTICAST_QP = 0xFFFFFF
 _CONTINUED = np.array([code in CONTINUED for code in range(256)])
 _IMMEDIATE = np.array([code in OPCODES and "ImmDt" in OPCODES[code].headers for code in range(256)])
-TO_MULTICAST_LID = LRH.dlid.between(FIRST_MULTICAST, LID_MULTICAST_LAST)
+TO_MULTICAST_LID = LRH.dlid.between(FIRST_MULTICAST, LAST_MULTICAST)
 TO_UNICAST = (LRH.dlid < FIRST_MULTICAST) | (
     ~present(LRH)
     & (
@@ -226,7 +224,7 @@ class MulticastNotDatagram(PacketRule):
 
     code, name, severity = "BTH013", "non-ud-to-mcast", ERROR
     reference = "multicast frames of public captures are UD"
-    when = ~BTH.opcode.isin(DATAGRAM) & TO_MULTICAST_LID
+    when = ~BTH.opcode.isin(DATAGRAMS) & TO_MULTICAST_LID
     message = "{opcode!t} to multicast LID 0x{LRH.dlid:04x}: only UD packets can be multicast"
     example = "an RC SEND to LID 0xC001"
 

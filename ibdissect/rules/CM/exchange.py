@@ -14,17 +14,12 @@ from ibdissect.table.connection_events import Confirmed, Connection, Disconnecti
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.table.history import SECOND_NS
 from ibdissect.wire.cm import DREQ, REJ, REP, REQ, RTU
-from ibdissect.wire.cm_names import REJ_REASONS
+from ibdissect.wire.cm_names import REJ_INVALID_SERVICE_ID, REJ_REASONS
+from ibdissect.wire.convert import timeout_ns
 
 WARM_UP_NS = 60_000_000_000
 """CM gives up within a minute, so exchanges that began before the capture are over by then."""
-INVALID_SERVICE = 8
 BEHIND = "which has rejected the REQ"
-
-
-def timeout_ns(code: int) -> int:
-    """4.096 us * 2^code (IBA 12.7.4)."""
-    return 4096 << code
 
 
 class RejectAlone(Rule):
@@ -120,7 +115,7 @@ class NoListener(Rule):
 
     @on_event(Rejected)
     def rejected(self, event: Rejected, _context: Context) -> Iterator[Hit]:
-        if event.reason == INVALID_SERVICE:
+        if event.reason == REJ_INVALID_SERVICE_ID:
             yield fault(
                 event, {"ends": event.connection.text, "reason": REJ_REASONS[event.reason]}, REJ.reason, event.reason,
                 proof=[(event.connection.req_frame, "REQ")],

@@ -23,7 +23,7 @@ from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import common
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import GRH, LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, LINK_LOCAL, PERMISSIVE
+from ibdissect.wire.numbers import FIRST_MULTICAST, LINK_LOCAL, MGID_COMPOSED, PERMISSIVE
 from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.spec import Field
 
@@ -73,7 +73,7 @@ class SubnetManagersSignature(RefusedJoin):
 
     def faulty(self, table: ChunkTable) -> Bool:
         gid = table.values(MCMemberRecord.mgid)
-        composed: Bool = (gid[:, 0] == 0xFF) & (gid[:, 1] & 0x0F == 2) & (gid[:, 2] == 0xA0) & (gid[:, 3] == 0x1B)
+        composed: Bool = (gid[:, 0] == 0xFF) & (gid[:, 1] & 0x0F == 2) & (extract(gid, 16, 16) == MGID_COMPOSED)
         return composed & occurrences_where(CREATES, table, MCMemberRecord)
 
 

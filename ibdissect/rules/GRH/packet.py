@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.lint.rule import ERROR, WARNING, Rule
-from ibdissect.rules.LNK.packet import GLOBAL, LID_MULTICAST_LAST, LOCAL, length_disagrees
+from ibdissect.rules.LNK.packet import GLOBAL, LOCAL, length_disagrees
 from ibdissect.rules.shared.packet_flows import gid_bytes, is_ipoib
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Bool
@@ -15,7 +15,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import GRH, LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, LINK_LOCAL
+from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, LINK_LOCAL
 from ibdissect.wire.spec import Field
 
 SCOPES = frozenset({0x1, 0x2, 0x5, 0x8, 0xE})
@@ -156,7 +156,7 @@ class MulticastWithoutGrh(Rule):
 
     code, name, severity = "GRH008", "mcast-without-grh", ERROR
     reference = "every multicast frame of public captures carries a GRH"
-    when = LRH.dlid.between(FIRST_MULTICAST, LID_MULTICAST_LAST) & (LRH.lnh == LOCAL)
+    when = LRH.dlid.between(FIRST_MULTICAST, LAST_MULTICAST) & (LRH.lnh == LOCAL)
     flow = (LRH.slid, LRH.dlid)
     message = "a packet to multicast LID 0x{dlid:04x} without a GRH"
     example = "a UD packet to LID 0xC001 with LNH 2"

@@ -12,17 +12,15 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.tables import lane_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
-from ibdissect.rules.LNK.packet import VL_MANAGEMENT
 from ibdissect.rules.LNK.ports import complete_since, swept
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value
 from ibdissect.wire.headers import LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT
+from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, MANAGEMENT_VL
 
 SLS, VLS = 16, 16
-DROPPED = 15
 LATEST = "the latest SL to VL table"
 OPERATIONAL = (15, 7, 3, 1, 0)
 """The lanes that ports with fewer lanes than their table names may use instead; opensm masks tables like this (osm_qos.c)."""
@@ -58,7 +56,7 @@ class MappedToNothing(Rule):
             return
         suspicious = np.zeros(LID_COUNT, np.bool_)
         suspicious[suspects] = True
-        index = np.flatnonzero(suspicious[native.slid] & (native.vl != VL_MANAGEMENT))
+        index = np.flatnonzero(suspicious[native.slid] & (native.vl != MANAGEMENT_VL))
         for flow, where in by_value(native.slid[index] * SLS + native.sl[index]):
             lid, sl = divmod(flow, SLS)
             lanes = (port.qos.changes() for port in subnet.owners(lid) if port.qos is not None)
@@ -67,7 +65,7 @@ class MappedToNothing(Rule):
                 frame = seen.frame
                 port, since = subnet.owner(lid, frame)
                 entries = port.qos.map_at(0, frame) if port is not None and port.qos is not None and port.node.kind != SWITCH else None
-                if port is None or port.qos is None or entries is None or lane_of(entries, sl) != DROPPED:
+                if port is None or port.qos is None or entries is None or lane_of(entries, sl) != MANAGEMENT_VL:
                     continue
                 yield fault(
                     seen, {"slid": lid, "sl": sl, "port": port.name_at(frame)}, LRH.sl, sl, rows=mine, key=flow,
@@ -78,7 +76,7 @@ class MappedToNothing(Rule):
 def _drops(subnet: Subnet, lid: int) -> bool:
     """Whether an owner of a LID maps, or mapped lately, an SL to VL 15."""
     tables = (port.qos.tables() for port in subnet.owners(lid) if port.qos is not None and port.node.kind != SWITCH)
-    return any(pair >> 4 == DROPPED or pair & 15 == DROPPED for some in tables for entries in some for pair in entries)
+    return any(pair >> 4 == MANAGEMENT_VL or pair & 15 == MANAGEMENT_VL for some in tables for entries in some for pair in entries)
 
 
 class UnmappedLane(Rule):
@@ -106,7 +104,7 @@ class UnmappedLane(Rule):
         known = [port.qos for node in nodes for port in node.ports.values() if port.qos is not None]
         used = _mapped({table for qos in known for table in qos.tables()})
         steady = not subnet.gone and not any(qos.replaced for qos in known)
-        index = np.flatnonzero((~used[native.sl, native.vl] if steady else native.sl < SLS) & (native.vl != VL_MANAGEMENT))
+        index = np.flatnonzero((~used[native.sl, native.vl] if steady else native.sl < SLS) & (native.vl != MANAGEMENT_VL))
         frames = native.rows[index] + event.table.chunk.first
         complete = complete_since(frames, lambda frame: _complete(subnet, frame)) if used.any() else np.zeros(len(index), np.int64)
         for since in sorted(set(complete[complete > 0].tolist())):

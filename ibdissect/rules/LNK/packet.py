@@ -10,11 +10,10 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, LRH, FlowControl
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE, SMP_CLASSES
+from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, MANAGEMENT_VL, PERMISSIVE, SMP_CLASSES
+from ibdissect.wire.opcodes import UD_SEND_ONLY
 
-VL_MANAGEMENT = 15
 RAW, RAW_IPV6, LOCAL, GLOBAL = range(4)
-LID_MULTICAST_LAST = 0xFFFE
 MAX_WORDS = 0x41F
 """LRH (8), GRH (40), BTH and extended headers, payload of 4096, ICRC: 1055 words."""
 LEAST_WORDS = (5, 5, 6, 16)
@@ -164,7 +163,7 @@ class SourceLidZero(HeaderRule):
     code, name, severity = "LNK007", "lrh-slid-reserved", WARNING
     explains = ("TXN001",)
     reference = "IBA 4.1.3; opensm osm_trap_rcv accepts traps from SLID 0"
-    when = (LRH.slid == 0) & (LRH.vl != VL_MANAGEMENT) & (LRH.lnh >= LOCAL)
+    when = (LRH.slid == 0) & (LRH.vl != MANAGEMENT_VL) & (LRH.lnh >= LOCAL)
     message = "the source LID is 0 in a packet on VL {vl}: without a LID a port may send only subnet management packets"
     example = "an RC packet with SLID 0"
 
@@ -180,7 +179,7 @@ class SourceLidMulticast(HeaderRule):
     code, name, severity = "LNK008", "lrh-slid-multicast", ERROR
     explains = ("SMP012", "TXN001")
     reference = "IBA 4.1.3; python-rdma LID_MULTICAST"
-    when = LRH.slid.between(FIRST_MULTICAST, LID_MULTICAST_LAST)
+    when = LRH.slid.between(FIRST_MULTICAST, LAST_MULTICAST)
     message = "the source LID 0x{slid:04x} is a multicast LID"
     example = "a packet with SLID 0xC001"
 
@@ -212,8 +211,8 @@ class NotManagementOnVl15(Rule):
 
     code, name, severity = "LNK010", "vl15-not-smp", ERROR
     reference = "Shanley, SMP handling (SMPs use VL15 buffers)"
-    when = (LRH.vl == VL_MANAGEMENT) & (
-        (LRH.lnh < LOCAL) | (BTH.opcode != 0x64) | (BTH.destqp != 0) | (present(MAD) & ~MAD.mgmt_class.isin(SMP_CLASSES))
+    when = (LRH.vl == MANAGEMENT_VL) & (
+        (LRH.lnh < LOCAL) | (BTH.opcode != UD_SEND_ONLY) | (BTH.destqp != 0) | (present(MAD) & ~MAD.mgmt_class.isin(SMP_CLASSES))
     )
     flow = (*LINK_FLOW, BTH.destqp)
     message = "a packet on VL 15 that is no subnet management packet"
@@ -231,7 +230,7 @@ class ManagementNotOnVl15(HeaderRule):
     code, name, severity = "LNK011", "smp-not-vl15", ERROR
     reference = "Shanley, SMP handling"
     on = MAD
-    when = MAD.mgmt_class.isin(SMP_CLASSES) & (LRH.vl != VL_MANAGEMENT) & (BTH.destqp == 0)
+    when = MAD.mgmt_class.isin(SMP_CLASSES) & (LRH.vl != MANAGEMENT_VL) & (BTH.destqp == 0)
     at = LRH.vl
     message = "a subnet management packet on VL {LRH.vl} instead of 15"
     example = "SubnGet(NodeInfo) on VL 0"
@@ -247,7 +246,7 @@ class ManagementServiceLevel(Rule):
 
     code, name, severity = "LNK012", "vl15-sl-nonzero", INFO
     reference = "Shanley, table 29-5 (MasterSMSL)"
-    when = (LRH.vl == VL_MANAGEMENT) & (LRH.sl != 0)
+    when = (LRH.vl == MANAGEMENT_VL) & (LRH.sl != 0)
     at = LRH.sl
     flow = (*LINK_FLOW, LRH.sl)
     message = "a packet on VL 15 with SL {sl}, usually it is 0"
@@ -264,7 +263,7 @@ class ManagementWithGrh(HeaderRule):
 
     code, name, severity = "LNK013", "vl15-grh", ERROR
     reference = "subnet management stays in its subnet; no SMP with GRH in any capture seen"
-    when = (LRH.vl == VL_MANAGEMENT) & (LRH.lnh == GLOBAL) & (BTH.destqp == 0)
+    when = (LRH.vl == MANAGEMENT_VL) & (LRH.lnh == GLOBAL) & (BTH.destqp == 0)
     at = LRH.lnh
     message = "a subnet management packet with a GRH, which it must not have"
     example = "SubnGet(NodeInfo) after a GRH"

@@ -12,7 +12,7 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import DOWN, ROUTER, STATE_AT, SWITCH
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
-from ibdissect.rules.LNK.packet import LOCAL, VL_MANAGEMENT
+from ibdissect.rules.LNK.packet import LOCAL
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import NO_LIMIT, VLS_AT, LinkRule, PortLimits, flows
 from ibdissect.rules.shared.silence import LearntFactRule
@@ -20,7 +20,7 @@ from ibdissect.rules.shared.site_policy import also, foreign_lids
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.headers import LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT
+from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, MANAGEMENT_VL
 from ibdissect.wire.sm_port import PortInfo
 
 MAX_PAIRS = 4096
@@ -78,7 +78,7 @@ class VlNotOperational(LinkRule):
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         vl = native.vl
-        index = np.flatnonzero((vl >= min(ends.fewest_vls, VL_MANAGEMENT)) & (vl != VL_MANAGEMENT))
+        index = np.flatnonzero((vl >= min(ends.fewest_vls, MANAGEMENT_VL)) & (vl != MANAGEMENT_VL))
         lane = vl[index].astype(np.int64)
         few = (lane >= ends.vls[native.slid[index]]) & (lane >= ends.vls[native.dlid[index]])
         return index[few], lane[few]

@@ -154,7 +154,7 @@ class ClassSpecificReserved(Rule):
 
     code, name, severity = "MAD010", "class-specific-reserved", INFO
     reference = "IBA 13.4.3, 15.2.1.1, 16.1.1; python-rdma"
-    when = (MAD.class_specific != 0) & MAD.mgmt_class.isin({0x03, 0x04}) & _IB
+    when = (MAD.class_specific != 0) & MAD.mgmt_class.isin({SA_CLASS, PM_CLASS}) & _IB
     flow = (LRH.slid, MAD.mgmt_class)
     message = "the class-specific bytes (6-7) hold 0x{class_specific:04x}, {mgmt_class!t} does not use them"
     example = "a PerformanceGet with ClassSpecific 7"

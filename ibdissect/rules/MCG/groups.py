@@ -22,7 +22,7 @@ from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import GRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import CLASS_STATUS, DELETE, SET
+from ibdissect.wire.numbers import CLASS_STATUS, DELETE, MGID_IPV4, SET
 from ibdissect.wire.sa_paths import MCMemberRecord
 
 MAX_SWITCHES = 49152
@@ -66,8 +66,6 @@ class TooManyGroups(Rule):
                     break
 
 
-IPOIB = b"\x40\x1b"
-"""Signature of IPv4 over InfiniBand in an MGID (RFC 4391)."""
 GRACE_NS = SECOND_NS
 MAX_KEPT, MAX_STEPS = 65536, 8
 Way = tuple[bytes, bytes]
@@ -171,4 +169,4 @@ class BroadcastOutside(LearntFactRule):
 
 def _broadcast(mgid: bytes) -> bool:
     """ff1s:401b:P_Key::ffff:ffff."""
-    return mgid[0] == 0xFF and mgid[2:4] == IPOIB and mgid[12:] == b"\xff" * 4
+    return mgid[0] == 0xFF and int.from_bytes(mgid[2:4], "big") == MGID_IPV4 and mgid[12:] == b"\xff" * 4

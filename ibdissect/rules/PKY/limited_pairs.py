@@ -21,11 +21,10 @@ from ibdissect.table.rows import SLOTS, groups, members, slot
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL
+from ibdissect.wire.opcodes import RD
 
 MAX_FLOWS = 65536
 """Directions remembered of each kind; the oldest is evicted first."""
-CONNECTED_END = 0x40
-"""OpCodes below are RC and UC: one destination QP, no source QP."""
 KEPT = 1024
 """Frames remembered of a direction until it is reported."""
 MANY = -1
@@ -92,7 +91,7 @@ class BothLimited(Rule):
         if not len(native.rows):
             return
         ordinary = (native.dest_qp > 1) & (native.dlid > 0) & (native.dlid < FIRST_MULTICAST)
-        connected = ordinary & (native.opcode < CONNECTED_END)
+        connected = ordinary & (native.opcode < RD)  # RC and UC: one destination QP, no source QP
         way = (native.slid << 16) | native.dlid
         ways = (way << 24) | native.dest_qp
         place = slot(ways)

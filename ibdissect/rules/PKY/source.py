@@ -15,10 +15,10 @@ from ibdissect.rules.PKY.destination import RefusingTable
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.table.rows import by_value
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import BASE, FULL, SA_CLASS
+from ibdissect.wire.numbers import BASE, FULL, GET_MULTI_RESP, GET_RESP, GET_TABLE_RESP, SA_CLASS
 from ibdissect.wire.sa_paths import PathRecord
 
-ANSWERS = (0x81, 0x92, 0x94)
+ANSWERS = (GET_RESP, GET_TABLE_RESP, GET_MULTI_RESP)
 
 
 class NotInSourceTable(RefusingTable):

@@ -13,13 +13,13 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.flow.datagrams import Queries, number_text
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, Again, Context, Hit, Rule, Seen, fault, on_chunk
 from ibdissect.rules.PM.agents import ALL_PORTS
-from ibdissect.rules.shared.mad_conditions import NO_ERROR, request_text
+from ibdissect.rules.shared.mad_conditions import METHODS_OF, NO_ERROR, request_text
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import GET, GET_RESP, PM_CLASS, SET
+from ibdissect.wire.numbers import GET_RESP, PM_CLASS, SET
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
 
 COUNTER_ATTRIBUTES = frozenset({0x0012, 0x001D})
@@ -88,7 +88,7 @@ class PMMethod(Rule):
     code, name, severity = "PM009", "pm-method", ERROR
     explains = ("TXN006", "TXN008")
     reference = "IBA 16.1.1; python-rdma"
-    when = ~MAD.method.isin({GET, SET, GET_RESP}) & (MAD.mgmt_class == PM_CLASS) & (MAD.base_version == 1)
+    when = ~MAD.method.isin(METHODS_OF[PM_CLASS]) & (MAD.mgmt_class == PM_CLASS) & (MAD.base_version == 1)
     message = "method 0x{method:02x} does not exist in performance management"
     example = "a class 0x04 MAD with method 0x05 (Trap)"
 

@@ -12,7 +12,7 @@ from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, fault, on_chunk, on_event
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
-from ibdissect.rules.shared.group_rule import UD, GroupRule
+from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.trap_rule import ReportedPackets
 from ibdissect.table.addresses import End, ends_of
@@ -24,6 +24,7 @@ from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, DETH
 from ibdissect.wire.notice import TrapQKey
+from ibdissect.wire.opcodes import DATAGRAMS
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
 
@@ -75,7 +76,7 @@ class WrongGroupQKey(GroupRule):
         rows = table.occurrences(DETH).rows
         bth = table.first(BTH)[rows]
         opcode, qpn = table.values(BTH.opcode)[bth], table.values(BTH.destqp)[bth]
-        index = np.flatnonzero(np.isin(opcode, UD) & np.isin(qpn, list(self.qpns)))
+        index = np.flatnonzero(np.isin(opcode, [*DATAGRAMS]) & np.isin(qpn, list(self.qpns)))
         q_keys = table.values(DETH.q_key)
         ends = ends_of(table, rows[index])
         kinds: dict[tuple[End, int, int], list[int]] = {}
@@ -110,7 +111,7 @@ class BadQKeyReported(ReportedPackets):
     def keys(self, table: ChunkTable, native: Native, some: slice) -> Int:
         rows, opcode = native.rows[some], native.opcode[some]
         found = np.full(len(rows), -1, np.int64)
-        datagrams = np.flatnonzero((opcode == 0x64) | (opcode == 0x65))
+        datagrams = np.flatnonzero(np.isin(opcode, [*DATAGRAMS]))
         rows = rows[datagrams]
         at = table.located.at("bth")[rows] + BTH.size  # the DETH follows the BTH
         whole = at + DETH.q_key.span[1] <= table.located.limit[rows]

@@ -5,10 +5,8 @@ from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, Pack
 from ibdissect.wire.expr import present
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import SMP_CLASSES
+from ibdissect.wire.numbers import GSI_Q_KEY, SMP_CLASSES
 
-GSI_KEY = 0x80010000
-"""The well-known Q_Key of queue pair 1."""
 PRIVILEGED = 0x80000000
 
 
@@ -23,7 +21,7 @@ class ManagementQKey(Rule):
     code, name, severity = "QKY001", "qp1-qkey-value", ERROR
     explains = ("TXN001",)
     reference = "python-rdma IB_DEFAULT_QP1_QKEY"
-    when = (DETH.q_key != GSI_KEY) & (BTH.destqp == 1) & present(LRH)
+    when = (DETH.q_key != GSI_Q_KEY) & (BTH.destqp == 1) & present(LRH)
     flow = (*PACKET_FLOW, DETH.q_key)
     message = "a packet to queue pair 1 has {q_key}, it accepts 0x80010000 only"
     example = "a general management datagram with Q_Key 1"

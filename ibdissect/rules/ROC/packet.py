@@ -7,14 +7,13 @@ from typing import Any
 
 from ibdissect.flow.congestion import Congestion
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end
-from ibdissect.rules.QKY.packet import GSI_KEY
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, ETHERTYPES_VLAN, UDP, Ethernet, IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, DETH, LRH
-from ibdissect.wire.numbers import BASE
+from ibdissect.wire.numbers import BASE, GSI_Q_KEY
 from ibdissect.wire.opcodes import CNP_OPCODE
 
 DYNAMIC_PORTS = 0xC000
@@ -101,7 +100,7 @@ class RoceManagementQKey(Rule):
 
     code, name, severity = "ROC011", "roce-ud-qkey", INFO
     reference = "python-rdma IB_DEFAULT_QP1_QKEY"
-    when = (DETH.q_key != GSI_KEY) & (BTH.destqp == 1) & IS_ROCE
+    when = (DETH.q_key != GSI_Q_KEY) & (BTH.destqp == 1) & IS_ROCE
     flow = (*PACKET_FLOW, DETH.q_key)
     message = "a packet to queue pair 1 has {q_key}, it accepts 0x80010000 only"
     example = "a RoCE management datagram with Q_Key 0"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
-from ibdissect.rules.shared.mad_conditions import BY_SA, SA_REQUEST, SA_TABLE, TABLE_ANSWERS, request_text
+from ibdissect.rules.shared.mad_conditions import BY_SA, SA_REQUEST, SA_TABLE, request_text
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import by_value
@@ -17,7 +17,7 @@ from ibdissect.wire.component_mask import components_of
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD, SA_STATUS
-from ibdissect.wire.numbers import GET, GET_RESP, GET_TABLE, P_KEY_TABLE_RECORD, SA_CLASS
+from ibdissect.wire.numbers import DELETE_RESP, GET, GET_RESP, GET_TABLE, P_KEY_TABLE_RECORD, REPORT_RESP, SA_CLASS, TABLE_RESPONSES
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Struct
 
@@ -161,7 +161,7 @@ class KeyInResponse(Rule):
 
     code, name, severity = "SA007", "sa-response-smkey-nonzero", INFO
     reference = "IBA 15.4.1; opensm C15-0.1.5"
-    when = (SAFormat.sm_key != 0) & MAD.method.isin({GET_RESP, 0x86, 0x95, *TABLE_ANSWERS})
+    when = (SAFormat.sm_key != 0) & MAD.method.isin({GET_RESP, REPORT_RESP, DELETE_RESP, *TABLE_RESPONSES})
     flow = (LRH.slid, SAFormat.sm_key)
     message = "an SA response reveals {sm_key}"
     example = "SubnAdmGetResp with SM_Key 1"

@@ -14,12 +14,11 @@ from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import SET
+from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, PERMISSIVE, SET
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
 from ibdissect.wire.sa_service import ServiceRecord
 
-ALL_LIDS = 0xFFFF
 LARGEST = 3
 _JOIN = mask_for(MCMemberRecord, ("mgid", "port_gid", "join_state"))
 _SET = (MAD.method == SET) & SA_REQUEST
@@ -77,7 +76,7 @@ class MLIDRange(Rule):
 
     code, name, severity = "SA011", "mcmember-mlid-range", WARNING
     reference = "IBA 4.1.3, 15.2.5.17; python-rdma"
-    when = ~MCMemberRecord.mlid.between(0xC000, 0xFFFE) & (SA_ANSWER | (chosen(MCMemberRecord, "mlid") & SA_REQUEST))
+    when = ~MCMemberRecord.mlid.between(FIRST_MULTICAST, LAST_MULTICAST) & (SA_ANSWER | (chosen(MCMemberRecord, "mlid") & SA_REQUEST))
     message = "MLID 0x{mlid:04x}, multicast LIDs are 0xc000 to 0xfffe"
     example = "SubnAdmGetResp(MCMemberRecord) with MLID 5"
 
@@ -156,7 +155,7 @@ class SubscriptionRange(Rule):
     code, name, severity = "SA021", "informinfo-range", ERROR
     reference = "IBA 13.4.8.3; opensm osm_sa_informinfo; python-rdma"
     when = (
-        (InformInfo.lid_range_begin > InformInfo.lid_range_end) & (InformInfo.lid_range_begin != ALL_LIDS)
+        (InformInfo.lid_range_begin > InformInfo.lid_range_end) & (InformInfo.lid_range_begin != PERMISSIVE)
         & (InformInfo.lid_range_end != 0) & (InformInfo.gid == bytes(16)) | (InformInfo.subscribe > 1) | (InformInfo.is_generic > 1)
     ) & (((MAD.method == SET) & (MAD.status == 0)) | SA_ANSWER)  # fmt: skip
     message = "a subscription contradicts itself: LIDs {lid_range_begin} to {lid_range_end}, Subscribe {subscribe}, IsGeneric {is_generic}"

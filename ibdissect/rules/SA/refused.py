@@ -24,10 +24,9 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import Notice
-from ibdissect.wire.numbers import GET_RESP, INFORM, NOTICE, REPORT, SA_CLASS
+from ibdissect.wire.numbers import GET_RESP, INFORM, NOTICE, REPORT, SA_CLASS, STANDBY
 from ibdissect.wire.sa import SAFormat
 
-STANDBY = 2
 MAX_STATES = 64
 
 

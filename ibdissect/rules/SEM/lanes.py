@@ -14,11 +14,11 @@ from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Int
+from ibdissect.wire.numbers import MANAGEMENT_VL
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import SLtoVLMappingTable, VLArbitrationEntry, VLArbitrationTable
 from ibdissect.wire.spec import Field
 
-DROP = 15
 NO_INFO, NO_LIMIT = bytes(64), 255
 HALF = 32
 """Entries of a half of a VL arbitration table."""
@@ -94,7 +94,7 @@ class VlOutOfRange(_QosRule):
             found = np.zeros(len(smps), np.uint8)
             for entry in np.ascontiguousarray(smps.bodies[:, :8].T):
                 for vl in (entry >> 4, entry & 15):
-                    np.maximum(found, np.where(vl == DROP, 0, vl), out=found)
+                    np.maximum(found, np.where(vl == MANAGEMENT_VL, 0, vl), out=found)
             return found
 
         return smps.cached("highest VL", highest)
@@ -173,6 +173,6 @@ class ArbitrationOfVL15(Rule):
 
     code, name, severity = "SEM023", "vlarb-vl15", ERROR
     reference = "IBA 14.2.5.9, 7.6.9"
-    when = (VLArbitrationEntry.vl == 15) & (VLArbitrationEntry.weight > 0) & HAS_CONTENT
+    when = (VLArbitrationEntry.vl == MANAGEMENT_VL) & (VLArbitrationEntry.weight > 0) & HAS_CONTENT
     message = "an arbitration entry for VL15 with weight {weight}"
     example = "SubnSet(VLArbitrationTable) with an entry 15:32"

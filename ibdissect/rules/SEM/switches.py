@@ -17,7 +17,6 @@ from ibdissect.wire.sm_tables import LinearForwardingTable, MulticastForwardingT
 
 NOBODY = (0, 0xBFFF)
 """MulticastFDBTop that names no entry."""
-ALL_PORTS = 255
 LINEAR_BLOCK = 64
 
 
@@ -163,12 +162,12 @@ class DefaultPortRange(_SwitchInfoRule):
 
     def wrong(self, smps: AttributeSmps) -> Mask:
         named = smps.bodies[:, 8:11]
-        return (smps.ports > 0) & ((named > smps.ports[:, None]) & (named != ALL_PORTS)).any(axis=1)
+        return (smps.ports > 0) & ((named > smps.ports[:, None]) & (named != UNREACHABLE)).any(axis=1)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         ports = smp.ports
         for one in self.fields:
             number = smp.now(one)
-            if number > ports and number != ALL_PORTS:
+            if number > ports and number != UNREACHABLE:
                 return {"what": one.label, "number": number, "ports": ports}, self.earlier(smp)
         return None

@@ -9,17 +9,15 @@ import numpy as np
 from ibdissect.capture.scattered import gather
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
-from ibdissect.rules.shared.mad_conditions import BY_SMP
+from ibdissect.rules.shared.mad_conditions import BY_SMP, METHODS_OF
 from ibdissect.table.bits import value_at
 from ibdissect.table.rows import is_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import GET, GET_RESP, SET, SMP_CLASSES, TRAP, TRAP_REPRESS
+from ibdissect.wire.numbers import GET_RESP, LID_ROUTED, MANAGEMENT_VL, SMP_CLASSES, TRAP_REPRESS
+from ibdissect.wire.opcodes import UD_SEND_ONLY
 from ibdissect.wire.sm import SMP
-
-SEND_ONLY_UD = 0x64
-SMP_SIZE = 256
 
 
 class SMPSize(Rule):
@@ -41,7 +39,7 @@ class SMPSize(Rule):
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         found = table.occurrences(MAD)
         length = found.stop - found.at
-        odd = (length != SMP_SIZE) & table.located.complete[found.rows] & ~table.located.snapped[found.rows]
+        odd = (length != SMP.size) & table.located.complete[found.rows] & ~table.located.snapped[found.rows]
         for i, seen, view in each(table, MAD, odd):
             if view.mgmt_class in SMP_CLASSES and view.base_version == 1:
                 yield fault(seen, {"length": int(length[i])}, MAD.mgmt_class, of=view)
@@ -58,7 +56,7 @@ class SMPMethod(Rule):
     code, name, severity = "SMP002", "smp-method-invalid", ERROR
     explains = ("TXN006", "TXN008")
     reference = "IBA 14.2.4"
-    when = ~MAD.method.isin({GET, SET, GET_RESP, TRAP, TRAP_REPRESS}) & BY_SMP & (MAD.base_version == 1)
+    when = ~MAD.method.isin(METHODS_OF[LID_ROUTED]) & BY_SMP & (MAD.base_version == 1)
     message = "method 0x{method:02x} does not exist in subnet management"
     example = "a class 0x01 MAD with method 0x06 (Report)"
 
@@ -83,7 +81,7 @@ class LIDRoutedLeftovers(Rule):
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         found = table.occurrences(SMP)
-        used = np.zeros((len(found), SMP_SIZE), np.bool_)
+        used = np.zeros((len(found), SMP.size), np.bool_)
         for low, high in ((32, 64), (128, 256)):
             used[:, low:high] = gather(table.chunk.data, found.at + low, high - low) != 0
         slid = table.of_rows(LRH.slid)[0][found.rows]
@@ -113,14 +111,14 @@ class ResponseToOtherQP(Rule):
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         """UD packets on VL15 beyond QP1 whose payload looks like an SMP response; `locate` looks for MADs on QP0 and QP1 only."""
         data, located = table.chunk.data, table.located
-        rows = table.occurrences(LRH).rows[table.values(LRH.vl) == 15]
+        rows = table.occurrences(LRH).rows[table.values(LRH.vl) == MANAGEMENT_VL]
         rows = rows[located.at("mad")[rows] < 0]
         if not rows.size:
             return
         bth, mad = located.at("bth")[rows], located.at("payload")[rows]
         keep = (bth >= 0) & (mad >= 0) & (mad + MAD.size <= located.payload_end[rows])
         rows, bth, mad = rows[keep], bth[keep], mad[keep]
-        keep = (value_at(data, bth, BTH.destqp) > 1) & (value_at(data, bth, BTH.opcode) == SEND_ONLY_UD)
+        keep = (value_at(data, bth, BTH.destqp) > 1) & (value_at(data, bth, BTH.opcode) == UD_SEND_ONLY)
         rows, mad = rows[keep], mad[keep]
         version, mgmt_class, method = (value_at(data, mad, field) for field in (MAD.base_version, MAD.mgmt_class, MAD.method))
         keep = (version == 1) & is_in(mgmt_class, np.array([*SMP_CLASSES])) & is_in(method, np.array([GET_RESP, TRAP_REPRESS]))

@@ -15,7 +15,8 @@ from ibdissect.fabric.nodes import Node
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TICK_NS, TrapRule
+from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TrapRule
+from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import LID_COUNT, PERMISSIVE, PORT_INFO
 from ibdissect.wire.sm_port import PortInfo
@@ -51,7 +52,7 @@ class TrapRepeated(TrapRule):
         key = (event.slid, event.transaction, event.notice)
         before = self.sent.get(key)
         self.sent.put(key, (event.time_ns, event.frame), event.frame, event.time_ns)
-        allowed = TICK_NS << info.subnet_time_out
+        allowed = timeout_ns(info.subnet_time_out)
         if before is None or not 0 <= event.time_ns - before[0] < allowed:
             return None
         return {"after": (event.time_ns - before[0]) / 1000, "allowed": allowed / 1000}, [(before[1], "sent before")]

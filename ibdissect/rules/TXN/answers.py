@@ -12,7 +12,6 @@ from ibdissect.flow.requests import AnsweredAgain, AnsweredMany, RepressAlone, T
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
-from ibdissect.rules.CM.exchange import timeout_ns
 from ibdissect.rules.shared.answers_elsewhere import Elsewhere
 from ibdissect.rules.shared.silence import PATIENCE_NS, UnansweredRule, warm
 from ibdissect.table.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
@@ -20,7 +19,9 @@ from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Bool
 from ibdissect.wire.cm import MRA
+from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.mad import MAD, RESPONSE_OF, method_name
+from ibdissect.wire.numbers import GET_RESP
 from ibdissect.wire.text import counted
 
 
@@ -127,7 +128,7 @@ class AnswerOfOtherMethod(Rule):
     @on_event(AnsweredMany)
     def answered(self, event: AnsweredMany, context: Context) -> Iterator[Hit]:
         # A table may be refused with a plain GetResp.
-        wrong = ~FITS[event.request_method, event.method] & ((event.method != 0x81) | (event.status == 0))
+        wrong = ~FITS[event.request_method, event.method] & ((event.method != GET_RESP) | (event.status == 0))
         for one in event.some(wrong):
             request = one.request
             yield fault(

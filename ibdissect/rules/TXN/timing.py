@@ -24,9 +24,11 @@ from ibdissect.table.bits import value_at
 from ibdissect.table.history import AFTER_ALL, NEIGHBOURS_NS, SECOND_NS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of
+from ibdissect.table.sa_tables import MAD_SIZE
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
-from ibdissect.wire.mad import MAD
+from ibdissect.wire.mad import BASE_VERSION_IB, MAD
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SMP_CLASSES
 
 SHORTEST_TIMEOUT_NS = 50_000_000
@@ -37,7 +39,6 @@ COUNTED_CLASSES = flags((0x01, 0x03, 0x04, 0x05, 0x06, 0x08, 0x21))
 """Classes whose requests are answered by a single datagram; vendors may define otherwise."""
 WAY = ("far", "near", "transaction", "mgmt_class")
 """Columns that a request and its answer share."""
-MAD_SIZE = 256
 FLOOD = 100
 MIXED_NS = 10_000_000_000
 NOBODY = (-1, 0, 0)
@@ -46,8 +47,8 @@ MAX_KEPT, MAX_ASKED = 65536, 1 << 18
 Column = npt.NDArray[Any]
 SLOT = np.uint64(48)
 """A hash shifted by so many bits is a slot."""
-LONGEST_NS = 4096 << 18
-"""A subnet's packet lifetime if unknown: 1.07 s, the default of managers."""
+LIFETIME = 18
+"""Code of a subnet's packet lifetime if unknown: 1.07 s, the default of managers."""
 
 
 def _without_room(times: Column, before: int, most: int) -> Int:
@@ -189,8 +190,8 @@ def _limit(agents: Agents, subnet: Subnet, mgmt_class: int, lid: int, frame: int
     agent, since = (info, shown) if mgmt_class in SMP_CLASSES else agents.at(mgmt_class, lid, frame)
     if agent is None:
         return 0, AFTER_ALL
-    lifetime = 4096 << info.subnet_time_out if info is not None else LONGEST_NS
-    return (4096 << agent.resp_time_value) + 2 * lifetime, since
+    lifetime = timeout_ns(info.subnet_time_out if info is not None else LIFETIME)
+    return timeout_ns(agent.resp_time_value) + 2 * lifetime, since
 
 
 class Flood(Rule):
@@ -217,7 +218,7 @@ class Flood(Rule):
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         asked = table.once(Queries)
-        whole = table.located.payload_end[asked.rows] - asked.at >= MAD_SIZE  # the contents of a truncated request are unknown
+        whole = table.located.payload_end[asked.rows] - asked.at >= MAD_SIZE[BASE_VERSION_IB]  # not truncated
         index = np.flatnonzero(asked.asks & whole)
         if not len(index):
             return
@@ -256,7 +257,7 @@ class Flood(Rule):
             asked.mgmt_class[index].astype(np.uint64) << np.uint64(48) | asked.method[index].astype(np.uint64) << np.uint64(40)
             | asked.attribute[index], asked.modifier[index].astype(np.uint64),
         ], axis=1)  # fmt: skip
-        return digest(parts.view(np.uint8)) ^ digest_at(table.chunk.data, asked.at[index] + MAD.size, MAD_SIZE - MAD.size)
+        return digest(parts.view(np.uint8)) ^ digest_at(table.chunk.data, asked.at[index] + MAD.size, MAD_SIZE[BASE_VERSION_IB] - MAD.size)
 
 
 class TwoManagers(Rule):

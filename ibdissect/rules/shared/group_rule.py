@@ -19,10 +19,9 @@ from ibdissect.table.rows import by_value, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, DETH, GRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
+from ibdissect.wire.opcodes import DATAGRAMS
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import gid_text
-
-UD = (0x64, 0x65)
 
 
 def datagrams(table: ChunkTable) -> tuple[tuple[bytes, int, int, int, Int], ...]:
@@ -31,7 +30,7 @@ def datagrams(table: ChunkTable) -> tuple[tuple[bytes, int, int, int, Int], ...]
 
 
 def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, int, int, Int]]:
-    index = np.flatnonzero((native.dlid >= FIRST_MULTICAST) & (native.dlid < PERMISSIVE) & np.isin(native.opcode, UD))
+    index = np.flatnonzero((native.dlid >= FIRST_MULTICAST) & (native.dlid < PERMISSIVE) & np.isin(native.opcode, [*DATAGRAMS]))
     if not len(index):
         return
     rows, data = native.rows[index], table.chunk.data

@@ -17,6 +17,8 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Expr, Where
 from ibdissect.wire.headers import BTH, GRH, LRH
+from ibdissect.wire.numbers import MGID_IPV4, MGID_IPV6
+from ibdissect.wire.opcodes import RD, UD
 from ibdissect.wire.spec import Field
 
 PACKET_FLOW: tuple[Field[Any], ...] = (
@@ -24,11 +26,9 @@ PACKET_FLOW: tuple[Field[Any], ...] = (
 )  # fmt: skip
 """Who sends to which queue pair, on InfiniBand and RoCE of all kinds; fields that a packet lacks count as zero."""
 _EXTENDED_SIZE = locate.EXTENDED_SIZE.astype(np.uint8)
-RELIABLE_DATAGRAM = range(0x40, 0x60)
+RELIABLE_DATAGRAM = range(RD, UD)
 KNOWN_HEADERS = ~BTH.opcode.isin(RELIABLE_DATAGRAM)
 """Packets of which one knows what follows the BTH: NVIDIA's dynamically connected transport has other headers than reliable datagrams."""
-IPOIB = (0x401B, 0x601B)
-"""Signatures of IPv4 and IPv6 over InfiniBand in a multicast GID (RFC 4391)."""
 
 
 class PacketRule(Rule):
@@ -55,7 +55,7 @@ def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int32]:
 
 def is_ipoib(gid: npt.NDArray[np.uint8]) -> Bool:
     """Which GIDs, uint8[k, 16], are multicast GIDs of IP over InfiniBand."""
-    found: Bool = (gid[:, 0] == 0xFF) & np.isin(extract(gid, 16, 16), IPOIB)
+    found: Bool = (gid[:, 0] == 0xFF) & np.isin(extract(gid, 16, 16), (MGID_IPV4, MGID_IPV6))
     return found
 
 

@@ -18,8 +18,6 @@ from ibdissect.wire.notice import Notice, TrapPKey, TrapQKey
 
 DETAILS_AT = Notice.data_details.bit // 8
 BAD_M_KEY = 256
-TICK_NS = 4096
-"""Unit of SubnetTimeOut: 4.096 us times a power of two."""
 MAX_TRAPS = 4096
 """Traps, senders or ports remembered per rule."""
 
