@@ -39,7 +39,7 @@ class Request(Record):
     only_one_open: bool = True
     """When it was sent, no other request of its transaction was open."""
     answered_before: bool = False
-    """Its answer was recorded just before it, as the capture changed the order, or it `repeats` an answered request."""
+    """Its answer was recorded just before it, as the capture changed the order."""
     repeats: bool = False
     """The same request was answered less than a second before: this is the copy of another mirror, or another try."""
     lone_answer: tuple[int, int] | None = None
@@ -47,11 +47,16 @@ class Request(Record):
     earlier: Request | None = None
     """An earlier request of the same transaction that may still be answered."""
 
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is missing if no answer follows."""
+        return self.answered_before or self.repeats
+
     def unanswered(self) -> Iterator[Request]:
         """This request and the earlier one, if unanswered."""
         if self.earlier is not None:
             yield self.earlier
-        if not self.answered_before:
+        if not self.settled:
             yield self
 
     def what(self, catalog: Catalog) -> str:

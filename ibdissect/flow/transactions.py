@@ -289,14 +289,14 @@ class Transactions:
             del self.open[key]
         request = request_of(mads, i)
         request.only_one_open = before is None
-        if before is not None and not before.answered_before:
+        if before is not None and not before.settled:
             if before.earlier is not None:
                 yield self._unanswered(before.earlier)
             before.earlier, request.earlier = None, before
         self._look_behind(key, request)
         done = self.answered.get(key)
         if done is not None and _same(done.request, mads, i) and mads.times[i] - done.request.last_ns < SECOND_NS:
-            request.answered_before = request.repeats = True
+            request.repeats = True
         oldest = self.open.put(key, request, mads.frames[i], mads.times[i])
         for gone in oldest[1].unanswered() if oldest is not None else ():
             yield self._unanswered(gone)
