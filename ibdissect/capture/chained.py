@@ -28,7 +28,7 @@ class ChainedReader:
     A member that is missing or cannot be read is `damage`. With `follow`, the last member is read as it grows, and then its successors.
     """
 
-    again = True
+    rereadable = True
 
     def __init__(self, whole: CaptureSet, opened: Callable[[str, threading.Event | None], Reader], *, follow: bool = False) -> None:
         """`opened` opens a member, to be followed until the event is set. Raises CaptureError if no member can be read."""
@@ -154,7 +154,7 @@ class _Reading:
         with self.open(path, follow) as reader:
             if reader.packed:
                 self.of.members[at] = replace(self.of.members[at], packed=True)
-            if not reader.again:
+            if not reader.rereadable:
                 raise CaptureError(path, "can be read only once, so it cannot be a member of a set")
             self.noted, self.indices, self.used = 0, [], {}
             try:

@@ -178,7 +178,7 @@ class Reader(Protocol):
     """Interfaces of a pcapng file by index, filled while `chunks` runs; None for other containers."""
 
     @property
-    def again(self) -> bool:
+    def rereadable(self) -> bool:
         """Whether `chunks` may be called more than once: a file yes, a pipe no."""
 
     def chunks(self) -> Iterator[Chunk]:

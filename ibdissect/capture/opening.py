@@ -51,7 +51,7 @@ def _open(window: int, source: str | os.PathLike[str] | IO[bytes], follow: threa
         if head[:4] not in pcap.MAGICS and head[:4] != pcapng.MAGIC:
             head += read_up_to(stream, ERF_HEAD - len(head))
         records = _container(head, origin.path, getattr(stream, "broken", None))
-        if origin.again:
+        if origin.rereadable:
             start = origin.start
             again = replace(origin, start=lambda: unpacked(start(), origin.path))
         else:
@@ -102,8 +102,8 @@ def _url(url: str) -> Origin:
         return _archived(url)
     found = remote.Remote(url)
     if found.size is None:
-        return _once(Origin(path=remote.public_name(url), start=io.RawIOBase, again=False, close=found.close), found.once())
-    return Origin(path=remote.public_name(url), start=lambda: remote.RemoteBytes(found), again=True, close=found.close, far=True)
+        return _once(Origin(path=remote.public_name(url), start=io.RawIOBase, rereadable=False, close=found.close), found.once())
+    return Origin(path=remote.public_name(url), start=lambda: remote.RemoteBytes(found), rereadable=True, close=found.close, far=True)
 
 
 def _archived(url: str) -> Origin:
@@ -113,8 +113,8 @@ def _archived(url: str) -> Origin:
     kind, member, archive = archives.split(url)
     outer, close = seekable(archive)
     return Origin(
-        path=remote.public_name(url), start=lambda: archives.opened(kind, outer, member, remote.public_name(url)), again=True, close=close,
-        far=remote.is_url(archive),
+        path=remote.public_name(url), start=lambda: archives.opened(kind, outer, member, remote.public_name(url)), rereadable=True,
+        close=close, far=remote.is_url(archive),
     )  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def seekable(path: str) -> tuple[Callable[[], io.RawIOBase], Callable[[], None]]
     """How to open a file or URL for reading at any position, and how to close it in the end. CaptureError if it cannot be."""
     if not remote.is_url(path):
         descriptor = _file(path)
-        if not descriptor.again:
+        if not descriptor.rereadable:
             raise CaptureError(path, "an archive in a pipe cannot be read", hint="store it in a file")
         return lambda: open(path, "rb", buffering=0), descriptor.close
     found = remote.Remote(path)
@@ -151,9 +151,9 @@ def _file(path: str) -> Origin:
         raise CaptureError(path, "is a directory")
     if not stat.S_ISREG(mode):
         pipe = io.FileIO(descriptor, "r")
-        return _once(Origin(path=path, start=io.RawIOBase, again=False, close=pipe.close), pipe)
+        return _once(Origin(path=path, start=io.RawIOBase, rereadable=False, close=pipe.close), pipe)
     owner = io.FileIO(descriptor, "r")  # closes only once, as the descriptor number may be reused
-    return Origin(path=path, start=lambda: FileBytes(descriptor), again=True, close=owner.close)
+    return Origin(path=path, start=lambda: FileBytes(descriptor), rereadable=True, close=owner.close)
 
 
 def _object(source: IO[bytes], path: str) -> Origin:
@@ -169,8 +169,8 @@ def _object(source: IO[bytes], path: str) -> Origin:
         """The caller closes the file object."""
 
     if position is None:
-        return _once(Origin(path=path, start=io.RawIOBase, again=False, close=leave), ObjectBytes(source))
-    return Origin(path=path, start=lambda: ObjectBytes(source, position=position), again=True, close=leave)
+        return _once(Origin(path=path, start=io.RawIOBase, rereadable=False, close=leave), ObjectBytes(source))
+    return Origin(path=path, start=lambda: ObjectBytes(source, position=position), rereadable=True, close=leave)
 
 
 def _once(origin: Origin, stream: io.RawIOBase) -> Origin:
@@ -182,4 +182,4 @@ def _once(origin: Origin, stream: io.RawIOBase) -> Origin:
             raise CaptureError(origin.path, "a pipe can be read only once")
         return streams.pop()
 
-    return Origin(path=origin.path, start=start, again=False, close=origin.close)
+    return Origin(path=origin.path, start=start, rereadable=False, close=origin.close)

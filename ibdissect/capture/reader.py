@@ -26,7 +26,7 @@ class Origin(Record, frozen=True, kw_only=True):
     path: str
     start: Callable[[], io.RawIOBase]
     """Returns the (decompressed) bytes from the start."""
-    again: bool
+    rereadable: bool
     """Whether `start` may be called more than once."""
     close: Callable[[], None]
     far: bool = False
@@ -51,7 +51,7 @@ class CaptureReader:
         first = records()
         self.link_types: list[int] = first.link_types
         self.interfaces: Interfaces | None = first.interfaces if isinstance(first, PcapngRecords) else None
-        if isinstance(first, PcapngRecords) and origin.again:
+        if isinstance(first, PcapngRecords) and origin.rereadable:
             self._probe(first)
 
     def __enter__(self) -> CaptureReader:
@@ -61,9 +61,9 @@ class CaptureReader:
         self.close()
 
     @property
-    def again(self) -> bool:
+    def rereadable(self) -> bool:
         """Whether `chunks` may be called more than once: a file yes, a pipe no."""
-        return self._origin.again
+        return self._origin.rereadable
 
     @property
     def far(self) -> bool:
@@ -91,14 +91,14 @@ class CaptureReader:
         self._origin.close()
 
     def _read(self, stream: io.RawIOBase, records: Records) -> Iterator[Chunk]:
-        live = self._stop is not None or not self._origin.again
+        live = self._stop is not None or not self._origin.rereadable
         windows = Windows(stream, self.path, self._window, live=live, follow=self._stop)
         while not (windows.final or records.stopped):
             windows.advance(records.used, records.need)
             # While following a file, an incomplete record at the end is not damage.
             final = windows.final and self._stop is None
             for chunk in records.feed(windows.raw, windows.filled, windows.base, final, windows.broken):
-                if not self._origin.again:
+                if not self._origin.rereadable:
                     self._require_infiniband(records)
                 yield chunk
 

@@ -94,8 +94,8 @@ def missing(before: str, after: str) -> str:
     gone = range(first.number + 1, second.number)
     if not gone:  # also where a ring buffer, or its numbers, began again
         return ""
-    told = f"file {gone[0]} is" if len(gone) == 1 else f"files {gone[0]} to {gone[-1]} are"
-    return f"{told} missing between {_file(before)} and {_file(after)}"
+    files = f"file {gone[0]} is" if len(gone) == 1 else f"files {gone[0]} to {gone[-1]} are"
+    return f"{files} missing between {_file(before)} and {_file(after)}"
 
 
 def _file(path: str) -> str:

@@ -31,13 +31,13 @@ def batches(comparison: Comparison) -> Iterator[pa.RecordBatch]:
 
 
 def _batch(comparison: Comparison, block: Block) -> pa.RecordBatch:
-    packets, again, journey, known = block.packets, block.again, block.journey, comparison.flows.known
+    packets, repeats, journey, known = block.packets, block.repeats, block.journey, comparison.flows.known
     names = np.array([point.name for point in comparison.points], object)
     packet, point = np.nonzero(block.seen)
-    frame = np.concatenate([packets.frame[packet, point], again.frame])
-    time = np.concatenate([packets.at[packet, point], again.time])
-    fields = np.concatenate([packets.fields[packet, point], again.fields])
-    packet, point = np.concatenate([packet, again.id]), np.concatenate([point, again.point])
+    frame = np.concatenate([packets.frame[packet, point], repeats.frame])
+    time = np.concatenate([packets.at[packet, point], repeats.time])
+    fields = np.concatenate([packets.fields[packet, point], repeats.fields])
+    packet, point = np.concatenate([packet, repeats.id]), np.concatenate([point, repeats.point])
     order = np.lexsort((point, time, packet))
     packet, point, frame, time, fields = (column[order] for column in (packet, point, frame, time, fields))
     second = np.concatenate(([False], (np.diff(packet) == 0) & (np.diff(point) != 0)))

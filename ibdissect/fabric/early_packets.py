@@ -49,7 +49,7 @@ class Refusal(NamedTuple):
     p_key: int
     slid: int
     port: Port
-    taught: tuple[int, ...]
+    shown: tuple[int, ...]
     packets: int
 
 
@@ -188,8 +188,8 @@ def _judge(subnet: Subnet, later: LateFacts, lid: int, p_key: int) -> tuple[Verd
     owned = later.owner(subnet, lid)
     if owned is None or not p_key & BASE:
         return None
-    port, told = owned
+    port, since = owned
     if port.node.kind == ROUTER or port.node.facts.past or port.p_keys is None or not later.p_keys(port):
         return None
-    verdict, taught = port.p_keys.judge(p_key, AFTER_ALL, port.p_key_capacity(AFTER_ALL))
-    return verdict, port, tuple(sorted({told, *taught}))
+    verdict, shown = port.p_keys.judge(p_key, AFTER_ALL, port.p_key_capacity(AFTER_ALL))
+    return verdict, port, tuple(sorted({since, *shown}))

@@ -89,12 +89,12 @@ class EarlyWrites:
             port = node.ports.get(write.number) if node is not None else None
             if port is None or (write.slot, write.number) in self.taken:
                 continue
-            taught = later.m_key(port)
+            shown = later.m_key(port)
             held = port.guard.held.now if port.guard is not None else None
-            if taught == NEVER or held is None or taught <= write.frame or not refuses(held, write.method, write.presented):
+            if shown == NEVER or held is None or shown <= write.frame or not refuses(held, write.method, write.presented):
                 continue
             yield WrongMKey(
-                write.frame, write.time_ns, port, held, taught, write.method, write.presented, write.sender, write.local, write.mad,
+                write.frame, write.time_ns, port, held, shown, write.method, write.presented, write.sender, write.local, write.mad,
                 write.attribute,
             )  # fmt: skip
 

@@ -144,7 +144,7 @@ class WrongMKey(FabricEvent, frozen=True):
 
     port: Port
     held: MKey
-    taught: int
+    shown: int
     """Frame that the port's key was learnt from."""
     method: int
     presented: int

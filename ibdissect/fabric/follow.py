@@ -68,9 +68,9 @@ class FabricFollower:
         """Whether the facts are those of two subnets, so that no conclusion holds."""
         return self.subnet.contradictions.mixed
 
-    def hear(self, events: Container[type[FabricEvent]]) -> None:
+    def emit_only(self, events: Container[type[FabricEvent]]) -> None:
         """Emit only these of the high-volume events: a sweep of a large subnet changes the state and tables of every port."""
-        self.learner.heard = events
+        self.learner.handled = events
 
     def feed(self, table: ChunkTable) -> Iterator[FabricEvent]:
         """Process a chunk; yields each event while the state is that of its frame. Exhaust the iterator."""

@@ -63,7 +63,7 @@ class Learner:
     def __init__(self, subnet: Subnet, routes: Routes) -> None:
         self.subnet, self.routes = subnet, routes
         self.out: list[FabricEvent] = []
-        self.heard: Container[type[FabricEvent]] = (PortStateChanged, PKeysLearnt)
+        self.handled: Container[type[FabricEvent]] = (PortStateChanged, PKeysLearnt)
         """High-volume events to emit."""
         self.lost = False
         """A node without GUID was dropped because its NodeInfo arrived."""
@@ -118,7 +118,7 @@ class Learner:
         kind, num_ports, system_guid, guid, port_guid, partition_cap, device_id, number, vendor_id = facts
         if not guid:
             return
-        if smp.hop is not None and not smp.hop.node.guid and port_guid not in self.subnet.strangers:
+        if smp.hop is not None and not smp.hop.node.guid and port_guid not in self.subnet.without_node:
             self.subnet.drop(smp.hop.node, smp.frame)
             self.lost = True
         known = self.subnet.nodes.get(guid)
@@ -135,7 +135,7 @@ class Learner:
         port.guid = port_guid
         manager = self.subnet.port(node, 0, smp.frame) if kind == SWITCH else port
         manager.guid = port_guid
-        if self.subnet.strangers and self.subnet.adopt(manager):
+        if self.subnet.without_node and self.subnet.adopt(manager):
             self.lost = True
         if new:
             self.out.append(NodeFound(smp.frame, smp.time_ns, node))
@@ -189,7 +189,7 @@ class Learner:
             was, state = before[STATE_AT] & 15 if before is not None and infos.since > 0 else 0, body[STATE_AT] & 15
             # External ports of a switch have no LIDs, so their PortInfos are often equal.
             infos.change(body if own else self.subnet.share(body), frame)
-            if was != state and (state in (DOWN, INIT) or PortStateChanged in self.heard):
+            if was != state and (state in (DOWN, INIT) or PortStateChanged in self.handled):
                 self._state_changed(smp, port, was, state)
             if body[DIAG_AT] & 0x80:
                 self._add_page(port, (body[DIAG_AT] << 8 | body[DIAG_AT + 1]) >> 4 & 0x7FF, frame)
@@ -220,7 +220,7 @@ class Learner:
             for end in (port, port.peer):
                 if end is not None and end.node.kind != SWITCH:
                     forget_volatile(end, smp.frame)
-        if PortStateChanged in self.heard:
+        if PortStateChanged in self.handled:
             self.out.append(PortStateChanged(smp.frame, smp.time_ns, port, was, state))
 
     def _m_key(self, smps: Smps, smp: Smp, port: Port, shown: MKey, asked: KeyedRequest | None) -> None:
@@ -242,7 +242,7 @@ class Learner:
         port = self.table_port(hop, smp.modifier >> 16, smp.frame)
         block = smp.modifier & 0xFFFF
         if port is not None and self.subnet.learn_p_keys(port, block, smp.body, smp.frame):
-            if PKeysLearnt in self.heard:
+            if PKeysLearnt in self.handled:
                 self.out.append(PKeysLearnt(smp.frame, smp.time_ns, port, block))
             if port.p_keys is not None and port.p_keys.several:
                 self.out.append(BlockOfSeveralLearnt(smp.frame, smp.time_ns, port, block))

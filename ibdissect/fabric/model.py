@@ -81,7 +81,7 @@ class Subnet:
         self.listed = 0
         """Number of the file (`file_lines`) that lists all LIDs of the subnet; 0: none."""
         self.roce = RoceNetwork()
-        self.strangers: dict[int, Port] = {}
+        self.without_node: dict[int, Port] = {}
         """Ports whose GUID is known from files, but whose node is not."""
         self.port_count = self.weight = 0
         self._shared: dict[Any, Any] = {}
@@ -197,12 +197,12 @@ class Subnet:
 
     def adopt(self, port: Port) -> bool:
         """Give a port whose node is now known the facts that files gave for its GUID; returns whether there were any."""
-        stranger = self.strangers.pop(port.guid, None)
-        if stranger is None or not stranger.node.alive:
+        known = self.without_node.pop(port.guid, None)
+        if known is None or not known.node.alive:
             return False
-        lids, since = stranger.lids.now, stranger.lids.since
-        self.drop(stranger.node)
-        port.p_keys, port.guard = port.p_keys or stranger.p_keys, port.guard or stranger.guard
+        lids, since = known.lids.now, known.lids.since
+        self.drop(known.node)
+        port.p_keys, port.guard = port.p_keys or known.p_keys, port.guard or known.guard
         if lids is not None and port.lids.now is None:
             self.assign(port, *lids, since)
         return True

@@ -116,30 +116,30 @@ class PKeys:
         """The 16-bit keys and the blocks known when `frame` was sent, and the frames that showed them."""
         keys: set[int] = set()
         known: set[int] = set()
-        taught = []
+        shown = []
         for track in self.blocks:
             entries, since = track.at(frame)
             if entries is not None:
                 keys.update(keys_in(entries))
                 known.add(track.number)
-                taught.append(since)
-        return keys, known, tuple(sorted(set(taught)))
+                shown.append(since)
+        return keys, known, tuple(sorted(set(shown)))
 
     def judge(self, p_key: int, frame: int, size: int | None) -> tuple[Verdict, tuple[int, ...]]:
         """Verdict of a table of `size` entries (None: unknown) on a packet's P_Key, and the frames that showed the table."""
         base = p_key & BASE
         if self.intended is not None and not 0 < self.doubted <= frame and all(frame < block.changes()[0] for block in self.blocks):
             return self._intended(self.intended, p_key)
-        keys, known, taught = self.keys(frame)
+        keys, known, shown = self.keys(frame)
         same = {key for key in keys if key & BASE == base}
         if same:
             limited = not p_key & FULL and not any(key & FULL for key in same)
-            return (Verdict.LIMITED if limited else Verdict.ALLOWED), taught
+            return (Verdict.LIMITED if limited else Verdict.ALLOWED), shown
         if not size or any(block not in known for block in range(min(-(-size // BLOCK), MAX_BLOCKS))):
-            return Verdict.UNKNOWN, taught
+            return Verdict.UNKNOWN, shown
         if not any(key & BASE for key in keys) and base == BASE:
-            return Verdict.ALLOWED, taught  # an empty table acts as if it held the default key
-        return Verdict.ABSENT, taught
+            return Verdict.ALLOWED, shown  # an empty table acts as if it held the default key
+        return Verdict.ABSENT, shown
 
     @staticmethod
     def _intended(of: Membership, p_key: int) -> tuple[Verdict, tuple[int, ...]]:

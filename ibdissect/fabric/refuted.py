@@ -38,10 +38,10 @@ class Refuted:
     def feed(self, table: ChunkTable) -> Iterator[object]:
         """Remember who acknowledges; emits no events."""
         native = table.once(Native)
-        told = (native.opcode >= FIRST_RESPONSE) & (native.opcode <= LAST_RESPONSE)
+        responses = (native.opcode >= FIRST_RESPONSE) & (native.opcode <= LAST_RESPONSE)
         if "grh" in table.located.start:  # perhaps from a virtual port, which shares a LID but not a table, or from beyond a router
-            told &= table.located.start["grh"][native.rows] < 0
-        index = np.flatnonzero(told)
+            responses &= table.located.start["grh"][native.rows] < 0
+        index = np.flatnonzero(responses)
         ends, rows = native.slid[index] << 16 | native.p_key[index], native.rows[index]
         fresh = ~np.isin(ends, np.fromiter(self.first, np.int64, len(self.first)))
         ends, rows = ends[fresh], rows[fresh]
@@ -65,8 +65,8 @@ class Refuted:
             elif port.p_keys is None:
                 continue
             else:  # with a full P_Key the table holds that form, so it would accept limited ones as well
-                verdict, taught = port.p_keys.judge(p_key & BASE if p_key & FULL else p_key | FULL, frame, port.p_key_capacity(frame))
-                said = (*taught, since) if verdict in (Verdict.LIMITED, Verdict.ABSENT) else ()
+                verdict, shown = port.p_keys.judge(p_key & BASE if p_key & FULL else p_key | FULL, frame, port.p_key_capacity(frame))
+                said = (*shown, since) if verdict in (Verdict.LIMITED, Verdict.ABSENT) else ()
             said = tuple(line for line in sorted(set(said)) if line < 0)
             if said:
                 yield frame, time_ns, lid, p_key if port is not None else None, said

@@ -107,7 +107,7 @@ class CaptureLoss:
         for _, gap, unseen in gaps(self.streams):
             if unseen and not gap.requested:
                 yield gap.time_ns // SECOND_NS, gap.time_ns // SECOND_NS
-        yield from ((time_ns // SECOND_NS, time_ns // SECOND_NS) for time_ns in self.transactions.strangers())
+        yield from ((time_ns // SECOND_NS, time_ns // SECOND_NS) for time_ns in self.transactions.missed_requests())
         yield from self.gaps.seconds()
 
     def _any(self, first: int, last: int) -> bool:

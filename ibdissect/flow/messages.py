@@ -218,9 +218,9 @@ class Messages:
         newest = rising(np.where(asks, place, base), "newest")
         acknowledged = rising(np.where(answers, place + (role != REFUSED), base), "acknowledged")
         reads = rising(base + ((role == READ_DATA) | (role == ATOMIC_DATA)), "reads") > base
-        unheard = newest + 1 - np.where(looked_up(opcode, _UNACKNOWLEDGED), BEHIND_ACKNOWLEDGED, BEHIND_SENT)
-        heard = acknowledged - np.where(reads, BEHIND_READ, BEHIND_ACKNOWLEDGED)
-        floor = rising(np.where(frame >= state["paired"][of], heard, np.where(asks, unheard, base)), "floor")
+        unacknowledged = newest + 1 - np.where(looked_up(opcode, _UNACKNOWLEDGED), BEHIND_ACKNOWLEDGED, BEHIND_SENT)
+        answered = acknowledged - np.where(reads, BEHIND_READ, BEHIND_ACKNOWLEDGED)
+        floor = rising(np.where(frame >= state["paired"][of], answered, np.where(asks, unacknowledged, base)), "floor")
         late = np.zeros(len(of), np.bool_)
         late[order] = place < np.maximum(floor, state["ended"][of])
         return late

@@ -13,8 +13,8 @@ from ibdissect.table.addresses import LID_SIZE, End
 from ibdissect.table.locate import Bool, Int
 from ibdissect.wire.catalog import Catalog
 
+from .answered_once import Pairs
 from .datagrams import DatagramLists, Datagrams
-from .pairs import Pairs
 
 
 class Request(Record):

@@ -259,9 +259,9 @@ class Streams:
         state["high"][at] = np.where(farther, reached, high)
         state["cursor"][at] = after
         state["last_opcode"][at], state["last_frame"][at] = p.opcode[end], frame[end]
-        told = p.with_aeth[clean[group[p.with_aeth]]]
-        at = slots[group[told]]
-        state["msn"][at], state["msn_psn"][at], state["msn_frame"][at] = p.msn[told], p.psn[told], frame[told]
+        acks = p.with_aeth[clean[group[p.with_aeth]]]
+        at = slots[group[acks]]
+        state["msn"][at], state["msn_psn"][at], state["msn_frame"][at] = p.msn[acks], p.psn[acks], frame[acks]
 
     def _repeating(self, slots: Int, response: Bool) -> Bool:
         """Streams that repeat: they have not yet reached their highest PSN again; bool[n]."""

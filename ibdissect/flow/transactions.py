@@ -18,9 +18,9 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import RESPONSE_OF
 from ibdissect.wire.numbers import DIRECTED, LID_ROUTED, NOTICE, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
 
+from .answered_once import ANSWER, ASKING, Pairs, pair, roles
 from .datagrams import DatagramLists, Datagrams
 from .loss_times import MissedPackets
-from .pairs import ANSWER, ASKING, Pairs, pair, roles
 from .requests import (
     Answered,
     AnsweredAgain,
@@ -144,7 +144,7 @@ class Transactions:
         """Frames of unanswered requests that repeat an answered one: copies of another mirror, further tries."""
         return {request.frame for request in self.open.values() if request.repeats}
 
-    def strangers(self) -> Iterator[int]:
+    def missed_requests(self) -> Iterator[int]:
         """Times of answers in front of the first matched one that come after a request which is never answered.
 
         Their own requests are younger than the capture, as senders ask in turn: the capture shows one packet of several.

@@ -12,8 +12,8 @@ from typing import Any
 
 from ibdissect.errors import ConfigError
 
+from .capture_report import CaptureReport
 from .finding import Finding
-from .result import CaptureReport
 
 SCHEMA = 1
 MOST = 10_000

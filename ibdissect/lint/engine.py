@@ -23,7 +23,7 @@ from .conditions import Conditions
 from .finding import Finding
 from .grouping import Grouping, OnOccurrence
 from .handlers import Handler, handlers
-from .rule import Again, Context, Hit, Rule, Seen
+from .rule import Context, Hit, LazyHit, Rule, Seen
 
 
 class Follower(Protocol):
@@ -75,8 +75,8 @@ class Linter:
         self.parts: dict[int, Linter] = {}
         """By number of the subnet: a linter for its packets alone; 0: for packets whose subnet is not certain."""
         for follower in self.followers:
-            if hasattr(follower, "hear"):
-                follower.hear(self.handlers.of_event)
+            if hasattr(follower, "emit_only"):
+                follower.emit_only(self.handlers.of_event)
 
     def know(self, files: Sequence[KnownFile]) -> None:
         """Set the subnet files whose facts the model holds before the first frame."""
@@ -213,7 +213,7 @@ class Linter:
             frame = next((one.frame for one in arguments if isinstance(getattr(one, "frame", None), int)), None)
             self._note_failure(f"rule {rule.code}", error, frame)
 
-    def _with_mads(self, hit: Hit | Again) -> Hit | Again:
+    def _with_mads(self, hit: Hit | LazyHit) -> Hit | LazyHit:
         table = self.context.table
         if table is not None and isinstance(hit, Hit) and len(hit.frames) > 1 and not len(hit.mads):
             rows = np.asarray(hit.frames) - table.chunk.first

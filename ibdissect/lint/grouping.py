@@ -21,7 +21,7 @@ from .damaged_frames import DamagedFrames
 from .file_evidence import lower_if_untrusted, untrusted, with_lines
 from .finding import Finding, Severity
 from .past_frames import PastFrames
-from .rule import INFO, SEEN, Again, Context, Hit, Rule, Seen
+from .rule import INFO, SEEN, Context, Hit, LazyHit, Rule, Seen
 from .selected_frames import SelectedFrames
 from .tally import Tally
 
@@ -36,9 +36,9 @@ OnFailure = Callable[[str, Exception, int | None], None]
 """Called with who raised what, and at which frame."""
 
 
-def proof_frames(hit: Hit | Again) -> list[int]:
+def proof_frames(hit: Hit | LazyHit) -> list[int]:
     """The other frames that prove a hit."""
-    return [frame for frame, _ in hit.proof] if isinstance(hit, Again) else [one.frame for one in hit.related]
+    return [frame for frame, _ in hit.proof] if isinstance(hit, LazyHit) else [one.frame for one in hit.related]
 
 
 class Grouping:
@@ -58,7 +58,7 @@ class Grouping:
         self.consequences = Consequences(rules)
         self.held: KeptList[tuple[Rule, Hit]] | None = KeptList(MAX_HELD, self.dropped)
         """Hits of rules that wait for the end, in order of discovery; None at the end."""
-        self.late: dict[int, list[tuple[Rule, Hit | Again]]] = {rank: [] for rank in range(1, self.consequences.last + 1)}
+        self.late: dict[int, list[tuple[Rule, Hit | LazyHit]]] = {rank: [] for rank in range(1, self.consequences.last + 1)}
         """Hits that may be only a consequence, by rank of the rule; they wait until all causes in their chunk are known."""
         self.tally: dict[str, Tally] = defaultdict(lambda: Tally(max_findings, on_finding))
         """By code, for rules with findings; with `timing` for all rules."""
@@ -145,7 +145,7 @@ class Grouping:
             if self.on_occurrence is not None:
                 self._report_rows(rule, table, known, index[parts[i]])
 
-    def take(self, rule: Rule, hits: Iterable[Hit | Again]) -> None:
+    def take(self, rule: Rule, hits: Iterable[Hit | LazyHit]) -> None:
         """Make findings of what a handler yields, at the end if the rule waits."""
         if not rule.waits:
             rank = self.consequences.ranks.get(rule.code)
@@ -155,7 +155,7 @@ class Grouping:
             for hit in hits:
                 self._take(rule, hit)
             return
-        for waiting in (hit.make() if isinstance(hit, Again) else hit for hit in hits):
+        for waiting in (hit.make() if isinstance(hit, LazyHit) else hit for hit in hits):
             if self.held is not None:
                 self.consequences.await_end(rule, waiting)
                 self._hold(rule, waiting)
@@ -164,9 +164,9 @@ class Grouping:
             if rule.stands(waiting, self.context):
                 self._take(rule, waiting)
 
-    def _take(self, rule: Rule, hit: Hit | Again) -> None:
+    def _take(self, rule: Rule, hit: Hit | LazyHit) -> None:
         if hit.frame in self.past or (self.damaged.known and self.damaged.any_of(proof_frames(hit))):
-            hit = hit.make() if isinstance(hit, Again) else hit
+            hit = hit.make() if isinstance(hit, LazyHit) else hit
             if hit.evidence is not SEEN and (hit.severity or rule.severity) is not INFO:
                 hit.severity = INFO
         if hit.frame not in self.selected or self._is_explained(rule, hit):
@@ -187,7 +187,7 @@ class Grouping:
         if key is not None and key in self.flows:
             self._report(rule, hit, known)
             return
-        if isinstance(hit, Again):
+        if isinstance(hit, LazyHit):
             hit = with_lines(hit.make(), self.context.files)
         if hit.severity is not None:
             tally.lowered[hit.severity] += 1
@@ -199,14 +199,14 @@ class Grouping:
             tally.keep(known)
         self._report(rule, hit, known)
 
-    def _is_explained(self, rule: Rule, hit: Hit | Again) -> bool:
+    def _is_explained(self, rule: Rule, hit: Hit | LazyHit) -> bool:
         """Whether another finding explains a hit, or may do so at the end of the capture."""
         if not self.consequences.any_of(rule):
             return False
         frames = [hit.frame, *proof_frames(hit)]
         if self.consequences.cause(rule, frames, INFO) is None:
             return False
-        hit = hit.make() if isinstance(hit, Again) else hit
+        hit = hit.make() if isinstance(hit, LazyHit) else hit
         cause = self.consequences.cause(rule, frames, hit.severity, hit.count)
         if cause is None:
             return False
@@ -289,7 +289,7 @@ class Grouping:
         offsets = found.at[entries] - table.chunk.offset[rows] + low if own else 0
         self.on_occurrence(rule, None, finding, rows + table.chunk.first, offsets, high - low)
 
-    def _report(self, rule: Rule, hit: Hit | Again, finding: Finding | None) -> None:
+    def _report(self, rule: Rule, hit: Hit | LazyHit, finding: Finding | None) -> None:
         """Report the frames of a hit."""
         if self.on_occurrence is None:
             return

@@ -61,7 +61,7 @@ class Hit(Record, kw_only=True):
     """A lower severity than the rule's if the capture proves less; None: the rule's."""
 
 
-class Again(Record, frozen=True, eq=False, kw_only=True):
+class LazyHit(Record, frozen=True, eq=False, kw_only=True):
     """A hit for a flow that probably has a finding already: the full hit is made only if it has none."""
 
     frame: int

@@ -21,7 +21,7 @@ SHOWN = 4
 """Ladders of a capture."""
 BEFORE, ALL = 6, 20
 """Packets drawn before the one that matters, and in all."""
-TOLD = 200
+FED = 200
 """Earlier packets that are read to recognise repetitions among the packets drawn."""
 REACH = 1 << 14
 """Frames before and after it that are searched for packets of its conversation."""
@@ -97,9 +97,9 @@ def _ladder(portrait: Portrait, text: str, frame: int) -> Ladder:
             break
     place = int(np.searchsorted(frames, frame))
     start = max(min(place - BEFORE, len(frames) - ALL), 0)
-    told = frames[max(start - TOLD, 0) : start + ALL]
-    ladder = Ladder(model.presenter(told[-1] if told else 0), portrait.study.repeated)
-    ladder.feed(model.table(told), np.arange(len(told)), told)
+    fed = frames[max(start - FED, 0) : start + ALL]
+    ladder = Ladder(model.presenter(fed[-1] if fed else 0), portrait.study.repeated)
+    ladder.feed(model.table(fed), np.arange(len(fed)), fed)
     ladder.steps = ladder.steps[-len(frames[start : start + ALL]) :]
     return ladder
 

@@ -9,10 +9,10 @@ from ibdissect.capture.discover import discover
 from ibdissect.errors import CaptureError
 from ibdissect.fabric.model import Subnet
 from ibdissect.lint.baseline import MOST
-from ibdissect.lint.result import CaptureReport
+from ibdissect.lint.capture_report import CaptureReport
 from ibdissect.report import Run
-from ibdissect.report.compared import Before, before_of_json, before_of_reports, compare
 from ibdissect.report.html import Pictures, page_text
+from ibdissect.report.new_and_fixed import Before, before_of_json, before_of_reports, compare
 from ibdissect.session.check import Options
 from ibdissect.session.reading import Progress
 from ibdissect.study.background import KEPT

@@ -8,16 +8,16 @@ from ibdissect.table.locate import Int
 from ibdissect.table.rows import mix
 
 from .flows import Flows
-from .transmissions import Again, Transmissions
+from .transmissions import Repeats, Transmissions
 
 
 def join_changed(
-    found: Transmissions, again: Again, flows: Flows, ends: Int, longest: int, until: int | None = None
+    found: Transmissions, repeats: Repeats, flows: Flows, ends: Int, longest: int, until: int | None = None
 ) -> tuple[Transmissions, int | None]:  # fmt: skip
     """Join two transmissions close in time with the same PSN, OpCode, queue pair and sender or receiver, if no point saw both.
 
-    If there are more than two, all are ambiguous. `found` is in order of time; `until`: later ones are still to come. `again` gets the new
-    numbers. Returns the transmissions, and the time up to which all are joined.
+    If there are more than two, all are ambiguous. `found` is in order of time; `until`: later ones are still to come. `repeats` gets the
+    new numbers. Returns the transmissions, and the time up to which all are joined.
     """
     seen = found.frame > 0
     alone = np.flatnonzero(~seen.all(axis=1) & ~found.ambiguous)
@@ -43,10 +43,10 @@ def join_changed(
     size, joins = np.bincount(group), np.bincount(group[1:][fits], minlength=len(last))
     found.ambiguous[alone[((size > 2) & (joins > 0))[group]]] = True
     fits &= size[group[1:]] == 2
-    return _joined(found, again, left[fits], right[fits]), until
+    return _joined(found, repeats, left[fits], right[fits]), until
 
 
-def _joined(found: Transmissions, again: Again, kept: Int, gone: Int) -> Transmissions:
+def _joined(found: Transmissions, repeats: Repeats, kept: Int, gone: Int) -> Transmissions:
     """`gone[i]` becomes part of `kept[i]`, which is earlier."""
     if not len(gone):
         return found
@@ -55,9 +55,9 @@ def _joined(found: Transmissions, again: Again, kept: Int, gone: Int) -> Transmi
         other = (found.frame[gone] > 0)[(..., *[None] * (column.ndim - 2))]
         column[kept] = np.where(other, column[gone], column[kept])
     order = np.argsort(found.id[gone])
-    place = np.minimum(np.searchsorted(found.id[gone], again.id, sorter=order), len(gone) - 1)
-    same = found.id[gone[order[place]]] == again.id
-    again.id[same] = found.id[kept[order[place[same]]]]
+    place = np.minimum(np.searchsorted(found.id[gone], repeats.id, sorter=order), len(gone) - 1)
+    same = found.id[gone[order[place]]] == repeats.id
+    repeats.id[same] = found.id[kept[order[place[same]]]]
     stays = np.ones(len(found), np.bool_)
     stays[gone] = False
     return found.take(stays)

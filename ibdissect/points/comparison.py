@@ -19,7 +19,7 @@ from .coverage import Coverage, Holes
 from .directions import Directions
 from .reading import SAMPLE, Point, read_points
 from .spool import Spool
-from .transmissions import Again, Transmissions
+from .transmissions import Repeats, Transmissions
 from .verdicts import Alike, Classes, Journey, Routes, judge
 from .windows import WINDOW, Windows
 
@@ -30,7 +30,7 @@ class Block(Record):
     first: int
     """Number of the first one, from 0."""
     packets: Transmissions
-    again: Again
+    repeats: Repeats
     """Their repeated sightings; `id` is the index in the block."""
     journey: Journey
 
@@ -69,7 +69,7 @@ class Comparison:
         self.coverage = Coverage(self.clocks)
         self.transmissions = 0
         """How many packets were sent and seen."""
-        self._packets, self._again, self._proofs = Spool(Transmissions), Spool(Again), Spool(Proofs)
+        self._packets, self._repeats, self._proofs = Spool(Transmissions), Spool(Repeats), Spool(Proofs)
         self._match(window)
         self._judge()
 
@@ -82,11 +82,11 @@ class Comparison:
             point.sample = None
         self.clocks.times.clear()
         finder, places = PlaceFinder(self.flows), Spool(Places)
-        for packets, again in windows:
+        for packets, repeats in windows:
             self.transmissions += len(packets)
-            self.coverage.feed(packets, again)
+            self.coverage.feed(packets, repeats)
             self._packets.append(packets)
-            self._again.append(again)
+            self._repeats.append(repeats)
             places.append(finder.places(packets))
         for point in self.points:
             point.every = Spool(type(point.every[0]))
@@ -103,9 +103,9 @@ class Comparison:
         if routes.missing.any():
             holes = [Holes() for _ in self.points]
             for number, packets in enumerate(self._packets):
-                again, missing = self._again[number], routes.missing[classes.number(self._alike(number, packets))]
+                repeats, missing = self._repeats[number], routes.missing[classes.number(self._alike(number, packets))]
                 for i, one in enumerate(holes):
-                    sightings = packets.at[packets.frame[:, i] > 0, i], again.time[again.point == i]
+                    sightings = packets.at[packets.frame[:, i] > 0, i], repeats.time[repeats.point == i]
                     one.feed(np.concatenate(sightings), packets.time[missing[:, i]], int(packets.time[-1]))
             if self.coverage.leave_out(holes):
                 classes = self._classes()
@@ -132,7 +132,7 @@ class Comparison:
         first = 0
         for number, packets in enumerate(self._packets):
             journey = self.verdicts.journey.take(self.classes.number(self._alike(number, packets)))
-            yield Block(first, packets, self._again[number], journey)
+            yield Block(first, packets, self._repeats[number], journey)
             first += len(packets)
 
     def of_flows(self) -> tuple[Int, Int, Int]:

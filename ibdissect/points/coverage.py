@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.table.locate import Bool, Int
 
 from .clocks import Clocks
-from .transmissions import Again, Transmissions
+from .transmissions import Repeats, Transmissions
 
 HOLE = 4
 """If this many packets provably passed a point while it recorded nothing, it was not capturing."""
@@ -55,13 +55,13 @@ class Coverage:
         self._unsure = [clocks.unsure_times(i) for i in range(n)]
         self._holes = [np.zeros((2, 0), np.int64) for _ in range(n)]
 
-    def feed(self, packets: Transmissions, again: Again) -> None:
+    def feed(self, packets: Transmissions, repeats: Repeats) -> None:
         for i in range(len(self.starts)):
             rows = np.flatnonzero(packets.frame[:, i])
             at = packets.at[rows, i]
             if len(at):
                 self._slowest[i] = max(self._slowest[i], int((at - packets.time[rows]).max()))
-            for times in (at, again.time[again.point == i]):
+            for times in (at, repeats.time[repeats.point == i]):
                 if len(times):
                     self.starts[i], self.stops[i] = min(self.starts[i], int(times.min())), max(self.stops[i], int(times.max()))
 

@@ -17,7 +17,7 @@ from .clocks import Clocks
 from .columns import Sightings
 from .directions import Directions
 from .reading import Point
-from .transmissions import Again, Transmissions, transmissions_of
+from .transmissions import Repeats, Transmissions, transmissions_of
 
 WAY_NS = 200_000
 """Time that a packet may always take between two points; longer if the capture shows it."""
@@ -59,7 +59,7 @@ class MatchResult(Record):
     """The transmissions of some sightings."""
 
     transmissions: Transmissions
-    again: Again
+    repeats: Repeats
     rest: Int
     """Index of each sighting of which equal packets may still come."""
 
@@ -135,7 +135,7 @@ class Matcher:
         kept = Clusters(clusters.order[ready], clusters.point[ready], clusters.time[ready], np.cumsum(new, dtype=np.int32) - 1)
         return kept, clusters.order[~ready]
 
-    def _matched(self, seen: Sightings, clusters: Clusters) -> tuple[Transmissions, Again]:
+    def _matched(self, seen: Sightings, clusters: Clusters) -> tuple[Transmissions, Repeats]:
         """Number the sightings (`seen`, sorted by cluster): by order where all points saw a cluster equally often, else one by one."""
         points, own = len(self._points), clusters.number
         group = own.astype(np.int64) * points + seen.point

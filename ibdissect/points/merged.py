@@ -121,12 +121,12 @@ class _Comments:
         there = [(j, frame, time, fields) for j, (frame, time, fields) in enumerate(zip(
             packets.frame[i].tolist(), packets.at[i].tolist(), packets.fields[i].tolist(), strict=True,
         )) if frame]  # fmt: skip
-        again = [
-            (int(block.again.point[k]), int(block.again.frame[k]), int(block.again.time[k]), block.again.fields[k].tolist())
-            for k in range(*np.searchsorted(block.again.id, (i, i + 1)).tolist())
+        repeats = [
+            (int(block.repeats.point[k]), int(block.repeats.frame[k]), int(block.repeats.time[k]), block.repeats.fields[k].tolist())
+            for k in range(*np.searchsorted(block.repeats.id, (i, i + 1)).tolist())
         ]
         verdict = _verdict(self._comparison, block, i)
-        for point, frame, time, fields in there + again:
+        for point, frame, time, fields in there + repeats:
             text = f"packet {block.first + i + 1}"
             if fields[HOP] >= 0:
                 text += f" on link {fields[HOP] + 1} of {self._comparison.flows.known[packets.flow[i]].hops} of its directed route"

@@ -136,7 +136,7 @@ def _shortest(point: Point) -> int:
     if point.path == "-":
         raise once
     with open_reading(point.path) as reading:
-        if not reading.reader.again:
+        if not reading.reader.rereadable:
             raise once
         for chunk in reading.chunks():
             point.frames += len(chunk)

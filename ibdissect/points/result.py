@@ -48,8 +48,8 @@ def packets(comparison: Comparison) -> Iterator[list[int | list[int] | None]]:
     """One row per transmission in order of time: for each point the frame, all frames if it saw the packet more than once, or None."""
     for block in comparison.blocks():
         rows: list[list[Any]] = [[frame or None for frame in row] for row in block.packets.frame.tolist()]
-        again = block.again
-        for number, point, frame in zip(again.id.tolist(), again.point.tolist(), again.frame.tolist(), strict=True):
+        repeats = block.repeats
+        for number, point, frame in zip(repeats.id.tolist(), repeats.point.tolist(), repeats.frame.tolist(), strict=True):
             cell = rows[number][point]
             rows[number][point] = [*cell, frame] if isinstance(cell, list) else [cell, frame]
         yield from rows

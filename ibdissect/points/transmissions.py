@@ -40,7 +40,7 @@ class Transmissions(Columns):
         return len(self.id)
 
 
-class Again(Columns):
+class Repeats(Columns):
     """Second and later sightings of a packet at the same point: a mirror's duplicate, a port's other side."""
 
     id: Int
@@ -53,7 +53,7 @@ class Again(Columns):
 
 def transmissions_of(
     seen: Sightings, number: Int, ambiguous: Bool, by_order: Bool, points: int, first_id: int
-) -> tuple[Transmissions, Again]:
+) -> tuple[Transmissions, Repeats]:
     """The transmissions that some sightings are of, and their repeated sightings. `number`: the transmission of each sighting.
 
     `ambiguous` and `by_order` are those of the transmissions; ones without a sighting are left out.
@@ -75,5 +75,5 @@ def transmissions_of(
         seen.flow[example], seen.psn[example], seen.opcode[example], seen.syndrome[example], seen.transaction[example], seen.asks[example],
         seen.port[example], ambiguous, by_order,
     )  # fmt: skip
-    again = Again(first_id + number[more], seen.point[more], seen.frame[more], seen.time[more], seen.fields[more])
-    return found.take(time < np.iinfo(np.int64).max), again
+    repeats = Repeats(first_id + number[more], seen.point[more], seen.frame[more], seen.time[more], seen.fields[more])
+    return found.take(time < np.iinfo(np.int64).max), repeats

@@ -13,7 +13,7 @@ from .directions import Directions
 from .flows import Flows
 from .matching import CHAIN, Matcher
 from .reading import Point, clarified
-from .transmissions import Again, Transmissions
+from .transmissions import Repeats, Transmissions
 
 WINDOW = 1 << 17
 """Sightings that are matched at once."""
@@ -30,32 +30,32 @@ class Windows:
         self.late = 0
         """Packets that came too late: packets sent after them had already been matched and dropped from memory."""
 
-    def __iter__(self) -> Iterator[tuple[Transmissions, Again]]:
+    def __iter__(self) -> Iterator[tuple[Transmissions, Repeats]]:
         """Blocks of transmissions and their repeated sightings, whose `id` is the index in the block."""
         held: Sightings | None = None
-        waiting: tuple[Transmissions, Again] | None = None
+        waiting: tuple[Transmissions, Repeats] | None = None
         done = np.iinfo(np.int64).min
         for seen, until in self._read():
             held = clarified(seen if held is None else Sightings.joined(held, seen), self._flows)
             matched = self.matcher.match(held, until)
             held = held.take(matched.rest)
-            new = matched.transmissions, matched.again
-            found, again = new if waiting is None else (Transmissions.joined(waiting[0], new[0]), Again.joined(waiting[1], new[1]))
+            new = matched.transmissions, matched.repeats
+            found, repeats = new if waiting is None else (Transmissions.joined(waiting[0], new[0]), Repeats.joined(waiting[1], new[1]))
             found = found.take(np.argsort(found.time, kind="stable"))
             longest = self.matcher.longest
             known = None if until is None else min(until - longest, int(held.time.min()) if len(held) else until)
-            found, joined = join_changed(found, again, self._flows, self._ends, longest, known)
+            found, joined = join_changed(found, repeats, self._flows, self._ends, longest, known)
             if joined is not None and known is not None:
                 joined = max(joined, known - CHAIN * longest)
             ready = found.time < joined if joined is not None else np.ones(len(found), np.bool_)
             self.late += int(np.count_nonzero(found.time[ready] < done))
-            waiting = found.take(~ready), again.take(~np.isin(again.id, found.id[ready]))
-            found, again = found.take(ready), again.take(np.isin(again.id, found.id[ready]))
+            waiting = found.take(~ready), repeats.take(~np.isin(repeats.id, found.id[ready]))
+            found, repeats = found.take(ready), repeats.take(np.isin(repeats.id, found.id[ready]))
             if len(found):
                 done = int(found.time[-1])
                 order = np.argsort(found.id)
-                again.id = order[np.searchsorted(found.id, again.id, sorter=order)]
-                yield found, again.take(np.argsort(again.id, kind="stable"))
+                repeats.id = order[np.searchsorted(found.id, repeats.id, sorter=order)]
+                yield found, repeats.take(np.argsort(repeats.id, kind="stable"))
 
     def _read(self) -> Iterator[tuple[Sightings, int | None]]:
         """All sightings by the reference clock, and the time up to which nothing more comes; None: nothing at all comes."""

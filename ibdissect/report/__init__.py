@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct as Record
 
 if TYPE_CHECKING:
+    from ibdissect.lint.capture_report import CaptureReport
     from ibdissect.lint.finding import Finding
-    from ibdissect.lint.result import CaptureReport
     from ibdissect.lint.rule import Rule
 
 FORMATS = {
@@ -55,10 +55,10 @@ def worst_first(reports: Iterable[CaptureReport]) -> list[Finding]:
 
 def first_of_each(findings: Iterable[Finding], limit: int | None) -> list[Finding]:
     """The first findings of each rule."""
-    told, kept = Counter[str](), []
+    counts, kept = Counter[str](), []
     for finding in findings:
-        told[finding.code] += 1
-        if limit is None or told[finding.code] <= limit:
+        counts[finding.code] += 1
+        if limit is None or counts[finding.code] <= limit:
             kept.append(finding)
     return kept
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct as Record
 
 from ibdissect.errors import missing_extra
+from ibdissect.lint.capture_report import CaptureReport
 from ibdissect.lint.finding import Finding, Severity
-from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule_page import TO_DO, page, summary
 from ibdissect.version import VERSION
 from ibdissect.wire.text import counted, printable
 
 from . import Run, first_of_each, totals
 from .charts import TimeLine, steps, time_line
-from .compared import CheckDifference
+from .new_and_fixed import CheckDifference
 
 if TYPE_CHECKING:
     import jinja2
@@ -185,9 +185,9 @@ def _groups(reports: Sequence[CaptureReport], rows: Sequence[Row], run: Run) -> 
             rule = rules.get(code)
             texts = page(rule) if rule is not None else {}
             captures = sum(code in report.by_rule for report in reports)
-            told = summary(rule) if rule is not None else row.finding.name
+            fault = summary(rule) if rule is not None else row.finding.name
             groups[code] = Group(
-                code, row.finding.name, severity, told, texts, texts.get(TO_DO, ""), by_rule.get(code, 1), captures, row
+                code, row.finding.name, severity, fault, texts, texts.get(TO_DO, ""), by_rule.get(code, 1), captures, row
             )  # fmt: skip
     return sorted(groups.values(), key=lambda group: (-Severity(group.severity).rank, -group.total, group.code))
 

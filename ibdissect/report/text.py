@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ibdissect.lint.capture_report import CaptureReport
 from ibdissect.lint.finding import Finding
-from ibdissect.lint.result import CaptureReport
 from ibdissect.wire.text import Paint, counted, plain, printable
 
 from . import Run, totals

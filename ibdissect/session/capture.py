@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ibdissect.dfilter.answers import Answers
     from ibdissect.dfilter.computed import State
     from ibdissect.flow.reassembly import Reassembled
-    from ibdissect.lint.result import CaptureReport
+    from ibdissect.lint.capture_report import CaptureReport
     from ibdissect.session.check import Options
     from ibdissect.subnet import SubnetFiles
 
@@ -115,7 +115,7 @@ class Capture(Reading):
         return f"<ibdissect.Capture {printable(self.path)}>"
 
     def _repr_html_(self) -> str:
-        if not self.reader.again:
+        if not self.reader.rereadable:
             return f"<p>{escape(printable(self.path))}: a pipe, which can be read only once</p>"
         return self.table().select(*OVERVIEW)._repr_html_()
 
@@ -225,7 +225,7 @@ class Capture(Reading):
             self._index = FrameIndex(plain_files(self.source, self.reader))
             for chunk in self.chunks():
                 self._index.add(chunk)
-                if not self.reader.again:
+                if not self.reader.rereadable:
                     self.learn(self.table_of(chunk))
         return self._index
 

@@ -21,10 +21,10 @@ from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.division import Divider, Division
 from ibdissect.failures import Failures, collected
+from ibdissect.lint.capture_report import CaptureReport
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.grouping import OnOccurrence
-from ibdissect.lint.result import CaptureReport
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.rules import load
 from ibdissect.table.copies import Copies
@@ -200,13 +200,13 @@ def _mixed(linter: Linter) -> bool:
 
 def _check(reading: Reading, options: Options, failures: Failures, progress: Progress | None, stop: Stop) -> CaptureReport:
     reader = reading.reader
-    report = CaptureReport(path=reading.path, phases=None if reader.again else 1)
+    report = CaptureReport(path=reading.path, phases=None if reader.rereadable else 1)
     fresh: list[Finding] = []
     linter, table = linter_of(options, reading, failures, on_finding=fresh.append), None
     divider, since = None, 1
     # Plugin functions must run in a single thread, and so must timing.
-    ahead = options.threads > 1 and reader.again and not options.timing and not options.plugins
-    once = not reader.again or reader.far  # keys are numbered in the same pass
+    ahead = options.threads > 1 and reader.rereadable and not options.timing and not options.plugins
+    once = not reader.rereadable or reader.far  # keys are numbered in the same pass
     reading.joins = once or options.selection is not None
     try:
         edges = options.selection.edges if options.selection is not None else ()
@@ -220,7 +220,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
             fresh.clear()
             _count(report, table)
             report.checked += len(table) if selected is None else int(np.count_nonzero(selected))
-            if divider is None and _mixed(linter) and not options.division.numbers and reader.again and not reader.far:
+            if divider is None and _mixed(linter) and not options.division.numbers and reader.rereadable and not reader.far:
                 divider, since = Divider(options.division, _listed_ports(options)), table.chunk.first
             if divider is not None:
                 divider.feed(reading.table_of(table.chunk) if linter.left_out(table) else table)

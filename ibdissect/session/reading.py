@@ -105,7 +105,7 @@ class Reading:
 
     def read_twice(self, why: str) -> None:
         """Raise CaptureError for a pipe: it cannot be read again."""
-        if not self.reader.again:
+        if not self.reader.rereadable:
             raise CaptureError(self.path, f"must be read twice {why}; a pipe can be read only once")
 
     def chunks(self) -> Iterator[Chunk]:
@@ -251,7 +251,7 @@ def open_reading(source: Source, *, catalog: Catalog | None = None, show_keys: b
 
 def plain_files(source: Source, reader: Reader) -> Sequence[Member] | None:
     """The files whose frames can be read in place; None for others: pipes, "-", file objects, archives, compressed. CaptureError."""
-    if not isinstance(source, (str, os.PathLike, CaptureSet)) or source == "-" or not reader.again or reader.packed:
+    if not isinstance(source, (str, os.PathLike, CaptureSet)) or source == "-" or not reader.rereadable or reader.packed:
         return None
     if any(map(in_archive, files_of(source))):
         return None
@@ -286,7 +286,7 @@ def division_of(reading: Reading, site: Division, first: Collection[int]) -> Div
     """Which addresses belong to which subnet, as `fabric.division.divide` says; `site` if the capture can be read only once."""
     from ibdissect.fabric.division import divide  # most captures need no such module
 
-    return site if not reading.reader.again or reading.reader.far else divide(reading.tables(keys=False), site, first)
+    return site if not reading.reader.rereadable or reading.reader.far else divide(reading.tables(keys=False), site, first)
 
 
 def tables_before(reading: Reading, frame: int) -> Iterator[ChunkTable]:

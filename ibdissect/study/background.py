@@ -68,15 +68,15 @@ class Snapshot:
     """Nodes that sent SMPs on directed routes."""
 
 
-class Overheard:
+class Listener:
     """Wraps a source of the linter and passes its events to a second listener."""
 
-    def __init__(self, source: Any, hear: Callable[[object], None]) -> None:  # Any: the engine asks for nothing but `feed`
-        self.source, self.hear = source, hear
+    def __init__(self, source: Any, listen: Callable[[object], None]) -> None:  # Any: the engine asks for nothing but `feed`
+        self.source, self.listen = source, listen
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
         for event in self.source.feed(table):
-            self.hear(event)
+            self.listen(event)
             yield event
 
 
@@ -116,7 +116,7 @@ class Study:
             self._run(progress)
 
     def _run(self, progress: Callable[[], None]) -> None:
-        told = 0.0
+        reported = 0.0
         model = self.model
         self._prepare()
         while not model.stopped:
@@ -132,10 +132,10 @@ class Study:
             elif model.wait(PAUSE):
                 return
             self._answer()
-            if time.monotonic() - told > PAUSE:
+            if time.monotonic() - reported > PAUSE:
                 self._count()
                 progress()
-                told = time.monotonic()
+                reported = time.monotonic()
         if model.stopped:
             return
         self._linter.context.damage = model.damage
@@ -161,9 +161,9 @@ class Study:
         for follower in (self._follower, self._transactions, self._streams, self._connections):
             if follower not in followers:
                 followers.append(follower)
-        followers[followers.index(self._follower)] = Overheard(self._follower, self._followed)
-        followers[followers.index(self._transactions)] = Overheard(self._transactions, self._exchanged)
-        followers[followers.index(self._streams)] = Overheard(self._streams, self._streamed)
+        followers[followers.index(self._follower)] = Listener(self._follower, self._followed)
+        followers[followers.index(self._transactions)] = Listener(self._transactions, self._exchanged)
+        followers[followers.index(self._streams)] = Listener(self._streams, self._streamed)
 
     def _followed(self, event: object) -> None:
         if isinstance(event, ChunkFollowed):

@@ -78,7 +78,7 @@ class CaptureModel:
         self.path = printable(self.reader.path) if isinstance(source, str | CaptureSet) and source != "-" else "standard input"
         self.source, self.show_keys, self.follow = source, show_keys, follow
         self.catalog = self.reading.catalog
-        self.live = follow or not self.reader.again
+        self.live = follow or not self.reader.rereadable
         self.findings = FindingsStore()
         self.answers = Answers(messages=True)
         """Requests and answers of the frames studied so far."""
@@ -143,7 +143,7 @@ class CaptureModel:
             self.decodings.append(one)
             self.reading.services.assign(one.address, one.qp, one.service, one.side)
 
-    def again(self, catalog: Catalog | None, said: Sequence[Decoding]) -> CaptureModel:
+    def reopened(self, catalog: Catalog | None, said: Sequence[Decoding]) -> CaptureModel:
         """The same capture, read anew with another catalog or other decodings; marks and notes stay. CaptureError."""
         made = CaptureModel(self.source, catalog=catalog or self.catalog, show_keys=self.show_keys)
         made.path, made.delays, made.numbers, made.marked, made.notes = self.path, self.delays, self.numbers, self.marked, self.notes
@@ -154,7 +154,7 @@ class CaptureModel:
         """Stop every thread that works on the capture and close the file."""
         self._stop.set()
         self.reader.stop()
-        if self.reader.again:
+        if self.reader.rereadable:
             self.reader.close()
         self.index.close()
 

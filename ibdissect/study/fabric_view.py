@@ -199,8 +199,8 @@ def _port(port: Port, partitions: dict[int, list[tuple[Port, bool, int]]], histo
         entry.details.append(("M_Key", f"{'set' if held.key else '0'}, protect bits {held.protect}, lease {held.lease} s",
                               port.guard.held.since))  # fmt: skip
     if port.p_keys is not None:
-        keys, _, taught = port.p_keys.keys(1 << 62)
-        frame = taught[-1] if taught else 0
+        keys, _, shown = port.p_keys.keys(1 << 62)
+        frame = shown[-1] if shown else 0
         for key in sorted(keys):
             if key & 0x7FFF:
                 entry.details.append(("P_Key", f"0x{key:04x} {'full' if key & 0x8000 else 'limited'}", frame))

@@ -158,7 +158,7 @@ class FindingsStore:
         head[1:] &= (index[1:] < 0) | (index[1:] != index[:-1]) | (settled["frame"][1:] != settled["frame"][:-1])
         return np.flatnonzero(head)
 
-    def again(self, place: int) -> Int:
+    def alike(self, place: int) -> Int:
         """All occurrences of the same finding."""
         index = self._settled["finding"][place]
         return np.flatnonzero(self._settled["finding"] == index) if index >= 0 else np.array([place])

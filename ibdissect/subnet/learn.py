@@ -213,7 +213,7 @@ class _Learner:
             if found is not None:
                 return subnet.port(found.node, end.number, line) if found.node.kind == SWITCH and end.number > 0 else found
             node, _ = subnet.node(0, line)
-            port = self.by_guid[end.guid] = subnet.strangers[end.guid] = subnet.port(node, 0, line)
+            port = self.by_guid[end.guid] = subnet.without_node[end.guid] = subnet.port(node, 0, line)
             port.guid = end.guid
             return port
         if not end.lid:

@@ -43,10 +43,10 @@ def hidden_bytes(table: ChunkTable) -> Int:
     for field in secret_fields(table.catalog):
         _, at, _, secret = keys_of(table, field)
         hidden[at[secret][:, None] + np.arange((field.bits + 7) // 8)] = True
-    told = table.once(revealing_rows)
+    reveals = table.once(revealing_rows)
     for field in checksum_fields(table.catalog):
         found = table.occurrences(field.owner)
-        hidden[found.at[told[found.rows]][:, None] + np.arange(*field.span)] = True
+        hidden[found.at[reveals[found.rows]][:, None] + np.arange(*field.span)] = True
     ignored = table.once(beside)
     if ignored is not None:
         hidden[ignored.at] = True
@@ -57,7 +57,7 @@ def hidden_bytes(table: ChunkTable) -> Int:
     # Payload that does not start a message of a known service is data, which the tree also shows.
     shown = ~messages[rows] & (located.at("mad")[rows] < 0) & (located.at("payload")[rows] >= 0)
     first, last = np.where(shown, located.at("payload")[rows], stops), np.where(shown, located.payload_end[rows], stops)
-    pieces = (_pieces(table)[1:], _unread(table)[1:], table.once(opaque_bytes)[1:], _behind(table, told), (starts, first), (last, stops))
+    pieces = (_pieces(table)[1:], _unread(table)[1:], table.once(opaque_bytes)[1:], _behind(table, reveals), (starts, first), (last, stops))
     for low, high in zip(*map(np.concatenate, zip(*pieces, strict=True)), strict=True):
         hidden[low:high] = True
     return np.flatnonzero(hidden)
@@ -105,11 +105,11 @@ def _unread(table: ChunkTable) -> tuple[Int, Int, Int]:
     return rows[there], at[there], stop[there]
 
 
-def _behind(table: ChunkTable, told: Bool) -> tuple[Int, Int]:
+def _behind(table: ChunkTable, reveals: Bool) -> tuple[Int, Int]:
     """Start and end of the bytes after the packet in these rows, perhaps the Ethernet checksum."""
     located, chunk = table.located, table.chunk
     icrc, vcrc = located.at("icrc"), located.at("vcrc")
-    rows = np.flatnonzero(told & (icrc >= 0))
+    rows = np.flatnonzero(reveals & (icrc >= 0))
     return np.maximum(icrc + ICRC.size, vcrc + VCRC.size)[rows], (chunk.offset + chunk.caplen)[rows]
 
 

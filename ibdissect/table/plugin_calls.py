@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ibdissect.failures import collector
 
 T = TypeVar("T")
-_TOLD: set[tuple[object, type[Exception]]] = set()
+_WARNED: set[tuple[object, type[Exception]]] = set()
 
 
 class PluginWarning(UserWarning):
@@ -36,6 +36,6 @@ def complain(function: Callable[..., Any], error: Exception) -> None:
     check = collector()
     if check is not None:
         check.add(who, error)
-    elif (code or function, type(error)) not in _TOLD:
-        _TOLD.add((code or function, type(error)))
+    elif (code or function, type(error)) not in _WARNED:
+        _WARNED.add((code or function, type(error)))
         warnings.warn(f"{who} failed: {type(error).__name__}: {error}", PluginWarning, stacklevel=3)

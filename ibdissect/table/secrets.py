@@ -46,7 +46,7 @@ def holds_key(catalog: Catalog, struct: StructType) -> bool:
 
 def keys_of(table: ChunkTable, field: Field[Any]) -> tuple[Int, Int, npt.NDArray[Any], Bool]:
     """Every value of a key field in a chunk: its row, first byte, value (uint8[k, bytes] if it is wide), and whether it must be masked."""
-    found = table.column(field, again=True)
+    found = table.column(field, repeated=True)
     return found.rows, found.at, found.values, must_mask(field, found.values)
 
 

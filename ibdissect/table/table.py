@@ -266,11 +266,11 @@ class ChunkTable:
             found &= np.isin(self.values(field), list(values))
         return found
 
-    def column(self, field: Field[Any], *, again: bool = False) -> Column:
+    def column(self, field: Field[Any], *, repeated: bool = False) -> Column:
         """All values of a field with their places; a repeated field has one row per entry.
 
-        Honours the field's `when`, and leaves out bits that no receiver reads. `again`: also values that a message repeats from its first
-        packet.
+        Honours the field's `when`, and leaves out bits that no receiver reads. `repeated`: also values that a message repeats from
+        its first packet.
         """
         found, values = self.occurrences(field.owner), self.values(field)
         rows, at, keep = found.rows, found.at + field.bit // 8, None
@@ -281,20 +281,20 @@ class ChunkTable:
             starts = np.array([(bit - field.bit) // 8 for bit in field.entries()], np.int64)
             rows, at = np.repeat(rows, field.count), (at[:, None] + starts).ravel()
             values = values.reshape(len(rows), -1) if field.kind in BYTE_KINDS else values.ravel()
-        read = self.read_mask(field, None if keep is None else np.flatnonzero(keep), again=again)
+        read = self.read_mask(field, None if keep is None else np.flatnonzero(keep), repeated=repeated)
         return Column(rows, at, values) if read is None else Column(rows[read], at[read], values[read])
 
-    def read_mask(self, field: Field[Any], which: Int | None, *, again: bool = False) -> Bool | None:
+    def read_mask(self, field: Field[Any], which: Int | None, *, repeated: bool = False) -> Bool | None:
         """Which entries of a field count, in the occurrences `which` (None: all) of its structure, bool[k]; None: all.
 
-        Without `again`, entries of a message put together from packets are left out if its first packet shows them already.
+        Without `repeated`, entries of a message put together from packets are left out if its first packet shows them already.
         """
         if field.owner in HEADERS or field.owner in EXTENDED_STRUCTS:
             return None
         found = self.occurrences(field.owner)
         found = found if which is None else found.pick(which)
         read = is_read(self, field, found.at)
-        if self.joined and not again:
+        if self.joined and not repeated:
             new = not_in_first(self, field, found)
             read = new if read is None else read & new
         return None if read is None or read.all() else read.ravel()

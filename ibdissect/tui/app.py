@@ -161,7 +161,7 @@ class TuiApp(App[None]):
         """Read the capture anew with other structures or decodings; filter, frame, marks and notes stay."""
         old, text, frame = self.capture, self.filtering.text, self.main.packets.frame
         try:
-            model = old.model.again(catalog, said)
+            model = old.model.reopened(catalog, said)
         except CaptureError as error:
             self.warn(str(error))
             return

@@ -237,7 +237,7 @@ def test_a_server_without_ranges_is_read_like_a_pipe(serve: Callable[..., Server
     server = serve(long_capture(), lambda handler, first, last: handler.part(0, len(handler.server.body), 200))
     server.RequestHandlerClass = Plain if honest else Handler
     with open_capture(server.url()) as reader:
-        assert not reader.again and sum(len(chunk) for chunk in reader.chunks()) == 12_728
+        assert not reader.rereadable and sum(len(chunk) for chunk in reader.chunks()) == 12_728
 
 
 @pytest.mark.parametrize(("status", "asked", "said"), [(404, 1, "no such file"), (403, 1, "403"), (503, remote.ATTEMPTS, "503")])

@@ -114,7 +114,7 @@ def test_without_node_info() -> None:
     """A capture that starts late still teaches the keys of who answers."""
     follower, events = crafted(answer(5, PORT_INFO, port_info(5, m_key=7)), ask(5, P_KEY_TABLE, method=SET, m_key=1))
     (event,) = of(events, WrongMKey)
-    assert (event.frame, event.taught, event.held.key, event.presented) == (2, 1, 7, 1)
+    assert (event.frame, event.shown, event.held.key, event.presented) == (2, 1, 7, 1)
     follower, events = crafted(answer(5, PORT_INFO, port_info(5, m_key=7)), answer(5, NODE_INFO, node(5)))
     assert [one.guid for one in follower.subnet.slots.values()] == [GUID + 0x50]
 
@@ -166,7 +166,7 @@ def test_frequent_events_are_emitted_only_for_handlers() -> None:
     for name, events in (("all", None), ("none", ()), ("states", (PortStateChanged,))):
         follower = FabricFollower()
         if events is not None:
-            follower.hear(events)
+            follower.emit_only(events)
         source.seek(0)
         heard[name] = {type(event) for chunk in open_capture(source).chunks() for event in follower.feed(ChunkTable(chunk))}
         assert follower.subnet.by_lid(5) is not None

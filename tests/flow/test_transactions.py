@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.flow.pairs import Pairs
+from ibdissect.flow.answered_once import Pairs
 from ibdissect.flow.requests import Answered, AnsweredMany, Unanswered
 from ibdissect.flow.transactions import Transactions
 from ibdissect.table.rows import U64

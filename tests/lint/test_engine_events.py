@@ -183,7 +183,7 @@ class Telling(Follower):
 
     heard: Container[type[Any]] = ()
 
-    def hear(self, events: Container[type[Any]]) -> None:
+    def emit_only(self, events: Container[type[Any]]) -> None:
         self.heard = events
 
     def feed(self, table: ChunkTable) -> Iterable[object]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from ibdissect.lint.engine import Context
-from ibdissect.lint.rule import REGISTRY, Again, Hit, Rule, on_chunk
+from ibdissect.lint.rule import REGISTRY, Hit, LazyHit, Rule, on_chunk
 from ibdissect.table.table import ChunkTable
 from tests.craft import native
 from tests.lint.test_engine_events import lint
@@ -25,9 +25,9 @@ class Repeats(Rule):
         return Hit(frame=frame, time_ns=0, arguments={}, key=key, count=2)
 
     @on_chunk
-    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Again]:
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[LazyHit]:
         for frame in range(table.chunk.first, table.chunk.first + len(table)):
-            yield Again(frame=frame, key=frame % 2, make=partial(self._hit, frame, frame % 2), count=2)
+            yield LazyHit(frame=frame, key=frame % 2, make=partial(self._hit, frame, frame % 2), count=2)
 
 
 REGISTRY.pop(Repeats.code)  # it is this test's own

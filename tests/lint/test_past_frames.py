@@ -29,10 +29,10 @@ def found(*records: tuple[int, bytes], codes: tuple[str, ...]) -> list[tuple[str
 
 
 def test_what_was_learnt_later_proves_little_about_earlier_packets() -> None:
-    taught, asked = answer(2, 0x11, node(2)), ask(2, 0x15, modifier=9)
-    assert found((5 * SECOND, taught), (6 * SECOND, asked), codes=("AM007",)) == [("AM007", 2, "error")]
-    assert found((5 * SECOND, taught), (3 * SECOND, asked), codes=("AM007",)) == [("AM007", 2, "info")]
-    assert found((5 * SECOND, taught), (9 * SECOND // 2, asked), codes=("AM007",)) == [("AM007", 2, "error")]
+    shown, asked = answer(2, 0x11, node(2)), ask(2, 0x15, modifier=9)
+    assert found((5 * SECOND, shown), (6 * SECOND, asked), codes=("AM007",)) == [("AM007", 2, "error")]
+    assert found((5 * SECOND, shown), (3 * SECOND, asked), codes=("AM007",)) == [("AM007", 2, "info")]
+    assert found((5 * SECOND, shown), (9 * SECOND // 2, asked), codes=("AM007",)) == [("AM007", 2, "error")]
 
 
 def test_what_a_packet_shows_itself_counts_at_any_time() -> None:

@@ -35,7 +35,7 @@ def with_tables(subnet: Subnet, kinds: int) -> Subnet:
 
 
 def known(subnet: Subnet) -> Any:
-    """A capture that taught this subnet and nothing else."""
+    """A capture that shows this subnet and nothing else."""
     nothing = SimpleNamespace(findings=FindingsStore())
     return SimpleNamespace(subnet=subnet, model=nothing, shot=SimpleNamespace(conversations=[]), ends=lambda frames: dict.fromkeys(frames))
 

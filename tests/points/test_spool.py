@@ -10,18 +10,18 @@ import pytest
 from ibdissect.errors import CaptureError
 from ibdissect.points import spool
 from ibdissect.points.spool import Spool
-from ibdissect.points.transmissions import Again
+from ibdissect.points.transmissions import Repeats
 
 
-def block(n: int) -> Again:
+def block(n: int) -> Repeats:
     fields = np.arange(22 * n, dtype=np.int16).reshape(n, 22)[:, ::2]  # not contiguous
-    return Again(np.arange(n), np.full(n, 2, np.uint8), np.arange(n, dtype=np.int32), np.arange(n) ** 2, fields)
+    return Repeats(np.arange(n), np.full(n, 2, np.uint8), np.arange(n, dtype=np.int32), np.arange(n) ** 2, fields)
 
 
 @pytest.mark.parametrize("limit", [1 << 20, 10])
 def test_written_and_read(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     monkeypatch.setattr(spool, "IN_MEMORY", limit)
-    kept = Spool(Again)
+    kept = Spool(Repeats)
     for n in (5, 0, 300):
         kept.append(block(n))
     assert len(kept) == 3
@@ -32,7 +32,7 @@ def test_written_and_read(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
 
 
 def test_a_full_disk_is_an_error_in_words() -> None:
-    kept = Spool(Again)
+    kept = Spool(Repeats)
 
     class Full:
         def seek(self, *_: int) -> int:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from ibdissect.errors import ConfigError
+from ibdissect.lint.capture_report import CaptureReport
 from ibdissect.lint.finding import Finding, Severity
-from ibdissect.lint.result import CaptureReport
 from ibdissect.report import Run, first_of_each, render
-from ibdissect.report.compared import before_of_reports, compare
 from ibdissect.report.html import MAX_LISTED, Pictures, environment, page_text, verdict
+from ibdissect.report.new_and_fixed import before_of_reports, compare
 from ibdissect.rules import load
 
 from .pages import safe

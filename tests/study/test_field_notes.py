@@ -1,4 +1,4 @@
-"""Does the tree say whose LID, GID, P_Key or queue pair that is, and which frame taught it?"""
+"""Does the tree say whose LID, GID, P_Key or queue pair that is, and which frame showed it?"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FRAMES = [
 
 
 @pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> tuple[FieldNotes, list[Tree]]:
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[FieldNotes, list[Tree]]:
     path = tmp_path_factory.mktemp("knowledge") / "x.pcap"
     path.write_bytes(craft.erf_pcap(FRAMES))
     model = opened(path)
@@ -40,8 +40,8 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> tuple[FieldNotes, list[T
     return FieldNotes(lambda: study.subnet, lambda: study.connections), trees
 
 
-def said(taught: tuple[FieldNotes, list[Tree]], frame: int, name: str) -> str:
-    knowledge, trees = taught
+def said(shown: tuple[FieldNotes, list[Tree]], frame: int, name: str) -> str:
+    knowledge, trees = shown
     tree = trees[frame - 1]
     return knowledge.of(next(one for one in tree.walk() if one.name == name), tree)
 
@@ -58,13 +58,13 @@ def said(taught: tuple[FieldNotes, list[Tree]], frame: int, name: str) -> str:
         (5, "infiniband.bth.destqp", ""), (5, "infiniband.bth.psn", ""), (3, "infiniband.portinfo.m_key", ""),
     ],
 )  # fmt: skip
-def test_addresses_and_partitions(taught: tuple[FieldNotes, list[Tree]], frame: int, name: str, wanted: str) -> None:
-    found = said(taught, frame, name)
+def test_addresses_and_partitions(shown: tuple[FieldNotes, list[Tree]], frame: int, name: str, wanted: str) -> None:
+    found = said(shown, frame, name)
     assert found.startswith(wanted) and bool(found) == bool(wanted)
 
 
-def test_nothing_is_known_before_it_is_taught(taught: tuple[FieldNotes, list[Tree]]) -> None:
-    knowledge, trees = taught
+def test_nothing_is_known_before_it_is_shown(shown: tuple[FieldNotes, list[Tree]]) -> None:
+    knowledge, trees = shown
     earlier = replace(trees[4], frame=0)
     nodes = {one.name: one for one in earlier.walk()}
     assert knowledge.of(nodes["infiniband.lrh.slid"], earlier) == knowledge.of(nodes["infiniband.bth.p_key"], earlier) == ""

@@ -54,7 +54,7 @@ def test_occurrences_by_frame_and_rule() -> None:
         ("PKY003", 1, 1, 9), ("RC002", 4, 3, 3),
     ]  # fmt: skip
     assert [store.frame(place) for place in store.heads().tolist()] == [3, 9]
-    assert [store.frame(place) for place in store.again(0).tolist()] == [3, 9, 9, 40]
+    assert [store.frame(place) for place in store.alike(0).tolist()] == [3, 9, 9, 40]
     assert [part.tolist() for part in store.ranks()] == [[3, 9, 9, 9, 40], [1, 1, 1, 3, 1]]
 
 

@@ -49,7 +49,7 @@ def test_numbers_that_opensm_makes_up() -> None:
 
 def test_what_is_not_known_is_doubtful() -> None:
     subnet = subnet_of(("guid2lid", "0x11 0x1 0x1"), ("partitions.conf", "Default=0x7fff : SELF=full ; X=0x10 : ALL_SWITCHES=full, 0x11 ;"))
-    table = subnet.strangers[A].p_keys
+    table = subnet.without_node[A].p_keys
     assert table is not None
     assert table.intended is not None
     assert {key for key, line in table.intended.keys.items() if not is_doubtful(line)} == {0x7FFF, 0x10}

@@ -49,5 +49,5 @@ class TargetRule(AttributeRule):
 
 
 def kind_of(node: Node) -> list[tuple[int, str]]:
-    """The NodeInfo that told what kind of node it is."""
+    """The NodeInfo that showed what kind of node it is."""
     return [(node.frame, f"NodeInfo: {KINDS.get(node.kind, 'unknown')}")]

@@ -253,9 +253,9 @@ class FrameMalformed(Rule):
         loc, chunk = table.located, table.chunk
         reasons = loc.malformed
         if reasons.any():
-            told = np.isin(reasons, self.OTHERS)
-            told[table.occurrences(LRH).rows[too_small(table)]] = True
-            for row in np.flatnonzero((reasons != 0) & ~told).tolist():
+            reported = np.isin(reasons, self.OTHERS)
+            reported[table.occurrences(LRH).rows[too_small(table)]] = True
+            for row in np.flatnonzero((reasons != 0) & ~reported).tolist():
                 yield self._hit(table, row, locate.MALFORMED[int(reasons[row])], 0)
         mad = loc.start.get("mad")
         if mad is None:

@@ -84,7 +84,7 @@ class StartingPSN(Rule):
     def __init__(self) -> None:
         self.answers = BoundedDict[tuple[Any, Any, int], list[tuple[int, int, bool]]](MAX_ENDS, "queue pairs with first acknowledgements")
         """Frame and PSN of acknowledgements with MSN 1, and of NAKs for a PSN (True), by source, destination and its queue pair."""
-        self.again = Counter[int]()
+        self.restarts = Counter[int]()
         """How often streams went back to their first packet."""
         self.earlier: set[int] = set()
         """Streams that went back to before their first packet."""
@@ -95,7 +95,7 @@ class StartingPSN(Rule):
         if back < 0:
             self.earlier.add(event.slot)
         elif back == 0:
-            self.again[event.slot] += 1
+            self.restarts[event.slot] += 1
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> None:
@@ -132,12 +132,12 @@ class StartingPSN(Rule):
         ends, found = streams.ends[slot], int(streams.state["first_psn"][slot])
         first, opcode = int(streams.state["first_frame"][slot]), int(streams.state["first_opcode"][slot])
         qpn = connection.active_qpn if ends.dest_qp == connection.passive_qpn else connection.passive_qpn
-        for frame, told, nak in self.answers.get((ends.destination, ends.source, qpn), ()):
+        for frame, answered, nak in self.answers.get((ends.destination, ends.source, qpn), ()):
             if frame <= first:
                 continue
-            if nak and told == psn and self.again[slot] >= ENOUGH and slot not in self.earlier:
+            if nak and answered == psn and self.restarts[slot] >= ENOUGH and slot not in self.earlier:
                 return ((frame, "the responder waits for the agreed PSN, which is never sent"),)
-            if not nak and 0 <= distance(told, found) <= FAR and not GOES_ON[opcode]:
+            if not nak and 0 <= distance(answered, found) <= FAR and not GOES_ON[opcode]:
                 return ((frame, "the responder counts its first message"),)
         return None
 

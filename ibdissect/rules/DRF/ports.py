@@ -107,9 +107,9 @@ class TableDrift(_DriftRule):
 
     @staticmethod
     def _intended(port: Port, table: PKeys, intended: Membership) -> Iterator[Drift]:
-        keys, known, taught = table.keys(AFTER_ALL)
+        keys, known, shown = table.keys(AFTER_ALL)
         size = port.p_key_capacity(AFTER_ALL)
-        if not size or not taught or max(taught) <= 0 or any(block not in known for block in range(-(-size // BLOCK))):
+        if not size or not shown or max(shown) <= 0 or any(block not in known for block in range(-(-size // BLOCK))):
             return
         held = {key for key in keys if key & BASE}
         sure = {key for key, line in intended.keys.items() if not is_doubtful(line)}
@@ -118,7 +118,7 @@ class TableDrift(_DriftRule):
         text = _compared((held & intended.keys.keys()) | {key for key in sure if key & BASE in wrong}, held)
         if text:
             lines = [line for key, line in intended.keys.items() if key & BASE in wrong and not is_doubtful(line)]
-            yield max(taught), min(lines, default=intended.whole), {"differs": text}, "partitions.conf"
+            yield max(shown), min(lines, default=intended.whole), {"differs": text}, "partitions.conf"
 
 
 def _keys(block: bytes | None) -> set[int]:

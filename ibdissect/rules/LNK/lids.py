@@ -210,8 +210,8 @@ def _ports(subnet: Subnet) -> dict[int, Port]:
 
 def _foreign(subnet: Subnet, port: Port, lid: int, frame: int) -> tuple[Port, int] | None:
     """The owner of a LID that the port does not have, and the frame that showed it; None if the packet may be in order."""
-    lids, taught = port.lids.at(frame)
-    if lids is None or lids[0] <= lid < lids[0] + (1 << lids[1]) or taught >= frame or port.lids.changes()[0] < taught:
+    lids, shown = port.lids.at(frame)
+    if lids is None or lids[0] <= lid < lids[0] + (1 << lids[1]) or shown >= frame or port.lids.changes()[0] < shown:
         return None
     owner, since = subnet.owner(lid, frame)
     if owner is None or owner.node.kind != CA or not owner.node.guid or owner is port:

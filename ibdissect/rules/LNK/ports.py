@@ -273,16 +273,16 @@ class LidAboveTop(LinkRule):
     example = "a sweep with SwitchInfo.LinearFDBTop 10, then a packet to LID 11"
 
     def __init__(self) -> None:
-        self.heard = np.zeros(LID_COUNT, np.bool_)
+        self.senders = np.zeros(LID_COUNT, np.bool_)
         """LIDs that send."""
 
     @on_event(ChunkFollowed)
-    def listen(self, event: ChunkFollowed, _context: Context) -> None:
-        self.heard[event.table.once(Native).slids] = True
+    def note_senders(self, event: ChunkFollowed, _context: Context) -> None:
+        self.senders[event.table.once(Native).slids] = True
 
     def stands(self, hit: Hit, context: Context) -> bool:
         dlid = hit.arguments["dlid"]
-        return bool(context.get(FabricFollower).subnet.owners(dlid)) or not self.heard[dlid]
+        return bool(context.get(FabricFollower).subnet.owners(dlid)) or not self.senders[dlid]
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         if not len(ends.unicast) or ends.unicast[-1] <= ends.lowest_top:

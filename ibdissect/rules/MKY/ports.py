@@ -50,7 +50,7 @@ class _WrongKey(LearntFactRule):
         """The latest requests without a trap so far, by port, method, attribute and key."""
         self.waiting = KeptDict[int, WrongMKey](MAX_WAITING, "requests with a wrong M_Key")
         """Requests that may still be answered, by frame: a port that accepts one holds another key than it showed."""
-        self.told = KeptDict[tuple[int, int], None](MAX_WAITING, "receivers of traps")
+        self.receivers = KeptDict[tuple[int, int], None](MAX_WAITING, "receivers of traps")
         """Ports that sent traps, and the LIDs that these went to."""
 
     def concerns(self, event: WrongMKey) -> bool:
@@ -60,7 +60,7 @@ class _WrongKey(LearntFactRule):
     def reports(self, event: WrongMKey) -> bool:
         """Whether it is, but not if the port sends its traps to the sender of a TrapRepress, having named another manager with its key."""
         master = event.port.info.master_sm_lid if event.port.info is not None else event.sender
-        outdated = event.method == TRAP_REPRESS and master != event.sender and (event.port.key, event.sender) in self.told
+        outdated = event.method == TRAP_REPRESS and master != event.sender and (event.port.key, event.sender) in self.receivers
         return self.concerns(event) and not outdated
 
     @on_event(WrongMKey)
@@ -78,7 +78,7 @@ class _WrongKey(LearntFactRule):
     def trap(self, event: TrapSeen, context: Context) -> None:
         """Assign the trap to the first request in the second before it that it describes and that has no trap yet."""
         if event.port is not None:
-            self.told.keep((event.port.key, event.dlid), None, event.frame, event.time_ns)
+            self.receivers.keep((event.port.key, event.dlid), None, event.frame, event.time_ns)
         if event.port is None or event.number != BAD_M_KEY:
             return
         bad = TrapMKey(event.notice, Notice.data_details.bit // 8)
@@ -111,7 +111,7 @@ class _WrongKey(LearntFactRule):
         return fault(
             event, {"request": request, "port": str(event.port), "presented": presented if event.presented else "no M_Key",
                     "held": held, "protect": event.held.protect},
-            SMP.m_key, presented, start=event.mad, evidence=evidence, proof=[(event.taught, "showed the port's M_Key"), *trap],
+            SMP.m_key, presented, start=event.mad, evidence=evidence, proof=[(event.shown, "showed the port's M_Key"), *trap],
             key=(event.port.key, event.sender, evidence),
         )  # fmt: skip
 

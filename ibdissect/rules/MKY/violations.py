@@ -70,8 +70,8 @@ class BadMKeyStorm(TrapRule):
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info unless the capture shows what the receivers of its traps send to the port, and misses nothing."""
         lid = hit.key[0]
-        heard = all((lid, manager) in self.represses for manager in self.managers.get(lid, ()))
-        return lowered_severity(context, hit.time_ns) if heard else INFO
+        represses = all((lid, manager) in self.represses for manager in self.managers.get(lid, ()))
+        return lowered_severity(context, hit.time_ns) if represses else INFO
 
     def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         self.managers.put(event.slid, {*self.managers.get(event.slid, ()), event.dlid}, event.frame, event.time_ns)
@@ -122,7 +122,7 @@ class KeyGuessing(Rule):
             others = [(frame, "another wrong key") for k, (_, frame) in recent.items() if k != event.presented]
             yield fault(
                 event, {"port": str(event.port), "count": len(recent), "window": self.window}, SMP.m_key,
-                value_of(SMP.m_key, event.presented), start=event.mad, proof=[(event.taught, "showed the port's M_Key"), *others], key=key,
+                value_of(SMP.m_key, event.presented), start=event.mad, proof=[(event.shown, "showed the port's M_Key"), *others], key=key,
             )  # fmt: skip
 
 
@@ -178,11 +178,11 @@ class TrapWithoutRequest(TrapRule):
         self.latest = smps[:, -LOOK_BACK:].copy()
         for trap, bad in waiting:
             sent = smps[:, (smps[0] < trap.frame) & (smps[1] == bad.lidaddr)]
-            told = [bad.method, bad.attributeid, bad.attributemodifier]
+            named = [bad.method, bad.attributeid, bad.attributemodifier]
             if bad.mkey:  # an agent may hide it
-                told.append(int(np.uint64(bad.mkey).astype(np.int64)))
-            of_port = smps[3 : 3 + len(told), (smps[0] < trap.frame) & (smps[1] >> MAX_LMC == bad.lidaddr >> MAX_LMC)]
-            to_it, such = sent[2] == trap.slid, (of_port == np.array(told)[:, None]).all(axis=0)
+                named.append(int(np.uint64(bad.mkey).astype(np.int64)))
+            of_port = smps[3 : 3 + len(named), (smps[0] < trap.frame) & (smps[1] >> MAX_LMC == bad.lidaddr >> MAX_LMC)]
+            to_it, such = sent[2] == trap.slid, (of_port == np.array(named)[:, None]).all(axis=0)
             if to_it.any() and not such.any() and warm(trap.time_ns, context):
                 yield fault(
                     trap,

@@ -38,8 +38,8 @@ class RefusedPackets(Record, frozen=True):
 
     verdict: Verdict
     port: Port
-    taught: tuple[int, ...]
-    """Frames that taught the LID and the table."""
+    shown: tuple[int, ...]
+    """Frames that showed the LID and the table."""
     slid: int
     dest_qp: int
     src_qp: int
@@ -95,15 +95,15 @@ def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, outbound: bool) -> 
     if port is None or port.node.kind == ROUTER:  # beyond a router another subnet's table decides
         return None
     if port.p_keys is not None:
-        verdict, taught = port.p_keys.judge(p_key, frame, port.p_key_capacity(frame))
+        verdict, shown = port.p_keys.judge(p_key, frame, port.p_key_capacity(frame))
         if verdict in (Verdict.LIMITED, Verdict.ABSENT):
-            return verdict, port, (*taught, since)
+            return verdict, port, (*shown, since)
     found = _enforcer(port, frame, outbound)
     near, proof = found if found is not None else (None, ())
     if near is None or near.p_keys is None:
         return None
-    verdict, taught = near.p_keys.judge(p_key | FULL, frame, near.p_key_capacity(frame))  # a switch compares only the partition
-    return (verdict, near, (*taught, since, *proof)) if verdict is Verdict.ABSENT else None
+    verdict, shown = near.p_keys.judge(p_key | FULL, frame, near.p_key_capacity(frame))  # a switch compares only the partition
+    return (verdict, near, (*shown, since, *proof)) if verdict is Verdict.ABSENT else None
 
 
 def _enforcer(port: Port, frame: int, outbound: bool) -> tuple[Port, tuple[int, ...]] | None:
@@ -195,10 +195,10 @@ class RefusingTable(LearntFactRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        for early, flow, p_key, slid, port, taught, count in context.get(EarlyPackets).refusals(self.verdict, self.side):
+        for early, flow, p_key, slid, port, shown, count in context.get(EarlyPackets).refusals(self.verdict, self.side):
             yield fault(
                 early, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
-                proof=[(frame, "learnt later; never contradicted in this capture") for frame in taught], evidence=INFERRED,
+                proof=[(frame, "learnt later; never contradicted in this capture") for frame in shown], evidence=INFERRED,
                 start=early.start, count=count, key=("earlier", port.key, flow),
             )  # fmt: skip
 
@@ -209,7 +209,7 @@ def hit_of(table: ChunkTable, refused: RefusedPackets, end: str) -> Hit:
     seen = Seen(table, refused.row)
     return fault(
         seen, {"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(seen.frame)}, BTH.p_key,
-        refused.p_key, proof=[(number, f"taught the {end}'s LID or P_Key table") for number in sorted(set(refused.taught))],
+        refused.p_key, proof=[(number, f"showed the {end}'s LID or P_Key table") for number in sorted(set(refused.shown))],
         evidence=LEARNT, rows=refused.rows,
         key=(refused.port.key, refused.slid, refused.dest_qp, refused.src_qp, refused.p_key),
         message=ENFORCED if enforced else "",

@@ -69,7 +69,7 @@ class PathNotShared(Rule):
                 at = next(i for i in index[where].tolist() if found.rows[i] == seen.row)
                 yield fault(
                     seen, {"slid": near, "dlid": far, "p_key": key, "reason": reason}, PathRecord.p_key, of=table.view(PathRecord, at),
-                    proof=[(one, "taught a P_Key table") for one in sorted(set(related))], rows=mine, key=way,
+                    proof=[(one, "showed a P_Key table") for one in sorted(set(related))], rows=mine, key=way,
                 )  # fmt: skip
 
 
@@ -83,12 +83,12 @@ def _unshared(subnet: Subnet, slid: int, dlid: int, key: int, frame: int) -> tup
     for port, lid in zip(ends, (slid, dlid), strict=True):
         if port is None or port.p_keys is None:
             return "", ()
-        verdict, taught = port.p_keys.judge(key, frame, port.p_key_capacity(frame))
+        verdict, shown = port.p_keys.judge(key, frame, port.p_key_capacity(frame))
         if verdict is Verdict.ABSENT:
-            return f"LID {lid} is not in that partition", taught
-        keys, _, taught = port.p_keys.keys(frame)
+            return f"LID {lid} is not in that partition", shown
+        keys, _, shown = port.p_keys.keys(frame)
         same = {one for one in keys if one & BASE == base}
         if same and not any(one & FULL for one in same):
-            limited.append(taught)
+            limited.append(shown)
     both = len(limited) == 2 and ends[0] is not ends[1]
     return ("both are limited members", limited[0] + limited[1]) if both else ("", ())

@@ -147,8 +147,8 @@ class NoSuchPort(Rule):
             ]
             parts.sort(key=lambda part: part[0].row)
             guids = np.array([port.node.guid for *_, port, _ in parts], np.uint64)
-            told = infos.at(guids.view(np.int64), np.array([seen.frame for seen, *_ in parts], np.int64))
-            for (seen, rows, port, number), body, since in zip(parts, *told, strict=True):
+            answers = infos.at(guids.view(np.int64), np.array([seen.frame for seen, *_ in parts], np.int64))
+            for (seen, rows, port, number), body, since in zip(parts, *answers, strict=True):
                 node = NodeInfo(body.tobytes())
                 if not since or not node.num_ports or 0 < number <= node.num_ports or (number == 0 and node.node_type == SWITCH):
                     continue

@@ -11,7 +11,7 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.flow.datagrams import Queries, number_text
-from ibdissect.lint.rule import ERROR, INFERRED, INFO, Again, Context, Hit, Rule, Seen, fault, on_chunk
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, Context, Hit, LazyHit, Rule, Seen, fault, on_chunk
 from ibdissect.rules.PM.agents import ALL_PORTS
 from ibdissect.rules.shared.mad_conditions import METHODS_OF, NO_ERROR, request_text
 from ibdissect.table.mask import occurrences_where
@@ -168,7 +168,7 @@ class CountersFell(Rule):
         """Frame and counters of the latest answer by address and port; frame 0: a Set was sent, whose answer is skipped."""
 
     @on_chunk
-    def look(self, table: ChunkTable, context: Context) -> Iterator[Again]:
+    def look(self, table: ChunkTable, context: Context) -> Iterator[LazyHit]:
         """Compare the counters of each port in the order of its answers; a Set starts anew."""
         found = table.occurrences(PortCounters)
         if not len(found):
@@ -196,7 +196,7 @@ class CountersFell(Rule):
             self.last.put(key, (table.chunk.first + row, now), table.chunk.first + row, int(table.chunk.time_ns[row]))
             if before is not None and any(map(gt, before[1], now)):
                 proof = ((before[0], "the reading before"),)
-                yield Again(frame=self.last[key][0], key=key, make=partial(self._made, table, i, key, before[1], now, proof), proof=proof)
+                yield LazyHit(frame=self.last[key][0], key=key, make=partial(self._made, table, i, key, before[1], now, proof), proof=proof)
 
     def _made(self, table: ChunkTable, i: int, key: int, before: list[int], now: list[int], proof: tuple[tuple[int, str]]) -> Hit:
         k = next(k for k in range(len(now)) if before[k] > now[k])

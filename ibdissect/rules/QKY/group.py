@@ -61,13 +61,13 @@ class WrongGroupQKey(GroupRule):
 
     @on_event(Resolved)
     def resolved(self, event: Resolved, _context: Context) -> None:
-        told = event.resolution
-        if told.status == 0 and told.qpn > 0:
-            key = event.sender, told.qpn
+        resolution = event.resolution
+        if resolution.status == 0 and resolution.qpn > 0:
+            key = event.sender, resolution.qpn
             if key not in self.services:
                 self.services.put(key, Track(), event.frame, event.time_ns)
                 self.qpns = {qpn for _, qpn in self.services}
-            self.services[key].learn(told.q_key, event.frame)
+            self.services[key].learn(resolution.q_key, event.frame)
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:

@@ -11,7 +11,7 @@ from ibdissect.flow.recovery import PSNS, Gap, Stream
 from ibdissect.flow.streams import Streams
 from ibdissect.flow.unfinished import gaps, open_reads
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Again, Context, Hit, Moment, Rule, fault, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, LazyHit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PacketRule
 from ibdissect.table.history import SECOND_NS
@@ -217,9 +217,9 @@ class WriteLength(Rule):
     example = "a WRITE First with DMALen 600 and 256 bytes, and a WRITE Last with 256 bytes"
 
     @on_event(LengthWrong)
-    def wrong(self, event: LengthWrong, _context: Context) -> tuple[Again]:
+    def wrong(self, event: LengthWrong, _context: Context) -> tuple[LazyHit]:
         made = partial(of_stream, event, count=event.count, claimed=event.claimed, found=event.found)
-        return (Again(frame=event.frame, key=event.ends, make=made, count=event.count),)
+        return (LazyHit(frame=event.frame, key=event.ends, make=made, count=event.count),)
 
 
 class OpcodeOrder(Rule):

@@ -135,7 +135,7 @@ def _by_guid(event: ChunkFollowed) -> dict[int, list[Port]]:
 
 def _held(port: Port, lid: int, frame: int) -> bool:
     """Whether a port had a LID at a frame or before, as far as it is known."""
-    lids = [value for value, taught in (*port.lids.past, (port.lids.now, port.lids.since)) if value is not None and taught <= frame]
+    lids = [value for value, shown in (*port.lids.past, (port.lids.now, port.lids.since)) if value is not None and shown <= frame]
     return any(base <= lid < base + (1 << lmc) for base, lmc in lids)
 
 
@@ -225,9 +225,9 @@ class ServicePartition(LearntFactRule):
             port, _ = event.subnet.owner(slid, frame)
             if port is None or port.p_keys is None or table.located.at("grh")[seen.row] >= 0:  # a virtual port has a table of its own
                 continue
-            verdict, taught = port.p_keys.judge(view.service_p_key, frame, port.p_key_capacity(frame))
+            verdict, shown = port.p_keys.judge(view.service_p_key, frame, port.p_key_capacity(frame))
             if verdict is Verdict.ABSENT:
                 yield fault(
                     seen, {"p_key": view.service_p_key, "port": port.name_at(frame)}, ServiceRecord.service_p_key, of=view, evidence=LEARNT,
-                    proof=[(number, "P_Key table") for number in taught[:4]], key=(slid, view.service_id),
+                    proof=[(number, "P_Key table") for number in shown[:4]], key=(slid, view.service_id),
                 )  # fmt: skip

@@ -15,7 +15,7 @@ from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Again, Context, FaultDetails, Hit, Seen, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, LazyHit, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, node_info, switches
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.history import AFTER_ALL, Track
@@ -299,7 +299,7 @@ class ActiveWithoutArmed(AttributeRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         for found in super().chunk(event, context):
-            hit = found.make() if isinstance(found, Again) else found
+            hit = found.make() if isinstance(found, LazyHit) else found
             self.held.keep(hit.frame, hit, hit.frame, hit.time_ns)
         yield from ()
 

@@ -108,7 +108,7 @@ class ReversedMKey(Rule):
         yield fault(
             event,
             {"port": str(event.port), "presented": value_of(SMP.m_key, event.presented), "held": value_of(SMP.m_key, event.held.key)},
-            SMP.m_key, value_of(SMP.m_key, event.presented), proof=[(event.taught, "showed the port's M_Key")], start=event.mad,
+            SMP.m_key, value_of(SMP.m_key, event.presented), proof=[(event.shown, "showed the port's M_Key")], start=event.mad,
             key=event.sender,
         )  # fmt: skip
 
@@ -149,10 +149,10 @@ class SetFromNonMaster(Rule):
                 judged = _writer(event, context, policy, lid, directed, seen.frame)
                 if judged is None:
                     continue
-                text, taught = judged
+                text, shown = judged
                 yield fault(
                     seen, {"sender": text}, LRH.slid, None if directed else lid,
-                    proof=[(taught, "showed which port that is")] if taught else [], rows=some, key=(lid, directed),
+                    proof=[(shown, "showed which port that is")] if shown else [], rows=some, key=(lid, directed),
                 )  # fmt: skip
 
 
@@ -195,7 +195,7 @@ def _writer(event: ChunkFollowed, context: Context, policy: SitePolicy, sender: 
     """The sender if it is not a manager, and the frame that identified it; None if it is one, or unknown."""
     if not hidden and (not 0 < sender < FIRST_MULTICAST or sender in policy.manager_lids):
         return None
-    port, taught = port_of_sender(event, context, sender, hidden, frame)
+    port, shown = port_of_sender(event, context, sender, hidden, frame)
     if port is None or not (hidden or port.guid):
         return None if hidden or policy.manager_guids else (f"LID {sender}", 0)
     lid, _ = port.lids.at(frame)[0] or (0, 0)
@@ -205,4 +205,4 @@ def _writer(event: ChunkFollowed, context: Context, policy: SitePolicy, sender: 
         return None  # the policy names LIDs, and the sender's is unknown
     if not hidden and not policy.manager_guids:
         return f"LID {sender}", 0
-    return port.name_at(frame), taught
+    return port.name_at(frame), shown

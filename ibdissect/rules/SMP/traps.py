@@ -216,9 +216,10 @@ class MasterSmLid(TrapRule, LearntFactRule):
         info = event.port.info if event.port is not None else None
         if event.port is None or info is None or event.directed or event.dlid == PERMISSIVE:
             return None
-        told = [(event.port.info_frame, "PortInfo of the port")]
         if info.master_sm_lid and info.master_sm_lid != event.dlid:
-            return {"way": f"LID {event.dlid}", "field": "MasterSMLID", "told": info.master_sm_lid, "dlid": event.dlid, "level": None}, told
-        if info.master_sm_lid and info.master_smsl != event.sl:
-            return {"way": f"SL {event.sl}", "field": "MasterSMSL", "told": info.master_smsl, "dlid": event.dlid, "level": event.sl}, told
-        return None
+            about = {"way": f"LID {event.dlid}", "field": "MasterSMLID", "told": info.master_sm_lid, "level": None}
+        elif info.master_sm_lid and info.master_smsl != event.sl:
+            about = {"way": f"SL {event.sl}", "field": "MasterSMSL", "told": info.master_smsl, "level": event.sl}
+        else:
+            return None
+        return {**about, "dlid": event.dlid}, [(event.port.info_frame, "PortInfo of the port")]

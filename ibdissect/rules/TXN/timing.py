@@ -172,9 +172,9 @@ class AnswerLate(Rule):
         limit, since = np.array([_limit(agents, subnet, *way) for way in zip(*asked, strict=True)], np.int64).T
         late = np.zeros(len(event), np.bool_)
         late[slow] = (since < event.request_frames[slow]) & (event.latency_ns[slow] > limit)
-        told = np.zeros((len(event), 2), np.int64)
-        told[slow] = np.stack([limit, since], axis=1)
-        for one, (allowed, frame) in zip(event.some(late), told[late].tolist(), strict=True):
+        limits = np.zeros((len(event), 2), np.int64)
+        limits[slow] = np.stack([limit, since], axis=1)
+        for one, (allowed, frame) in zip(event.some(late), limits[late].tolist(), strict=True):
             request = one.request
             took, limit = one.latency_ns // MILLISECOND, allowed // MILLISECOND
             yield fault(

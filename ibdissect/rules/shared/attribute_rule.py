@@ -12,7 +12,7 @@ from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, Att
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import CA, ROUTER, SWITCH, Node, SwitchFacts
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import Again, Context, FaultDetails, Hit, Rule, fault, on_event
+from ibdissect.lint.rule import Context, FaultDetails, Hit, LazyHit, Rule, fault, on_event
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.spec import INT_KINDS, Field
 
@@ -61,14 +61,14 @@ class AttributeRule(Rule):
         return smp.key if smp.key != -1 else None
 
     @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit | Again]:
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit | LazyHit]:
         smps = context.get(self.source).of(event)
         if not len(smps):
             return
         for smp in smps.each(self.suspicious(smps)):
             judged = self.judge(smp)
             if judged is not None:
-                yield Again(frame=smp.frame, key=self.flow_of(smp), make=partial(self.made, smp, *judged), proof=judged[1])
+                yield LazyHit(frame=smp.frame, key=self.flow_of(smp), make=partial(self.made, smp, *judged), proof=judged[1])
 
     def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
         """The full hit."""

@@ -44,12 +44,12 @@ class LearntFactRule(Rule):
     """Attributes of subnet management with these facts: a Set that was not answered may have changed them."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """INFO if a packet is missing between the frames that taught the facts and this one, or their order is uncertain."""
+        """INFO if a packet is missing between the frames that showed the facts and this one, or their order is uncertain."""
         if hit.evidence is SEEN:  # it rests on no facts: the site policy or the packet itself
             return None
-        loss, taught = context.get(CaptureLoss), min((one.frame for one in hit.related if one.frame < hit.frame), default=0)
+        loss, shown = context.get(CaptureLoss), min((one.frame for one in hit.related if one.frame < hit.frame), default=0)
         nodes, sets = self.rests_on(hit, context) if self.written else (), context.get(UnansweredSets)
-        missed = loss.between(taught, hit.time_ns) or any(sets.between(one, taught, hit.frame, nodes) for one in self.written)
+        missed = loss.between(shown, hit.time_ns) or any(sets.between(one, shown, hit.frame, nodes) for one in self.written)
         return Severity.INFO if missed or loss.unsettled(hit.frame, hit.time_ns) else None
 
     def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:

@@ -51,7 +51,7 @@ class FindingsPane(LineList):
         parts, begin = [], 0
         for at in [i for i, top in enumerate(tops.tolist()) if self._key(top) in self.opened] if self.opened else ():
             top = int(tops[at])
-            below = self._groups[-1 - top].places if top < 0 else store.again(top)
+            below = self._groups[-1 - top].places if top < 0 else store.alike(top)
             parts += [(tops[begin : at + 1], False), (below, True)]
             begin = at + 1
         parts.append((tops[begin:], False))

@@ -17,8 +17,8 @@ PORT = "0x0002c90300001050 port 1 (LID 5)"
 LATER = "learnt later; never contradicted in this capture"
 
 
-def taught(end: str, *frames: int) -> tuple[tuple[int, str], ...]:
-    return tuple((frame, f"taught the {end}'s LID or P_Key table") for frame in frames)
+def learnt(end: str, *frames: int) -> tuple[tuple[int, str], ...]:
+    return tuple((frame, f"showed the {end}'s LID or P_Key table") for frame in frames)
 
 
 def found(frames: list[bytes], code: str, **kw: Any) -> list[tuple[int, int]]:
@@ -30,7 +30,7 @@ def found(frames: list[bytes], code: str, **kw: Any) -> list[tuple[int, int]]:
 def test_a_limited_member_to_another(chunks: tuple[int, ...]) -> None:
     """One finding for each sender and queue pair."""
     message = f"P_Key 0x1234 (limited) from LID 3 to QP 0x12 of {PORT}, which is a limited member of that partition too"
-    first = Facts(3, message, "1234", 0x1234, taught("destination", 1, 2), "learnt", 2)
+    first = Facts(3, message, "1234", 0x1234, learnt("destination", 1, 2), "learnt", 2)
     frames = [*TABLE, send(0x1234), send(0x1234, psn=2), send(0x1234, qp=0x10012), send(0x1234, slid=0x104), send(0x9234)]
     assert facts_of(frames, "PKY001", chunks=chunks) == [
         first,
@@ -41,7 +41,7 @@ def test_a_limited_member_to_another(chunks: tuple[int, ...]) -> None:
 
 def test_a_partition_that_the_destination_does_not_know() -> None:
     message = f"P_Key 0x9999 from LID 3 to QP 0x12 of {PORT}, whose P_Key table does not hold that partition"
-    assert facts_of([*TABLE, send(0x9999)], "PKY003") == [Facts(3, message, "9999", 0x9999, taught("destination", 1, 2), "learnt")]
+    assert facts_of([*TABLE, send(0x9999)], "PKY003") == [Facts(3, message, "9999", 0x9999, learnt("destination", 1, 2), "learnt")]
     assert found([*TABLE, send(0x1999), send(0x9999), send(0x1999)], "PKY003") == [(3, 2), (4, 1)]
     assert found([*TABLE, send(0x0000), send(0x8000)], "PKY003") == [], "that is no partition (PKY002)"
 
@@ -49,7 +49,7 @@ def test_a_partition_that_the_destination_does_not_know() -> None:
 def test_a_partition_that_the_sender_does_not_know() -> None:
     message = f"P_Key 0x9999 from {PORT} to QP 0x12; the sender's P_Key table does not hold that partition"
     frames = [*TABLE, send(0x9999, slid=5, dlid=3), send(0x1234, slid=5, dlid=3), send(0x9234, slid=5, dlid=3)]
-    assert facts_of(frames, "PKY004") == [Facts(3, message, "9999", 0x9999, taught("sender", 1, 2), "learnt")]
+    assert facts_of(frames, "PKY004") == [Facts(3, message, "9999", 0x9999, learnt("sender", 1, 2), "learnt")]
     many = [*TABLE, send(0x9998, slid=5, dlid=3, qp=9), send(0x9997, slid=5, dlid=3), send(0x9998, slid=5, dlid=3, qp=9)]
     assert found(many, "PKY004") == [(3, 2), (4, 1)]
 
@@ -111,10 +111,10 @@ CHECKED = "P_Key 0x9999 from LID {} to QP 0x12: 0x0002c90200400090 port 2 checks
 
 
 def test_a_switch_port_that_checks_for_the_port() -> None:
-    wanted = Facts(8, CHECKED.format(3), "9999", 0x9999, taught("destination", 4, 5, 6, 7), "learnt")
+    wanted = Facts(8, CHECKED.format(3), "9999", 0x9999, learnt("destination", 4, 5, 6, 7), "learnt")
     assert facts_of([*behind_a_switch(1, 0xFFFF), send(0x9999)], "PKY003") == [wanted]
     assert facts_of([*behind_a_switch(0, 0xFFFF, inbound=1), OUT], "PKY004") == [
-        wanted._replace(message=CHECKED.format(5), proof=taught("sender", 4, 5, 6, 7))
+        wanted._replace(message=CHECKED.format(5), proof=learnt("sender", 4, 5, 6, 7))
     ]
     assert found([*behind_a_switch(0, 0xFFFF, inbound=1), send(0x9999)], "PKY003") == [], "it checks the other direction"
     assert found([*behind_a_switch(1, 0xFFFF), OUT], "PKY004") == []

@@ -151,20 +151,20 @@ def table(lid: int, *keys: int) -> list[bytes]:
 
 
 ENDS = [*table(3, 0xFFFF, 0x1234, 0x8777), *table(5, 0xFFFF, 0x1234, 0x0777, 0x8042)]
-TAUGHT = "taught a P_Key table"
+SHOWN = "showed a P_Key table"
 
 
 @pytest.mark.parametrize("chunks", [(), (4,), (5,)])
 def test_a_path_between_ports_that_share_no_partition(chunks: tuple[int, ...]) -> None:
     text = "path from LID 3 to LID 5 with P_Key 0x9999: LID 3 is not in that partition"
-    assert facts_of([*ENDS, path(0x9999)], "PKY018", chunks=chunks) == [Facts(5, text, "9999", 0x9999, ((2, TAUGHT),), "learnt")]
+    assert facts_of([*ENDS, path(0x9999)], "PKY018", chunks=chunks) == [Facts(5, text, "9999", 0x9999, ((2, SHOWN),), "learnt")]
     seen = facts_of([*ENDS, path(0x8042), path(0x0042, 5, 3)], "PKY018", chunks=chunks)
     assert [one.message[-30:] for one in seen] == ["LID 3 is not in that partition"] * 2
     seen = facts_of([*table(5, 0xFFFF), *table(3, 0x8001, 0xFFFF), path(0x8001)], "PKY018", chunks=chunks)
-    assert [(one.message[-30:], one.proof) for one in seen] == [("LID 5 is not in that partition", ((2, TAUGHT),))]
+    assert [(one.message[-30:], one.proof) for one in seen] == [("LID 5 is not in that partition", ((2, SHOWN),))]
     limited = "path from LID 3 to LID 5 with P_Key 0x1234: both are limited members"
     assert facts_of([*ENDS, path(0x1234)], "PKY018", chunks=chunks) == [
-        Facts(5, limited, "1234", 0x1234, ((2, TAUGHT), (4, TAUGHT)), "learnt")
+        Facts(5, limited, "1234", 0x1234, ((2, SHOWN), (4, SHOWN)), "learnt")
     ]
 
 

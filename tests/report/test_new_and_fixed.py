@@ -10,8 +10,8 @@ import pytest
 from ibdissect.errors import ConfigError
 from ibdissect.lint.baseline import Baseline, baseline_text, entries_of
 from ibdissect.report import Run
-from ibdissect.report.compared import before_of_json, before_of_reports, compare
 from ibdissect.report.json import json_text
+from ibdissect.report.new_and_fixed import before_of_json, before_of_reports, compare
 
 from .test_formats import finding, report
 

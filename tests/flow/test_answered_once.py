@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ibdissect.flow.pairs import ANSWER, NOTHING, OTHER, REQUEST, pair
+from ibdissect.flow.answered_once import ANSWER, NOTHING, OTHER, REQUEST, pair
 from ibdissect.table.rows import is_in, mix
 
 ROLES = {"?": REQUEST, "!": ANSWER, "x": OTHER, ".": NOTHING}
