@@ -25,6 +25,8 @@ from .write_times import WriteTimes
 
 NEAR = 10
 """A packet lost within this many seconds makes silence doubtful: capture losses under load come in bursts."""
+PAUSE_NS = SECOND_NS + 1000
+"""A pause is longer than a second; programs that send once a second need not make one."""
 ENOUGH = 1000
 """This many packets whose loss would have been noticed prove that none is missing: at 1 % loss, only one of 20,000 captures would
 show no loss."""
@@ -53,6 +55,8 @@ class CaptureLoss:
         self.unsorted = False
         """A record has an earlier time than the one before it, by less than a second."""
         self._last_ns = 0
+        self._pauses: list[tuple[int, int, int]] = []
+        """Frame before each pause, its time, and how long nothing was recorded then."""
         self._clock: list[tuple[int, int]] = []
         """First frame of each second, and the second."""
         self._known: tuple[list[int], list[int]] | None = None
@@ -67,9 +71,12 @@ class CaptureLoss:
         self._known = self._swaps = None
         self.gaps.feed(table)
         self._writes.feed(table.once(Datagrams))
-        times = table.chunk.time_ns[table.chunk.time_ns > 0]
+        timed = np.flatnonzero(table.chunk.time_ns > 0)
+        times = table.chunk.time_ns[timed]
         if len(times):
-            steps = np.diff(times, prepend=self._last_ns)
+            steps = np.diff(times, prepend=self._last_ns or times[0])
+            for i in np.flatnonzero(steps > PAUSE_NS)[: MAX_SECONDS - len(self._pauses)].tolist():
+                self._pauses.append((table.chunk.first + int(timed[i]) - 1, int(times[i] - steps[i]), int(steps[i])))
             self.set_back |= bool((steps <= -SECOND_NS).any())
             self.unsorted |= bool(((steps < 0) & (steps > -SECOND_NS)).any())
             self._last_ns = int(times[-1])
@@ -129,10 +136,12 @@ class CaptureLoss:
         """Whether a packet between a frame and about a time is missing, so that a fact from that frame may have changed unseen."""
         return self._any(0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR)
 
-    def pauses_after(self, frame: int) -> bool:
-        """Whether the second of a frame is followed by one without any packet: recording may have stopped there."""
-        after = bisect_right(self._clock, frame, key=lambda tick: tick[0])
-        return 0 < after < len(self._clock) and self._clock[after][1] - self._clock[after - 1][1] > 1
+    def stopped(self, frame: int, until_ns: int, for_ns: int = PAUSE_NS) -> bool:
+        """Whether recording may have stopped between a frame and a time: from then on nothing was recorded for `for_ns` or longer."""
+        for _, start, length in self._pauses[bisect_left(self._pauses, frame, key=lambda pause: pause[0]) :]:
+            if start > until_ns or length >= for_ns:
+                return start <= until_ns
+        return False
 
     def unsettled(self, frame: int, time_ns: int) -> bool:
         """Whether another write may have been sent before a frame although it is recorded after it: the capture changes the order."""

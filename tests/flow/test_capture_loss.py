@@ -11,7 +11,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.table.table import ChunkTable
 from tests import craft
-from tests.robustness.manipulations import Pcap, Record
+from tests.robustness.manipulations import SECOND, Pcap, Record
 
 FIRST = 1_700_000_000_000_000_000
 """Time of the first frame."""
@@ -58,11 +58,13 @@ def test_requests_and_answers_that_never_belong_together_are_a_sample() -> None:
     assert of(plain([answer(1), answer(3)])).proves_silence(FIRST)
 
 
-def test_a_second_without_any_packet_may_be_one_without_a_recorder() -> None:
-    loss = of(craft.ethernet_pcap([ask(1), ask(2), answer(2), ask(3)], link=247, step_ns=700_000_000))
-    assert [loss.pauses_after(frame) for frame in (1, 2, 3, 4)] == [False] * 4
-    loss = of(craft.ethernet_pcap([ask(1), ask(2), ask(3)], link=247, step_ns=2_500_000_000))
-    assert [loss.pauses_after(frame) for frame in (1, 2, 3)] == [True, True, False]
+def test_recording_may_have_stopped_where_nothing_was_recorded_for_more_than_a_second() -> None:
+    for step, stopped in ((700_000_000, False), (SECOND, False), (SECOND + 10_000, True), (2_500_000_000, True)):
+        for window in (32 << 20, 300):
+            loss = of(craft.ethernet_pcap([ask(1), ask(2), ask(3)], link=247, step_ns=step), window)
+            found = [loss.stopped(frame, FIRST + (frame - 1) * step + SECOND) for frame in (1, 2, 3)]
+            assert found == [stopped, stopped, False]
+            assert not loss.stopped(1, FIRST + SECOND, 3 * SECOND)
 
 
 def test_an_answer_before_its_request_is_no_loss() -> None:

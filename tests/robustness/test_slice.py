@@ -109,3 +109,20 @@ def test_only_a_hole_takes_the_certainty_away() -> None:
         found = findings_of(orderly.with_records(rest).packed())
         severities[lost] = {one.severity for one in found if one.code in ("PKY003", "PKY004")}
     assert severities == {0: {"error"}, 2: {"info"}}
+
+
+def test_tables_are_another_subnets_where_connections_work_without_them() -> None:
+    """A connection that works in a partition which a table lacks may be that of one wrong adapter; two of other pairs are not."""
+
+    def happens(fabric: Fabric) -> None:
+        fabric.sweep()
+        fabric.talk(1, 3, 0x8999)
+        for pair in others:
+            fabric.talk(*pair, 0x8999)
+
+    severities = {}
+    for others in ([], [(3, 1)], [(1, 5)]):
+        found = findings_of(made(happens).packed())
+        severities[str(others)] = {(one.code, str(one.severity)) for one in found if one.code in ("PKY003", "PKY004")}
+    error = {("PKY003", "error"), ("PKY004", "error")}
+    assert severities == {"[]": error, "[(3, 1)]": error, "[(1, 5)]": {("PKY003", "info"), ("PKY004", "info")}}

@@ -54,10 +54,13 @@ def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str, bool]]
             slot = requests.get((connection.service, source, destination, qpn))
             if slot is None:
                 continue
-            if connection.rep_frame < int(streams.state["first_frame"][slot]):
-                found[slot] = connection, psn, what  # the latest connection before the first packet is the one meant
-            else:
+            first = int(streams.state["first_frame"][slot])
+            if connection.rep_frame >= first:
                 later.add(slot)
+            elif 0 < connection.dreq_frame < first:
+                found.pop(slot, None)  # it is over: this one was set up unseen
+            else:
+                found[slot] = connection, psn, what  # the latest connection before the first packet is the one meant
     for slot, (connection, psn, what) in found.items():
         yield slot, connection, psn, what, slot in later
 

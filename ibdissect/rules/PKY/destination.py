@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from functools import partial
+from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.bounded import KeptDict
 from ibdissect.fabric import FabricFollower
-from ibdissect.fabric.early_packets import RECEIVER, SENDER, EarlyPackets
+from ibdissect.fabric.early_packets import MAX_FLOWS, RECEIVER, SENDER, EarlyPackets
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import ROUTER, SWITCH, Node, Port
 from ibdissect.fabric.partitions import PKeys, Verdict
+from ibdissect.flow.stream_packets import IN_STREAM, IS_RESPONSE
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, Context, Hit, Seen, fault, on_end, on_event
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table.bits import value_at
@@ -159,12 +162,41 @@ def _answers(header: bytes) -> bool:
     return is_response(mad.method, mad.attribute_modifier, mad.mgmt_class)
 
 
+class Acknowledged:
+    """Connections in partitions that P_Key tables lack, although their other ends answer. One per capture; asked at its end."""
+
+    after: ClassVar = ()
+
+    def __init__(self) -> None:
+        self.flows = KeptDict[tuple[int, int, int, bool], None](MAX_FLOWS, "flows of connections that P_Key tables refuse")
+        """LID of the requester, LID of the responder, partition, and whether these are the answers."""
+
+    def take(self, event: ChunkFollowed) -> None:
+        """Process the refused packets of a chunk. Call it by `event.once`."""
+        native, chunk = event.table.once(Native), event.table.chunk
+        for side in REFUSED.values():
+            for refused in (one for one in event.once(side) if one.verdict is Verdict.ABSENT):
+                at = np.searchsorted(native.rows, refused.rows)
+                at = at[IN_STREAM[native.opcode[at]]]
+                answers = IS_RESPONSE[native.opcode[at]].tolist()
+                for slid, dlid, answer in {*zip(native.slid[at].tolist(), native.dlid[at].tolist(), answers, strict=True)}:
+                    flow = (dlid, slid, refused.p_key & BASE, True) if answer else (slid, dlid, refused.p_key & BASE, False)
+                    self.flows.keep(flow, None, chunk.first + refused.row, int(chunk.time_ns[refused.row]))
+
+    @cached_property
+    def refute(self) -> bool:
+        """Whether the connections of two pairs of ports show that the tables are outdated, or another subnet's."""
+        works = (flow[:2] for flow in self.flows if flow[3] and (*flow[:3], False) in self.flows)
+        return len({frozenset(pair) for pair in works}) > 1
+
+
 class RefusingTable(LearntFactRule):
     """Base of rules about the table of one end: one finding per sender, QP and P_Key."""
 
     evidence = (
         "Needs the complete P_Key table of the port. An `info` if the table may have changed since it was read: the capture missed "
-        "packets or changed their order, a Set was not answered, or the next reading differs although the capture shows no Set."
+        "packets or changed their order, a Set was not answered, the next reading differs although the capture shows no Set, or "
+        "connections between two pairs of ports or more work in partitions that these tables lack."
     )
     written = (P_KEY_TABLE, PORT_INFO)
     verdict = Verdict.ABSENT
@@ -175,14 +207,16 @@ class RefusingTable(LearntFactRule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         event.once(context.get(EarlyPackets).take)
         event.once(context.get(LidWitness).take)
+        event.once(context.get(Acknowledged).take)
         for refused in event.once(REFUSED[self.side]):
             if refused.verdict is self.verdict:
                 yield hit_of(event.table, refused, "destination" if self.side == RECEIVER else "sender")
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """Also INFO where the table was rewritten or the LID changed unseen, as the next reading shows."""
+        """Also INFO where the table was rewritten or the LID changed unseen, as the next reading or other packets show."""
         port = context.get(FabricFollower).subnet.by_key(hit.key[0]) if hit.evidence is LEARNT else None
         changed = port is not None and port.p_keys is not None and port.p_keys.rewritten(hit.frame)
+        changed |= hit.evidence is not SEEN and context.get(Acknowledged).refute
         if changed or (port is not None and context.get(LidWitness).changed_unseen(port, hit.frame)):
             return INFO
         return super().severity_at_end(hit, context)

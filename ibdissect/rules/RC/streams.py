@@ -187,6 +187,10 @@ class ReadUnanswered(SilenceRule):
     """
 
     code, name, severity = "RC012", "read-response-missing", WARNING
+    evidence = (
+        f"{SilenceRule.evidence} An `info` where nothing at all was recorded for more than a second after the only try, as between two "
+        "recordings."
+    )
     reference = "IBA 9.7.5.1.9; python-rdma RETH"
     message = "{ends}: RDMA READ up to PSN {psn} was not answered to its end"
     example = "a READ of 3000 bytes, its first two responses, and ten seconds of silence"
@@ -198,7 +202,12 @@ class ReadUnanswered(SilenceRule):
         for slot, frame, time_ns in open_reads(streams):
             if self.silent(context, time_ns, self.patience):
                 ends, psn = streams.ends[slot], int(streams.state["read_psn"][slot])
-                yield fault(Moment(frame, time_ns), {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=LEARNT, key=ends)
+                again = slot in streams.troubled and streams.troubled[slot].counts.repeated_reads
+                stopped = not again and context.get(CaptureLoss).stopped(frame, time_ns + SECOND_NS)
+                yield fault(
+                    Moment(frame, time_ns), {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=LEARNT, key=ends,
+                    severity=INFO if stopped else None,
+                )  # fmt: skip
 
 
 class WriteLength(Rule):

@@ -45,7 +45,7 @@ class RequestUnanswered(UnansweredRule):
     Check whether one target or attribute stands out, whether the node is alive, its keys, and drops on VL15, which switches may discard.
 
     The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, where the capture shows
-    within ten seconds that it misses packets, and where nothing at all was recorded for a second or more after the only try, as between
+    within ten seconds that it misses packets, and where nothing at all was recorded for more than a second after the only try, as between
     two recordings. Silent where the answer was recorded just before the request, or an answer to the same request less than a second
     before it, as with two mirrors, and where another finding says why the request was dropped (keys, partitions, checksums, lengths,
     LIDs), which then lists this as its consequence.
@@ -62,7 +62,7 @@ class RequestUnanswered(UnansweredRule):
     def end(self, context: Context) -> Iterator[Hit]:
         loss = context.get(CaptureLoss)
         for request in self.unanswered(context, self.patience * SECOND_NS):
-            stopped = request.tries == 1 and loss.pauses_after(request.frame)
+            stopped = request.tries == 1 and loss.stopped(request.frame, request.last_ns + PATIENCE_NS)
             about = {"what": request.what(context.catalog), "to": request.to, "tries": counted(request.tries, "request")}
             yield fault(
                 request, about, MAD.transaction_id,
@@ -185,6 +185,8 @@ class RepressWithoutTrap(Rule):
 
 OF_REQ, OF_LAP = 0, 2
 """MessageMRAed."""
+IDLE_NS = 60 * SECOND_NS
+"""If nothing was recorded for so long while a connection waited, recording may have stopped."""
 
 
 class PatienceExceeded(Rule):
@@ -195,8 +197,8 @@ class PatienceExceeded(Rule):
     Look at what the application does before it accepts; give the MRA a longer ServiceTimeout.
 
     Packets of both sides, and the answer is late or never comes. Silence counts only where the capture shows that it misses nothing: in ERF
-    by its traffic, elsewhere no packet is missing within ten seconds. Silent where the capture's clock was set back, as it may have been
-    set forward, too.
+    by its traffic, elsewhere no packet is missing within ten seconds. An `info` where nothing at all was recorded for a minute meanwhile,
+    as between two recordings. Silent where the capture's clock was set back, as it may have been set forward, too.
     """
 
     code, name, severity = "TXN010", "mra-timer-exceeded", WARNING
@@ -233,13 +235,16 @@ class PatienceExceeded(Rule):
         connections, loss = context.get(Connections), context.get(CaptureLoss)
         if loss.set_back:
             return
-        yield from self.late
+        late = [*self.late]
         for connection in connections.all:
             waits = connection.mra_of == OF_REQ and not connection.reps and not connection.rej_frame
             waits |= connection.mra_of == OF_LAP and not connection.apr_frame and connection.mra_frame > connection.lap_frame
             waits &= connections.both_speak(connection) and not connection.dreq_frame
             if connection.mra_frame and waits and loss.proves_silence(connection.mra_ns):
-                yield from self._late(connection, connection.mra_frame, connections.last_ns, "nothing")
+                late += self._late(connection, connection.mra_frame, connections.last_ns, "nothing")
+        for hit in late:
+            hit.severity = INFO if loss.stopped(hit.related[-1].frame, hit.time_ns, IDLE_NS) else None
+            yield hit
 
     def _late(self, connection: Connection, frame: int, time_ns: int, what: str) -> Iterator[Hit]:
         allowed, took = timeout_ns(connection.mra_timeout), time_ns - connection.mra_ns

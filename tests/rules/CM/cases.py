@@ -33,6 +33,8 @@ case("CM005", [request(max_cm_retries=1)] * 3, [request(max_cm_retries=1)] * 2, 
 case("CM006", [request(), reply()], [request(remote_cm_response_timeout=21), reply()], frames=[2],
      file=partial(erf_pcap, step_ns=9_000_000_000))  # fmt: skip
 case("CM008", [request(), reply(), READY, data(500)], [request(), reply(), READY, data(900)], frames=[4])
+# after the DREQ these are packets of another connection
+case("CM008", [request(), reply(), READY, data(500)], [request(), reply(), READY, LEAVE, LEFT, data(500)], frames=[4])
 
 
 def told(psn: int, msn: int, syndrome: int = 0x1F) -> bytes:

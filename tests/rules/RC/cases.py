@@ -62,6 +62,12 @@ case("RC012", [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, REA
 # the path MTU is unknown, but there is no response at all
 UNHEARD = [ask(1), answer(1, 1), ask(2, READ, b"", RETH={"r_key": 7, "dmalen": 3000})]
 case("RC012", [*UNHEARD, *IDLE], [*UNHEARD, answer(2, 1, syndrome=0x62), *IDLE], frames=[3], twin_also=["RC004"], file=SLOW)
+# nothing at all was recorded for longer than a second after it: recording may have stopped there, unless the requester tries again
+PAUSE: Any = partial(ethernet_pcap, step_ns=1_100_000_000)
+case("RC012", [*UNHEARD, *IDLE], [*UNHEARD, answer(2, 1, syndrome=0x62), *IDLE], frames=[3], severity="info", twin_also=["RC004"],
+     file=PAUSE)  # fmt: skip
+case("RC012", [*UNHEARD, UNHEARD[-1], *IDLE], [*UNHEARD, UNHEARD[-1], answer(2, 1, syndrome=0x62), *IDLE], frames=[4], severity="warning",
+     also=["RC002"], twin_also=["RC002", "RC004"], file=PAUSE)  # fmt: skip
 # in ERF of a card, whose loss counter says that nothing is missing; ibdump has none
 ASK_ERF = rc(READ, ext={"RETH": {"r_key": 7, "dmalen": 3000}}, bth={"psn": 1, "destqp": 0x12}, slid=1, dlid=2)
 BACK_ERF = [rc(opcode, bytes(1024), ext={"AETH": {"syndrome": 0x1F, "msn": 1}} if opcode == READ_FIRST else {},

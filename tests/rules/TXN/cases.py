@@ -191,6 +191,9 @@ case("TXN010", [request(), patient(18), REFUSED], [request(), patient(18), patie
 LOAD = message(0x19, LAP, IDS, ACTIVE, remote_qpn=0x200, remote_cm_response_timeout=20)
 LOADED = message(0x1A, APR, BACK, PASSIVE)
 case("TXN010", [*BROKEN, LOAD, patient(18, 2), LOADED], [*BROKEN, LOAD, patient(20, 2), LOADED], frames=[6], file=LONG)
+# recording may have stopped for a minute
+PAUSED: Any = partial(erf_pcap, step_ns=61_000_000_000)
+case("TXN010", [request(), patient(18), reply()], [request(), patient(24), reply()], frames=[3], severity="info", file=PAUSED)
 # the answer to the second LAP, which asked for no patience
 AGAIN = [*BROKEN, LOAD, patient(20, 2), LOADED]
 case("TXN010", [*BROKEN, LOAD, patient(18, 2), LOADED], [*AGAIN, LOAD, LOADED], frames=[6], file=LONG)
