@@ -47,22 +47,23 @@ engine_option = click.option(
     help="Work on captures with Dask: all cores of this machine (or --jobs N), a cluster's scheduler, or its scheduler file.",
 )
 
-jobs_option = click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work on N captures at a time, in processes.")
+jobs_option = click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Work in N processes, each on one capture; or share the rows of one (export)."
+)
 
 
 @contextmanager
-def chosen_engine(name: str | None, jobs: int | None, files: Sequence[Unit], common: Common) -> Iterator[Engine[Any] | None]:
-    """The function that makes a pool of processes; None for one process. ConfigError if the cluster cannot be used."""
+def chosen_engine(name: str | None, jobs: int | None, common: Common, *, most: int | None = None) -> Iterator[Engine[Any] | None]:
+    """The function that makes a pool of processes, at most `most`; None for one process. ConfigError if the cluster cannot be used."""
     if name is None:
-        if (jobs or 1) > 1 and len(files) > 1:
+        slots = min(jobs or 1, most or jobs or 1)
+        if slots > 1:
             from ibdissect.session.processes import Processes
 
-            yield partial(Processes, slots=min(jobs or 1, len(files)))
+            yield partial(Processes, slots=slots)
         else:
             yield None
         return
-    if "-" in files:
-        raise ConfigError("--engine", name, "the workers cannot read the standard input of this process", hint="name files")
     try:
         from ibdissect.session.cluster import Dask
     except ModuleNotFoundError as error:
@@ -105,8 +106,10 @@ def each_capture(
 
     `lost` gives the result for a capture whose process died.
     """
+    if engine is not None and "-" in units:
+        raise ConfigError("--engine", engine, "the workers cannot read the standard input of this process", hint="name files")
     files = [file for unit in units for file in files_of(unit)]
-    with chosen_engine(engine, jobs, units, common) as made, interruptible() as stop:
+    with chosen_engine(engine, jobs, common, most=len(units)) as made, interruptible() as stop:
         names = files if made is None else list(map(str, units))
         with progress_bar(names, quiet=common.quiet, by_capture=made is not None) as progress:
 
