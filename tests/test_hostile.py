@@ -7,6 +7,7 @@ import json
 import os
 import re
 import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from ibdissect.cli import group
+from ibdissect.session.capture import Capture
+from ibdissect.session.findings import FindingsTable
 from ibdissect.wire.sm import NodeInfo
 from tests import commands
 from tests.craft import build, erf_pcap, smp
@@ -149,6 +152,32 @@ def test_sql(paths: list[str]) -> None:
         assert "gpj.exe" in out
     cells = [row[0] for row in csv.reader(run(*ask, "--format", "csv").decode().splitlines())][1:]
     assert len(cells) == len(TEXTS) and not [cell for cell in cells if cell.lstrip()[:1] in ("=", "+", "-", "@")]
+
+
+class Tags(HTMLParser):
+    """The tags of a page with their attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[tuple[str, str]] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.add((tag, " ".join(f"{name}={value}" for name, value in attrs)))
+
+
+def test_notebooks(paths: list[str]) -> None:
+    """Cells of a notebook hold our tags only; names of the capture, the file and the filter are text in them."""
+    tags = Tags()
+    with Capture(paths[1]) as opened:
+        names = opened.table().select("infiniband.nodedescription.nodestring")
+        cells = [opened, names.filter(ANSWERS), names.filter('frame matches "<b>x"'), opened.frame(1), FindingsTable(opened.lint())]
+        for cell in (*cells, *(opened.dissect(frame + 1) for frame in range(4 * len(TEXTS)))):
+            tags.feed(harmless(cell._repr_html_()))
+            harmless(repr(cell))
+    style = "style=text-align:left"
+    assert tags.found == {
+        ("table", ""), ("caption", ""), ("tr", ""), ("th", style), ("td", style), ("p", ""), ("pre", "style=font-family:monospace")
+    }  # fmt: skip
 
 
 def test_graph(paths: list[str]) -> None:

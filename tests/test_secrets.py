@@ -16,7 +16,9 @@ import pytest
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.value import Presenter
+from ibdissect.session import tabular
 from ibdissect.session.capture import Capture
+from ibdissect.session.findings import FindingsTable
 from ibdissect.table.rows import SLOTS, slot
 from ibdissect.table.secrets import secret_fields
 from ibdissect.wire.catalog import builtin
@@ -230,13 +232,20 @@ def test_no_table_holds_a_key(ending: str, capture: str, folder: Path, tmp_path:
     assert shown(said + target.read_bytes(), PLANTED) == []
 
 
-def test_no_repr_shows_a_key(folder: Path) -> None:
-    """At a prompt, in a notebook, in what pytest prints of a test that failed."""
-    with Capture(folder / "whole.pcapng") as opened:
-        for frame in {key.frame for key in PLANTED}:
-            tree, keys = opened.dissect(frame + 1), [key for key in PLANTED if key.frame == frame]
-            text = repr((tree, opened.frame(frame + 1), list(tree.walk())))
-            assert not [key for key in keys if repr(key.value)[2:-1] in text] and not shown(text.encode(), keys)
+@pytest.mark.parametrize("show_keys", [False, True])
+def test_no_repr_shows_a_key(show_keys: bool, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a prompt, in a notebook, in what pytest prints of a test that failed; and what the screen copies of a layer or a field."""
+    monkeypatch.setattr(tabular, "SHOWN", 1000)
+    with Capture(folder / "whole.pcapng", show_keys=show_keys) as opened:
+        columns = opened.table().select("frame", *COLUMNS[1::2])
+        texts = [opened._repr_html_(), columns._repr_html_(), FindingsTable(opened.lint())._repr_html_()]
+        for number in sorted({key.frame + 1 for key in PLANTED}):
+            tree, frame = opened.dissect(number), opened.frame(number)
+            texts += [repr((tree, frame, list(tree.walk(joined=True)))), tree._repr_html_(), frame._repr_html_()]
+            texts += [node.raw.hex() for node in tree.walk(joined=True) if not tree.hides(node)]
+    text = "\n".join(texts)
+    found = {key.field for key in PLANTED if repr(key.value)[2:-1] in text} | {one.split()[0] for one in shown(text.encode(), PLANTED)}
+    assert found == ({key.field for key in PLANTED} if show_keys else set())
 
 
 @commands.NEEDS_DUCKDB

@@ -69,8 +69,11 @@ async def test_panes_and_copies(capture: Path, show_keys: bool) -> None:
             tree.action_open_all()
             said = drawn.text(app)
             masked = [k for k, (_, line) in enumerate(tree.lines) if line.node is not None and line.node.name == key.field]
-            if masked:
-                tree.select(masked[0])
+            start = key.end - len(key.value)
+            around = [k for k, (_, line) in enumerate(tree.lines) if (node := line.node) is not None and not node.in_front
+                      and node.offset <= start < node.offset + len(node.raw)]  # fmt: skip
+            for index in (*masked[:1], *around):
+                tree.select(index)
                 await pilot.pause()
                 said += drawn.text(app)
                 app.action_command("y")

@@ -98,6 +98,22 @@ class Tree:
         homes = [home for layer in self.joined for home in ([layer] if layer.raw else layer.children)]
         return next((home for home in homes if any(one is node for one in home.walk())), None)
 
+    def hidden(self, home: Node | None = None) -> tuple[tuple[int, int], ...]:
+        """(start, stop) of masked key bytes in the frame, or in a record or message in `joined`."""
+        return self.secret_bytes if home is None else masked_bytes(home.walk())
+
+    def readable(self) -> bytes:
+        """The bytes of the frame, with those of masked keys as zeros."""
+        data = bytearray(self.data)
+        for start, stop in self.secret_bytes:
+            data[start:stop] = bytes(len(data[start:stop]))
+        return bytes(data)
+
+    def hides(self, node: Node) -> bool:
+        """Whether any byte of a node is part of a masked key: its `raw` must not be shown."""
+        stop = node.offset + len(node.raw)
+        return not node.in_front and any(low < stop and node.offset < high for low, high in self.hidden(self.home(node)))
+
     def _repr_html_(self) -> str:
         return f'<pre style="font-family:monospace">{escape(outline(self))}</pre>'  # for notebooks
 

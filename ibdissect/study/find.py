@@ -1,4 +1,4 @@
-"""Which is the next frame that holds a text (in any case), some bytes, or matches a filter, and where in it?"""
+"""Which is the next frame that holds a text (in any case), some bytes, or matches a filter, and where in it? Masked keys read as zeros."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Node, Tree
+from ibdissect.table.cut_keys import without_keys
 
 from .capture_model import CaptureModel
 from .shown_frames import Rows
@@ -53,7 +55,7 @@ def hits(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:
     if query.kind is FindKind.FILTER:
         return _matching(model, query, frames)
     table = model.table(frames)
-    chunk = table.chunk
+    chunk = table.chunk if model.show_keys else replace(table.chunk, data=table.once(without_keys))
     if query.kind is FindKind.HEX:
         wanted = query.hexadecimal(query.text)
         return [frame for row, frame in enumerate(frames) if wanted in chunk.frame_bytes(row)]
@@ -91,7 +93,7 @@ def place(query: Query, tree: Tree) -> Place | None:
     if tree.home(node) is not None:
         return Place(node)
     wanted = query.hexadecimal(query.text) if query.kind is FindKind.HEX else query.text.encode().lower()
-    data = tree.data if query.kind is FindKind.HEX else tree.data.lower()
+    data = tree.readable() if query.kind is FindKind.HEX else tree.readable().lower()
     at = data.find(wanted) if node is None else data.find(wanted, node.offset, node.offset + node.length)
     if at < 0:
         return Place(node) if node is not None else None

@@ -54,13 +54,11 @@ def opaque_bytes(table: ChunkTable) -> Pieces:
 def _in_messages(table: ChunkTable) -> Pieces:
     """The payloads of messages in several packets, and of messages that are cut off, without the bytes that structures cover."""
     located, found = table.located, np.zeros(len(table), np.bool_)
-    places = _places(table.catalog)
-    if places and table.services.any:
-        for rows, services, sides in (table.services.messages(table, IN_PARTS), table.messages()):
-            of = np.array(services, np.uint64), np.array(sides, np.int64)
-            for place in places:
-                found[rows[served(table, place, *of)]] = True
-        found &= IN_PARTS[located.opcode] | table.once(cut_messages)
+    for rows, services, sides in (table.services.messages(table, IN_PARTS), table.messages()):
+        of = np.array(services, np.uint64), np.array(sides, np.int64)
+        for place in _places(table.catalog):
+            found[rows[served(table, place, *of)]] = True
+    found &= IN_PARTS[located.opcode] | table.once(cut_messages)
     rows = np.flatnonzero(found)
     if not len(rows):
         return rows, rows, rows

@@ -153,9 +153,8 @@ def beside(table: ChunkTable) -> Beside | None:
         return None
     at, bits = map(np.concatenate, zip(*parts, strict=True))
     order = np.argsort(at, kind="stable")
-    at = at[order]
-    first = np.flatnonzero(np.diff(at, prepend=-1))
-    return Beside(at[first], np.bitwise_or.reduceat(bits[order], first))
+    places, first = np.unique(at[order], return_index=True)
+    return Beside(places, np.bitwise_or.reduceat(bits[order], first))
 
 
 def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: StructType) -> tuple[Int, Bytes]:

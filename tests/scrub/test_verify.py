@@ -153,6 +153,8 @@ def test_every_form_is_found_at_every_bit(shift: int) -> None:
     found = list(module._found(raw, forms, range(8)))
     assert sorted((at, kind) for at, kind in found) == [(5, "one"), (18, "two")]
     assert not list(module._found(raw, forms, range(8), bytes(25)))
+    half = bytes(byte ^ 0x55 * (i % 2) for i, byte in enumerate(raw))
+    assert not list(module._found(raw, forms, range(8), half)), "only some bytes are the same"
     assert len(list(module._found(raw, forms, range(8), raw))) == 2
 
 

@@ -49,14 +49,14 @@ def note(app: TuiApp) -> None:
 
 
 def copy(app: TuiApp) -> None:
-    node, line = app.main.tree_pane.node, app.main.packets.line(app.main.packets.cursor)
+    pane, line = app.main.tree_pane, app.main.packets.line(app.main.packets.cursor)
     entries: list[tuple[str, str, str]] = []
-    if node is not None:
-        secret = any(below.masked for below in node.walk())
+    node, tree = pane.node, pane.frame_tree
+    if node is not None and tree is not None:
         texts = [
             ("field and value", f"{node.label}: {node.text}"), ("value", "" if node.value is None else str(node.value)),
-            ("filter name", node.name), ("as filter", app.main.tree_pane.as_filter or ""),
-            ("bytes in hex", "" if secret else node.raw.hex(" ")),
+            ("filter name", node.name), ("as filter", pane.as_filter or ""),
+            ("bytes in hex", "" if tree.hides(node) else node.raw.hex(" ")),
         ]  # fmt: skip
         entries += [(text, what, text) for what, text in texts if text]
     if line is not None:

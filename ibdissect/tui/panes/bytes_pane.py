@@ -7,7 +7,7 @@ from rich.style import Style
 from rich.text import Text
 from textual import events
 
-from ibdissect.dissect.tree import Node, Tree, masked_bytes
+from ibdissect.dissect.tree import Node, Tree
 from ibdissect.wire.text import printable
 
 from ..messages import ByteSelected
@@ -53,7 +53,7 @@ class BytesPane(LineList):
         """Show the bytes of a record or message, or those of the frame."""
         tree, self.home = self.frame_tree, home
         assert tree is not None
-        self.data, secret = (tree.data, tree.secret_bytes) if home is None else (home.raw, masked_bytes(home.walk()))
+        self.data, secret = tree.data if home is None else home.raw, tree.hidden(home)
         self.hidden = frozenset(byte for start, stop in secret for byte in range(start, min(stop, len(self.data))))
         self.byte = min(self.byte, max(len(self.data) - 1, 0))
         self._fold()
