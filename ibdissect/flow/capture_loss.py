@@ -148,7 +148,7 @@ class CaptureLoss:
         return self._writes.others(frame, time_ns) and self.disorderly()
 
     def disorderly(self) -> bool:
-        """Whether times run backwards, or an answer was recorded before its request; computed on demand."""
+        """Whether times run backwards, or a request was recorded after its answer, first or again; computed on demand."""
         if self._swaps is None:
             self._swaps = self.unsorted or self.transactions.swapped > 0 or answered_early(self.streams, SWAPPED_NS)
         return self._swaps

@@ -116,7 +116,7 @@ class Transactions:
         self.paired = 0
         """Number of answers whose requests the capture shows, too."""
         self.swapped = 0
-        """Number of answers that were recorded before their requests."""
+        """Number of answers that were recorded before their requests, and of copies of requests that were recorded after the answers."""
         self.first_ns = self.last_ns = 0
         self.matched: AnsweredMany | None = None
         """The matched answers of the present chunk; None if there are none."""
@@ -297,6 +297,7 @@ class Transactions:
         done = self.answered.get(key)
         if done is not None and _same(done.request, mads, i) and mads.times[i] - done.request.last_ns < SECOND_NS:
             request.repeats = True
+            self.swapped += mads.times[i] - done.request.last_ns <= SWAPPED_NS
         oldest = self.open.put(key, request, mads.frames[i], mads.times[i])
         for gone in oldest[1].unanswered() if oldest is not None else ():
             yield self._unanswered(gone)

@@ -58,6 +58,15 @@ def test_requests_and_answers_that_never_belong_together_are_a_sample() -> None:
     assert of(plain([answer(1), answer(3)])).proves_silence(FIRST)
 
 
+def test_a_copy_of_a_request_behind_its_answer_shows_another_order_than_the_networks() -> None:
+    for frames, step, disorderly in (
+        ([ask(1), answer(1), ask(1)], 1_000_000, True), ([ask(1), ask(1), answer(1)], 1_000_000, False),
+        ([ask(1), answer(1), ask(1)], 10_000_000, False),
+    ):  # fmt: skip
+        for window in (32 << 20, 300):
+            assert of(craft.ethernet_pcap(frames, link=247, step_ns=step), window).disorderly() == disorderly
+
+
 def test_recording_may_have_stopped_where_nothing_was_recorded_for_more_than_a_second() -> None:
     for step, stopped in ((700_000_000, False), (SECOND, False), (SECOND + 10_000, True), (2_500_000_000, True)):
         for window in (32 << 20, 300):
