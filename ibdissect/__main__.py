@@ -22,7 +22,9 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(*COLLECT)
     from ibdissect.cli import run
+    from ibdissect.heap import share_one_heap
 
+    share_one_heap()
     sys.exit(run())
 
 

@@ -22,6 +22,7 @@ from distributed import CancelledError, Client, KilledWorker, LocalCluster, Sche
 
 from ibdissect.capture.sets import Unit
 from ibdissect.errors import ConfigError, IbdissectError
+from ibdissect.heap import share_one_heap
 from ibdissect.version import VERSION
 
 from .spread import Pending, Work
@@ -207,6 +208,7 @@ class Doing(WorkerPlugin):  # type: ignore[misc]
 
     def setup(self, worker: Worker) -> None:
         self.address = worker.address
+        share_one_heap()
         if self.ours:  # Ctrl+C reaches all processes of the terminal; the command ends the workers
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -14,6 +14,7 @@ from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
 from ibdissect.capture.sets import Unit
+from ibdissect.heap import share_one_heap
 
 from .spread import Work
 
@@ -72,6 +73,7 @@ def _start(work: Work[Any], collect: tuple[int, int, int]) -> None:
     _work[:] = [work]
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all processes; the first one ends the others
+    share_one_heap()
     gc.set_threshold(*collect)
     gc.freeze()  # imported objects live forever: exclude them from garbage collection
 

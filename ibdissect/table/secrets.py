@@ -75,7 +75,10 @@ class Masker:
         self._fed = table.chunk.first + len(table) - 1
         new: list[tuple[int, str, int]] = []
         for field in secret_fields(table.catalog):
-            _, at, values, _ = keys_of(table, field)
+            if not len(table.occurrences(field.owner)):
+                continue
+            column = table.column(field, repeated=True)
+            at, values = column.at, column.values
             kind, known = field.secret, self._numbers.get(field.secret, {})
             if values.ndim == 2:  # a 16-byte key does not fit a column of integers
                 keys = [int.from_bytes(row.tobytes(), "big") for row in values]
@@ -83,7 +86,7 @@ class Masker:
                 unique, first = np.unique(values, return_index=True)
                 keys, at = unique.tolist(), at[first % max(len(at), 1)]
             for where, value in zip(at.tolist(), keys, strict=True):
-                if is_secret(kind, value) and value not in known:
+                if value not in known and is_secret(kind, value):
                     new.append((where, kind, value))
         for _, kind, value in sorted(new):
             if not self.number(kind, value):

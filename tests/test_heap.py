@@ -1,0 +1,47 @@
+"""Do threads share one heap, and does freed memory serve the next window, whatever the environment says?"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ibdissect import heap
+
+pytestmark = pytest.mark.skipif(not (sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt")), reason="needs glibc's mallopt")
+COUNTED = """
+import ctypes, os, resource, threading
+from ibdissect.heap import share_one_heap
+
+share_one_heap()
+threading.Thread(target=bytearray, args=(100_000,)).start()
+lib = ctypes.CDLL(None)
+lib.fopen.restype = ctypes.c_void_p
+out = ctypes.c_void_p(lib.fopen(b"/dev/stdout", b"w"))
+lib.malloc_info(0, out)
+lib.fclose(out)
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    bytearray(8 << 20)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+faults()
+print("faults", max(faults() for _ in range(5)))
+"""
+
+
+def test_threads_and_windows_use_the_same_memory() -> None:
+    """The environment is that of Dask's workers."""
+    environment = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"}
+    found = subprocess.run([sys.executable, "-c", COUNTED], env=environment, capture_output=True, text=True, check=True).stdout
+    assert found.count("<heap nr=") == 1
+    assert int(found.rpartition("faults")[2]) < 100, "8 MiB of fresh memory are 2048 pages"
+
+
+def test_a_c_library_without_mallopt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    heap.share_one_heap()
