@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ibdissect.capture.chunk import LINK_INFINIBAND
+from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.value import Presenter
 from ibdissect.session import tabular
@@ -23,7 +23,7 @@ from ibdissect.table.rows import SLOTS, slot
 from ibdissect.table.secrets import secret_fields
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.places import Inside, Mad
-from tests import commands
+from tests import commands, tunnels
 from tests.craft import build
 from tests.fuzz.container import pcapng
 from tests.fuzz.seeds import management, of_declarations
@@ -136,6 +136,7 @@ def places(output: bytes, words: Iterable[bytes], size: int) -> list[int]:
 
 
 FRAMES, PLANTED = plant()
+KINDS = [*tunnels.FRAMES, *tunnels.PACKETS]
 UPPER = ("nvme.", "iser.", "rpcordma.")
 """Structures known only from the frame's connection: a single frame has only a payload."""
 
@@ -147,7 +148,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def written(folder: Path, frames: list[bytes]) -> Path:
-    """`whole.pcapng` with every frame, `cut.pcapng` with one of each key field that ends within or right after its key, cut off or not."""
+    """`whole.pcapng` with every frame, `cut.pcapng` with one of each key field that ends within or right after its key, cut off or
+    not, and in a tunnel.
+    """
     (folder / "whole.pcapng").write_bytes(pcapng([(LINK_INFINIBAND, data, len(data)) for data in frames]))
     cut = []
     for key in {key.field: key for key in PLANTED if not key.field.startswith(UPPER)}.values():
@@ -155,6 +158,11 @@ def written(folder: Path, frames: list[bytes]) -> Path:
         for size in (key.end, key.end + 1, key.end + 4):
             for wire in (size, len(data)):
                 cut.append((LINK_INFINIBAND, data[:size], max(wire, len(data[:size]))))
+        frame = tunnels.roce(data)
+        end = len(frame) - (len(data) - 2 - key.end)
+        for size in (end - 1, end, len(frame)):
+            inside, _ = tunnels.wrapped(KINDS[len(cut) % len(KINDS)], frame[:size], len(frame))
+            cut += [(LINK_ETHERNET, inside, len(inside)), (LINK_ETHERNET, inside, len(inside) + len(frame) - size)]
         for words in (2, 5):  # the packet's length ends before the key
             cut.append((LINK_INFINIBAND, data[:4] + struct.pack(">H", words) + data[6:], len(data)))
     (folder / "cut.pcapng").write_bytes(pcapng(cut))

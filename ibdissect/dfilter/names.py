@@ -88,7 +88,7 @@ MARKS: Mapping[str, tuple[Expr, str]] = {
 }  # fmt: skip
 """Protocols without a declared structure: the fields that announce them, and what they are."""
 
-_WHOLE = frozenset({"erf", "eth", "vlan", "sll", "sll2", "ip", "ipv6", "udp"})
+_WHOLE = frozenset({"erf", "eth", "vlan", "sll", "sll2", "ip", "ipv6", "udp", "vxlan", "geneve", "gre", "mpls"})
 """Keys of structures that are protocols in Wireshark: `contains` and `matches` search from them to the end of the frame."""
 
 
@@ -128,8 +128,9 @@ class Names:
             for name in (f"{struct.prefix}.{struct.key}", *(_WHOLE & {struct.key})):
                 structs.setdefault(name, []).append(struct)
         structs["sll"] = [encapsulation.SLL, encapsulation.SLL2]
-        for name, inner in (("ip", ip.InnerIPv4), ("ipv6", ip.InnerIPv6), ("udp", ip.InnerUDP)):
-            structs[name].append(inner)
+        inner: tuple[tuple[str, StructType], ...] = (("ip", ip.InnerIPv4), ("ipv6", ip.InnerIPv6), ("udp", ip.InnerUDP))
+        for name, other in (*inner, *encapsulation.AROUND_TUNNELS):
+            structs.setdefault(name, []).append(other)
         numbers: dict[str, set[int]] = {}
         for (_, number), found in catalog.attributes.items():
             for _, struct in found:

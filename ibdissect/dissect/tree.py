@@ -182,7 +182,7 @@ def layer_text(layer: Node) -> str:
     if struct is None:
         return ""
     values = {node.field.name: node for node in layer.children if node.field is not None}
-    about = _ABOUT.get(struct)
+    about = next((_ABOUT[each] for each in struct.__mro__ if each in _ABOUT), None)
     what = _what(struct)
     said = about(values) if about is not None else ""
     return ", ".join(part for part in (what, said) if part)

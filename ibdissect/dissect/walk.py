@@ -238,11 +238,10 @@ class Walk:
         payload, mad, icrc, vcrc = (located.at(name)[row] for name in ("payload", "mad", "icrc", "vcrc"))
         payload_end = located.payload_end[row]
         sort = np.full(len(row), _DATA)
-        sort[(payload >= 0) & (at >= payload) & (at < payload_end)] = _PAYLOAD
         behind = (icrc >= 0) & (at >= icrc)
         sort[behind | ((vcrc >= 0) & (at >= vcrc))] = _TRAILER
         sort[(icrc >= 0) & (stop == icrc)] = _PAD
-        whole = (payload >= 0) & (at < payload_end)
+        whole = (payload >= 0) & (at < payload_end) & (stop > payload)  # options of IP and tunnels are before it
         sort[whole] = _PAYLOAD
         # A gap from the payload into its pad bytes becomes two pieces.
         both = whole & (icrc >= 0) & (stop == icrc) & (stop > payload_end)

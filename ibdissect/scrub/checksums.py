@@ -7,20 +7,27 @@ import numpy as np
 from ibdissect.capture.scattered import Bytes
 from ibdissect.table import crcs
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.encapsulation import UDP, IPv4
+from ibdissect.wire.encapsulation import UDP, GREChecksum, IPv4, OuterIPv4, OuterUDP
+from ibdissect.wire.spec import Field, Struct
 
 IP_CHECKSUM, IP_WORDS = 5, 10
 UDP_CHECKSUM, UDP_LENGTH = 6, 4
 WITHOUT_OPTIONS = 0x45
 """First byte of an IPv4 header without options."""
+_OF_TUNNELS: tuple[Field[int], ...] = (OuterUDP.checksum, GREChecksum.checksum)
+"""Checksums over whole packets inside tunnels: senders may leave them out, a scrubbed copy always does."""
 
 
 def seal(old: ChunkTable, new: ChunkTable) -> None:
     """Write the checksums of `new`, whose packets have the same offsets as those of `old`; a zero (absent) checksum stays zero."""
     _ip4(old, new)
+    _ip4(old, new, OuterIPv4)
     _crc(crcs.icrc_sums(old), crcs.icrc_sums(new), new.chunk.data, 4)
     _crc(crcs.vcrc_sums(old), crcs.vcrc_sums(new), new.chunk.data, 2)
     _udp(old, new)
+    for field in _OF_TUNNELS:
+        at = old.occurrences(field.owner).at
+        new.chunk.data[at[:, None] + np.arange(*field.span)] = 0
 
 
 def _crc(old: crcs.Sums, new: crcs.Sums, data: Bytes, size: int) -> None:
@@ -31,9 +38,9 @@ def _crc(old: crcs.Sums, new: crcs.Sums, data: Bytes, size: int) -> None:
     data[new.at[:, None] + np.arange(size)] = value.view(np.uint8).reshape(len(value), 4)[:, :size]
 
 
-def _ip4(old: ChunkTable, new: ChunkTable) -> None:
+def _ip4(old: ChunkTable, new: ChunkTable, struct: type[Struct] = IPv4) -> None:
     """Compute header checksums. A wrong one does not keep its error: that of a checksum never filled in is the sum of the addresses."""
-    at = old.occurrences(IPv4).at
+    at = old.occurrences(struct).at
     index = at[:, None] + np.arange(2 * IP_WORDS)
     was, now = (table.chunk.data[index].view(">u2").astype(np.int64) for table in (old, new))
     stored, now[:, IP_CHECKSUM] = was[:, IP_CHECKSUM], 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec import Struct as Record
+from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
 
@@ -28,6 +29,8 @@ class CopyRows(Record, frozen=True):
     """How many frames after its original a copy is."""
     later_ns: Int
     """Time from the original to the copy."""
+    size: Int
+    """Bytes that are equal: of the frame, or of the packet in a tunnel."""
 
 
 class Copies:
@@ -40,7 +43,11 @@ class Copies:
 
     def leave_out(self, table: ChunkTable) -> CopyRows:
         """The copies of a chunk. Their headers are removed from the table, so that nobody takes them for packets."""
-        found = self._real(table.chunk)
+        chunk, inner = table.chunk, table.located.start.get("inner")
+        if inner is not None:  # the copies of a mirrored packet differ in the tunnel's headers, which number them
+            start = np.maximum(inner, chunk.offset)
+            chunk = replace(chunk, offset=start, caplen=chunk.offset + chunk.caplen - start)
+        found = self._real(chunk)
         if len(found.rows):
             table.leave_out(found.rows)
         return found
@@ -54,7 +61,7 @@ class Copies:
         first = max(0, len(chunk) - APART)
         last = [(int(chunk.time_ns[row]), chunk.frame_bytes(row)) for row in range(first, len(chunk))]
         self.tail = (self.tail + last)[-APART:]
-        return CopyRows(rows[good], behind[good], later[good])
+        return CopyRows(rows[good], behind[good], later[good], chunk.caplen[rows[good]])
 
     def _repeated(self, chunk: Chunk) -> tuple[Int, Int, Int]:
         """Rows that repeat a frame of the last 3 us, how many frames before, and how many nanoseconds before."""

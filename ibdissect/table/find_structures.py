@@ -13,7 +13,7 @@ from ibdissect.wire.mad import BASE_VERSION_OPA, MAD, RMPP_CLASSES
 from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed
 from ibdissect.wire.spec import Field
 
-from . import sa_tables
+from . import sa_tables, tunnels
 from .bits import value_at
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Int
 from .occurrences import NONE, Occurrences, merged
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from .table import ChunkTable
 
 HEADERS: dict[StructType, tuple[str, ...]] = {
+    encapsulation.OuterEthernet: tunnels.names("eth"), encapsulation.OuterVLAN: tunnels.names("vlan", "vlan2", "vlan3"),
+    encapsulation.OuterIPv4: tunnels.names("ip4"), encapsulation.OuterIPv6: tunnels.names("ip6"),
+    encapsulation.OuterUDP: tunnels.names("udp"), encapsulation.MPLS: tunnels.names(*tunnels.LABELS),
+    **{struct: tunnels.names(struct.key) for struct in encapsulation.OF_TUNNELS},
     encapsulation.ERF: ("erf",), encapsulation.Ethernet: ("eth",), encapsulation.VLAN: ("vlan", "vlan2", "vlan3"),
     encapsulation.SLL: ("sll",), encapsulation.SLL2: ("sll2",), encapsulation.IPv4: ("ip4",), encapsulation.IPv6: ("ip6",),
     encapsulation.UDP: ("udp",), headers.LRH: ("lrh",), headers.RWH: ("rwh",), headers.FlowControl: ("link",), headers.VCRC: ("vcrc",),

@@ -20,7 +20,7 @@ from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.spec import Struct
 
-from . import first_bytes
+from . import first_bytes, tunnels
 from .first_bytes import Front, Place
 
 Int = npt.NDArray[np.int64]
@@ -72,13 +72,19 @@ class Located(Record, eq=False):
     end: Int
     """End of the row's captured bytes."""
     snapped: Bool
-    """The record holds fewer bytes than the frame had on the wire."""
+    """The record holds fewer bytes than the frame had on the wire, or a tunnel holds only the beginning of a packet."""
     malformed: npt.NDArray[np.uint8]
     """Index into MALFORMED; 0: well-formed."""
     front: Front
     """The first bytes of every row."""
+    length: Int
+    """Bytes that the frame had on the wire, int64[n]; if a tunnel holds only the beginning of a packet, what it would have had."""
     start: dict[str, Int] = field(default_factory=dict)
-    """By name: erf eth vlan vlan2 sll sll2 ip4 ip6 udp link lrh rwh grh bth payload mad icrc vcrc."""
+    """By name: erf eth vlan vlan2 sll sll2 ip4 ip6 udp link lrh rwh grh bth payload mad icrc vcrc; `inner`: the packet inside a tunnel.
+
+    eth to udp are the innermost headers. Those around a tunnel are `eth.0`, `ip4.0` ... with the tunnel's own (`gre.0`),
+    those around a tunnel inside it `eth.1` ...
+    """
     payload_end: Int = field(default_factory=lambda: np.empty(0, np.int64))
     """End of the payload, before pad bytes and ICRC; meaningful where payload >= 0."""
     opcode: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
@@ -105,14 +111,14 @@ def locate(chunk: Chunk, roce_ports: Sequence[int] = (encapsulation.ROCE_PORT,))
     """Find the headers of every row. Never raises, whatever the bytes. `roce_ports`: UDP ports of RoCE v2."""
     n = len(chunk)
     end = chunk.offset + chunk.caplen
-    loc = Located(n, end, chunk.caplen < chunk.length, np.zeros(n, np.uint8), Front(chunk))
+    loc = Located(n, end, chunk.caplen < chunk.length, np.zeros(n, np.uint8), Front(chunk), chunk.length)
     loc.payload_end, loc.opcode, loc.complete = end.copy(), np.zeros(n, np.uint8), np.zeros(n, np.bool_)
     loc.limit = end.copy()
     if not n:
         return loc
     if (chunk.pseudo >= 0).any():
         loc.start["erf"] = chunk.pseudo
-    finder = _Finder(chunk, loc, roce_ports)
+    finder = Finder(chunk, loc, roce_ports)
     first = int(chunk.link[0])
     alike = bool((chunk.link == first).all())
     for link in [first] if alike else np.unique(chunk.link).tolist():
@@ -122,7 +128,7 @@ def locate(chunk: Chunk, roce_ports: Sequence[int] = (encapsulation.ROCE_PORT,))
         elif link == LINK_ERF:
             finder.erf(rows)
         elif link in (LINK_ETHERNET, LINK_SLL, LINK_SLL2, LINK_IPOIB):
-            finder.cooked(link, rows)
+            finder.cooked(link, rows, finder.pick(chunk.offset, rows))
     return loc
 
 
@@ -131,7 +137,7 @@ def select(good: Bool, *columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ..
     return columns if good.all() else tuple(column[good] for column in columns)
 
 
-class _Finder:
+class Finder:
     """The steps of `locate`; each handles its rows and passes them to the next step.
 
     Most chunks hold one kind of packet: if `rows` is `every`, whole columns are used without indexing.
@@ -140,6 +146,8 @@ class _Finder:
     def __init__(self, chunk: Chunk, loc: Located, roce_ports: Sequence[int]) -> None:
         self.data, self.chunk, self.loc, self.roce_ports = chunk.data, chunk, loc, roce_ports
         self.every = np.arange(loc.n)
+        self.depth = 0
+        """Tunnels around the rows that are read just now."""
 
     def pick(self, values: npt.NDArray[Any], rows: Int) -> npt.NDArray[Any]:
         """Some rows of a column of the chunk; do not write to the result."""
@@ -164,6 +172,15 @@ class _Finder:
         if not good.all():
             self.bad(rows[~good], reason)
         return good
+
+    def longer(self, rows: Int, stop: Int, reason: int) -> None:
+        """Mark rows whose packet ends behind the frame: malformed, but in a tunnel cut, since mirrors send the beginning of a packet."""
+        long = stop - self.pick(self.chunk.offset, rows) > self.pick(self.chunk.length, rows)
+        if long.any():
+            if self.depth:
+                self.loc.snapped[rows[long]], self.loc.length = True, self.loc.length.copy()
+                self.loc.length[rows[long]] = (stop - self.chunk.offset[rows])[long]
+            self.bad(rows[long], reason)
 
     def erf(self, rows: Int) -> None:
         pseudo = self.pick(self.chunk.pseudo, rows)
@@ -245,19 +262,20 @@ class _Finder:
         found: Int = good[iba]
         return found
 
-    def cooked(self, link: int, rows: Int) -> None:
+    def cooked(self, link: int, rows: Int, at: Int) -> None:
         """Ethernet and the pseudo headers that replace it: find the network header by its Ethertype."""
         name, type_at, size = {
             LINK_ETHERNET: ("eth", 12, 14), LINK_SLL: ("sll", 14, 16), LINK_SLL2: ("sll2", 0, 20), LINK_IPOIB: ("", 40, 44),
         }[link]  # fmt: skip
-        at = self.pick(self.chunk.offset, rows)
         good = at + size <= self.pick(self.loc.end, rows)
         rows, at = select(good, rows, at)
         if not rows.size:
             return
         self.put(name or "grh", rows, at)
-        ethertype = first_bytes.u16(self.loc.front.part(rows, at + type_at, 2), 0)
-        at = at + size
+        self.network(rows, at + size, first_bytes.u16(self.loc.front.part(rows, at + type_at, 2), 0))
+
+    def network(self, rows: Int, at: Int, ethertype: Int) -> None:
+        """What an Ethertype announces: VLAN tags, then IP, RoCE v1, or MPLS labels. Changes `ethertype`."""
         for tag in ("vlan", "vlan2", "vlan3"):
             tagged = (ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100)  # as ETHERTYPES_VLAN
             if not tagged.any():
@@ -277,14 +295,19 @@ class _Finder:
         self.ip6(rows[six], at[six])
         roce1 = ethertype == encapsulation.ETHERTYPE_ROCE
         if roce1.any():
-            rows, at = rows[roce1], at[roce1]
-            fits = at + 40 <= self.loc.end[rows]
-            self.bad(rows[~fits], NO_GRH)
-            rows, at = rows[fits], at[fits]
-            stop = at + 40 + u16(self.data, at + 4)
-            self.bad(rows[stop - self.chunk.offset[rows] > self.chunk.length[rows]], GRH_LENGTH)
-            transport = self.grh(rows, at, stop)
-            self.transport(rows[transport], at[transport] + 40, stop[transport])
+            self.roce1(rows[roce1], at[roce1])
+        labels = (ethertype == 0x8847) | (ethertype == 0x8848)
+        if labels.any():
+            tunnels.mpls(self, rows[labels], at[labels])
+
+    def roce1(self, rows: Int, at: Int) -> None:
+        fits = at + 40 <= self.loc.end[rows]
+        self.bad(rows[~fits], NO_GRH)
+        rows, at = rows[fits], at[fits]
+        stop = at + 40 + u16(self.data, at + 4)
+        self.longer(rows, stop, GRH_LENGTH)
+        transport = self.grh(rows, at, stop)
+        self.transport(rows[transport], at[transport] + 40, stop[transport])
 
     def ip4(self, rows: Int, at: Int) -> None:
         if not rows.size:
@@ -299,6 +322,9 @@ class _Finder:
         self.put("ip4", rows, at)
         datagram = (protocol == 17) & (fragment[:, 0] & 0x1F == 0) & (fragment[:, 1] == 0)  # UDP, not a later fragment
         stop, at = at + first_bytes.u16(first, 2), at + header
+        if not datagram.all():
+            whole = ~datagram & (fragment[:, 0] & 0x3F == 0) & (fragment[:, 1] == 0)
+            tunnels.behind_ip(self, rows[whole], at[whole], protocol[whole])
         rows, at, stop = select(datagram, rows, at, stop)
         self.udp(rows, at, stop)
 
@@ -308,7 +334,10 @@ class _Finder:
         good = (at + 40 <= self.loc.end[rows]) & (self.data[np.minimum(at, self.data.size - 1)] >> 4 == 6)
         rows, at = rows[good], at[good]
         self.loc.at("ip6")[rows] = at
-        datagram = self.data[at + 6] == 17
+        protocol = self.data[at + 6]
+        datagram = protocol == 17
+        if not datagram.all():
+            tunnels.behind_ip(self, rows[~datagram], at[~datagram] + 40, protocol[~datagram])
         stop = at + 40 + u16(self.data, at + 4)
         self.udp(rows[datagram], (at + 40)[datagram], stop[datagram])
 
@@ -324,10 +353,10 @@ class _Finder:
         roce = port == self.roce_ports[0]
         for other in self.roce_ports[1:]:
             roce |= port == other
+        if not roce.all():
+            tunnels.behind_udp(self, rows[~roce], at[~roce] + 8, port[~roce])
         rows, at, stop, size = select(roce, rows, at, stop, size)
-        long = stop - self.pick(self.chunk.offset, rows) > self.pick(self.chunk.length, rows)
-        if long.any():
-            self.bad(rows[long], IP_LARGE)
+        self.longer(rows, stop, IP_LARGE)
         # A datagram may end before its IP packet, never after it (RFC 768), except that a first fragment holds only its beginning.
         long, whole = at + size > stop, None
         if long.any():

@@ -99,9 +99,8 @@ class ChunkTable:
         at, none, size, zero = np.zeros(1, np.int64), np.full(1, -1), np.array([len(message.data)]), np.zeros(1, np.uint16)
         chunk = Chunk(frame, 0, np.frombuffer(message.data, np.uint8), at, size, size, at, zero, zero, none)
         yes, code = np.ones(1, np.bool_), np.zeros(1, np.uint8)
-        made = cls(
-            chunk, catalog, services, located=Located(1, size, ~yes, code, Front(chunk), {"payload": at}, size, code + SEND_ONLY, size, yes)
-        )
+        located = Located(1, size, ~yes, code, Front(chunk), size, {"payload": at}, size, code + SEND_ONLY, size, yes)
+        made = cls(chunk, catalog, services, located=located)
         made._messages = at, np.array([message.service], np.uint64), np.array([message.side])
         return made
 

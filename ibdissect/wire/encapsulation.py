@@ -1,4 +1,4 @@
-"""Which headers surround InfiniBand? ERF pseudo-header, Ethernet, VLAN, Linux cooked, IPv4, IPv6, UDP."""
+"""Which headers surround InfiniBand? ERF pseudo-header, Ethernet, VLAN, Linux cooked, IPv4, IPv6, UDP, and those of tunnels."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from datetime import UTC, datetime
 from .spec import Struct, bit, enum, flag, gid, ip4, mac, pad, part, raw, uint
 
 ETHERTYPES = {
-    0x0800: "IPv4", 0x0806: "ARP", 0x8100: "802.1Q", 0x86DD: "IPv6", 0x88A8: "802.1ad", 0x8915: "RoCE v1", 0x88CC: "LLDP",
-    0x9100: "802.1QinQ",
+    0x0800: "IPv4", 0x0806: "ARP", 0x6558: "Transparent Ethernet bridging", 0x8100: "802.1Q", 0x86DD: "IPv6",
+    0x8847: "MPLS", 0x8848: "MPLS with upstream-assigned label", 0x88A8: "802.1ad", 0x8915: "RoCE v1", 0x88CC: "LLDP", 0x9100: "802.1QinQ",
 }  # fmt: skip
 ETHERTYPES_VLAN = (0x8100, 0x88A8, 0x9100)
 """A VLAN tag follows; 0x9100 is what switches used for an outer tag before 802.1ad."""
 ERF_ETHERNET, ERF_INFINIBAND, ERF_INFINIBAND_LINK = (2, 11, 16, 20), 21, 25
 ERF_TYPES = {2: "ETH", 16: "COLOR_ETH", ERF_INFINIBAND: "INFINIBAND", ERF_INFINIBAND_LINK: "INFINIBAND_LINK"}
-IP_PROTOCOLS = {1: "ICMP", 2: "IGMP", 6: "TCP", 17: "UDP", 58: "ICMPv6", 0x1B: "IBA transport"}
+IP_PROTOCOLS = {
+    1: "ICMP", 2: "IGMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 47: "GRE", 58: "ICMPv6", 0x1B: "IBA transport",
+}  # fmt: skip
+GRE_PROTOCOLS = {**ETHERTYPES, 0x22EB: "ERSPAN III", 0x88BE: "ERSPAN"}
+GPE_PROTOCOLS = {1: "IPv4", 2: "IPv6", 3: "Ethernet", 4: "NSH", 5: "MPLS"}
 ECN = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
 PACKET_TYPES = {0: "to us", 1: "broadcast", 2: "multicast", 3: "to another host", 4: "from us"}
 ROCE_PORT = 4791
+VXLAN_PORT, VXLAN_GPE_PORT, GENEVE_PORT = 4789, 4790, 6081
 ETHERTYPE_ROCE = 0x8915
 
 
@@ -140,3 +145,166 @@ class UDP(Struct):
     destination_port = uint(16, "Destination port", at="2", ws="udp.dstport")
     length = uint(16, "Length", at="4", ws="udp.length")
     checksum = uint(16, "Checksum", at="6", base="hex", ws="udp.checksum", holds="checksum")
+
+
+class VXLAN(Struct):
+    """VXLAN header with the fields of the group policy extension; an Ethernet frame follows."""
+
+    key, section, size = "vxlan", "RFC 7348 5; draft-smith-vxlan-group-policy", 8
+    flags = uint(16, "Flags", at="0", base="hex", ws="vxlan.flags")
+    group_policy = bit(flags, 15, "GBP Extension", ws="vxlan.flag_g")
+    with_vni = bit(flags, 11, "VXLAN Network ID", ws="vxlan.flag_i")
+    dont_learn = bit(flags, 6, "Don't Learn", ws="vxlan.flag_d")
+    policy_applied = bit(flags, 3, "Policy Applied", ws="vxlan.flag_a")
+    group = uint(16, "Group Policy ID", at="2", ws="vxlan.gbp")
+    vni = uint(24, "VNI", at="4", ws="vxlan.vni")
+    reserved = pad(8, at="7", ws="vxlan.reserved8")
+
+
+class VXLANGPE(Struct):
+    """VXLAN header whose packet need not be an Ethernet frame (Generic Protocol Extension)."""
+
+    key, section, size, title = "vxlan_gpe", "draft-ietf-nvo3-vxlan-gpe 3", 8, "VXLAN-GPE"
+    flags = uint(8, "Flags", at="0", base="hex", ws="vxlan.flags")
+    version = part(flags, 5, 4, "Version", ws="vxlan.ver")
+    with_vni = bit(flags, 3, "Instance", ws="vxlan.i_bit")
+    with_protocol = bit(flags, 2, "Next Protocol Bit", ws="vxlan.p_bit")
+    oam = bit(flags, 0, "OAM bit", ws="vxlan.o_bit")
+    reserved16 = pad(16, at="1", ws="vxlan.reserved_16")
+    protocol = enum(8, GPE_PROTOCOLS, "Next Protocol", at="3", ws="vxlan.next_proto")
+    vni = uint(24, "VNI", at="4", ws="vxlan.vni")
+    reserved = pad(8, at="7", ws="vxlan.reserved8")
+
+
+class GENEVE(Struct):
+    """GENEVE header; options and the packet follow."""
+
+    key, section, size = "geneve", "RFC 8926 3.4", 8
+    version = uint(2, "Version", at="0", ws="geneve.version")
+    options = uint(6, "Length of options", at="0[2]", unit="words", ws="geneve.option.length")
+    flags = uint(8, "Flags", at="1", base="hex", ws="geneve.flags")
+    oam = bit(flags, 7, "Control packet", ws="geneve.flags.oam")
+    critical = bit(flags, 6, "Critical options", ws="geneve.flags.critical")
+    protocol = enum(16, GRE_PROTOCOLS, "Protocol Type", at="2", base="hex", ws="geneve.proto_type")
+    vni = uint(24, "VNI", at="4", ws="geneve.vni")
+    reserved = pad(8, at="7", ws="geneve.reserved")
+
+
+class GRE(Struct):
+    """Generic Routing Encapsulation; checksum, key and sequence number follow if their bits are set."""
+
+    key, section, size = "gre", "RFC 2784 2.1; RFC 2890 2", 4
+    flags = uint(16, "Flags and Version", at="0", base="hex", ws="gre.flags_and_version")
+    with_checksum = bit(flags, 15, "Checksum Bit", ws="gre.flags.checksum")
+    with_routing = bit(flags, 14, "Routing Bit", ws="gre.flags.routing")
+    with_key = bit(flags, 13, "Key Bit", ws="gre.flags.key")
+    with_sequence = bit(flags, 12, "Sequence Number Bit", ws="gre.flags.sequence_number")
+    version = part(flags, 2, 0, "Version", ws="gre.flags.version")
+    protocol = enum(16, GRE_PROTOCOLS, "Protocol Type", at="2", base="hex", ws="gre.proto")
+
+
+class GREChecksum(Struct):
+    """Checksum of the GRE header and the packet in it."""
+
+    key, section, size, title = "gre_checksum", "RFC 2784 2.5", 4, "GRE checksum"
+    checksum = uint(16, "Checksum", at="0", base="hex", ws="gre.checksum", holds="checksum")
+    route = uint(16, "Offset", at="2", ws="gre.offset")
+
+
+class GREKey(Struct):
+    """Which flow of the GRE tunnel a packet belongs to."""
+
+    key, section, size, title = "gre_key", "RFC 2890 2.1", 4, "GRE key"
+    number = uint(32, "Key", at="0", base="hex", ws="gre.key", holds="data")
+
+
+class GRESequence(Struct):
+    """Number of a packet in its GRE tunnel."""
+
+    key, section, size, title = "gre_sequence", "RFC 2890 2.2", 4, "GRE sequence"
+    number = uint(32, "Sequence Number", at="0", ws="gre.sequence_number")
+
+
+class ERSPAN2(Struct):
+    """ERSPAN type II: what a switch says of a mirrored frame. Type I has no header."""
+
+    key, section, size, title = "erspan2", "draft-foschiano-erspan 4.1", 8, "ERSPAN II"
+    version = uint(4, "Version", at="0", ws="erspan.version")
+    vlan = uint(12, "VLAN", at="0[4]", ws="erspan.vlan")
+    cos = uint(3, "COS", at="2", ws="erspan.cos")
+    encapsulation = uint(2, "Encap", at="2[3]", ws="erspan.encap")
+    truncated = flag("Truncated", at="2[5]", ws="erspan.truncated")
+    session = uint(10, "SpanID", at="2[6]", ws="erspan.spanid")
+    reserved = pad(12, at="4", ws="erspan.reserved")
+    index = uint(20, "Index", at="5[4]", ws="erspan.index")
+
+
+class ERSPAN3(Struct):
+    """ERSPAN type III: with a time stamp, and 8 bytes of the platform if O is set."""
+
+    key, section, size, title = "erspan3", "draft-foschiano-erspan 4.2", 12, "ERSPAN III"
+    version = uint(4, "Version", at="0", ws="erspan.version")
+    vlan = uint(12, "VLAN", at="0[4]", ws="erspan.vlan")
+    cos = uint(3, "COS", at="2", ws="erspan.cos")
+    integrity = uint(2, "Bad/Short/Oversized", at="2[3]", ws="erspan.bso")
+    truncated = flag("Truncated", at="2[5]", ws="erspan.truncated")
+    session = uint(10, "SpanID", at="2[6]", ws="erspan.spanid")
+    timestamp = uint(32, "Timestamp", at="4", ws="erspan.timestamp")
+    group = uint(16, "Security Group Tag", at="8", ws="erspan.sgt")
+    has_frame = uint(1, "Has Ethernet PDU", at="10", ws="erspan.p")
+    frame_type = enum(5, {0: "Ethernet", 2: "IP"}, "Frame Type", at="10[1]", ws="erspan.ft")
+    hardware = uint(6, "Hardware ID", at="10[6]", ws="erspan.hw")
+    direction = enum(1, {0: "Ingress", 1: "Egress"}, "Direction", at="11[4]", ws="erspan.direction")
+    granularity = uint(2, "Timestamp granularity", at="11[5]", ws="erspan.gra")
+    with_subheader = uint(1, "Optional Sub headers", at="11[7]", ws="erspan.o")
+
+
+class MPLS(Struct):
+    """An entry of an MPLS label stack."""
+
+    key, section, size = "mpls", "RFC 3032 2.1", 4
+    label = uint(20, "Label", at="0", ws="mpls.label")
+    traffic_class = uint(3, "Traffic Class", at="2[4]", ws="mpls.exp")
+    bottom = uint(1, "Bottom of stack", at="2[7]", ws="mpls.bottom")
+    ttl = uint(8, "TTL", at="3", ws="mpls.ttl")
+
+
+OF_TUNNELS: tuple[type[Struct], ...] = (VXLAN, VXLANGPE, GENEVE, GRE, GREChecksum, GREKey, GRESequence, ERSPAN2, ERSPAN3)
+
+
+# The headers around a tunnel are separate structures, so that rules and columns about RoCE's own headers do not see them.
+class OuterEthernet(Ethernet):
+    """Ethernet header around a tunnel whose packet is an Ethernet frame."""
+
+    key, section, size, title = "outer_eth", "IEEE 802.3", 14, "Outer Ethernet"
+
+
+class OuterVLAN(VLAN):
+    """VLAN tag around a tunnel whose packet is an Ethernet frame."""
+
+    key, section, size, title = "outer_vlan", "IEEE 802.1Q", 4, "Outer VLAN"
+
+
+class OuterIPv4(IPv4):
+    """IPv4 header of a tunnel."""
+
+    key, section, size, title = "outer_ip", "RFC 791", 20, "Outer IPv4"
+
+
+class OuterIPv6(IPv6):
+    """IPv6 header of a tunnel."""
+
+    key, section, size, title = "outer_ipv6", "RFC 8200", 40, "Outer IPv6"
+
+
+class OuterUDP(UDP):
+    """UDP header of a tunnel."""
+
+    key, section, size, title = "outer_udp", "RFC 768", 8, "Outer UDP"
+
+
+AROUND_TUNNELS: tuple[tuple[str, type[Struct]], ...] = (
+    ("eth", OuterEthernet), ("vlan", OuterVLAN), ("ip", OuterIPv4), ("ipv6", OuterIPv6), ("udp", OuterUDP),
+    ("vxlan", VXLANGPE), ("erspan", ERSPAN2), ("erspan", ERSPAN3),
+)  # fmt: skip
+"""Structures that count as a protocol of this name in filters, too."""

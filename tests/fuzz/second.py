@@ -17,7 +17,8 @@ from scapy.config import conf
 from scapy.layers.inet import IP
 from scapy.layers.inet import UDP as ScapyUDP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether
+from scapy.layers.l2 import GRE, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether
+from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
@@ -30,6 +31,7 @@ from ibdissect.table.bits import extract
 from ibdissect.table.find_structures import at_place
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.table.table import ChunkTable
+from ibdissect.table.tunnels import in_tunnel
 from ibdissect.table.unread import unread
 from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.mad import MAD
@@ -210,6 +212,12 @@ def dissected(outermost: type[Packet], data: bytes) -> tuple[Packet | None, Exce
         return None, own
 
 
+def holds_tunnel(packet: Packet) -> bool:
+    """Whether Scapy sees a tunnel. It knows others than we do, reads them to any depth, and some only with contributed layers."""
+    layers = packet.layers()
+    return sum(layer in (IP, IPv6) for layer in layers) > 1 or any(layer in (GRE, VXLAN) for layer in layers)
+
+
 def opposed(table: ChunkTable, *, every: int = 1, tally: Counter[str] | None = None) -> tuple[
     list[Disagreement], list[tuple[int, Exception]], int
 ]:  # fmt: skip
@@ -217,7 +225,7 @@ def opposed(table: ChunkTable, *, every: int = 1, tally: Counter[str] | None = N
 
     `tally`: counts rows by their outermost layer, those that Scapy has no layer for or gave up on, and structures seen.
     """
-    chunk, seen, raised, tried = table.chunk, Dissected(table), [], 0
+    chunk, seen, raised, tried, inside = table.chunk, Dissected(table), [], 0, in_tunnel(table.located)
     for row in range(0, len(table), every):
         link_type, pseudo = int(chunk.link[row]), int(chunk.pseudo[row])
         outermost = OUTERMOST.get(link_type)
@@ -228,7 +236,7 @@ def opposed(table: ChunkTable, *, every: int = 1, tally: Counter[str] | None = N
         packet, error = dissected(outermost, bytes(chunk.data[start : int(chunk.offset[row] + chunk.caplen[row])]))
         if error is not None:
             raised.append((row, error))
-        if packet is not None:
+        if packet is not None and not (inside[row] or holds_tunnel(packet)):
             seen.add(row, packet, int(chunk.caplen[row]), int(chunk.length[row]))
         if tally is not None:
             tally[outermost.__name__ if packet is not None else "given up by Scapy"] += 1

@@ -20,7 +20,7 @@ from ibdissect.wire.mad import CLASS_VERSION
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.places import CmService, DestQP, Mad, QKey, TcpData, UdpPort, VendorOui
 from ibdissect.wire.spec import Struct
-from tests import craft, smc
+from tests import craft, smc, tunnels
 
 PER_FILE = 96
 """Packets taken of one capture, each of another kind."""
@@ -89,9 +89,12 @@ def chunk_of(packets: Iterable[tuple[int, bytes]]) -> Chunk:
 
 
 def of_declarations(seed: int = 1) -> list[Seed]:
-    """One packet of every OpCode and of every structure that says what carries it, filled with random bytes."""
+    """One packet of every OpCode, of every structure that says what carries it, and of every tunnel, filled with random bytes."""
     rnd = random.Random(seed)
-    chunk = chunk_of([*_transport(rnd), *_carried(rnd)])
+    frames = [*_transport(rnd), *_carried(rnd)]
+    ethernet = [data for link, data in frames if link == LINK_ETHERNET]
+    frames += [(LINK_ETHERNET, tunnels.wrapped(kind, rnd.choice(ethernet))[0]) for kind in (*tunnels.FRAMES, *tunnels.PACKETS)]
+    chunk = chunk_of(frames)
     located = locate(chunk)
     plain = [_seed(chunk, located, row) for row in range(len(chunk))]
     # InfiniBand frames come behind an ERF header, too, as ibdump writes them.

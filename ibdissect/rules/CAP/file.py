@@ -17,6 +17,7 @@ from ibdissect.rules.LNK.packet import length_disagrees, too_small
 from ibdissect.table import locate
 from ibdissect.table.copies import Copies
 from ibdissect.table.table import ChunkTable
+from ibdissect.table.tunnels import in_tunnel
 from ibdissect.wire.convert import duration_text
 from ibdissect.wire.headers import LRH
 
@@ -47,7 +48,7 @@ class PacketTruncated(Rule):
         rows = np.flatnonzero(table.located.snapped)
         interfaces, first = np.unique(chunk.interface[rows], return_index=True)
         for interface, row in zip(interfaces.tolist(), rows[first].tolist(), strict=True):
-            arguments = {"captured": int(chunk.caplen[row]), "length": int(chunk.length[row])}
+            arguments = {"captured": int(chunk.caplen[row]), "length": int(table.located.length[row])}
             yield fault(Seen(table, row), arguments, rows=rows[chunk.interface[rows] == interface], key=interface)
 
 
@@ -121,8 +122,8 @@ class DuplicateFrames(Rule):
 
     Check the mirror's configuration, or remove the copies (`editcap -d`). A network that really duplicates packets looks the same.
 
-    The same bytes up to eight frames later. Within one microsecond that is always a copy; within three, only if so far at least every 32nd
-    frame was repeated, because retransmissions are rarely that fast.
+    The same bytes up to eight frames later; of packets in a tunnel only their own bytes count. Within one microsecond that is always a
+    copy; within three, only if so far at least every 32nd frame was repeated, because retransmissions are rarely that fast.
     """
 
     code, name, severity = "CAP012", "duplicate-frames", INFO
@@ -140,8 +141,7 @@ class DuplicateFrames(Rule):
             seen, behind = Seen(table, int(found.rows[i])), int(found.behind[i])
             yield fault(
                 seen, {
-                    "length": int(table.chunk.caplen[seen.row]), "original": seen.frame - behind,
-                    "time": duration_text(int(found.later_ns[i]) / 1e9),
+                    "length": int(found.size[i]), "original": seen.frame - behind, "time": duration_text(int(found.later_ns[i]) / 1e9),
                 },
                 proof=[(seen.frame - behind, "the same bytes")], evidence=SEEN, rows=found.rows[near], key="copy",
             )  # fmt: skip
@@ -278,7 +278,8 @@ class NoInfiniBand(Rule):
     """The capture holds neither InfiniBand nor RoCE packets.
 
     Nothing could be checked, so silence proves nothing. The capture was taken on another interface or with a filter that excludes RoCE, or
-    the adapter hides RDMA traffic from the host. RoCE inside a tunnel (VXLAN, GRE, MPLS) is not read either.
+    the adapter hides RDMA traffic from the host. RoCE inside tunnels is read (VXLAN, GENEVE, GRE, ERSPAN, MPLS, IP in IP), but not if the
+    tunnel's packets are IP fragments.
 
     Capture with a tool that sees RDMA traffic: `ibdump`, a sniffer rule of the adapter (`tcpdump -i mlx5_0`), or a mirror port.
 
@@ -300,7 +301,7 @@ class NoInfiniBand(Rule):
         if self.found or not len(table):
             return
         located = table.located
-        unseen = table.chunk.caplen < np.minimum(table.chunk.length, DEEPEST)
+        unseen = table.chunk.caplen < np.where(in_tunnel(located), table.chunk.length, np.minimum(table.chunk.length, DEEPEST))
         self.found = bool((~located.without_infiniband | (located.malformed != 0) | unseen).any())
         self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
         self.frames += len(table)

@@ -1,0 +1,226 @@
+"""Is a packet in a tunnel read like one without, and does no tunnel hide, change or break anything?"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ibdissect.capture.chunk import LINK_ETHERNET
+from ibdissect.dissect.build import dissect_row
+from ibdissect.dissect.value import Presenter
+from ibdissect.lint.finding import Finding
+from ibdissect.table.table import ChunkTable
+from ibdissect.table.tunnels import LABELS, MAX_DEPTH, in_tunnel
+from ibdissect.wire.encapsulation import ERSPAN2, GENEVE, GRE, MPLS, VXLAN, OuterIPv4, OuterUDP
+from ibdissect.wire.headers import BTH
+from tests import commands, craft, tunnels
+from tests.conftest import shared_captures
+from tests.robustness.compare import findings_of
+from tests.robustness.manipulations import ETHERNET, SECOND, Pcap, Record, read
+from tests.table.made import Row, chunk_of, ethernet_table
+
+KINDS = [*tunnels.FRAMES, *tunnels.PACKETS]
+FRAME = craft.roce2(0x0A, bytes(range(40)), ext={"RETH": {"va": 0x1234, "r_key": 9, "dmalen": 40}}, vlan=5)
+HEADS = ("eth", "vlan", "ip4", "ip6", "udp", "bth", "payload", "icrc")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [len(FRAME), len(FRAME) - 1, 80, 60])
+def test_the_inner_headers_are_where_they_are_without_the_tunnel(kind: str, size: int) -> None:
+    """Also of a frame that was cut; a tunnel of IP packets keeps the Ethernet header of its own frame."""
+    data, more = tunnels.wrapped(kind, FRAME[:size], len(FRAME))
+    bare, inside = (ChunkTable(chunk_of([Row(frame, LINK_ETHERNET, length)])).located
+                    for frame, length in ((FRAME[:size], len(FRAME)), (data, len(FRAME) + more)))  # fmt: skip
+    names = HEADS if kind in tunnels.FRAMES else HEADS[2:]
+    start = 8  # of the first row in its chunk
+    assert [(inside.at(name)[0] - start - more, name) for name in names if inside.at(name)[0] >= 0] == [
+        (bare.at(name)[0] - start, name) for name in names if bare.at(name)[0] >= 0
+    ]
+    assert (inside.malformed[0], inside.complete[0], inside.snapped[0]) == (bare.malformed[0], bare.complete[0], bare.snapped[0])
+    assert in_tunnel(inside)[0] and inside.at("inner")[0] == start + more + (0 if kind in tunnels.FRAMES else 18)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_byte_of_the_tunnel_is_named(kind: str) -> None:
+    """Options and subheaders are plain data; everything else is a field."""
+    data, more = tunnels.wrapped(kind, FRAME)
+    tree = dissect_row(ethernet_table([data]), 0, Presenter())
+    titles = [layer.label for layer in tree.layers]
+    covered = sorted((layer.offset, layer.offset + layer.length) for layer in tree.layers)
+    assert [stop for _, stop in covered[:-1]] == [start for start, _ in covered[1:]]
+    assert covered[0][0] == 0 and covered[-1][1] == len(data)
+    assert titles.count("Data") == ("options" in kind or "subheader" in kind or "word" in kind)
+    assert titles[-6:] == ["IPv4", "UDP", "BTH", "RETH", "Payload", "ICRC"] and more
+
+
+def test_checksums_of_the_tunnel_do_not_tell_a_key() -> None:
+    """They cover the whole packet, so that they and the other bytes give 16 bits of its R_Key."""
+    for kind, name in (("VXLAN in ERSPAN", "udp.checksum"), ("GRE with all", "gre.checksum")):
+        tree = dissect_row(ethernet_table([tunnels.wrapped(kind, FRAME)[0]]), 0, Presenter())
+        outer = next(node for node in tree.walk() if node.name == name)
+        assert outer.text == "hidden: it tells the key"
+        assert any(start <= outer.offset and outer.offset + 2 <= stop for start, stop in tree.secret_bytes)
+
+
+def test_names_are_those_of_tshark(tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(craft.ethernet_pcap([tunnels.wrapped(kind, FRAME, number=7)[0] for kind in KINDS]))
+    names = ("vxlan.vni", "geneve.vni", "gre.proto", "gre.sequence_number", "erspan.version", "mpls.label", "ip.src", "infiniband.bth.psn")
+    words = [word for name in names for word in ("-e", name)]
+    said = commands.run("show", str(tmp_path / "a.pcap"), *words).stdout.decode().splitlines()
+    found = dict(zip(KINDS, (line.split("\t") for line in said), strict=True))
+    assert found["VXLAN in ERSPAN"] == ["703710", "", "0x88be", "7", "1", "", "172.31.255.1,172.31.255.1,192.168.0.1", "1"]
+    assert found["MPLS"][5:] == ["100,200", "192.168.0.1", "1"]
+    assert found["GENEVE"][1] == "703710" and found["VXLAN-GPE"][0] == "703710"
+    filtered = commands.run("show", str(tmp_path / "a.pcap"), "-Y", "erspan and vxlan and ip.src == 172.31.255.1 and ip.src == 192.168.0.1")
+    assert filtered.stdout.count(b"\n") == 1
+
+
+def test_an_outer_header_is_not_taken_for_the_packets_own() -> None:
+    table = ethernet_table([tunnels.wrapped("VXLAN in ERSPAN", FRAME)[0], FRAME])
+    assert len(table.occurrences(OuterIPv4)) == 2 and len(table.occurrences(OuterUDP)) == 1
+    assert table.values(ERSPAN2.session).tolist() == [1] and table.values(VXLAN.vni).tolist() == [tunnels.VNI]
+    assert table.located.at("ip4")[1] - table.located.at("eth")[1] == 18 and in_tunnel(table.located).tolist() == [True, False]
+    assert table.values(BTH.psn).tolist() == [1, 1]
+
+
+def packets(*frames: bytes) -> list[int]:
+    return [int(at >= 0) for at in ethernet_table(frames).located.at("bth")]
+
+
+def test_what_is_not_read() -> None:
+    """Fragments, other ports and versions, deeper tunnels."""
+    good = [tunnels.wrapped(kind, FRAME)[0] for kind in ("VXLAN", "GRE", "ERSPAN II", "IP in IP")]
+    assert packets(*good) == [1] * 4
+    for at, value in ((20, 0x60), (20, 0x20), (21, 1)):  # more fragments; a later fragment
+        assert packets(*(frame[:at] + bytes([value]) + frame[at + 1 :] for frame in good)) == [0] * 4
+
+    def changed(kind: str, at: int, value: int) -> int:
+        data = bytearray(tunnels.wrapped(kind, FRAME)[0])
+        data[at] = value
+        return packets(bytes(data))[0]
+
+    assert not changed("VXLAN", 37, 0xB4) and not changed("VXLAN", 42, 0)  # port 4788, no VNI
+    assert not changed("GENEVE", 42, 0x40) and not changed("GENEVE", 44, 9)
+    assert not changed("GRE", 35, 1) and not changed("GRE", 34, 0x40)  # version 1, source routes
+    assert not changed("ERSPAN II", 42, 0x20) and not changed("ERSPAN III", 42, 0x10)
+    assert not changed("VXLAN-GPE", 45, 4) and not changed("VXLAN-GPE", 45, 99)
+    deeper = tunnels.wrapped("GRE", tunnels.wrapped("VXLAN in ERSPAN", FRAME)[0])[0]
+    assert packets(deeper) == [0] and MAX_DEPTH == 2
+
+
+def test_a_stack_of_labels_has_a_limit() -> None:
+    """RFC 3032 has none; networks use few."""
+
+    def stack(number: int) -> bytes:
+        return tunnels.ethernet(0x8847, b"\0\6\x40\x40" * (number - 1) + b"\0\6\x41\x40" + FRAME[18:])
+
+    most = len(LABELS)
+    assert packets(stack(1), stack(most), stack(most + 1)) == [1, 1, 0]
+    assert len(ethernet_table([stack(most)]).occurrences(MPLS)) == most
+    assert packets(tunnels.ethernet(0x8847, b"\0\6\x41\x40" + FRAME)) == [1]  # without a control word
+
+
+def test_a_port_of_roce_is_no_tunnel() -> None:
+    """--roce-port 4789 is RoCE, whatever else uses that port."""
+    frame = bytearray(craft.roce2(payload=bytes(8)))
+    frame[36:38] = (4789).to_bytes(2, "big")
+    table = ethernet_table([bytes(frame)])
+    assert table.located.at("bth")[0] < 0
+    table = ChunkTable(table.chunk, table.catalog.with_roce([4789]))
+    assert table.located.at("bth")[0] >= 0 and not in_tunnel(table.located)[0]
+
+
+def test_a_packet_that_the_mirror_cut_is_not_malformed() -> None:
+    """Switches send only the beginning of a mirrored packet if told so; the record then has all bytes of the outer frame."""
+    data, more = tunnels.wrapped("ERSPAN II", FRAME[:80])
+    located = ethernet_table([data]).located
+    assert not located.malformed[0] and located.snapped[0] and not located.complete[0] and located.length[0] == len(FRAME) + more
+    found = findings_of(craft.ethernet_pcap([data]))
+    assert [(one.code, one.message) for one in found] == [
+        ("CAP001", f"only {len(data)} of {len(FRAME) + more} bytes were captured; what is missing cannot be checked")
+    ]
+
+
+def test_copies_of_a_mirror_are_recognised() -> None:
+    """The tunnel numbers them, so that their outer headers differ."""
+    frames = [tunnels.wrapped("ERSPAN II", FRAME, number=number)[0] for number in (1, 2)]
+    found = findings_of(craft.ethernet_pcap(frames, step_ns=100))
+    assert [(one.code, one.message) for one in found] == [("CAP012", f"the same {len(FRAME)} bytes as frame 1, 0.1 us apart")]
+
+
+def test_a_capture_of_tunnels_that_were_cut_may_hold_roce() -> None:
+    """CAP018 says nothing then; of a whole packet that is something else it does."""
+    kind, other = "VXLAN over IPv6", craft.roce2(udp={"destination_port": 53})
+    data, more = tunnels.wrapped(kind, FRAME)
+    cut = Pcap(ETHERNET, (Record(1, SECOND, data[: more + 10], len(data)),))
+    assert [one.code for one in findings_of(cut.packed())] == ["CAP001"]
+    assert [one.code for one in findings_of(craft.ethernet_pcap([tunnels.wrapped(kind, other)[0]]))] == ["CAP018"]
+
+
+def told(raw: bytes) -> list[tuple[object, ...]]:
+    """Findings without offsets. The sizes in CAP001 are those of the outer frames, and a tunnel of IP leaves out Ethernet in CAP012."""
+
+    def parts(one: Finding) -> tuple[object, ...]:
+        message = one.message if one.code not in ("CAP001", "CAP012") else ""
+        frames = [[span.frame for span in spans] for spans in (one.spans, one.related)]
+        return one.code, one.frame, one.severity, one.evidence, message, one.count, *map(tuple, frames)
+
+    return [parts(one) for one in findings_of(raw)]
+
+
+@pytest.mark.parametrize(("number", "path"), list(enumerate(shared_captures("rxe"))), ids=lambda value: getattr(value, "stem", ""))
+def test_findings_are_those_of_the_capture_without_the_tunnel(number: int, path: Path) -> None:
+    """Whole and cut; each capture in two of the tunnels."""
+    pcap = read(path)
+    if pcap.link != ETHERNET:
+        pytest.skip("no Ethernet")
+    pcap = pcap.with_records(list(pcap.records[:300]))
+    for snap in (None, 96):
+        bare = pcap.with_records([replace(record, data=record.data[:snap]) for record in pcap.records])
+        want = told(bare.packed())
+        for kind in (KINDS[number % len(KINDS)], KINDS[(number + 7) % len(KINDS)]):
+            assert told(tunnels.capture(pcap, kind, snap).packed()) == want, kind
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_of_a_tunnel_survives_scrubbing(kind: str, tmp_path: Path) -> None:
+    frames = [tunnels.wrapped(kind, craft.roce2(payload=bytes(8), bth={"psn": psn}), number=psn)[0] for psn in (1, 2, 4)]
+    (tmp_path / "a.pcap").write_bytes(craft.ethernet_pcap(frames))
+    done = commands.run("scrub", str(tmp_path / "a.pcap"), "-o", str(tmp_path / "b.pcap"), "--verify")
+    assert done.returncode == 0, done.stderr
+    scrubbed = (tmp_path / "b.pcap").read_bytes()
+    for secret in (tunnels.OUTER_MACS[:6], tunnels.OUTER_MACS[6:], *tunnels.OUTER_IPS, *tunnels.OUTER_IP6, tunnels.GRE_KEY, b"\x2a\0\0\0"):
+        assert secret not in scrubbed
+    assert b"\xbe\xef\0\0" not in scrubbed and b"\x12\x34" not in scrubbed  # checksums over what was removed
+    whole = (tmp_path / "a.pcap").read_bytes()
+    assert [(one.code, one.frame) for one in findings_of(scrubbed)] == [(one.code, one.frame) for one in findings_of(whole)]
+
+
+def test_broken_tunnels_are_no_error() -> None:
+    """Any byte may be anything, and a frame may end anywhere."""
+    rnd = random.Random(11)
+    rows = []
+    for kind in KINDS:
+        whole, more = tunnels.wrapped(kind, FRAME)
+        for _ in range(400):
+            data = bytearray(whole)
+            for _ in range(rnd.randrange(4)):
+                data[rnd.randrange(12, more + 40)] = rnd.choice((0, 1, 0x45, 0x47, 0x80, 0xFF, rnd.randrange(256)))
+            del data[rnd.choice((len(data), rnd.randrange(len(data) + 1))) :]
+            rows.append(Row(bytes(data), LINK_ETHERNET, rnd.choice((-1, len(whole)))))
+    for some in (rows, rows[::-1]):
+        chunk = chunk_of(some, around=b"")
+        before = chunk.offset.copy()
+        table = ChunkTable(chunk)
+        located = table.located
+        assert np.array_equal(chunk.offset, before)
+        for name, at in located.start.items():
+            there = at >= 0
+            assert ((at[there] >= chunk.offset[there]) & (at[there] <= located.end[there])).all(), name
+        for struct in (VXLAN, GENEVE, GRE, MPLS, OuterIPv4):
+            found = table.occurrences(struct)
+            assert (found.stop <= located.end[found.rows]).all()
