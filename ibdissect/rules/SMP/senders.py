@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import merge
+from operator import attrgetter
 
 import numpy as np
 
@@ -165,6 +167,7 @@ def _beside_the_master(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
     infos.of(event)  # learns from the chunk
     every, slid = event.smps, event.table.values_at(LRH.slid, event.smps.rows)
     by_lid = (every.method == SET) & (slid > 0) & (slid < FIRST_MULTICAST)
+    found: list[Iterator[Hit]] = []
     for attributes in ((PORT_INFO,), CONFIGURED) if by_lid.any() else ():
         sets = AttributeSmps(*every.some(np.flatnonzero(by_lid & np.isin(every.attribute, attributes))), event=event)
         if len(sets):
@@ -172,7 +175,8 @@ def _beside_the_master(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
             number = sets.number if sets.about_ports else sets.entered
             sets.before, sets.since = infos.at(port_key(sets.slot, np.where(sets.kind == SWITCH, 0, number)), sets.frames)
             named = sets.now(PortInfo.master_sm_lid).astype(np.int64) if sets.about_ports else np.zeros(len(sets), np.int64)
-            yield from _from_elsewhere(sets, named)
+            found.append(_from_elsewhere(sets, named))
+    yield from merge(*found, key=attrgetter("frame"))
 
 
 def _from_elsewhere(smps: AttributeSmps, named: Int) -> Iterator[Hit]:
