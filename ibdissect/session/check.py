@@ -248,6 +248,9 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     report.findings = linter.finish()
     if table is not None:
         _describe(fresh, table, reading, linter.copies)  # findings made at the end whose frame is in the last chunk
+    rest = [one for one in fresh if one.frame and not one.context]  # in earlier chunks
+    for chunk in reading.chunks() if rest and not once and not stop() else ():
+        _describe(rest, reading.table_of(chunk), reading)
     _word_findings(report, reading, options, failures, numbered=once)
     reading.joins = True
     report.by_rule = {code: tally.count for code, tally in sorted(linter.tally.items()) if tally.count}
@@ -305,14 +308,17 @@ def _count(report: CaptureReport, table: ChunkTable) -> None:
     report.undecoded += int(np.count_nonzero(located.malformed))
 
 
-def _describe(findings: list[Finding], table: ChunkTable, reading: Reading, copies: Copies) -> None:
-    """Add the summary line of its frame, and where that starts in the file, to each finding, while the chunk is in memory."""
+def _describe(findings: list[Finding], table: ChunkTable, reading: Reading, copies: Copies | None = None) -> None:
+    """Add the summary line of its frame, and where that starts in the file, to each finding, while the chunk is in memory.
+
+    `copies`: what left frames out of the table.
+    """
     if not findings:
         return
     from ibdissect.dissect.summary import summaries  # a clean capture does not need it
 
     rows = sorted({row for finding in findings if 0 <= (row := finding.frame - table.chunk.first) < len(table)})
-    whole = reading.table_of(table.chunk) if np.isin(rows, table.once(copies.leave_out).rows).any() else table
+    whole = reading.table_of(table.chunk) if copies is not None and np.isin(rows, table.once(copies.leave_out).rows).any() else table
     lines = dict(zip(rows, summaries(whole, np.array(rows, np.int64)), strict=True))
     for finding in findings:
         line = lines.get(finding.frame - table.chunk.first)

@@ -100,3 +100,12 @@ def test_a_copy_of_a_frame_is_described_as_the_frame_that_it_repeats(tmp_path: P
         findings = check_reading(Reading(reader), Options(rules=load())).findings
     copy = next(finding for finding in findings if finding.code == "CAP012")
     assert copy.frame == 2 and copy.context is not None and "link type" not in copy.context and "SMP" in copy.context
+
+
+@pytest.mark.parametrize("name", ["pkey-lab-full.pcap", "rxe-nak-bad-rkey.pcap"])
+def test_what_is_found_at_the_end_is_described_wherever_a_window_ends(name: str) -> None:
+    def lines(window: int) -> list[tuple[int, str | None, int | None]]:
+        with open_capture(str(ROOT / "captures" / name), window=window) as reader:
+            return [(one.frame, one.context, one.starts) for one in check_reading(Reading(reader), Options(rules=load())).findings]
+
+    assert lines(64) == lines(1 << 20) and all(context and starts for _, context, starts in lines(64))
