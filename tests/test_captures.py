@@ -12,6 +12,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.lint.engine import Linter
 from ibdissect.rules import load
 from ibdissect.table.table import ChunkTable
+from tests.table.made import tables_of
 
 EXPECTED: dict[str, dict[int, set[str]]] = {
     "opensm-first-sweep.pcap": {},
@@ -85,8 +86,8 @@ def test_the_full_laboratory_capture_is_what_its_script_makes(repo: Path, full_l
 @pytest.mark.parametrize("window", [1 << 20, 3000])
 def test_all_rules_find_the_truth_of_the_full_laboratory_and_nothing_else(repo: Path, window: int) -> None:
     linter = Linter(load(), max_findings=None)
-    for chunk in open_capture(str(repo / "captures/pkey-lab-full.pcap"), window=window).chunks():
-        linter.feed(ChunkTable(chunk))
+    for table in tables_of(str(repo / "captures/pkey-lab-full.pcap"), window):
+        linter.feed(table)
     truth = json.loads((repo / "captures/pkey-lab-full.json").read_text())["findings"]
     expected = sorted((one["frame"], one["code"], one["count"]) for one in truth)
     found = sorted((finding.frame, finding.code, finding.count) for finding in linter.finish())

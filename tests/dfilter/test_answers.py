@@ -13,6 +13,7 @@ from ibdissect.dfilter.answers import REQUEST_FRAME, RESPONSE_FRAME, Answers
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.table.table import ChunkTable
 from tests import commands, craft
+from tests.table.made import tables_of
 
 ASK = craft.gmp(4, 1, 0x12, slid=1, dlid=2, header={"transaction_id": 7})
 ANSWER = craft.gmp(4, 0x81, 0x12, slid=2, dlid=1, header={"transaction_id": 7})
@@ -36,8 +37,8 @@ def selected(text: str, *, whole: bool, window: int = 1 << 20) -> list[int]:
     answers = None
     if whole:
         answers = Answers()
-        for chunk in open_capture(io.BytesIO(source)).chunks():
-            answers.feed(ChunkTable(chunk))
+        for table in tables_of(source):
+            answers.feed(table)
     compiled, found = compile_filter(text), []
     for chunk in open_capture(io.BytesIO(source), window=window).chunks():
         found += (compiled.rows(ChunkTable(chunk), answers=answers).nonzero()[0] + chunk.first).tolist()
@@ -75,8 +76,8 @@ def test_a_filter_says_what_it_needs() -> None:
 
 def test_single_frames() -> None:
     answers = Answers()
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap(FRAMES))).chunks():
-        answers.feed(ChunkTable(chunk))
+    for table in tables_of(craft.erf_pcap(FRAMES)):
+        answers.feed(table)
     assert [answers.value(RESPONSE_FRAME, frame) for frame in range(1, 9)] == [None, 6, None, 6, None, None, None, None]
     assert [answers.value(REQUEST_FRAME, frame) for frame in range(1, 9)] == [None] * 5 + [4, None, None]
 
@@ -86,8 +87,8 @@ def test_many_answers() -> None:
     pairs = 300
     frames = [craft.gmp(4, method, 0x12, slid=1, dlid=1, header={"transaction_id": 1 + i}) for i in range(pairs) for method in (1, 0x81)]
     answers = Answers()
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
-        answers.feed(ChunkTable(chunk))
+    for table in tables_of(craft.erf_pcap(frames)):
+        answers.feed(table)
     assert len(answers) == pairs
     for i in range(pairs):
         assert answers.value(RESPONSE_FRAME, 2 * i + 1) == 2 * i + 2 and answers.value(REQUEST_FRAME, 2 * i + 2) == 2 * i + 1

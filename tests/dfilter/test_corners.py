@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import re
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.dfilter.compile import FilterError, compile_filter
 from ibdissect.dfilter.complete import complete
 from ibdissect.dfilter.names import names_of
@@ -15,7 +13,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 from tests import craft
 from tests.dfilter.test_pattern import found
-from tests.table.made import native_table
+from tests.table.made import native_table, tables_of
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +83,8 @@ def test_named_classes(pattern: bytes, yes: bytes, no: bytes) -> None:
 
 def test_an_empty_window_selects_nothing() -> None:
     """A file that holds nothing yet is no reason to fail."""
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap([]))).chunks():
-        assert not compile_filter("lrh.dlid == 1 or frame contains 00").rows(ChunkTable(chunk)).any()
+    for table in tables_of(craft.erf_pcap([])):
+        assert not compile_filter("lrh.dlid == 1 or frame contains 00").rows(table).any()
 
 
 def test_what_may_follow_presence_and_what_has_no_name() -> None:

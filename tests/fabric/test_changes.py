@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import FabricFollower, changes
 from ibdissect.fabric.changes import ChangeLog, FabricChange
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
 from tests import craft
 from tests.fabric.made import REPRESS, answer, ask, node, p_keys, port_info
+from tests.table.made import tables_of
 
 NODE_INFO, PORT_INFO, P_KEY_TABLE, NOTICE = 0x11, 0x15, 0x16, 0x02
 KNOWN = [answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF))]
@@ -29,8 +27,8 @@ def repress(transaction: int) -> bytes:
 def told(frames: Sequence[bytes]) -> list[FabricChange]:
     """What happened in a capture of these frames."""
     follower, kept = FabricFollower(), ChangeLog()
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
-        for event in follower.feed(ChunkTable(chunk)):
+    for table in tables_of(craft.erf_pcap(frames)):
+        for event in follower.feed(table):
             kept.take(event)
     return kept.happened
 
@@ -65,7 +63,7 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "MAX_KEPT", 3)
     kept = ChangeLog()
     follower = FabricFollower()
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap([*KNOWN, *[TRAP] * 5]))).chunks():
-        for event in follower.feed(ChunkTable(chunk)):
+    for table in tables_of(craft.erf_pcap([*KNOWN, *[TRAP] * 5])):
+        for event in follower.feed(table):
             kept.take(event)
     assert len(kept.happened) == 3 and kept.dropped == 2

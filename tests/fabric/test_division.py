@@ -21,9 +21,9 @@ from ibdissect.rules import load
 from ibdissect.session.check import Options, check, check_reading
 from ibdissect.session.reading import Reading
 from ibdissect.subnet.reading import SubnetFiles, read_files
-from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap, rc, smp
 from tests.fabric.made import ANSWER, node, p_keys, port_info
+from tests.table.made import table_of, tables_of
 
 RECORD, HEADER, FLAGS = 16, 24, 9
 LIMITED, FULL = 0x0123, 0x8123
@@ -68,16 +68,12 @@ def codes(raw: bytes, division: Division | None = None, subnet: SubnetFiles | No
     return [one.code for one in report.findings]
 
 
-def tables(raw: bytes) -> list[ChunkTable]:
-    return list(map(ChunkTable, open_capture(io.BytesIO(raw)).chunks()))
-
-
 HERE, THERE = subnet(0x2C9, 1, (1, 2, 3), LIMITED), subnet(0x255, 2, (1, 2), FULL)
 
 
 def test_two_interfaces_tell_all_packets_apart() -> None:
     raw = mixed([*HERE, data(2, 1, LIMITED)], [*THERE, data(2, 1, FULL), data(2, 1, FULL)], interfaces=True)
-    assert divide(tables(raw), Division()).numbers == {(INTERFACE, 0): 1, (INTERFACE, 1): 2}
+    assert divide(tables_of(raw), Division()).numbers == {(INTERFACE, 0): 1, (INTERFACE, 1): 2}
     assert codes(raw) == ["CAP017", "PKY001"]  # both are limited members in one subnet only
 
 
@@ -87,14 +83,14 @@ def test_files_describe_the_subnet_whose_ports_they_list(tmp_path: Path) -> None
     for maker, numbers in ((0x2C9, {0: 1, 1: 2}), (0x255, {0: 2, 1: 1}), (0x777, {0: 2, 1: 3})):
         (tmp_path / "guid2lid").write_text(f"0x{maker << 40 | 1 << 8 | 1:016x} 0x0001 0x0001\n")
         files = read_files([str(tmp_path / "guid2lid")])
-        found = divide(tables(raw), Division(), files.ports)
+        found = divide(tables_of(raw), Division(), files.ports)
         assert found.numbers == {(INTERFACE, interface): number for interface, number in numbers.items()}
         assert codes(raw, subnet=files) == ["CAP017", "PKY001"]
 
 
 def test_each_subnet_begins_and_ends_with_its_own_packets() -> None:
     """Traps before its first packet may have been sent, and requests at its end may still be answered."""
-    (table,) = tables(mixed(HERE, THERE, interfaces=True))
+    (table,) = tables_of(mixed(HERE, THERE, interfaces=True))
     other = np.flatnonzero(table.chunk.interface == 1)
     transactions = Transactions()
     list(transactions.feed(table.only_rows(table.chunk.interface == 1)))
@@ -106,35 +102,35 @@ def test_origins_tell_directed_routes_apart_but_no_other_packets() -> None:
     """LID 3 was shown in one subnet only, but the capture may have missed the other port with LID 3."""
     unknown = [data(2, 1, LIMITED), data(2, 3, 0x8999)]
     raw = mixed([*HERE, *unknown], THERE, interfaces=False)
-    found = divide(tables(raw), Division())
+    found = divide(tables_of(raw), Division())
     assert found.numbers == {(ORIGIN, 1): 1, (ORIGIN, 2): 2}
     assert codes(raw) == ["CAP017"]
     by_lid = smp(1, 0x11, slid=2, dlid=1, header={"transaction_id": 1 << 32})  # perhaps from a host of the other subnet
-    assert found.of(tables(mixed([HERE[0], *unknown, by_lid], [], interfaces=False))[0]).tolist() == [1, 0, 0, 0]
+    assert found.of(table_of(mixed([HERE[0], *unknown, by_lid], [], interfaces=False))).tolist() == [1, 0, 0, 0]
 
 
 def test_origins_that_found_one_node_are_of_one_subnet() -> None:
     raw = mixed(HERE, [*subnet(0x2C9, 2, (1, 2), LIMITED), data(2, 1, LIMITED)], interfaces=True)
-    assert divide(tables(raw), Division()).numbers == {}
+    assert divide(tables_of(raw), Division()).numbers == {}
     assert codes(raw) == ["PKY001"]
 
 
 def test_an_origin_in_both_subnets_proves_nothing() -> None:
     there = subnet(0x255, 1, (1, 2), FULL)
     raw = mixed([*HERE, *HERE, data(2, 1, LIMITED)], [*there, *there], interfaces=False)
-    assert divide(tables(raw), Division()).numbers == {}
+    assert divide(tables_of(raw), Division()).numbers == {}
 
 
 def test_a_prefix_of_its_own_tells_packets_with_grh_apart() -> None:
     raw = mixed(HERE, subnet(0x255, 2, (1, 2), FULL, prefix=0xFEC0 << 48 | 7), interfaces=False)
-    assert divide(tables(raw), Division()).numbers[PREFIX, 0xFEC0 << 48 | 7] == 2
+    assert divide(tables_of(raw), Division()).numbers[PREFIX, 0xFEC0 << 48 | 7] == 2
 
 
 def test_the_site_names_what_the_capture_does_not_tell() -> None:
     site = subnets_of({"subnets": [{"lids": "1-3"}, {"lids": ["101-103"], "prefixes": ["fec0:0:0:7::"]}]}, "a.toml")
     there = subnet(0x255, 2, (101, 102), LIMITED)
     raw = mixed([*HERE, data(2, 1, LIMITED)], [*there, data(102, 101, LIMITED), data(102, 1, LIMITED)], interfaces=False)
-    found = divide(tables(raw), site)
+    found = divide(tables_of(raw), site)
     assert {(ORIGIN, 1): 1, (ORIGIN, 2): 2, (LID, 103): 2}.items() <= found.numbers.items()
     assert codes(raw, site) == ["PKY001", "PKY001"]  # not of the packet from one subnet to the other
 
@@ -170,7 +166,7 @@ def test_subnets_that_are_noticed_late_are_told_apart_by_all_packets(apart: str,
         size = RECORD + 16 + len(HERE[1])
         last = raw[-2 * size :]
         raw = raw[:-size] + last[: RECORD + 8] + last[size + RECORD + 8 :]  # at the same time
-    assert divide(tables(raw), Division()).how == apart
+    assert divide(tables_of(raw), Division()).how == apart
     options = Options(rules=[rule for rule in load() if rule.code[:3] in ("CAP", "PKY", "LNK")])
     reports = []
     for window in (32 << 20, 4000, 1000, 1):

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import FabricFollower, earlier_answers
 from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
+from tests.table.made import native_table
 
 from .made import SET, answer, ask, node, port_info
 
 
 def feed(infos: PortInfos, follower: FabricFollower, *frames: bytes) -> AttributeSmps:
     """One more chunk of the same capture (frame numbers start anew, the order of feeding counts)."""
-    (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
-    (event,) = [event for event in follower.feed(ChunkTable(chunk)) if isinstance(event, ChunkFollowed)]
+    table = native_table(frames)
+    (event,) = [event for event in follower.feed(table) if isinstance(event, ChunkFollowed)]
     return infos.of(event)
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.fabric.events import (
     ChunkFollowed,
     FabricEvent,
@@ -26,8 +25,8 @@ from ibdissect.fabric.events import (
 from ibdissect.fabric.follow import MAX_ASKED, FabricFollower
 from ibdissect.fabric.nodes import CA, NOBODY, SWITCH
 from ibdissect.fabric.topology import links
-from ibdissect.table.table import ChunkTable
 from tests import craft
+from tests.table.made import tables_of
 
 from .made import ANSWER, GET, GUID, SET, answer, ask, node, p_keys, port_info, switch
 
@@ -36,7 +35,7 @@ NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16
 
 def follow(source: Any) -> tuple[FabricFollower, list[FabricEvent]]:
     follower = FabricFollower()
-    events = [event for chunk in open_capture(source).chunks() for event in follower.feed(ChunkTable(chunk))]
+    events = [event for table in tables_of(source) for event in follower.feed(table)]
     return follower, events
 
 
@@ -168,7 +167,7 @@ def test_frequent_events_are_emitted_only_for_handlers() -> None:
         if events is not None:
             follower.emit_only(events)
         source.seek(0)
-        heard[name] = {type(event) for chunk in open_capture(source).chunks() for event in follower.feed(ChunkTable(chunk))}
+        heard[name] = {type(event) for table in tables_of(source) for event in follower.feed(table)}
         assert follower.subnet.by_lid(5) is not None
     assert heard["all"] - heard["none"] == {PortStateChanged, PKeysLearnt} and heard["states"] - heard["none"] == {PortStateChanged}
 

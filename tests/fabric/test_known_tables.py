@@ -10,7 +10,7 @@ import pytest
 
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.topology import links
-from ibdissect.table.table import ChunkTable
+from tests.table.made import tables_of
 
 from .test_follow import follow, mads
 
@@ -50,9 +50,8 @@ def test_forwarding(shared: Path, name: str, switches: int, adapters: int, cable
 
 def test_state_per_port(shared: Path) -> None:
     """Below 1.4 KB a port in a fat tree of 5184 ports that comes up: routes, forwarding tables and earlier states included."""
-    from ibdissect.capture.opening import open_capture
 
-    tables = [ChunkTable(chunk) for chunk in open_capture(shared / "captures/opensm/04-sweep-ft1024.pcap").chunks()]
+    tables = [table for table in tables_of(shared / "captures/opensm/04-sweep-ft1024.pcap")]
     for table in tables:
         table.attributes()
     gc.collect()

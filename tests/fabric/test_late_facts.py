@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.earlier_answers import PKeyTables, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.late_facts import NEVER, LateFacts
-from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.fabric.made import SET, answer, ask, node, p_keys, port_info
+from tests.table.made import tables_of
 
 NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16
 BODIES = {NODE_INFO: node(5), PORT_INFO: port_info(5), P_KEY_TABLE: p_keys(0xFFFF)}
@@ -30,8 +28,8 @@ def told(attribute: int, transaction: int, *, method: int = 1, m_key: int = 0) -
 def followed(frames: Sequence[bytes], window: int = 1 << 20) -> tuple[LateFacts, FabricFollower]:
     """A capture taken in."""
     later, follower = LateFacts(PortInfos(), PKeyTables()), FabricFollower()
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames)), window=window).chunks():
-        for event in follower.feed(ChunkTable(chunk)):
+    for table in tables_of(craft.erf_pcap(frames), window):
+        for event in follower.feed(table):
             if isinstance(event, ChunkFollowed):
                 event.once(later.take)
     return later, follower

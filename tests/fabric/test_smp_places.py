@@ -18,6 +18,7 @@ from ibdissect.fabric.smp_places import Places
 from ibdissect.fabric.smps import Smps
 from ibdissect.table.table import ChunkTable
 from tests import craft
+from tests.table.made import native_table
 
 from .made import ANSWER, GET, SET, node, port_info, switch
 
@@ -68,8 +69,8 @@ def test_columns_agree_with_single_steps(frames: list[bytes]) -> None:
 
 def test_a_route_is_sure_behind_its_node_info() -> None:
     frames = [craft.smp(GET, 0x11, path=[1]), craft.smp(ANSWER, 0x11, switch(2), path=[1]), craft.smp(GET, 0x15, path=[1])]
-    (chunk,) = open_capture(io.BytesIO(craft.erf_pcap([*frames, craft.smp(GET, 0x15, path=[2])]))).chunks()
-    table, follower = ChunkTable(chunk), FabricFollower()
+    table = native_table([*frames, craft.smp(GET, 0x15, path=[2])])
+    follower = FabricFollower()
     assert Places(Smps(table), follower.routes).sure.tolist() == [False, False, True, False]
     list(follower.feed(table))
     assert Places(Smps(table), follower.routes).sure.tolist() == [True, True, True, False]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
-
-from ibdissect.capture.opening import open_capture
 from ibdissect.fabric.smps import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, Smps
-from ibdissect.table.table import ChunkTable
 from tests import craft
+from tests.table.made import native_table
 
 from .made import ANSWER, GET, REPRESS, SET, answer, ask, node, port_info
 
 
 def smps(*frames: bytes, keyed: bool = False) -> Smps:
-    (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
-    return Smps(ChunkTable(chunk), keyed=keyed)
+    table = native_table(frames)
+    return Smps(table, keyed=keyed)
 
 
 def test_what_is_read() -> None:

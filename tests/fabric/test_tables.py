@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.fabric.follow import FabricFollower
 from ibdissect.fabric.groups import MAX_MEMBERS, GroupFacts, Groups
 from ibdissect.fabric.tables import KEPT_MULTICAST, Forwarding, Linear, Qos
-from ibdissect.table.table import ChunkTable
 from tests import craft
+from tests.table.made import native_table, tables_of
 
 from .made import ANSWER, node, switch
 
@@ -80,8 +78,8 @@ def shown(path: list[int], modifier: int, entry: int) -> bytes:
 def learnt(frames: list[bytes], window: int) -> dict[tuple[int, int], Any]:
     """Tables, inputs and frame by node and output port."""
     follower = FabricFollower()
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap(KNOWN + frames)), window=window).chunks():
-        list(follower.feed(ChunkTable(chunk)))
+    for table in tables_of(craft.erf_pcap(KNOWN + frames), window):
+        list(follower.feed(table))
     return {
         (port.node.guid, port.number): (port.qos.first, port.qos.inputs, port.qos.others, port.qos.frame)
         for port in follower.subnet.ports()
@@ -109,6 +107,6 @@ def test_tables_of_a_node_that_gets_its_name_and_goes() -> None:
     show = craft.smp(ANSWER, 0x17, bytes(8), modifier=0x0101, path=[1])
     follower = FabricFollower()
     for frames in ([show], [show, craft.smp(ANSWER, 0x11, switch(2, ports=4), path=[1]), show]):
-        (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
-        list(follower.feed(ChunkTable(chunk)))
+        table = native_table(frames)
+        list(follower.feed(table))
     assert [(port.node.guid > 0, port.qos.inputs) for port in follower.subnet.ports() if port.qos is not None] == [(True, 0b10)]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import struct
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.robustness.manipulations import SECOND, Pcap, Record
+from tests.table.made import tables_of
 
 FIRST = 1_700_000_000_000_000_000
 """Time of the first frame."""
@@ -28,8 +26,7 @@ def answer(transaction: int) -> bytes:
 
 def of(capture: bytes, window: int = 32 << 20) -> CaptureLoss:
     loss = CaptureLoss()
-    for chunk in open_capture(io.BytesIO(capture), window=window).chunks():
-        table = ChunkTable(chunk)
+    for table in tables_of(capture, window):
         for follower in (loss.streams, loss.transactions):
             for _ in follower.feed(table):
                 pass

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.flow.congestion import MAX_PORTS, Congestion, Pair
-from ibdissect.table.table import ChunkTable
 from tests.craft import ethernet_pcap, roce2
+from tests.table.made import tables_of
 
 HERE, THERE, ELSEWHERE = (bytes([192, 168, 0, last]) for last in (1, 2, 3))
 STEP_NS = 400_000_000
@@ -26,8 +23,8 @@ def notified(by: bytes = THERE) -> bytes:
 def followed(frames: list[bytes], window: int = 1 << 20) -> dict[tuple[bytes, bytes], Pair]:
     """The pairs of a capture with 0.4 s between frames; a notification is late after 1 s."""
     congestion = Congestion()
-    for chunk in open_capture(io.BytesIO(ethernet_pcap(frames, step_ns=STEP_NS)), window=window).chunks():
-        congestion.feed(ChunkTable(chunk))
+    for table in tables_of(ethernet_pcap(frames, step_ns=STEP_NS), window):
+        congestion.feed(table)
     congestion.finish()
     return congestion.pairs
 

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.flow.congestion import Congestion
 from ibdissect.flow.credits import CREDITS
-from ibdissect.flow.statistics import Statistics
-from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.conftest import shared_captures
+from tests.flow.test_statistics import counted
 from tests.rules.made.connections import request
 from tests.rules.made.conversations import MGID, gid_of, member
+from tests.table.made import tables_of
 
 THERE, BACK = bytes([192, 168, 0, 1]), bytes([192, 168, 0, 2])
 TO, FROM = {"source": THERE, "destination": BACK}, {"source": BACK, "destination": THERE}
 
 
-def counted(source: Any, window: int = 16 << 20) -> dict[str, Any]:
-    statistics = Statistics()
-    for chunk in open_capture(source, window=window).chunks():
-        statistics.feed(ChunkTable(chunk))
-    return statistics.result()
-
-
 def of_frames(frames: list[bytes], *, native: bool = False, **kw: Any) -> dict[str, Any]:
-    return counted(io.BytesIO((craft.erf_pcap if native else craft.ethernet_pcap)(frames, **kw)))
+    return counted((craft.erf_pcap if native else craft.ethernet_pcap)(frames, **kw))
 
 
 # -- multicast
@@ -99,8 +90,8 @@ def test_a_notification_may_come_in_another_chunk(window: int) -> None:
     def ignored(frames: list[bytes]) -> list[int]:
         congestion = Congestion()
         capture = craft.ethernet_pcap(frames, step_ns=400_000_000)
-        for chunk in open_capture(io.BytesIO(capture), window=window).chunks():
-            congestion.feed(ChunkTable(chunk))
+        for table in tables_of(capture, window):
+            congestion.feed(table)
         congestion.finish()
         return [pair.ignored_frame for pair in congestion.pairs.values() if pair.ignored_frame]
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
-
-from ibdissect.capture.opening import open_capture
 from ibdissect.flow.message_parts import WRITE, MessageColumns
 from ibdissect.flow.message_table import MessageTable
-from ibdissect.table.table import ChunkTable
 from tests import craft
+from tests.table.made import tables_of
 
 
 def write(psn: int, opcode: int = 0x0A, qp: int = 9) -> bytes:
@@ -22,13 +18,9 @@ def ack(psn: int, qp: int = 8) -> bytes:
     return craft.rc(0x11, slid=2, dlid=1, bth={"psn": psn, "destqp": qp})
 
 
-def tables(*frames: bytes) -> Iterator[ChunkTable]:
-    return map(ChunkTable, open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks())
-
-
 def columns(*frames: bytes) -> MessageColumns:
     table = MessageTable()
-    for chunk in tables(*frames):
+    for chunk in tables_of(craft.erf_pcap(frames)):
         table.feed(chunk)
     table.finish()
     return table.columns()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from ibdissect.flow.message_streams import MessageStreams
 from ibdissect.flow.messages import Messages
+from tests.craft import erf_pcap
+from tests.table.made import tables_of
 
-from .test_message_parts import ack, tables, write
+from .test_message_parts import ack, write
 
 
 def followed(*frames: bytes) -> MessageStreams:
     messages = Messages()
-    for table in tables(*frames):
+    for table in tables_of(erf_pcap(frames)):
         assert [*messages.feed(table)]
     return messages.streams
 

@@ -15,8 +15,10 @@ from ibdissect.flow import messages as follower
 from ibdissect.flow.message_table import MessageTable
 from ibdissect.table.crcs import icrc
 from tests.conftest import REPO, SHARED
+from tests.craft import erf_pcap
 from tests.flow import messages_one_by_one as plain
-from tests.flow.test_message_parts import tables, write
+from tests.flow.test_message_parts import write
+from tests.table.made import tables_of
 
 RXE = SHARED / "captures/rxe"
 NAMES = ["rc_read_mtu1024", "netem_loss_read_bw", "netem_loss_both", "k612_netem_mess", "netem_dup", "netem_corrupt", "netem_loss_uc_write",
@@ -69,6 +71,6 @@ def test_the_reading_window_does_not_matter(path: Path) -> None:
 def test_what_was_ended_early_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "MAX_OPEN", 1)
     table = MessageTable()
-    for chunk in tables(write(5), write(6)):
+    for chunk in tables_of(erf_pcap([write(5), write(6)])):
         table.feed(chunk)
     assert table.follower.dropped[1].count == 2 and table.columns().first_frame.tolist() == [1, 2]

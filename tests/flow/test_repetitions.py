@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.flow.streams import Streams
-from ibdissect.table.table import ChunkTable
 from tests import craft
+from tests.table.made import tables_of
 
 SEND, READ, READ_FIRST, READ_MIDDLE, READ_LAST = 0x04, 0x0C, 0x0D, 0x0E, 0x0F
 
@@ -31,8 +28,8 @@ def piece(psn: int, opcode: int) -> bytes:
 def counted(frames: list[bytes], window: int) -> dict[str, int]:
     """What is counted over all streams; every packet once, whatever the window."""
     streams, repeated = Streams(), 0
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames)), window=window).chunks():
-        for event in streams.feed(ChunkTable(chunk)):
+    for table in tables_of(craft.erf_pcap(frames), window):
+        for event in streams.feed(table):
             repeated += type(event).__name__ == "Repeated"
     names = ("repeated", "repeated_reads", "repeated_responses", "gaps", "missing")
     found = {name: sum(getattr(stream.counts, name) for stream in streams.troubled.values()) for name in names}

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.flow import smp_gaps
 from ibdissect.flow.smp_gaps import MAX_PROGRAMS, SmpGaps
-from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.robustness.manipulations import Pcap, Record
+from tests.table.made import tables_of
 
 FIRST_NS, SECOND = 1_700_000_000_000_000_000, 1_000_000_000
 NODE_INFO, GET, ANSWER = 0x11, 0x01, 0x81
@@ -37,8 +35,8 @@ def gaps_of(frames: Sequence[bytes], missing: Sequence[int] = (), *, window: int
     """What is found in a capture with a packet each millisecond, of which some are missing."""
     records = (Record(i + 1, FIRST_NS + i * 1_000_000, one, len(one)) for i, one in enumerate(frames) if i not in missing)
     gaps = SmpGaps()
-    for chunk in open_capture(io.BytesIO(Pcap(247, tuple(records)).packed()), window=window).chunks():
-        gaps.feed(ChunkTable(chunk))
+    for table in tables_of(Pcap(247, tuple(records)).packed(), window):
+        gaps.feed(table)
     return gaps
 
 
@@ -149,8 +147,8 @@ def test_a_program_without_order_counts_on(monkeypatch: pytest.MonkeyPatch) -> N
 
 def state_of(pcap: Pcap, window: int) -> tuple[Any, ...]:
     gaps = SmpGaps()
-    for chunk in open_capture(io.BytesIO(pcap.packed()), window=window).chunks():
-        gaps.feed(ChunkTable(chunk))
+    for table in tables_of(pcap.packed(), window):
+        gaps.feed(table)
     for program in gaps.programs.values():
         for step in program.steps if program.disorderly else ():  # nobody asks what they lack
             step.late = 0
@@ -162,8 +160,8 @@ def at_times(times: Sequence[int]) -> set[tuple[int, int]]:
     frames = [*ALL[:40], *ALL[50:]]
     gaps = SmpGaps()
     records = (Record(i + 1, time, one, len(one)) for i, (one, time) in enumerate(zip(frames, times, strict=True)))
-    for chunk in open_capture(io.BytesIO(Pcap(247, tuple(records)).packed())).chunks():
-        gaps.feed(ChunkTable(chunk))
+    for table in tables_of(Pcap(247, tuple(records)).packed()):
+        gaps.feed(table)
     return set(gaps.seconds())
 
 

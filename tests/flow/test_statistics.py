@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.flow.statistics import Statistics
-from ibdissect.table.table import ChunkTable
 from tests import craft
+from tests.table.made import tables_of
 
 
-def counted(source: object, window: int = 16 << 20, top: int | None = None) -> dict[str, Any]:
+def counted(source: Any, window: int = 16 << 20, top: int | None = None) -> dict[str, Any]:
     statistics = Statistics()
-    for chunk in open_capture(source, window=window).chunks():  # type: ignore[arg-type]
-        statistics.feed(ChunkTable(chunk))
+    for table in tables_of(source, window):
+        statistics.feed(table)
     return statistics.result(top)
 
 
@@ -48,12 +46,12 @@ def test_chunks_make_no_difference(shared: Path) -> None:
 
 
 def test_addresses_with_zero_bytes_stay_whole() -> None:
-    result = counted(io.BytesIO(craft.erf_pcap([craft.rc(0x04, b"data", slid=0x0100, dlid=0x2000)])))
+    result = counted(craft.erf_pcap([craft.rc(0x04, b"data", slid=0x0100, dlid=0x2000)]))
     assert result["conversations"] == [{"source": "LID 256", "destination": "LID 8192", "frames": 1, "bytes": 30}]
-    result = counted(io.BytesIO(craft.ethernet_pcap([craft.roce2(0x04, b"data")])))
+    result = counted(craft.ethernet_pcap([craft.roce2(0x04, b"data")]))
     assert result["conversations"][0]["source"] == "192.168.0.1"
 
 
 def test_an_empty_capture() -> None:
-    result = counted(io.BytesIO(craft.erf_pcap([])))
+    result = counted(craft.erf_pcap([]))
     assert result["frames"] == 0 and result["hierarchy"] == result["streams"] == []

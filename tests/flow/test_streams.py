@@ -19,6 +19,7 @@ from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.conftest import shared_captures
 from tests.rules.RC.cases import WRITE_FIRST, WRITE_LAST, answer, ask
+from tests.table.made import ethernet_table, tables_of
 
 from .plain import counted
 
@@ -32,8 +33,8 @@ CLEAN = ("rc_", "uc_", "ud_", "pp_", "ul_", "cm_rping", "rsocket_", "vlan_", "fm
 def followed(path: Path | str, window: int = 16 << 20) -> tuple[Streams, Counter[str]]:
     """The streams of a capture, and our counts over all of them."""
     streams, count = Streams(), Counter[str]()
-    for chunk in open_capture(str(path), window=window).chunks():
-        for _ in streams.feed(ChunkTable(chunk)):
+    for table in tables_of(str(path), window):
+        for _ in streams.feed(table):
             pass
     for stream in streams.troubled.values():
         for name in NAMES:
@@ -135,8 +136,8 @@ def test_random_transport_bytes_never_raise() -> None:
         bth = {"opcode": int(rnd.integers(0, 256)), "destqp": int(rnd.integers(2, 5)), "psn": int(rnd.integers(0, 8)) * 0x1FFFFF & 0xFFFFFF}
         frames.append(craft.native(bth["opcode"], body, bth=bth))
     streams = Streams()
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
-        for event in streams.feed(ChunkTable(chunk)):
+    for table in tables_of(craft.erf_pcap(frames)):
+        for event in streams.feed(table):
             assert event.ends.text
     assert streams.troubled
 
@@ -147,6 +148,6 @@ def test_events_come_in_frame_order() -> None:
     parts = ((1, WRITE_FIRST, {"RETH": {"r_key": 7, "dmalen": 600}}), (2, WRITE_LAST, {}))
     packets = [craft.roce2(code, bytes(256), bth={"psn": psn, "destqp": to}, ext=ext) for to in wrong for psn, code, ext in parts]
     packets[again : again + 2] = packets[again : again + 2] * 2
-    table = ChunkTable(next(open_capture(io.BytesIO(craft.ethernet_pcap(packets))).chunks()))
+    table = ethernet_table(packets)
     frames = [event.frame for event in Streams().feed(table)]
     assert len(frames) > len(wrong) and frames == sorted(frames)

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.flow.requests import AnsweredMany
 from ibdissect.flow.transactions import Transactions
 from ibdissect.table.connections import Connections
-from ibdissect.table.table import ChunkTable
 from tests.conftest import REPO, shared_captures
+from tests.table.made import tables_of
 
 from .plain import counted
 from .test_streams import ROCE, followed
@@ -69,8 +68,8 @@ def messages(path: Path) -> Counter[int]:
 @pytest.mark.parametrize("path", [p for p in ROCE if p.stem.startswith(("cm_", "ul_", "netem_", "vlan_", "rsocket"))], ids=lambda p: p.stem)
 def test_every_connection_message_finds_its_connection(path: Path) -> None:
     connections = Connections()
-    for chunk in open_capture(str(path)).chunks():
-        for _ in connections.feed(ChunkTable(chunk)):
+    for table in tables_of(str(path)):
+        for _ in connections.feed(table):
             pass
     count, every = messages(path), connections.all
     assert sum(c.reqs for c in every) == count[0x10] and sum(c.reps for c in every) == count[0x13]
@@ -117,8 +116,8 @@ def plain_transactions(path: Path) -> tuple[int, int]:
 @pytest.mark.parametrize("path", shared_captures("opensm"), ids=lambda path: path.stem)
 def test_every_request_is_matched_as_by_hand(path: Path) -> None:
     transactions, seen = Transactions(), Counter[str]()
-    for chunk in open_capture(str(path)).chunks():
-        for event in transactions.feed(ChunkTable(chunk)):
+    for table in tables_of(str(path)):
+        for event in transactions.feed(table):
             seen[type(event).__name__] += len(event) if isinstance(event, AnsweredMany) else 1
     ours = seen["AnsweredMany"], seen["Unanswered"] + sum(1 for _ in transactions.open_requests())
     assert ours == plain_transactions(path) and ours[0] > 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -17,22 +16,21 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.flow.answered_once import Pairs
 from ibdissect.flow.requests import Answered, AnsweredMany, Unanswered
 from ibdissect.flow.transactions import Transactions
 from ibdissect.table.rows import U64
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import DETH
 from tests import craft
 from tests.conftest import SHARED
+from tests.table.made import tables_of
 
 
-def followed(source: object, window: int = 16 << 20) -> tuple[Counter[str], int, list[Answered]]:
+def followed(source: str | bytes, window: int = 16 << 20) -> tuple[Counter[str], int, list[Answered]]:
     """Events by name, requests without answer, and the answered ones."""
     transactions, seen, answered = Transactions(), Counter[str](), list[Answered]()
-    for chunk in open_capture(source, window=window).chunks():  # type: ignore[arg-type]
-        for event in transactions.feed(ChunkTable(chunk)):
+    for table in tables_of(source, window):
+        for event in transactions.feed(table):
             if isinstance(event, AnsweredMany):
                 answered += event.each()
             else:
@@ -67,13 +65,13 @@ def test_a_copy_of_an_answered_request_is_not_unanswered(window: int) -> None:
     answer = craft.gmp(4, 0x81, 0x12, slid=2, dlid=1)
     for last, step_ns, wanted in ((ask, 20_000, 0), (ask, 600_000_000, 1), (other, 20_000, 1)):
         capture = craft.erf_pcap([ask, answer, last], step_ns=step_ns)
-        assert followed(io.BytesIO(capture), window=window)[1] == wanted
+        assert followed(capture, window=window)[1] == wanted
 
 
 def test_latency_counts_from_the_latest_try() -> None:
     ask = craft.gmp(4, 1, 0x12, slid=1, dlid=2)
     frames = [ask, ask, craft.gmp(4, 0x81, 0x12, slid=2, dlid=1)]
-    _, unanswered, answered = followed(io.BytesIO(craft.erf_pcap(frames, step_ns=5_000_000)))
+    _, unanswered, answered = followed(craft.erf_pcap(frames, step_ns=5_000_000))
     assert unanswered == 0 and len(answered) == 1
     assert answered[0].request.tries == 2 and answered[0].request.frame == 1 and answered[0].frame == 3
     assert abs(answered[0].latency_ns - 5_000_000) < 10  # ERF has binary fractions of a second
@@ -81,20 +79,20 @@ def test_latency_counts_from_the_latest_try() -> None:
 
 def test_another_question_with_the_same_transaction_ends_the_first() -> None:
     frames = [craft.gmp(4, 1, 0x12, slid=1, dlid=2), craft.gmp(4, 1, 0x1D, slid=1, dlid=2), craft.gmp(4, 0x81, 0x1D, slid=2, dlid=1)]
-    seen, unanswered, answered = followed(io.BytesIO(craft.erf_pcap(frames)))
+    seen, unanswered, answered = followed(craft.erf_pcap(frames))
     assert unanswered == seen["Unanswered"] == 1 and answered[0].request.frame == 2
 
 
 def test_directed_routes_are_distinguished() -> None:
     frames = [craft.smp(1, 0x11, path=[1]), craft.smp(1, 0x11, path=[2]), craft.smp(0x81, 0x11, path=[2])]
-    _, unanswered, answered = followed(io.BytesIO(craft.erf_pcap(frames)))
+    _, unanswered, answered = followed(craft.erf_pcap(frames))
     assert unanswered == 1 and answered[0].request.frame == 2 and answered[0].request.to == "route 0,2"
 
 
 def test_open_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibdissect.flow.transactions.MAX_OPEN", 10)
     frames = [craft.gmp(4, 1, 0x12, slid=1, dlid=2, header={"transaction_id": i}) for i in range(1, 31)]
-    seen, unanswered, _ = followed(io.BytesIO(craft.erf_pcap(frames)))
+    seen, unanswered, _ = followed(craft.erf_pcap(frames))
     assert seen["Unanswered"] == 20 and unanswered == 30
 
 
@@ -103,8 +101,8 @@ def test_open_requests_are_those_of_a_class() -> None:
     once = [craft.gmp(kind, 1, 0x12, slid=1, dlid=2, header={"transaction_id": kind}) for kind in (3, 4)]
     again = [craft.gmp(kind, 1, 0x12, slid=1, dlid=2, header={"transaction_id": 9}) for kind in (3, 4) * 2]
     transactions = Transactions()
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap([*once, *again]))).chunks():
-        assert not list(transactions.feed(ChunkTable(chunk)))
+    for table in tables_of(craft.erf_pcap([*once, *again])):
+        assert not list(transactions.feed(table))
     found = {kind: [one.frame for one in transactions.open_requests(kind)] for kind in (None, 3, 4, 5)}
     assert found == {None: [1, 2, 3, 4], 3: [1, 3], 4: [2, 4], 5: []}
 
@@ -117,8 +115,8 @@ def told(frames: list[bytes], window: int) -> tuple[list[object], list[tuple[obj
     """What happened in order, and the answers."""
     transactions, answers = Transactions(), list[tuple[object, ...]]()
     events: list[object] = []
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames)), window=window).chunks():
-        for event in transactions.feed(ChunkTable(chunk)):
+    for table in tables_of(craft.erf_pcap(frames), window):
+        for event in transactions.feed(table):
             if isinstance(event, AnsweredMany):
                 answers += answers_of(event, COLUMNS)
                 each = list(event.each())
@@ -168,7 +166,7 @@ def no_pairs(marks: U64, _columns: object, role: npt.NDArray[np.uint8], _waiting
 def test_an_answer_that_comes_again_in_a_later_chunk() -> None:
     ask, answer = craft.gmp(4, 1, 0x12, slid=1, dlid=2), craft.gmp(4, 0x81, 0x12, slid=2, dlid=1)
     fill = [craft.gmp(4, 3, 0x12, slid=1, dlid=2)] * 30
-    seen, _, answered = followed(io.BytesIO(craft.erf_pcap([ask, answer, *fill, answer])), window=4096)
+    seen, _, answered = followed(craft.erf_pcap([ask, answer, *fill, answer]), window=4096)
     assert seen["AnsweredAgain"] == 1 and len(answered) == 1
 
 
@@ -187,13 +185,13 @@ def test_a_request_that_is_recorded_late_is_not_unanswered(window: int) -> None:
     other = craft.gmp(4, 3, 0x12, slid=3, dlid=2)
     first, last = craft.erf_pcap([other, other, answer]), craft.erf_pcap([other], start_ns=1_700_000_001_000_000_000)
     capture = first + last[24:] + craft.erf_pcap([ask])[24:]
-    assert followed(io.BytesIO(capture), window=window)[1] == 0
+    assert followed(capture, window=window)[1] == 0
 
 
 @pytest.mark.parametrize("window", [16, 16 << 20])
 def test_ip_addresses_tell_requesters_apart(window: int) -> None:
     frames = [over_ip(1, 1, 2), over_ip(1, 3, 2), over_ip(0x81, 2, 3), over_ip(0x81, 2, 4)]
-    _, unanswered, answered = followed(io.BytesIO(craft.ethernet_pcap(frames)), window=window)
+    _, unanswered, answered = followed(craft.ethernet_pcap(frames), window=window)
     assert unanswered == 1 and len(answered) == 1
     assert (answered[0].request.frame, answered[0].request.to) == (2, "10.0.0.2")
 
@@ -202,5 +200,5 @@ def test_ip_addresses_tell_requesters_apart(window: int) -> None:
 def test_an_answer_counts_however_late(window: int) -> None:
     asks = [craft.gmp(4, 1, 0x12, slid=1, dlid=2, header={"transaction_id": i}) for i in range(1, 4)]
     late = craft.gmp(4, 0x81, 0x12, slid=2, dlid=1, header={"transaction_id": 1})
-    seen, unanswered, answered = followed(io.BytesIO(craft.erf_pcap([*asks, late], step_ns=6_000_000_000)), window=window)
+    seen, unanswered, answered = followed(craft.erf_pcap([*asks, late], step_ns=6_000_000_000), window=window)
     assert seen["Unanswered"] == 0 and unanswered == 2 and [one.request.frame for one in answered] == [1]

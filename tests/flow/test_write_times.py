@@ -14,6 +14,7 @@ from ibdissect.flow.write_times import WriteTimes
 from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.robustness.manipulations import Pcap, Record
+from tests.table.made import tables_of
 
 FIRST = 1_700_000_000_000_000_000
 UNIT = 10_000_000
@@ -28,8 +29,8 @@ def written(writes: list[tuple[int, int]], window: int = 32 << 20) -> WriteTimes
     frames = {number: write(number) for number in {number for _, number in writes}}
     records = [Record(i + 1, FIRST + at * UNIT, frames[number], len(frames[number])) for i, (at, number) in enumerate(writes)]
     times = WriteTimes()
-    for chunk in open_capture(io.BytesIO(Pcap(247, tuple(records)).packed()), window=window).chunks():
-        times.feed(ChunkTable(chunk).once(Datagrams))
+    for table in tables_of(Pcap(247, tuple(records)).packed(), window):
+        times.feed(table.once(Datagrams))
     return times
 
 
@@ -56,8 +57,7 @@ def test_tries_of_one_request_are_no_writes_of_others(writes: list[tuple[int, in
 def test_other_attributes_with_one_transaction_id_are_other_requests() -> None:
     one, other = write(1), craft.smp(2, 0x16, path=[1], header={"transaction_id": 1})
     times = WriteTimes()
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap([one, other]))).chunks():
-        table = ChunkTable(chunk)
+    for table in tables_of(craft.erf_pcap([one, other])):
         times.feed(table.once(Datagrams))
         assert times.others(1, int(table.times[0]))
 

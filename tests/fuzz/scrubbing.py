@@ -7,26 +7,18 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.session.capture import Capture
 from ibdissect.table.secrets import secret_fields
 from ibdissect.table.table import ChunkTable
+from tests.scrub.made import scrubbed
 
 LEAST = 4
 """Different bytes of a key that is looked for; others may stand there by chance."""
 
 
-def scrubbed(blob: bytes, container: str = "pcapng") -> bytes:
-    """The capture without secrets and identities."""
-    out = io.BytesIO()
-    with Capture(io.BytesIO(blob)) as opened:
-        write_scrubbed(opened, out, container)
-    return out.getvalue()
-
-
 def scrubbed_well(blob: bytes) -> Iterator[str]:
     """What is wrong with the scrubbed capture, in words."""
-    clean = scrubbed(blob)
+    clean = scrubbed(blob, "pcapng")
     with Capture(io.BytesIO(blob)) as before, Capture(io.BytesIO(clean)) as after:
         tables, again = list(before.tables()), list(after.tables())
         if after.damage:

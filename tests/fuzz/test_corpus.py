@@ -62,7 +62,7 @@ SPOILT: dict[str, tuple[object, str, object]] = {
     "scapy": (targets, "opposed", lambda table: ([Disagreement("BTH differs", [0])], [], 1)),
     "filter": (targets, "compile_filter", lambda text, catalog: Everything()),
     "lint": (targets, "_said", lambda report: {(f"X{next(NUMBERS)}", 1, 1, "")}),
-    "scrub": (scrubbing, "scrubbed", lambda blob: blob),
+    "scrub": (scrubbing, "scrubbed", lambda capture, container: capture),
     "tui": (TreePane, "parts", lambda pane, index, width: [Segment(" " * 500)]),
 }  # fmt: skip
 """What makes a target wrong: a module or class, a name of it, and what stands there instead."""

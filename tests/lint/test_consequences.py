@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.lint import consequences
 from ibdissect.lint.engine import Context, Linter
 from ibdissect.lint.finding import Finding, Related, Severity
@@ -21,6 +19,7 @@ from tests.craft import erf_pcap, gmp, rc, smp, vcrc
 from tests.fabric.made import answer, ask, node, p_keys, port_info
 from tests.rules.findings import lint
 from tests.rules.made.conversations import agent, counters
+from tests.table.made import tables_of
 
 
 class Cause(Rule):
@@ -63,8 +62,8 @@ for rule in (Cause, Consequence, Doubtful):
 
 def found(*rules: type[Rule]) -> tuple[list[Finding], Linter]:
     linter = Linter(rules)
-    for chunk in open_capture(io.BytesIO(erf_pcap([smp(1, 0x11)] * 3))).chunks():
-        linter.feed(ChunkTable(chunk))
+    for table in tables_of(erf_pcap([smp(1, 0x11)] * 3)):
+        linter.feed(table)
     return linter.finish(), linter
 
 
@@ -155,8 +154,8 @@ def test_which_earlier_frames_are_remembered_does_not_depend_on_the_window(
     for rule in (Even, Odd):
         REGISTRY.pop(rule.code)
     linter = Linter((Even, Odd), max_findings=None)
-    for chunk in open_capture(io.BytesIO(erf_pcap([smp(1, 0x11)] * 20)), window=window).chunks():
-        linter.feed(ChunkTable(chunk))
+    for table in tables_of(erf_pcap([smp(1, 0x11)] * 20), window):
+        linter.feed(table)
     odd = [one.frame for one in linter.finish() if one.code == "ZZA904"]
     assert odd == ([] if explained else list(range(back + 2, 20, 2)))
 
@@ -319,8 +318,8 @@ def test_a_finding_lists_no_consequence_in_a_later_frame_of_its_flow(window: int
     for code in ("ZZA905", "ZZB905"):
         REGISTRY.pop(code)
     linter = Linter([Second, OfFlow])
-    for chunk in open_capture(io.BytesIO(erf_pcap([rc(0x04), smp(1, 0x11), rc(0x04)])), window=window).chunks():
-        linter.feed(ChunkTable(chunk))
+    for table in tables_of(erf_pcap([rc(0x04), smp(1, 0x11), rc(0x04)]), window):
+        linter.feed(table)
     assert [(one.code, one.frame, one.count, one.related) for one in linter.finish()] == [("ZZB905", 1, 3, ())]
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.lint import damaged_frames
 from ibdissect.lint.engine import Linter
-from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap, native
 from tests.fabric.made import answer, node
 from tests.rules.findings import rules
+from tests.table.made import tables_of
 
 OTHERS = [native(bth={"psn": n}) for n in range(3)]
 LESSON, CONTRADICTS = answer(2, 0x11, node(2)), answer(2, 0x11, node(2, device_id=9))
@@ -25,8 +22,8 @@ def damaged(frame: bytes) -> bytes:
 
 def found(frames: list[bytes], codes: tuple[str, ...] = ("ROC006", "SEM034"), window: int = 1 << 20) -> list[tuple[str, int, str]]:
     linter = Linter([rules()[code] for code in codes])
-    for chunk in open_capture(io.BytesIO(erf_pcap(frames)), window=window).chunks():
-        linter.feed(ChunkTable(chunk))
+    for table in tables_of(erf_pcap(frames), window):
+        linter.feed(table)
     return [(one.code, one.frame, str(one.severity)) for one in linter.finish()]
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.lint.engine import Context, Linter
 from ibdissect.lint.finding import Finding, Span
 from ibdissect.lint.rule import REGISTRY, Hit, Rule, Seen, on_chunk, on_end, on_struct
@@ -17,6 +15,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.sm_tables import PKeyEntry
 from tests.craft import erf_pcap, native, smp
+from tests.table.made import tables_of
 
 
 class EveryPsn(Rule):
@@ -78,8 +77,8 @@ for _rule in RULES:  # they are this test's own
 
 def run(frames: list[bytes], rules: list[type[Rule]], selected: Any = None, **options: Any) -> tuple[Linter, list[Finding]]:
     linter = Linter(rules, **options)
-    for chunk in open_capture(io.BytesIO(erf_pcap(frames))).chunks():
-        linter.feed(ChunkTable(chunk), None if selected is None else np.array(selected))
+    for table in tables_of(erf_pcap(frames)):
+        linter.feed(table, None if selected is None else np.array(selected))
     return linter, linter.finish()
 
 

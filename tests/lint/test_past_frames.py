@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.lint import past_frames
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.past_frames import PastFrames
-from ibdissect.table.table import ChunkTable
 from tests.craft import native
 from tests.fabric.made import answer, ask, node
 from tests.robustness.manipulations import ETHERNET, Pcap, Record
 from tests.rules.findings import rules
+from tests.table.made import tables_of
 
 SECOND = 1_000_000_000
 LINK = 247
@@ -23,8 +20,8 @@ LINK = 247
 def found(*records: tuple[int, bytes], codes: tuple[str, ...]) -> list[tuple[str, int, str]]:
     linter = Linter([rules()[code] for code in codes])
     pcap = Pcap(LINK, tuple(Record(i, time, data, len(data)) for i, (time, data) in enumerate(records, 1)))
-    for chunk in open_capture(io.BytesIO(pcap.packed())).chunks():
-        linter.feed(ChunkTable(chunk))
+    for table in tables_of(pcap.packed()):
+        linter.feed(table)
     return [(one.code, one.frame, str(one.severity)) for one in linter.finish()]
 
 
@@ -49,7 +46,7 @@ def test_stretches(most: int, expected: list[int], lost: int, window: int, monke
     monkeypatch.setattr(past_frames, "MAX_STRETCHES", most)
     past, times = PastFrames(), [10, 20, 12, 13, 0, 21, 15, 22]
     pcap = Pcap(ETHERNET, tuple(Record(i, time * SECOND, bytes(60), 60) for i, time in enumerate(times, 1)))
-    for chunk in open_capture(io.BytesIO(pcap.packed()), window=window).chunks():
-        past.feed(ChunkTable(chunk))
+    for table in tables_of(pcap.packed(), window):
+        past.feed(table)
     assert [frame for frame in range(1, 9) if frame in past] == expected
     assert (past.dropped.count, past.dropped.frame) == (lost, {0: 0, 1: 7, 2: 3}[lost])

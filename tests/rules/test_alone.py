@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
-from ibdissect.capture.opening import open_capture
-from ibdissect.lint.engine import Linter
-from ibdissect.rules import load
-from ibdissect.table.table import ChunkTable
-from tests.rules import test_rules
-from tests.rules.cases import Case, inform
-
-RULES = {rule.code: rule for rule in load()}
-
+from ibdissect.capture.opening import WINDOW
+from tests.rules.cases import Case
+from tests.rules.findings import rules
+from tests.rules.test_rules import CASES, lint
 
 CONVERSATIONS = ("TXN", "SA", "CM", "PM", "CC", "RC", "MCG", "ROC")
 
 
-@pytest.mark.parametrize("proof", [case for cases in test_rules.CASES.values() for case in cases], ids=lambda case: case.code)
+@pytest.mark.parametrize("proof", [case for cases in CASES.values() for case in cases], ids=lambda case: case.code)
 def test_alone(proof: Case) -> None:
-    def found(window: int = 16 << 20) -> list[tuple[str, int, int]]:
-        reader = open_capture(io.BytesIO(proof.bad), window=window)
-        linter = Linter([RULES[proof.code]])
-        inform(linter, proof.policy, proof.known)
-        for chunk in reader.chunks():
-            linter.feed(ChunkTable(chunk))
-        linter.context.damage = [*reader.damage, *proof.damage]
-        return [(finding.code, finding.frame, finding.count) for finding in linter.finish()]
+    def found(window: int = WINDOW) -> list[tuple[str, int, int]]:
+        findings = lint(proof.bad, proof.policy, proof.known, proof.damage, [rules()[proof.code]], window)
+        return [(finding.code, finding.frame, finding.count) for finding in findings]
 
     whole = found()
     assert {code for code, *_ in whole} == {proof.code}

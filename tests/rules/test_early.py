@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import early_packets
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Evidence, Finding
 from ibdissect.rules import load
-from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.fabric.made import answer, ask, port_info
 from tests.rules.MKY.cases import KEY, KEYED, NODE, REFUSED
 from tests.rules.PKY.cases import EARLY_TABLE as TABLE
 from tests.rules.PKY.cases import early_send as send
+from tests.table.made import tables_of
 
 RULES = [rule for rule in load() if rule.code.startswith(("PKY", "MKY"))]
 PORT_INFO = 0x15
@@ -26,8 +24,8 @@ PORT_INFO = 0x15
 def lint(frames: Sequence[bytes], window: int = 1 << 20) -> list[Finding]:
     """What the P_Key and M_Key rules find, with chunks of about `window` bytes."""
     linter = Linter(RULES, max_findings=None)
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames)), window=window).chunks():
-        linter.feed(ChunkTable(chunk))
+    for table in tables_of(craft.erf_pcap(frames), window):
+        linter.feed(table)
     return linter.finish()
 
 
@@ -61,8 +59,8 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     capped = [rule for rule in load() if rule.code in ("PKY003", "CAP016")]
     linter = Linter(capped, max_findings=None)
     frames = [send(0x8100 + i // 3, i + 1) for i in range(30)]
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap([*frames, *TABLE])), window=400).chunks():
-        linter.feed(ChunkTable(chunk))
+    for table in tables_of(craft.erf_pcap([*frames, *TABLE]), 400):
+        linter.feed(table)
     found = linter.finish()
     assert [(f.frame, f.count) for f in found if f.code == "PKY003"] == [(19, 3), (22, 3), (25, 3), (28, 3)]
     assert [f.count for f in found if f.code == "CAP016"] == [6]

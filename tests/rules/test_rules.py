@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.chunk import Damage
-from ibdissect.capture.opening import open_capture
+from ibdissect.capture.opening import WINDOW, open_capture
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.point_faults import PointFaults
@@ -23,7 +23,7 @@ from ibdissect.subnet import SubnetFile
 from ibdissect.table.table import ChunkTable
 from tests.conftest import REFERENCE
 from tests.rules.cases import CASES, Case, inform
-from tests.scrub.test_scrub import scrubbed
+from tests.scrub.made import scrubbed
 
 RULES = load()
 PCAPNG = b"\x0a\x0d\x0d\x0a"
@@ -37,9 +37,10 @@ def lint(
     known: Sequence[SubnetFile] = (),
     damage: Sequence[Damage] = (),
     rules: Sequence[type[Rule]] = RULES,
+    window: int = WINDOW,
 ) -> list[Finding]:
     """Every finding of every rule (or of some) on a capture held in memory."""
-    reader = open_capture(io.BytesIO(capture))
+    reader = open_capture(io.BytesIO(capture), window=window)
     linter = Linter(rules)
     inform(linter, policy, known)
     for chunk in reader.chunks():

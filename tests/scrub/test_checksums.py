@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import struct
 
 import pytest
 
 from ibdissect.scrub.checksums import _ip4
-from ibdissect.scrub.rewrite import write_scrubbed
-from ibdissect.session.capture import Capture
 from tests.craft import ethernet_pcap, roce2
-from tests.scrub.test_scrub import ones
-from tests.table.made import ethernet_table
+from tests.scrub.made import ones, scrubbed
+from tests.table.made import ethernet_table, table_of
 
 IP6 = {"src": bytes.fromhex("20010db800000000000000000000a001"), "dst": bytes.fromhex("20010db800000000000000000000b002")}
 
 
-def scrubbed(frame: bytes) -> bytes:
-    out = io.BytesIO()
-    with Capture(io.BytesIO(ethernet_pcap([bytes(60), frame]))) as opened:
-        write_scrubbed(opened, out, "pcap")
-    with Capture(io.BytesIO(out.getvalue())) as opened:
-        return next(iter(opened.chunks())).frame_bytes(1)
+def scrubbed_frame(frame: bytes) -> bytes:
+    return table_of(scrubbed(ethernet_pcap([bytes(60), frame]))).chunk.frame_bytes(1)
 
 
 def udp_over_6(payload: bytes, wrong: int = 0) -> bytes:
@@ -40,7 +33,7 @@ def udp_over_6(payload: bytes, wrong: int = 0) -> bytes:
 @pytest.mark.parametrize("wrong", [0, 1, 0x8000])
 def test_udp_over_ipv6(payload: bytes, wrong: int) -> None:
     before = udp_over_6(payload, wrong)
-    after = scrubbed(before)
+    after = scrubbed_frame(before)
     assert after[22:54] != before[22:54] and len(after) == len(before)
     assert (ones(after[22:54] + struct.pack(">HH", 17, len(after) - 54) + after[54:]) == 0xFFFF) is (wrong == 0)
     assert after[60:62] != bytes(2)
@@ -49,18 +42,18 @@ def test_udp_over_ipv6(payload: bytes, wrong: int) -> None:
 def test_an_absent_checksum_stays_absent() -> None:
     frame = bytearray(udp_over_6(b"words"))
     frame[60:62] = bytes(2)
-    assert scrubbed(bytes(frame))[60:62] == bytes(2)
+    assert scrubbed_frame(bytes(frame))[60:62] == bytes(2)
     for half in (60, 61):  # one byte of it is enough to be there
         frame[60:62] = bytes(2)
         frame[half] = 7
-        assert scrubbed(bytes(frame))[60:62] != bytes(2)
+        assert scrubbed_frame(bytes(frame))[60:62] != bytes(2)
 
 
 @pytest.mark.parametrize("length", [0, 7, 8, 9, 0xFFFF])
 def test_a_truncated_datagram_gets_a_checksum_that_cannot_be_verified(length: int) -> None:
     frame = bytearray(udp_over_6(b"words"))
     frame[58:60] = struct.pack(">H", length)
-    after = scrubbed(bytes(frame))[60:62]
+    after = scrubbed_frame(bytes(frame))[60:62]
     assert (after == b"\0\1") is (length not in (8, 9))
 
 
@@ -71,14 +64,14 @@ def test_an_odd_last_byte_is_the_upper_half_of_a_word() -> None:
     frame[60:62] = bytes(2)
     sum_ = ones(bytes(frame[22:54]) + struct.pack(">HH", 17, size) + bytes(frame[54 : 54 + size]))
     frame[60:62] = struct.pack(">H", 0xFFFF - sum_)
-    after = scrubbed(bytes(frame))
+    after = scrubbed_frame(bytes(frame))
     assert size % 2 == 1 and after[60:62] != frame[60:62]
     assert ones(after[22:54] + struct.pack(">HH", 17, size) + after[54 : 54 + size]) == 0xFFFF
 
 
 def test_a_cut_datagram_keeps_its_frame() -> None:
     frame = udp_over_6(b"some words of mine")
-    after = scrubbed(frame[:-5])
+    after = scrubbed_frame(frame[:-5])
     assert after[60:62] == b"\0\1" and len(after) == len(frame) - 5
 
 
@@ -100,7 +93,7 @@ def test_a_wrong_checksum_of_ip_stays_wrong_whatever_the_right_one_is(right: int
     def header(identification: int, wrong: int = 0) -> bytes:
         frame = bytearray(roce2(0x04, b"words", ip={"identification": identification}))
         frame[24] ^= wrong
-        return scrubbed(bytes(frame))[14:34]
+        return scrubbed_frame(bytes(frame))[14:34]
 
     found = (int.from_bytes(header(1)[10:12], "big") + 1 - right) % 0xFFFF
     assert header(found)[10:12] == right.to_bytes(2, "big") and ones(header(found)) == 0xFFFF

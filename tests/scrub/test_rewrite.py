@@ -16,22 +16,21 @@ from ibdissect.wire.sa_paths import PathRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, roce2, smp, ud
+from tests.scrub.made import scrub, scrubbed
+from tests.table.made import tables_of
 
 FILL = bytes(range(1, 200))
 
 
-def scrubbed(blob: bytes, container: str = "pcapng") -> list[bytes]:
+def scrubbed_records(capture: bytes) -> list[bytes]:
     """The frames of a capture, with what stands before them in their record, after scrubbing."""
-    out = io.BytesIO()
-    with Capture(io.BytesIO(blob)) as opened:
-        write_scrubbed(opened, out, container)
-    with Capture(io.BytesIO(out.getvalue())) as opened:
-        found = []
-        for chunk in opened.chunks():
-            for row in range(len(chunk)):
-                start = int(chunk.pseudo[row]) if chunk.pseudo[row] >= 0 else int(chunk.offset[row])
-                found.append(chunk.data[start : int(chunk.offset[row] + chunk.caplen[row])].tobytes())
-        return found
+    found = []
+    for table in tables_of(scrubbed(capture, "pcapng")):
+        chunk = table.chunk
+        for row in range(len(chunk)):
+            start = int(chunk.pseudo[row]) if chunk.pseudo[row] >= 0 else int(chunk.offset[row])
+            found.append(chunk.data[start : int(chunk.offset[row] + chunk.caplen[row])].tobytes())
+    return found
 
 
 def recorded(frame: bytes, link: int) -> bytes:
@@ -51,14 +50,14 @@ def test_types_of_erf_extension_headers_stay_and_nothing_else_of_them() -> None:
         extensions = b"".join(bytes([kind]) + FILL[7 * i : 7 * i + 7] for i, kind in enumerate(types))
         frame = native(0x04, b"")
         head = struct.pack(">BBHHH", (0x80 if count else 0) | 21, 4, 16 + len(extensions) + len(frame), 0, len(frame))
-        (after,) = scrubbed(recorded(struct.pack("<Q", 5 << 32) + head + extensions + frame, 197))
+        (after,) = scrubbed_records(recorded(struct.pack("<Q", 5 << 32) + head + extensions + frame, 197))
         assert after[8:16] == head and after[16 : 16 + 8 * count] == b"".join(bytes([kind]) + bytes(7) for kind in types)
 
 
 def test_the_ethertype_of_ip_over_infiniband_stays() -> None:
     for size in (43, 44, 45, 60):
         frame = FILL[:40] + b"\x08\x06\0\7" + FILL[:16]
-        (after,) = scrubbed(recorded(frame[:size], 242))
+        (after,) = scrubbed_records(recorded(frame[:size], 242))
         assert after[40:44] == (frame[40:44] if size >= 44 else b"\0" * (size - 40)) and not any(after[44:])
 
 
@@ -71,7 +70,7 @@ RMPP = {
 @pytest.mark.parametrize("head", RMPP)
 def test_rmpp_headers_of_performance_management_stay(head: tuple[int, int, int]) -> None:
     """A rule reports them: version, type, and that the flag is set. Of anything else there only stays that it is not zero."""
-    (after,) = scrubbed(erf_pcap([gmp(0x04, 0x01, 0x12, bytes(head) + FILL, at=24)]))
+    (after,) = scrubbed_records(erf_pcap([gmp(0x04, 0x01, 0x12, bytes(head) + FILL, at=24)]))
     assert mad_of(after)[24:64] == (bytes([1, head[1], 1]) + bytes(37) if RMPP[head] else bytes(39) + b"\1")
 
 
@@ -83,14 +82,14 @@ def test_a_mad_that_is_cut_off_keeps_what_tells_its_records(mgmt_class: int, spa
     out = io.BytesIO()
     with CaptureWriter(out, container="pcapng") as writer:
         writer.write(frame[: 28 + size], link=247, time_ns=5 * 10**9, length=len(frame))
-    (after,) = scrubbed(out.getvalue())
+    (after,) = scrubbed_records(out.getvalue())
     kept = [at for low, high in spans if high <= size for at in range(low, high)]
     assert after[28 + 24 :] == bytes(FILL[at - 24] if at in kept else 0 for at in range(24, size))
 
 
 def test_nothing_of_an_unknown_class_is_kept() -> None:
     for mgmt_class in (0x5F, 0x70, 0xFE):
-        (after,) = scrubbed(erf_pcap([gmp(mgmt_class, 0x01, 0x7777, b"\1\1\1" + FILL, at=24)]))
+        (after,) = scrubbed_records(erf_pcap([gmp(mgmt_class, 0x01, 0x7777, b"\1\1\1" + FILL, at=24)]))
         assert not any(mad_of(after)[24:])
 
 
@@ -101,7 +100,7 @@ def test_nothing_of_an_unknown_class_is_kept() -> None:
 )  # fmt: skip
 def test_smps_to_other_queue_pairs_stay_recognizable(lane: int, first: int, mgmt_class: int, size: int, stays: bool) -> None:
     data = bytes([first, mgmt_class, 1, 0x81]) + FILL[:100] * 3
-    (after,) = scrubbed(erf_pcap([ud(data[:size], dest_qp=0x99, src_qp=5, lrh={"vl": lane})]))
+    (after,) = scrubbed_records(erf_pcap([ud(data[:size], dest_qp=0x99, src_qp=5, lrh={"vl": lane})]))
     payload = after[16 + 28 : 16 + 28 + size]
     assert payload == (bytes([1, mgmt_class, 0, 0x81]) if stays else bytes(4)) + bytes(size - 4)
 
@@ -110,7 +109,7 @@ def test_private_data_is_dropped_though_it_could_be_read() -> None:
     """The IP addresses that rdma_cm puts into private data of a REQ."""
     private = bytes([0, 0x40, 0x12, 0x34]) + bytes(12) + bytes([10, 1, 2, 3]) + bytes(12) + bytes([10, 1, 2, 4])
     request = build(REQ, service_id=0x0000000001061234, local_qpn=0xABCDE, private_data=private)
-    (after,) = scrubbed(erf_pcap([gmp(0x07, 0x03, 0x0010, request, at=24)]))
+    (after,) = scrubbed_records(erf_pcap([gmp(0x07, 0x03, 0x0010, request, at=24)]))
     at = 24 + REQ.private_data.bit // 8
     assert not any(mad_of(after)[at:]) and any(mad_of(after)[24:at])
 
@@ -118,7 +117,7 @@ def test_private_data_is_dropped_though_it_could_be_read() -> None:
 def test_reserved_fields_keep_only_that_they_are_set() -> None:
     for value, after in ((0, 0), (1, 1), (0x2AAA, 1), (0x3FFF, 1)):
         record = build(PathRecord, dgid=5, reserved_466=value, reserved_480=value << 3, reverse_path_p_key_member_bit=2)
-        (frame,) = scrubbed(erf_pcap([gmp(0x03, 0x81, 0x35, struct.pack(">12xQHHQ", 0, 8, 0, 1) + record, at=24)]))
+        (frame,) = scrubbed_records(erf_pcap([gmp(0x03, 0x81, 0x35, struct.pack(">12xQHHQ", 0, 8, 0, 1) + record, at=24)]))
         found = PathRecord(mad_of(frame), 56)
         assert (found.reserved_466, found.reserved_480, found.reverse_path_p_key_member_bit) == (after, after, 2)
 
@@ -126,7 +125,7 @@ def test_reserved_fields_keep_only_that_they_are_set() -> None:
 def test_text_ends_at_its_first_zero() -> None:
     """What follows it may be an earlier, longer one."""
     texts = [b"vault-17", b"vault-17\0old secret", b"", b"\0only later"]
-    frames = scrubbed(erf_pcap([smp(0x81, 0x10, text.ljust(64, b"\0"), path=[1]) for text in texts]))
+    frames = scrubbed_records(erf_pcap([smp(0x81, 0x10, text.ljust(64, b"\0"), path=[1]) for text in texts]))
     strings = [mad_of(frame)[64:128].rstrip(b"\0") for frame in frames]
     assert strings == [b"node_string 1", b"node_string 1", b"", b""]
 
@@ -149,17 +148,14 @@ def test_what_is_replaced_is_known() -> None:
 def test_addresses_and_names_that_are_replaced_are_known_in_their_size() -> None:
     frame = bytearray(roce2(0x04, b"", bth={"destqp": 0xABCDE}))
     frame[:12] = bytes.fromhex("0002c90102030002c9010204")
-    out = io.BytesIO()
     gid = bytes.fromhex("fe80000000badc0d0002c90300001493")
     group = bytes.fromhex("ff3e004020010db80000000012345678")
     text = smp(0x81, 0x10, b"vault-17".ljust(64, b"\0"), path=[1])
-    with Capture(io.BytesIO(ethernet_pcap([bytes(frame)]))) as opened:
-        _, scrubber = write_scrubbed(opened, out, "pcap")
+    _, scrubber = scrub(ethernet_pcap([bytes(frame)]))
     found = {name: set(values) for name, values in scrubber.replaced() if values}
     assert found.pop("mac") == {bytes.fromhex("0002c9010203"), bytes.fromhex("0002c9010204")}
     assert found == {"ip4": {bytes(frame[26:30]), bytes(frame[30:34])}}
-    with Capture(io.BytesIO(erf_pcap([native(0x04, b"", grh={"sgid": gid, "dgid": group}), text]))) as opened:
-        _, scrubber = write_scrubbed(opened, io.BytesIO(), "pcap")
+    _, scrubber = scrub(erf_pcap([native(0x04, b"", grh={"sgid": gid, "dgid": group}), text]))
     assert {name: set(values) for name, values in scrubber.replaced() if values} == {
         "prefix": {gid[:8]}, "guid": {gid[8:]}, "site": {group[:8]}, "group": {group[8:]}, "text": {b"vault-17"},
     }  # fmt: skip

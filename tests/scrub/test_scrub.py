@@ -31,23 +31,13 @@ from ibdissect.wire.sm_tables import LinearForwardingTable
 from tests import commands
 from tests.conftest import a_third_of, shared_captures
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, put, rc, roce2, smp, ud
+from tests.scrub.made import ones, scrubbed
+from tests.table.made import table_of
 
 pytestmark = pytest.mark.slow
 
 RULES = load()
 NAME, GUID, PREFIX, M_KEY, PRIVATE = b"vault-17 HCA-2", 0x0002C9A1B2C3D4E5, 0xFE80000000BADC0D, 0xDEADBEEFCAFEF00D, b"my private words"
-
-
-def scrubbed(blob: bytes, container: str = "pcap") -> bytes:
-    out = io.BytesIO()
-    with Capture(io.BytesIO(blob)) as opened:
-        write_scrubbed(opened, out, container)
-    return out.getvalue()
-
-
-def table_of(blob: bytes) -> ChunkTable:
-    with Capture(io.BytesIO(blob)) as opened:
-        return next(iter(opened.tables()))
 
 
 def findings(source: str) -> tuple[list[tuple[str, int, int]], dict[str, int]]:
@@ -206,16 +196,6 @@ def test_checksums_are_right_where_they_were_right() -> None:
     for kind in (crcs.icrc, crcs.vcrc):
         assert (kind(old).bad == kind(new).bad).all() and (kind(old).zero == kind(new).zero).all()
     assert crcs.icrc(new).bad.tolist()[:5] == [False, False, True, True, False]
-
-
-def ones(data: bytes) -> int:
-    """The sum that an Internet checksum makes all ones, word by word (RFC 1071)."""
-    total = 0
-    for i in range(0, len(data), 2):
-        total += int.from_bytes(data[i : i + 2].ljust(2, b"\0"), "big")
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total
 
 
 @pytest.mark.parametrize("wrong", [False, True])

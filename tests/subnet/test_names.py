@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.subnet import read_files
 from ibdissect.subnet.names import Names, names_of
-from ibdissect.table.table import ChunkTable
-from tests.craft import erf_pcap, ethernet_pcap, native, roce2
+from tests.craft import native, roce2
 from tests.subnet.samples import SAMPLES
+from tests.table.made import ethernet_table, native_table
 
 HOST_A = 'host A, "fast" lid 99'
 
@@ -48,14 +46,14 @@ def test_hosts_of_roce(tmp_path: Path) -> None:
     assert {names.address(one) for one in ("192.168.0.1", "::ffff:192.168.0.1", "fd00::1")} == {"node01"}
     assert names.address("192.168.0.9") == "192.168.0.9"
     assert names.sentence("192.168.0.1 sends to 192.168.0.9") == "192.168.0.1 (node01) sends to 192.168.0.9"
-    table = ChunkTable(next(iter(open_capture(io.BytesIO(ethernet_pcap([roce2(), roce2(ip={"source": bytes(4)})]))).chunks())))
+    table = ethernet_table([roce2(), roce2(ip={"source": bytes(4)})])
     assert compile_filter('ibdissect.src.node == "node01"', hosts=names.node_by_address).rows(table).tolist() == [True, False]
     assert compile_filter('ibdissect.node == "node02"', hosts=names.node_by_address).rows(table).all()
 
 
 def test_filters(names: Names) -> None:
     frames = [native(0x04, bytes(8), slid=slid, dlid=4, bth={"p_key": 0xFFFF, "destqp": 0x48}) for slid in (3, 9, 3)]
-    table = ChunkTable(next(iter(open_capture(io.BytesIO(erf_pcap(frames))).chunks())))
+    table = native_table(frames)
     for text, rows in (
         ('ibdissect.src.node contains "host A"', [True, False, True]),
         ('ibdissect.dst.node == "host B"', [True, True, True]),

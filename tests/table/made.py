@@ -1,27 +1,37 @@
-"""Chunks from frames, for tests of the table room."""
+"""Chunks of captures and of frames, for tests."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ibdissect.capture.chunk import Chunk
-from ibdissect.capture.opening import open_capture
+from ibdissect.capture.opening import WINDOW, Source, open_capture
 from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap, ethernet_pcap
 
 
+def tables_of(capture: bytes | bytearray | Source, window: int = WINDOW) -> Iterator[ChunkTable]:
+    """The chunks of a capture that is read `window` bytes at a time."""
+    return map(ChunkTable, open_capture(io.BytesIO(capture) if isinstance(capture, bytes | bytearray) else capture, window=window).chunks())
+
+
+def table_of(capture: bytes | bytearray | Source) -> ChunkTable:
+    """The only chunk of a small capture."""
+    return next(tables_of(capture))
+
+
 def native_table(frames: Iterable[bytes]) -> ChunkTable:
     """One chunk of native InfiniBand frames."""
-    return ChunkTable(next(iter(open_capture(io.BytesIO(erf_pcap(frames))).chunks())))
+    return table_of(erf_pcap(frames))
 
 
 def ethernet_table(frames: Iterable[bytes]) -> ChunkTable:
     """One chunk of Ethernet frames."""
-    return ChunkTable(next(iter(open_capture(io.BytesIO(ethernet_pcap(frames))).chunks())))
+    return table_of(ethernet_pcap(frames))
 
 
 @dataclass(frozen=True)

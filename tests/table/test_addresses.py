@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.dissect.summary import summaries
 from ibdissect.flow.congestion import Congestion
 from ibdissect.flow.datagrams import DatagramLists, Datagrams
@@ -19,17 +17,12 @@ from ibdissect.flow.streams import Streams
 from ibdissect.flow.transactions import Transactions
 from ibdissect.table.addresses import ENDS, LINKS, SHOWN, End, Header, address_text, by_header, ends_at, ends_bytes, ends_hash, ends_of
 from ibdissect.table.connections import Connections
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cm import REP, REQ
 from tests import craft
+from tests.table.made import native_table
 
 NEAR, FAR = bytes.fromhex("fe80") + bytes(13) + b"\x03", bytes.fromhex("fe80") + bytes(13) + b"\x04"
 THERE, BACK = {"sgid": NEAR, "dgid": FAR}, {"sgid": FAR, "dgid": NEAR}
-
-
-def table_of(frames: list[bytes]) -> ChunkTable:
-    (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
-    return ChunkTable(chunk)
 
 
 def request(**kw: Any) -> bytes:
@@ -65,7 +58,7 @@ def test_addresses_as_text(address: bytes, text: str) -> None:
 
 
 def test_an_end_is_distinguished_by_its_lid_and_shown_by_its_gid() -> None:
-    table = table_of(DATA)
+    table = native_table(DATA)
     routed, plain = ends_at(table, 0), ends_at(table, 3)
     assert routed == plain[::-1] and {routed[0]: 1}[plain[1]] == 1
     assert tuple(map(str, routed)) == ("fe80::3", "fe80::4") and tuple(map(str, plain)) == ("LID 4", "LID 3")
@@ -73,7 +66,7 @@ def test_an_end_is_distinguished_by_its_lid_and_shown_by_its_gid() -> None:
 
 
 def test_rows_of_all_kinds_agree_with_one_by_one() -> None:
-    table = table_of([*SETUP, *DATA, b"\xff" * 3])
+    table = native_table([*SETUP, *DATA, b"\xff" * 3])
     rows = np.arange(len(table))
     ends = ends_of(table, rows)
     assert ends == [ends_at(table, row) for row in rows.tolist()]
@@ -87,14 +80,14 @@ def test_rows_of_all_kinds_agree_with_one_by_one() -> None:
 
 
 def test_each_row_is_of_its_first_header() -> None:
-    table = table_of([*DATA, b"\xff" * 3])
+    table = native_table([*DATA, b"\xff" * 3])
     found = {header.name: np.arange(len(table))[index].tolist() for header, index, _ in by_header(table, np.arange(len(table)), SHOWN)}
     assert found == {"grh": [0, 1, 2], "lrh": [3, 4, 5]}
     assert list(by_header(table, np.empty(0, np.int64), SHOWN)) == []
 
 
 def test_statistics_name_the_ends_as_show_does() -> None:
-    table = table_of([*SETUP, *DATA])
+    table = native_table([*SETUP, *DATA])
     lines = summaries(table, np.arange(len(table)))
     statistics = Statistics()
     statistics.feed(table)
@@ -106,7 +99,7 @@ def test_statistics_name_the_ends_as_show_does() -> None:
 
 
 def test_streams_with_a_grh_one_way_are_a_pair() -> None:
-    table, streams, connections = table_of([*SETUP, *DATA]), Streams(), Connections()
+    table, streams, connections = native_table([*SETUP, *DATA]), Streams(), Connections()
     for follower in (streams, connections):
         for _ in follower.feed(table):
             pass
@@ -119,7 +112,7 @@ def test_streams_with_a_grh_one_way_are_a_pair() -> None:
 
 def test_a_connection_whose_answer_alone_has_a_grh() -> None:
     connections = Connections()
-    events = list(connections.feed(table_of([request(), reply(grh=BACK)])))
+    events = list(connections.feed(native_table([request(), reply(grh=BACK)])))
     (one,) = connections.all
     assert len(events) == 2 and one.rep_frame == 2 and one.passive_qpn == 0x50
     assert str(one.active) == "LID 3"
@@ -131,15 +124,16 @@ def test_a_request_with_a_grh_and_its_answer_without() -> None:
 
     both, alone = [asked(1, 3, 4, grh=THERE), asked(0x81, 4, 3)], [asked(1, 3, 4, grh=THERE)]
     followed = Transactions()
-    assert not [event for event in followed.feed(table_of(both)) if isinstance(event, Unanswered)] and not list(followed.open_requests())
+    assert not [event for event in followed.feed(native_table(both)) if isinstance(event, Unanswered)]
+    assert not list(followed.open_requests())
     followed = Transactions()
-    list(followed.feed(table_of(alone)))
+    list(followed.feed(native_table(alone)))
     (open_request,) = followed.open_requests()
     assert open_request.to == "fe80::4" and open_request.target.lid == 4
 
 
 def test_datagrams_keep_what_is_shown_when_joined() -> None:
-    plain, routed = (Datagrams(table_of([frame])) for frame in (request(), request(grh=THERE)))
+    plain, routed = (Datagrams(native_table([frame])) for frame in (request(), request(grh=THERE)))
     joined = routed.preceded_by(plain).take(np.array([1, 0]))
     listed = DatagramLists(joined, np.arange(2))
     assert list(map(str, listed.source)) == ["fe80::3", "LID 3"] and listed.source[0] == listed.source[1]
@@ -149,7 +143,7 @@ def test_marks_and_notifications_of_a_pair_with_a_grh_one_way() -> None:
     marked = craft.native(0x04, bytes(8), slid=3, dlid=4, grh=THERE, bth={"destqp": 0x50, "fecn": 1})
     told = craft.native(0x04, bytes(8), slid=4, dlid=3, bth={"destqp": 0x60, "becn": 1})
     congestion = Congestion()
-    congestion.feed(table_of([marked, told]))
+    congestion.feed(native_table([marked, told]))
     found = {pair.texts: (pair.fecn, pair.becn) for pair in congestion.pairs.values()}
     assert found == {("fe80::3", "fe80::4"): (1, 0), ("LID 4", "LID 3"): (0, 1)}
     (first, second) = congestion.pairs
@@ -163,7 +157,7 @@ def test_multicast_with_and_without_a_grh() -> None:
         craft.ud(bytes(4), dest_qp=0xFFFFFF, src_qp=5, q_key=1, slid=3, dlid=0xC001),
         craft.ud(bytes(4), dest_qp=0xFFFFFF, src_qp=5, q_key=1, slid=3, dlid=7),
     ]
-    senders = [sender for sender, _ in Multicast().feed(table_of(frames))]
+    senders = [sender for sender, _ in Multicast().feed(native_table(frames))]
     assert [(one.source_text, one.group_text, one.mlid) for one in senders] == [
         ("fe80::3", "ff12:401b:ffff::1", 0xC001), ("LID 3", "LID 0xc001", 0xC001),
     ]  # fmt: skip

@@ -6,17 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.flow.recovery import distance
 from ibdissect.flow.streams import Streams
 from ibdissect.table.connections import Connections
-from ibdissect.table.table import ChunkTable
+from tests.table.made import tables_of
 
 
 def followed(path: Path) -> tuple[Connections, Streams]:
     connections, streams = Connections(), Streams()
-    for chunk in open_capture(str(path)).chunks():
-        table = ChunkTable(chunk)
+    for table in tables_of(str(path)):
         for source in (connections, streams):
             for _ in source.feed(table):
                 pass

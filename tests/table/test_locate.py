@@ -16,7 +16,7 @@ from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import OPCODES
 from tests import craft
 from tests.craft import headers_of, native, rc, roce2, smp, ud
-from tests.table.made import ethernet_table, native_table
+from tests.table.made import ethernet_table, native_table, table_of
 
 
 @pytest.mark.parametrize("opcode", sorted(OPCODES))
@@ -87,12 +87,7 @@ def test_a_snapped_frame_is_not_malformed_and_has_no_icrc() -> None:
     data = craft.ethernet_pcap([frame])
     cut = 40
     snapped = data[:20] + struct.pack("<I", 247) + data[24:32] + struct.pack("<II", cut, len(frame)) + frame[:cut]
-    import io
-
-    from ibdissect.capture.opening import open_capture
-    from ibdissect.table.table import ChunkTable
-
-    table = ChunkTable(next(iter(open_capture(io.BytesIO(snapped)).chunks())))
+    table = table_of(snapped)
     assert table.located.snapped[0] and not table.located.malformed[0] and table.located.at("icrc")[0] == -1
     assert len(table.occurrences(BTH)) == 1
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import SLOTS, distinct_values, slot
-from ibdissect.table.table import ChunkTable
 from tests import craft
+from tests.table.made import native_table
 
 
 @given(st.lists(st.integers(0, (1 << 56) - 1), max_size=50), st.integers(0, 1000))
@@ -31,7 +28,7 @@ def test_values_that_share_a_slot() -> None:
 def test_packets_without_transport() -> None:
     raw = craft.native(0x04, bytes(20), lrh={"lnh": 0})
     frames = [raw, craft.native(0x04, slid=7, dlid=8, bth={"p_key": 0x8001, "destqp": 9}), raw]
-    (chunk,) = open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks()
-    native = Native(ChunkTable(chunk))
+    table = native_table(frames)
+    native = Native(table)
     columns = (native.rows, native.slid, native.dlid, native.p_key, native.dest_qp, native.opcode)
     assert [column.tolist() for column in columns] == [[1], [7], [8], [0x8001], [9], [4]]

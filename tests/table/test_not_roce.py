@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import struct
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.lint.engine import Linter
 from ibdissect.table.not_roce import leave_out
-from ibdissect.table.table import ChunkTable
-from tests.craft import erf_pcap, ethernet_pcap, native, roce2
+from tests.craft import ethernet_pcap, native, roce2
 from tests.rules.findings import rules
+from tests.table.made import ethernet_table, native_table, tables_of
 
 DNS = struct.pack(">6H", 0x3F21, 0x8180, 1, 1, 0, 0) + b"\3www\7example\3com\0\0\1\0\1"
 TEXT = b"<165>1 2026-11-21T02:12:11Z host app - - - a line of a log"
@@ -27,8 +25,8 @@ def datagram(payload: bytes) -> bytes:
 
 def codes(frame: bytes) -> set[str]:
     linter = Linter(rules().values())
-    for chunk in open_capture(io.BytesIO(ethernet_pcap([roce2(), frame, roce2(bth={"psn": 3})]))).chunks():
-        linter.feed(ChunkTable(chunk))
+    for table in tables_of(ethernet_pcap([roce2(), frame, roce2(bth={"psn": 3})])):
+        linter.feed(table)
     return {finding.code for finding in linter.finish()}
 
 
@@ -61,11 +59,10 @@ def test_without_an_icrc_nothing_is_reported() -> None:
 
 
 def test_only_the_datagram_is_left_out() -> None:
-    (chunk,) = open_capture(io.BytesIO(ethernet_pcap([roce2(), datagram(TEXT + bytes(2)), roce2(bth={"p_key": 1})]))).chunks()
-    table = ChunkTable(chunk)
+    table = ethernet_table([roce2(), datagram(TEXT + bytes(2)), roce2(bth={"p_key": 1})])
     assert leave_out(table).tolist() == [1] and (table.located.at("bth") >= 0).tolist() == [True, False, True]
 
 
 def test_native_packets_are_never_strangers() -> None:
-    (chunk,) = open_capture(io.BytesIO(erf_pcap([native(bth={"tver": 1, "p_key": 1})]))).chunks()
-    assert not leave_out(ChunkTable(chunk)).size
+    table = native_table([native(bth={"tver": 1, "p_key": 1})])
+    assert not leave_out(table).size

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.table.connections import Connections
 from ibdissect.table.native_packets import Native
-from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap
 from tests.rules.made.connections import LEAVE, READY, data, reply, request
+from tests.table.made import native_table, tables_of
 
 ACTIVE, PASSIVE = (1, 0x100), (2, 0x200)
 
@@ -21,8 +19,8 @@ ACTIVE, PASSIVE = (1, 0x100), (2, 0x200)
 def taken(frames: Sequence[bytes]) -> Connections:
     """The connections of a capture."""
     pairs = Connections()
-    for chunk in open_capture(io.BytesIO(erf_pcap(frames))).chunks():
-        deque(pairs.feed(ChunkTable(chunk)), 0)
+    for table in tables_of(erf_pcap(frames)):
+        deque(pairs.feed(table), 0)
     return pairs
 
 
@@ -58,7 +56,7 @@ def test_a_repeated_rep_changes_nothing() -> None:
 def test_candidates_miss_none() -> None:
     frames = [request(), reply(), READY, data(900), data(901)]
     pairs = Connections()
-    table = ChunkTable(next(iter(open_capture(io.BytesIO(erf_pcap(frames))).chunks())))
+    table = native_table(frames)
     deque(pairs.feed(table), 0)
     native = Native(table)
     index = pairs.candidates(native)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import struct
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.spec import Struct
 from ibdissect.wire.vendor import OpenIBPing
 from tests.craft import erf_pcap, gmp, ud
-from tests.table.made import native_table
+from tests.table.made import native_table, table_of
 
 SA, NODE, LINK, MULTIPATH = 0x03, 0x11, 0x20, 0x3A
 GET, GET_TABLE, GET_RESP, TABLE_RESP, MULTI = 0x01, 0x12, 0x81, 0x92, 0x14
@@ -127,7 +126,7 @@ def test_a_snapped_segment_holds_the_records_that_were_captured() -> None:
         capture = bytearray(erf_pcap([frame[:captured]]))
         struct.pack_into("<I", capture, 24 + 12, 16 + len(frame))  # original length of the pcap record
         struct.pack_into(">H", capture, 24 + 16 + 14, len(frame))  # wire length of the ERF record
-        table = ChunkTable(next(iter(open_capture(io.BytesIO(capture)).chunks())))
+        table = table_of(capture)
         assert len(table.occurrences(LinkRecord)) == count
 
 

@@ -19,7 +19,6 @@ from ibdissect.dissect.named_values import declared, runs
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.value import BESIDE, Presenter
 from ibdissect.flow.multicast import Multicast
-from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.session.capture import Capture
 from ibdissect.table.cut_keys import hidden_bytes, revealing_rows, without_keys
 from ibdissect.table.mask import Judge
@@ -40,7 +39,8 @@ from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo
 from ibdissect.wire.spec import Struct, array, raw, uint
 from tests.craft import build, erf_pcap, gmp, smp
-from tests.table.made import native_table
+from tests.scrub.made import scrub, scrubbed
+from tests.table.made import native_table, table_of
 
 KEY = 0xDEADBEEFCAFEF00D
 STALE = build(PortInfo, m_key=KEY, lid=7)
@@ -71,10 +71,7 @@ def test_what_is_read_stays() -> None:
 
 
 def test_scrubbing_leaves_nothing_of_it() -> None:
-    out = io.BytesIO()
-    with Capture(io.BytesIO(erf_pcap([smp(0x01, 0x11, STALE), asked(0x01, 0x11, 0)]))) as opened:
-        write_scrubbed(opened, out, "pcap")
-    assert KEY.to_bytes(8, "big") not in out.getvalue()
+    assert KEY.to_bytes(8, "big") not in scrubbed(erf_pcap([smp(0x01, 0x11, STALE), asked(0x01, 0x11, 0)]))
 
 
 def test_no_column_shows_it() -> None:
@@ -157,10 +154,7 @@ def test_a_later_segment_of_a_query_that_is_not_active_is_no_whole_record() -> N
 
 def gone(frames: list[bytes], what: bytes) -> bool:
     """Whether bytes are in the frames, and not in their scrubbed copy."""
-    out = io.BytesIO()
-    with Capture(io.BytesIO(erf_pcap(frames))) as opened:
-        write_scrubbed(opened, out, "pcap")
-    return any(what in frame for frame in frames) and what not in out.getvalue()
+    return any(what in frame for frame in frames) and what not in scrubbed(erf_pcap(frames))
 
 
 def test_an_answer_that_did_not_fail_is_itself() -> None:
@@ -332,12 +326,9 @@ def test_nothing_beside_a_request_is_learnt_or_survives_scrubbing() -> None:
     masker = Masker()
     masker.feed(table)
     assert masker.name("Q_Key", 0x1111) == "Q_Key#1"
-    out = io.BytesIO()
-    with Capture(io.BytesIO(erf_pcap(frames))) as opened:
-        _, scrubber = write_scrubbed(opened, out, "pcap")
-    with Capture(io.BytesIO(out.getvalue())) as opened:
-        after = next(iter(opened.tables()))
-    assert after.once(beside) is None and b"secret" not in out.getvalue()
+    clean, scrubber = scrub(erf_pcap(frames))
+    after = table_of(clean)
+    assert after.once(beside) is None and b"secret" not in clean
     assert [after.values(field).tolist() for field in (MCMemberRecord.q_key, PortCounters.symbol_error_counter, PathRecord.dlid)] == [
         [0]
     ] * 3

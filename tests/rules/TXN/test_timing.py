@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.lint.rule import Context
 from ibdissect.rules.TXN import timing
 from ibdissect.rules.TXN.timing import Flood, TransactionReused
-from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap, gmp
+from tests.table.made import tables_of
 
 
 @pytest.mark.parametrize("rule", [Flood, TransactionReused])
@@ -21,6 +18,6 @@ def test_the_first_one_without_room_is_named(rule: type[Flood | TransactionReuse
     monkeypatch.setattr(timing, "MAX_ASKED", 40)
     packets = [gmp(0x04, 1, 0x12, slid=1, dlid=2, header={"transaction_id": i + 1}) for i in range(200)]
     judge = rule()
-    for chunk in open_capture(io.BytesIO(erf_pcap(packets, step_ns=10_000_000)), window=window).chunks():
-        list(judge.look(ChunkTable(chunk), Context()))
+    for table in tables_of(erf_pcap(packets, step_ns=10_000_000), window):
+        list(judge.look(table, Context()))
     assert (judge.dropped.frame, judge.dropped.count) == (41, 160)
