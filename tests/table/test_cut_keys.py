@@ -279,5 +279,6 @@ def test_which_records_of_subnet_administration_hold_a_key() -> None:
 def test_the_checksum_of_ethernet_is_hidden_beside_a_key_only() -> None:
     keyed, plain = craft.roce2(0x0A, b"data", ext={"RETH": {"r_key": 0xD1D2D3D4, "dmalen": 4}}), craft.roce2(0x04, b"data")
     (table,) = chunks([(LINK_ETHERNET, data + b"\x5a\x5b\x5c\x5d", len(data) + 4) for data in (keyed, plain)])
-    hidden = dict(in_rows(table))
-    assert hidden[0] >= set(range(len(keyed) - 4, len(keyed) + 4)) and not hidden[1]
+    hidden, key = dict(in_rows(table)), keyed.index(b"\xd1\xd2\xd3\xd4")
+    of_udp = table.located.at("bth")[0] - table.chunk.offset[0] - 2
+    assert hidden[0] == {of_udp, of_udp + 1, *range(key, key + 4), *range(len(keyed) - 4, len(keyed) + 4)} and not hidden[1]
