@@ -39,7 +39,9 @@ from ibdissect.dissect.value import Presenter  # noqa: E402
 from ibdissect.errors import CaptureError  # noqa: E402
 from ibdissect.scrub.rewrite import write_scrubbed  # noqa: E402
 from ibdissect.scrub.verify import verify  # noqa: E402
+from ibdissect.session import tabular  # noqa: E402
 from ibdissect.session.capture import Capture  # noqa: E402
+from ibdissect.session.findings import FindingsTable  # noqa: E402
 from ibdissect.table.cut_keys import checksum_fields, hidden_checksums  # noqa: E402
 from ibdissect.table.secrets import keys_of, secret_fields  # noqa: E402
 from ibdissect.table.table import ChunkTable  # noqa: E402
@@ -179,6 +181,12 @@ def everything(path: Path, frames: int, folder: Path) -> Iterator[tuple[str, byt
     with Capture(target) as opened:
         list(opened.tables())
         yield "annotate", said + "\n".join(text for texts in opened.reader.comments.values() for text in texts).encode()
+    with Capture(path) as opened:
+        dissected = [opened.dissect(frame + 1) for frame in range(frames)]
+        shown_there: tuple[Any, ...] = (opened.table().select(*NAMES[1::2]), opened, FindingsTable(opened.lint()), *dissected)
+        yield "notebook", "\n".join(f"{one!r}\n{one._repr_html_()}" for one in shown_there).encode()
+    nodes = ((tree, node) for tree in dissected for node in tree.walk(joined=True))
+    yield "copies", "\n".join(node.raw.hex() for tree, node in nodes if not tree.hides(node)).encode()
     yield "screen", asyncio.run(drawn_of(path, frames)).encode()
 
 
@@ -307,6 +315,7 @@ def main() -> int:
         return 0
     paths = captures(given.paths)
     if given.what == "outputs":
+        tabular.SHOWN = sys.maxsize - 1
         found = [text for path in paths for text in outputs(path)]
         print(*found, f"{len(paths)} captures, found {len(found)}", sep="\n")
         return int(bool(found))

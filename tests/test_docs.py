@@ -126,7 +126,7 @@ def test_every_row_of_the_threat_model_names_a_test() -> None:
         named = re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", row[-1])
         assert named, f"no test: {row[0]}"
         for path, name in named:
-            assert f"def {name}" in (REPO / path).read_text(encoding="utf-8"), f"{path} has no {name}"
+            assert not name or f"def {name}(" in (REPO / path).read_text(encoding="utf-8"), f"{path} has no {name}"
 
 
 def test_numbers_of_readme() -> None:
