@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import json
 import os
 import signal
@@ -35,6 +36,8 @@ FIRST = {
     "export": ("export --to - --format csv",), "report": ("report",),
 }  # fmt: skip
 """What is run once, before a command is forked for the first time, so that its forks find it imported and worked out."""
+IMPORTED = {"export": ("pyarrow.parquet",), "sql": ("ibdissect.export.database",)}
+"""What is only imported: a fork must not have DuckDB's threads."""
 CAPTURE = str(Path(__file__).parents[1] / "captures/pkey-lab.pcap")
 PATIENCE_S = 300
 """A command that takes longer is killed."""
@@ -107,7 +110,7 @@ def _serve(asked: socket.socket) -> None:
         while len(text) < size:
             text += asked.recv(size - len(text))
         words = json.loads(text)[0]
-        for command in {"lint", *words[:1]} & FIRST.keys() - ran:
+        for command in {"lint", *words[:1]} & (FIRST.keys() | IMPORTED.keys()) - ran:
             ran.add(command)
             _run_first(command)
         status = _forked(json.loads(text), files)
@@ -129,8 +132,11 @@ def _forked(asked: list[Any], files: Iterable[int]) -> int:
 def _run_first(command: str) -> None:
     from ibdissect.cli import run
 
+    for module in IMPORTED.get(command, ()):
+        with suppress(ImportError):
+            importlib.import_module(module)
     with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
-        for words in FIRST[command]:
+        for words in FIRST.get(command, ()):
             run([*words.split(), CAPTURE])
     gc.freeze()
 

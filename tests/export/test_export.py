@@ -166,18 +166,20 @@ def test_frames_keep_times_interfaces_and_comments(tmp_path: Path) -> None:
 def test_tshark_and_capinfos_read_all_that_is_written(native: Path, tmp_path: Path) -> None:
     ethernet = tmp_path / "ethernet.pcap"
     ethernet.write_bytes(ethernet_pcap(ethernet_frames()))
-    for source, frames in ((native, len(all_frames())), (ethernet, len(ethernet_frames()))):
+    targets, frames = list[str](), list[int]()
+    for source, count in ((native, len(all_frames())), (ethernet, len(ethernet_frames()))):
         for command, name in (
             ("export", "a.pcap"), ("export", "b.pcapng"), ("annotate", "c.pcapng"), ("scrub", "d.pcap"), ("scrub", "e.pcapng"),
         ):  # fmt: skip
-            target = str(tmp_path / name)
-            assert run(command, str(source), "--to", target).returncode == 0
-            counted = subprocess.run(["capinfos", "-M", "-c", target], capture_output=True, text=True, check=True)
-            assert counted.stdout.split()[-1] == str(frames) and not counted.stderr
-            read = subprocess.run(
-                ["tshark", "-n", "-r", target, "-T", "fields", "-e", "frame.number"], capture_output=True, text=True, check=True
-            )
-            assert read.stdout.split() == [str(number + 1) for number in range(frames)]
+            targets.append(str(tmp_path / f"{source.stem}-{name}"))
+            frames.append(count)
+            assert run(command, str(source), "--to", targets[-1]).returncode == 0
+    counted = subprocess.run(["capinfos", "-M", "-c", "-T", "-r", *targets], capture_output=True, text=True, check=True)
+    assert [int(line.split()[-1]) for line in counted.stdout.splitlines()] == frames and not counted.stderr
+    subprocess.run(["mergecap", "-a", "-w", tmp_path / "all.pcapng", *targets], check=True)
+    words = ["tshark", "-n", "-r", tmp_path / "all.pcapng", "-T", "fields", "-e", "frame.number"]
+    read = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert read.stdout.split() == [str(number + 1) for number in range(sum(frames))]
 
 
 def test_findings_and_annotations(native: Path, tmp_path: Path) -> None:
@@ -313,14 +315,20 @@ def test_errors_leave_the_old_file(native: Path, tmp_path: Path) -> None:
     assert (target.read_text(), os.listdir(tmp_path)) == ("old", ["x.csv"])
 
 
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("long") / "in.pcap"
+    path.write_bytes(ethernet_pcap(ethernet_frames() * 40_000))
+    return path
+
+
 @pytest.mark.parametrize(
     ("command", "name"), [("export", "out.csv"), ("export", "out.parquet"), ("export", "out.pcapng"), ("scrub", "out.pcap")]
 )
-def test_killed_while_writing_leaves_the_old_file(tmp_path: Path, command: str, name: str) -> None:
-    source, target = tmp_path / "in.pcap", tmp_path / name
-    source.write_bytes(ethernet_pcap(ethernet_frames() * 40_000))
+def test_killed_while_writing_leaves_the_old_file(long: Path, tmp_path: Path, command: str, name: str) -> None:
+    target = tmp_path / name
     target.write_text("old")
-    child = subprocess.Popen([sys.executable, "-m", "ibdissect", command, str(source), "--to", str(target), "-q"])
+    child = subprocess.Popen([sys.executable, "-m", "ibdissect", command, str(long), "--to", str(target), "-q"])
     while not list(tmp_path.glob(f".{name}.*")) and child.poll() is None:
         time.sleep(0.001)
     child.send_signal(signal.SIGKILL)
