@@ -11,7 +11,7 @@ from shutil import which
 
 import dpkt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scapy.utils import RawPcapReader
 
@@ -33,7 +33,6 @@ def test_every_record_in_any_window(made: list[Packet], form: tuple[str, bool], 
 
 
 @given(made=packets(), form=st.sampled_from(ORDERS))
-@settings(max_examples=40)
 def test_dpkt_and_scapy_agree(made: list[Packet], form: tuple[str, bool]) -> None:
     blob = pcap(made, *form)
     rows, _ = read(blob)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -94,6 +92,7 @@ def kill(windows: Windows, number: int, stop: object = None, *, once: Path | Non
     return call(windows, number)
 
 
+@pytest.mark.slow
 def test_a_process_that_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its windows are made again; one that kills every process ends the export, and the old file stays."""
     one = exported(tmp_path / "one.csv")
@@ -112,20 +111,8 @@ def test_what_several_processes_cannot_read() -> None:
 
 
 @pytest.mark.slow
-def test_a_cluster_writes_the_same_bytes(tmp_path: Path) -> None:
-    """A real process: a fork has none of the threads that tests of clusters started."""
-    pytest.importorskip("distributed")
+def test_a_cluster_writes_the_same_bytes(tmp_path: Path, cluster: str) -> None:
     one = exported(tmp_path / "one.csv")
-    words = (
-        "export",
-        LAB,
-        "--to",
-        tmp_path / "two.csv",
-        "--engine",
-        "dask",
-        "--jobs",
-        "1",
-        *(word for name in NAMES for word in ("-e", name)),
-    )
-    subprocess.run([sys.executable, "-m", "ibdissect", *map(str, words)], check=True, stderr=subprocess.DEVNULL)
+    words = ("export", LAB, "--to", str(tmp_path / "two.csv"), "--engine", cluster, *(word for name in NAMES for word in ("-e", name)))
+    assert run(*words).returncode == 0
     assert (tmp_path / "two.csv").read_bytes() == one[0]

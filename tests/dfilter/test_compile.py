@@ -228,7 +228,6 @@ WORDS = (
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)))
 def test_any_text_compiles_or_is_refused(native: ChunkTable, text: str) -> None:
     try:
@@ -271,7 +270,7 @@ PARTS = st.sampled_from(
 @given(st.lists(PARTS, min_size=1, max_size=9).map("".join))
 @example("a..")  # possessive repetitions go wrong in early releases of Python 3.11
 @example("a-")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples)
 def test_what_is_read_without_the_grammar_is_read_as_by_the_grammar(text: str) -> None:
     plain = read_plainly(text)
     assert plain is None or plain == read_by_grammar(text)

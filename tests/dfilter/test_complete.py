@@ -48,7 +48,7 @@ def test_offered_names_are_known() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.text('abcdefghilmnoprt._"{}[]()=!<>&|, 0123456789', max_size=60), st.integers(-3, 70))
 def test_any_text_gets_an_answer(text: str, cursor: int) -> None:
     offers = complete(text, cursor)

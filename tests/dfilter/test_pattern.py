@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.dfilter.literals import BadLiteral
@@ -53,7 +53,6 @@ def test_start_behind_end_holds_in_an_empty_text_only() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
 @given(PIECES, st.lists(st.text("abc\n", max_size=8).map(str.encode), min_size=1, max_size=8))
 def test_generated_patterns(pattern: str, texts: list[bytes]) -> None:
     # Python's \Z is the very end, Perl's \z.
@@ -109,7 +108,6 @@ def test_what_makes_backtracking_endless_is_linear() -> None:
     assert found(b"(a|a|aa)*b", [text]) == [False]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=30), st.lists(st.binary(max_size=10), max_size=4))
 def test_any_bytes_are_a_pattern_or_refused(pattern: bytes, texts: list[bytes]) -> None:
     try:

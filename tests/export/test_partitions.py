@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -140,15 +138,13 @@ def test_processes_write_the_same_files(captures: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cluster_writes_the_same_files(captures: Path, tmp_path: Path) -> None:
-    """A real process: a fork has none of the threads that tests of clusters started."""
-    pytest.importorskip("distributed")
+def test_a_cluster_writes_the_same_files(captures: Path, tmp_path: Path, cluster: str) -> None:
     export(tmp_path / "one", captures)
-    words = ("export", captures, "--to", tmp_path / "two", "--partition-by", "capture,hour", "--engine", "dask", "--jobs", "1")
-    subprocess.run([sys.executable, "-m", "ibdissect", *map(str, words)], check=True, stderr=subprocess.DEVNULL)
+    export(tmp_path / "two", captures, more=("--engine", cluster))
     assert files(tmp_path / "one") == files(tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_killed_process(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
     import signal

@@ -60,7 +60,7 @@ SMPS = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.lists(SMPS, min_size=1, max_size=30))
 def test_columns_agree_with_single_steps(frames: list[bytes]) -> None:
     capture = craft.erf_pcap(frames)

@@ -106,7 +106,7 @@ def test_windows_do_not_matter(seed: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [3, 9])
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(4, 20))])
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 20))])
 def test_programs_that_are_pushed_out_do_not_depend_on_windows(seed: int, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some begin anew, some lose their order, some send to themselves, some ids come again, some frames have no time."""
     monkeypatch.setattr(smp_gaps, "MAX_PROGRAMS", limit)
@@ -124,7 +124,7 @@ def test_programs_that_are_pushed_out_do_not_depend_on_windows(seed: int, limit:
     assert states[0] == states[1] == states[2]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 4))])
 def test_a_disorderly_program_does_not_depend_on_windows(seed: int) -> None:
     rnd = random.Random(seed)
     numbers = [10 + 3 * i + rnd.randrange(9) for i in range(400)]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -147,7 +147,6 @@ SMPS = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
 @given(st.lists(st.one_of(GMPS, SMPS), min_size=1, max_size=25))
 def test_columns_agree_with_single_steps(frames: list[bytes]) -> None:
     by_columns = told(frames, 16 << 20)

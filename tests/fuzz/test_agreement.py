@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
@@ -135,7 +135,6 @@ def test_mutated(seed: int) -> None:
     assert disagreements([mutated(rnd, rnd.choice(every), every) for _ in range(400)]) == []
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(packets(), min_size=1, max_size=4))
 def test_thought_up(some: list[Packet]) -> None:
     assert disagreements(some) == []

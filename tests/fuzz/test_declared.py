@@ -38,7 +38,7 @@ def missing(table: ChunkTable, row: int, made: Whole) -> list[str]:
     return wrong
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(whole(), min_size=1, max_size=3))
 def test_whole_packets_hold_what_was_drawn(some: list[Whole]) -> None:
     packets = [made.packet() for made in some]
@@ -53,7 +53,7 @@ def test_whole_packets_hold_what_was_drawn(some: list[Whole]) -> None:
         assert number == len(some)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(broken(starts), min_size=1, max_size=4))
 def test_broken_packets_agree(some: list[Packet]) -> None:
     assert disagreements(some) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scapy.config import conf
 from scapy.layers.inet import IP, UDP
@@ -107,7 +107,6 @@ def test_written_captures_keep_link_type_and_bytes(shared: Path, tmp_path: Path,
 SEEDS = [bytes(pkt.original) for path in CAPTURES[::6] for pkt in rdpcap(str(path), 4)]
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_mutated_frames_never_raise_and_come_back(data: st.DataObject) -> None:
     if not SEEDS:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -62,26 +61,6 @@ def here() -> Iterator[Dask]:
     """A cluster of two processes."""
     with Dask("dask", workers=2) as cluster:
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A scheduler file of a separate scheduler with a worker, whose folder is not that of the tests."""
-    folder = tmp_path_factory.mktemp("pair")
-    file = folder / "scheduler.json"
-    words = ["--scheduler-file", str(file), "--no-dashboard"]
-    environment = {**os.environ, "PYTHONPATH": str(REPO)}
-    with ExitStack() as stack:
-        for command in (["scheduler", "--host", "127.0.0.1", "--port", "0"], ["worker", "--host", "127.0.0.1", "--nthreads", "2"]):
-            process = subprocess.Popen(
-                [sys.executable, "-m", "dask", *command, *words], cwd=folder, env=environment, stderr=subprocess.DEVNULL
-            )
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-            while not file.exists():
-                assert process.poll() is None
-                time.sleep(0.05)
-        yield str(file)
 
 
 def test_order_and_captures_that_kill(here: Dask) -> None:
@@ -147,22 +126,22 @@ def test_plugins_travel_to_hosts_without_our_folder(tmp_path: Path, monkeypatch:
     assert not Path(doing.folder).exists()
 
 
-def test_the_command_gives_the_same_bytes(pair: str, tmp_path: Path) -> None:
+def test_the_command_gives_the_same_bytes(cluster: str, tmp_path: Path) -> None:
     """Plugin and configuration travel to a worker in another folder; a capture that cannot be read is reported."""
     shutil.copy(REPO / "docs/examples/acme.py", tmp_path)
     (tmp_path / "own.toml").write_text('[[rule]]\ncode = "OWN001"\nname = "own"\nwhen = "bth.p_key == 0x8999"\nmessage = "own"\n')
-    for i in range(20):
+    for i in range(6):
         shutil.copy(REPO / "captures/pkey-lab.pcap", tmp_path / f"{i:02}.pcap")
     (tmp_path / "bad.pcap").write_bytes(b"no capture")
     (tmp_path / "ibdissect.toml").write_text('ignore = ["PKY003"]\n[severity]\nPKY001 = "info"\n')
     words = ("lint", ".", "--plugin", "acme.py", "--plugin", "own.toml", "--format", "json")
-    alone, cluster = (run(*words, *more, cwd=tmp_path, text=True) for more in ((), ("--engine", pair)))
-    assert alone.stdout == cluster.stdout and alone.returncode == cluster.returncode == 2
-    assert "dashboard: http://127.0.0.1:" in cluster.stderr and "bad.pcap: not a capture" in cluster.stderr
-    result = json.loads(cluster.stdout)
-    alone, counted = (run("stats", ".", "--format", "json", *more, cwd=tmp_path) for more in (("--jobs", "1"), ("--engine", pair)))
+    alone, there = (run(*words, *more, cwd=tmp_path, text=True) for more in ((), ("--engine", cluster)))
+    assert alone.stdout == there.stdout and alone.returncode == there.returncode == 2
+    assert "dashboard: http://127.0.0.1:" in there.stderr and "bad.pcap: not a capture" in there.stderr
+    result = json.loads(there.stdout)
+    alone, counted = (run("stats", ".", "--format", "json", *more, cwd=tmp_path) for more in (("--jobs", "1"), ("--engine", cluster)))
     assert alone.stdout == counted.stdout and alone.returncode == counted.returncode == 2
-    assert result["by_rule"]["OWN001"] == 20 and "PKY003" not in result["by_rule"]
+    assert result["by_rule"]["OWN001"] == 6 and "PKY003" not in result["by_rule"]
     assert {f["severity"] for f in result["findings"] if f["code"] == "PKY001"} == {"info"}
 
 
@@ -176,12 +155,12 @@ def test_ctrl_c_does_not_reach_workers_that_start() -> None:
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
-def test_ctrl_c_keeps_what_was_found(pair: str, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_was_found(cluster: str, tmp_path: Path) -> None:
     """The second capture is a pipe that nobody writes to."""
     for name in ("a.pcap", "c.pcap"):
         shutil.copy(REPO / "captures/pkey-lab.pcap", tmp_path / name)
     os.mkfifo(tmp_path / "b.pcap")
-    words = [sys.executable, "-m", "ibdissect", "lint", "a.pcap", "b.pcap", "c.pcap", "--engine", pair]
+    words = [sys.executable, "-m", "ibdissect", "lint", "a.pcap", "b.pcap", "c.pcap", "--engine", cluster]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stderr is not None
         assert "PKY001" in process.stdout.readline()
