@@ -1,4 +1,4 @@
-"""How are screens drawn in tests? Whenever a test waits, not sixty times a second: nobody sees what is drawn in between."""
+"""How are screens drawn in tests? Whenever a test waits, not sixty times a second; their style sheets are parsed once for all tests."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import Any  # of Textual, whose types of these are its own
 
 import pytest
 from textual._compositor import Compositor
+from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
-RENDER, PAUSE = Compositor.render_update, Pilot.pause
+RENDER, PAUSE, PARSE = Compositor.render_update, Pilot.pause, Stylesheet._parse_rules
+PARSED: dict[Any, Any] = {}
+"""Rules by their text and colours."""
 
 
 def _later(compositor: Compositor, full: bool = False, screen_stack: Any = None, simplify: bool = False) -> Any:
@@ -20,7 +23,15 @@ async def _pause(pilot: Pilot[Any], delay: float | None = None) -> None:
     RENDER(pilot.app.screen._compositor, screen_stack=pilot.app._background_screens)
 
 
+def _parsed(sheet: Stylesheet, *words: Any, **more: Any) -> Any:
+    key = words, *more.items(), *sheet._variables.items()
+    if key not in PARSED:
+        PARSED[key] = PARSE(sheet, *words, **more)
+    return PARSED[key]
+
+
 @pytest.fixture(autouse=True)
 def _seldom_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Compositor, "render_update", _later)
     monkeypatch.setattr(Pilot, "pause", _pause)
+    monkeypatch.setattr(Stylesheet, "_parse_rules", _parsed)

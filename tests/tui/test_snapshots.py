@@ -135,7 +135,7 @@ def place(screen: str, size: tuple[int, int], theme: str) -> str:
     return f"{screen}-{size[0]}x{size[1]}-{theme}"
 
 
-@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("theme", [THEMES[0], *(pytest.param(theme, marks=pytest.mark.thorough) for theme in THEMES[1:])])
 @pytest.mark.parametrize("walk", WALKS)
 async def test_screens_at_three_sizes(walk: str, theme: str, tmp_path: Path, repo: Path, same: Callable[[str, str], None]) -> None:
     app = app_for(walk, tmp_path, repo)

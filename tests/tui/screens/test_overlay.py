@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
-
-import pytest
 
 from ibdissect.tui.screens.overlay import Overlay
 from tests.tui import drawn, made
 from tests.tui.made import running, until
 
 
-@pytest.mark.parametrize("leave", ["escape", "q", "again"])
-async def test_screens_open_and_leave(tmp_path: Path, leave: str) -> None:
+async def test_screens_open_and_leave(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
-        for key in "sCSbT":
+        for key, leave in product("sCSbT", ("escape", "q", "again")):
             await pilot.press(key)
             await until(pilot, lambda: isinstance(app.screen, Overlay))
             await pilot.pause()
