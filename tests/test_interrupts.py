@@ -80,7 +80,7 @@ def test_a_second_signal_ends_what_the_first_one_cannot(tmp_path: Path) -> None:
         assert process.returncode in (130, -signal.SIGINT)
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ["text", "json", *(pytest.param(form, marks=pytest.mark.thorough) for form in FORMATS[2:])])
 def test_a_pipe_that_continues(form: str) -> None:
     """The writer stops in the middle of a record without closing the pipe: a single Ctrl+C is enough."""
     with lint("-", "--format", form) as process:

@@ -76,6 +76,7 @@ def test_what_ci_installs_is_pinned_by_hash() -> None:
     assert {re.sub("[._]", "-", name) for name in wanted} - {"ibdissect"} <= {name.replace(".", "-") for name in pinned}
 
 
+@pytest.mark.slow
 def test_the_site_is_built_without_what_developers_install() -> None:
     """`pip install '.[docs]' && mkdocs serve`: the page of a rule takes its example from the rule's proof, without pytest."""
     pytest.importorskip("mkdocs")

@@ -124,6 +124,7 @@ def test_samples(name: str, repo: Path, tmp_path: Path) -> None:
         assert findings(str(path), None) == usual, f"{name} read as {ending}"
 
 
+@pytest.mark.slow
 def test_the_findings_that_are_kept_are_the_first_ones() -> None:
     data = erf_pcap([counters(1, n, port_select=port) for port in range(1, 9) for n in range(1, 103)])
     kept = [finding["frame"] for finding in json.loads(findings(io.BytesIO(data), None, most=2))["findings"] if finding["code"] == "TXN018"]
@@ -141,9 +142,9 @@ def check_mix(name: str, data: bytes, policy: SitePolicy | PointFaults | None) -
 
 @pytest.mark.slow
 def test_some_mixes_and_proofs() -> None:
-    for mix in MIXES[::24]:
+    for mix in MIXES[::48]:
         check_mix(*mix)
-    for proof in PROOFS[::24]:
+    for proof in PROOFS[::48]:
         check(*proof)
 
 
@@ -157,9 +158,9 @@ def test_all_mixes_and_proofs(part: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", [0, *(pytest.param(other, marks=pytest.mark.thorough) for other in range(1, 12))])
+@pytest.mark.parametrize("part", [0, *(pytest.param(other, marks=pytest.mark.thorough) for other in range(1, 24))])
 def test_shared_captures(part: int, shared: Path) -> None:
     """Those below 500 kB: larger ones take minutes in windows of 4 KiB."""
     small = [path for path in sorted((shared / "captures").rglob("*.pcap")) if path.stat().st_size < 500_000]
-    for path in small[part::12]:
+    for path in small[part::24]:
         check(path.name, path.read_bytes(), None)

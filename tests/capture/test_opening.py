@@ -111,10 +111,10 @@ def samples() -> list[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(samples())))
-def test_mutations_raise_nothing_but_capture_errors(number: int) -> None:
+def test_mutations_raise_nothing_but_capture_errors(number: int, pytestconfig: pytest.Config) -> None:
     draw = random.Random(number)
     sample = samples()[number]
-    for _ in range(400):
+    for _ in range(400 if pytestconfig.getoption("--thorough") else 100):
         blob = bytearray(sample)
         for _ in range(draw.randint(1, 6)):
             at = draw.randrange(len(blob))

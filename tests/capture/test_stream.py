@@ -78,6 +78,7 @@ def test_members_one_behind_the_other(pack: Pack) -> None:
     assert read_up_to(unpacked(ObjectBytes(packed), "x"), 1 << 20) == b"one" + b"two" * 9000 + b"three"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack", PACKS, ids=NAMES)
 def test_broken_compression_keeps_what_came_before(pack: Pack) -> None:
     made = MADE if PACKS.index(pack) < 3 else MADE * 30  # others lose the block that is cut

@@ -123,6 +123,7 @@ def two_ports() -> bytes:
     return b"".join(blocks)
 
 
+@pytest.mark.slow
 def test_a_copy_keeps_interfaces_resolutions_and_comments(tmp_path: Path) -> None:
     blob, out = two_ports(), io.BytesIO()
     with open_capture(io.BytesIO(blob)) as reader, CaptureWriter(out, container="pcapng") as writer:

@@ -153,7 +153,7 @@ def test_sigterm_ends_at_once_and_leaves_no_file(words: tuple[str, ...], long: P
     writes = words[0] in ("scrub", "export", "sql")
     while writes and set(folder.iterdir()) == before and time.monotonic() < deadline:
         time.sleep(0.02)
-    time.sleep(0.2 if writes else 2)  # `export` writes this capture in two seconds
+    time.sleep(0.2 if writes else 1)  # `export` writes this capture in two seconds
     assert process.poll() is None, process.communicate()
     start = time.monotonic()
     process.send_signal(signal.SIGTERM)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import json
 import re
 import shlex
 import signal
@@ -19,6 +18,7 @@ import pytest
 
 from ibdissect.cli.common import Common
 from ibdissect.cli.serve import command_line, passed_on
+from tests import commands
 
 pytestmark = pytest.mark.slow
 
@@ -192,25 +192,24 @@ def test_options_are_passed_on() -> None:
     assert passed_on(common) == words
 
 
-def run(repo: Path, *words: str, prelude: str = "") -> subprocess.CompletedProcess[str]:
-    script = f"import sys\n{prelude}\nfrom ibdissect.cli import run\nsys.exit(run({json.dumps(list(words))}))"
-    return subprocess.run([sys.executable, "-c", script], cwd=repo, capture_output=True, text=True, timeout=60, check=False)
-
-
-def test_without_textual_serve_it_says_how_to_install_it(repo: Path) -> None:
-    done = run(repo, "serve", "captures/pkey-lab.pcap", prelude="sys.modules['textual_serve'] = None")
+def test_without_textual_serve_it_says_how_to_install_it(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "ibdissect.cli.browser", raising=False)
+    for name in [name for name in sys.modules if name.startswith("textual_serve.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "textual_serve", None)
+    done = commands.run("serve", "captures/pkey-lab.pcap", cwd=repo, text=True, here=True)
     assert done.returncode == 2 and "pip install 'ibdissect[serve]'" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("words", [("no-such.pcap",), ("-",), ("README.md",), ("captures/pkey-lab.pcap", "-Y", "nothing == 1")])
 def test_what_cannot_be_shown_is_reported_at_once(repo: Path, words: tuple[str, ...]) -> None:
-    done = run(repo, "serve", *words)
+    done = commands.run("serve", *words, cwd=repo, text=True)
     assert done.returncode == 2 and done.stderr.startswith("error:")
 
 
 def test_a_wrong_configuration_is_reported_at_once(repo: Path, tmp_path: Path) -> None:
     (tmp_path / "wrong.toml").write_text('ignore = "PKX001"')
-    done = run(repo, "serve", "captures/pkey-lab.pcap", "--config", str(tmp_path / "wrong.toml"))
+    done = commands.run("serve", "captures/pkey-lab.pcap", "--config", str(tmp_path / "wrong.toml"), cwd=repo, text=True)
     assert done.returncode == 2 and "no rule has the code or name PKX001" in done.stderr
 
 
@@ -224,5 +223,5 @@ def test_a_browser_leaves_the_usual_port_out() -> None:
 
 def test_a_port_in_use_is_named(repo: Path, served: tuple[str, int, str]) -> None:
     fetch(served[0], served[1], "/")
-    done = run(repo, "serve", "captures/pkey-lab.pcap", "--port", str(served[1]))
+    done = commands.run("serve", "captures/pkey-lab.pcap", "--port", str(served[1]), cwd=repo, text=True)
     assert done.returncode == 2 and str(served[1]) in done.stderr

@@ -153,6 +153,7 @@ def test_frames_as_lines_and_objects(ring: list[str]) -> None:
     assert (found["frame"], found["file"], found["file_frame"]) == (13, ring[1], 1)
 
 
+@pytest.mark.slow
 @NEEDS_DUCKDB
 def test_tables(ring: list[str], tmp_path: Path) -> None:
     counted = run("sql", "--set", *ring, "select count(*), max(frame_number) from packets", "--format", "csv", text=True)

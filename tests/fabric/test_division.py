@@ -155,6 +155,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     assert found.code == "CAP017" and "report nothing" in found.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", ["capture interfaces", "origins of directed routes", ""])
 def test_subnets_that_are_noticed_late_are_told_apart_by_all_packets(apart: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packets before that are read again; a copy that a mirror delivered on both interfaces shows that these are of one subnet."""

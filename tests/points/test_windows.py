@@ -25,6 +25,7 @@ def whole_and_windows(world: World, folder: Path, monkeypatch: pytest.MonkeyPatc
     return [(result(one), list(packets(one))) for one in (once, parts)], parts
 
 
+@pytest.mark.slow
 def test_windows_say_what_the_whole_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses, misses, a mirror, keepalives that repeat, changed packets, a hole, MADs, and a clock that was set."""
     world = World(clocks={"tap": behind(-7_200_000_000_000, 40), "server": behind(3_000_000, -15, {25_000_000: 90_000_000})})
@@ -43,6 +44,7 @@ def test_windows_say_what_the_whole_says(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(said["points"][2]["clock"]["segments"]) == 2 and any("p_key" in pair["changed"] for pair in said["pairs"])
 
 
+@pytest.mark.slow
 def test_equal_packets_without_a_pause_are_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CNPs of a congested flow: the same bytes every 50 us, for longer than anything is held; every tenth one is lost."""
     world = World(points=("client", "server"))
@@ -57,6 +59,7 @@ def test_equal_packets_without_a_pause_are_divided(tmp_path: Path, monkeypatch: 
     assert {numbers[one["point"]][one["frame"] - 1] for one in said["lost"]} <= world.lost.keys()
 
 
+@pytest.mark.slow
 def test_frames_far_out_of_order_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(points=("client", "server"))
     world.conversation(300, gap=50_000)

@@ -24,6 +24,7 @@ def reversed_order(kinds: Iterable[type[Any]]) -> list[type[Any]]:
     return ordered
 
 
+@pytest.mark.slow
 def test_the_order_of_independent_followers_changes_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     """The proofs of all rules that follow the capture, each rule alone, with the order turned round."""
     monkeypatch.setattr(handlers, "in_order", reversed_order)

@@ -79,19 +79,20 @@ def test_no_capture_leaves_anything(path: Path) -> None:
 
 
 def places(spoil: bytes, kind: str) -> Iterator[tuple[int, int]]:
-    """Where `spoil` was written into the copy, and which byte the complaint names, for every byte of the last frame."""
+    """Where `spoil` was written into the copy, and which byte the complaint names: every third byte of the last frame."""
     blob = erf_pcap(FRAMES)
     out = io.BytesIO()
     with Capture(io.BytesIO(blob)) as opened:
         _, scrubber = write_scrubbed(opened, out, "pcap")
         clean = out.getvalue()
-        for at in range(len(clean) - 60, len(clean) - len(spoil)):
+        for at in range(len(clean) - 60, len(clean) - len(spoil), 3):
             copy = io.BytesIO(clean[:at] + spoil + clean[at + len(spoil) :])
             with pytest.raises(CaptureError, match=f"still hold a {kind} of the capture, at byte ") as raised:
                 verify(opened, scrubber, copy, "copy.pcap")
             yield at, int(str(raised.value).rpartition(" ")[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [16, 37, 1 << 20])
 def test_the_complaint_names_the_byte_also_across_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BLOCK", block)

@@ -114,7 +114,11 @@ OTHER_STATES = [
 ]
 
 
-@pytest.mark.parametrize(("truth", "state"), OTHER_STATES, ids=lambda path: path.name.removesuffix(".truth.json"))
+@pytest.mark.parametrize(
+    ("truth", "state"),
+    [pytest.param(*both, marks=[pytest.mark.thorough] * (i % 2)) for i, both in enumerate(OTHER_STATES)],
+    ids=lambda path: path.name.removesuffix(".truth.json"),
+)
 def test_files_of_another_time_cause_no_error(truth: Path, state: Path, shared: Path) -> None:
     """Where acknowledgements show that files are wrong, what rests on them is no more than an info."""
     said = json.loads(truth.read_text())

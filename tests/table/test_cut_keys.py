@@ -146,7 +146,7 @@ def tree_digits(table: ChunkTable, row: int, at: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", a_third_of(shared_captures(), 1), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", a_third_of(shared_captures(), 2), ids=lambda path: path.name)
 def test_no_equation_in_the_shared_captures(path: Path) -> None:
     test_no_equation_for_a_hidden_key_is_shown(path)
 

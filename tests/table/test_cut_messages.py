@@ -108,6 +108,7 @@ def test_a_packet_that_completes_a_message_shows_its_checksum_where_it_holds_no_
         assert "R_Key#1" in outline(opened.dissect(len(frames)))
 
 
+@pytest.mark.slow
 def test_commands_on_a_message(tmp_path: Path) -> None:
     """Columns, filters, follow, scrub; the owner sees it all."""
     path, copy = tmp_path / "a.pcap", tmp_path / "b.pcap"
@@ -179,6 +180,7 @@ def value_of(tree: Tree) -> object:
     return next(node.value for node in tree.walk() if node.name == "tcp.checksum")
 
 
+@pytest.mark.slow
 def test_a_token_of_smc_d_is_hidden_also_where_it_is_cut() -> None:
     token = b"\xd1\xd2\xd3\xd4\xd5\xd6\xd7\xd8"
     whole = smc.segment(smc.clc(2, build(SMCDAccept, token=int.from_bytes(token, "big")) + bytes(12), word=SMC_D, end=SMC_D, flags=0x11))
