@@ -69,9 +69,9 @@ def facts(findings: Sequence[Finding]) -> list[tuple[str, int, int]]:
 @pytest.mark.slow  # the fast lane has test_alone
 @pytest.mark.parametrize("proof", [case for cases in CASES.values() for case in cases], ids=lambda case: case.code)
 def test_proof(proof: Case, request: pytest.FixtureRequest) -> None:
-    """All rules judge the first proof of each rule; further proofs are judged by their own rule, and with --thorough by all."""
+    """All rules judge the first proof of each rule, and those that concern others; its own rule judges the rest; with --thorough, all."""
     thorough, first = request.config.getoption("--thorough"), proof is CASES[proof.code][0]
-    rules = RULES if first or thorough else [BY_CODE[proof.code]]
+    rules = RULES if thorough or first or proof.also or proof.twin_also else [BY_CODE[proof.code]]
     found = lint(proof.bad, proof.policy, proof.known, proof.damage, rules)
     mine = [finding for finding in found if finding.code == proof.code]
     assert mine, f"silent; found {[f.code for f in found]}"
@@ -79,11 +79,11 @@ def test_proof(proof: Case, request: pytest.FixtureRequest) -> None:
         assert tuple(f.frame for f in mine) == proof.frames
     if proof.severity:
         assert {str(f.severity) for f in mine} == {proof.severity}
-    assert {f.code for f in found} - {proof.code} == (proof.also if rules is RULES else set())
+    assert {f.code for f in found} - {proof.code} == proof.also
     silent = lint(proof.twin, proof.policy, proof.known, rules=rules)
     twin = {f.code for f in silent}
     assert proof.code not in twin, "the near-miss twin is not silent"
-    assert twin == (proof.twin_also if rules is RULES else set())
+    assert twin == proof.twin_also
     if proof.policy is None and not proof.known and (thorough or (first and int(proof.code[-3:]) % 3 == 0)):
         for blob, before in ((proof.bad, found), (proof.twin, silent))[: 1 + thorough]:
             # What is wrong with a file is not copied into the scrubbed one.
