@@ -77,6 +77,16 @@ def run(
     return CompletedProcess(words, os.waitstatus_to_exitcode(status), *said)
 
 
+def status_here(*words: str) -> int:
+    """With which status `ibdissect WORDS` ends in this process, which keeps what it prints."""
+    from ibdissect.cli import run
+
+    try:
+        return run(list(words))
+    except SystemExit as done:
+        return int(str(done.code))
+
+
 @cache
 def server() -> socket.socket:
     """The connection to the process whose forks run the commands; `pytest_configure` makes it."""

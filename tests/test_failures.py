@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from ibdissect.cli import run
 from ibdissect.failures import MOST, NAMED, Failures
 from ibdissect.flow.transactions import Transactions
 from ibdissect.pytest_plugin import NotClean, assert_clean
@@ -50,10 +49,7 @@ def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def lint(*words: str) -> int:
-    try:
-        return run(["lint", *words])
-    except SystemExit as done:
-        return int(str(done.code))
+    return commands.status_here("lint", *words)
 
 
 @pytest.mark.parametrize("kind", HANDLERS)

@@ -15,6 +15,7 @@ from ibdissect.errors import CaptureError
 from ibdissect.export.frames import write_frames
 from ibdissect.session.capture import Capture
 from tests import commands
+from tests.capture.built import block, option, section
 from tests.craft import smp
 from tests.test_hostile import TEXTS, harmless
 
@@ -22,20 +23,6 @@ pytestmark = pytest.mark.slow
 
 FRAME = smp(1, 0x10, modifier=9)
 HOSTILE = b"\n".join(TEXTS.values())
-
-
-def block(order: str, kind: int, body: bytes) -> bytes:
-    body += bytes(-len(body) % 4)
-    size = struct.pack(f"{order}I", len(body) + 12)
-    return struct.pack(f"{order}I", kind) + size + body + size
-
-
-def option(order: str, code: int, data: bytes) -> bytes:
-    return struct.pack(f"{order}HH", code, len(data)) + data + bytes(-len(data) % 4)
-
-
-def section(order: str = "<", options: bytes = b"") -> bytes:
-    return block(order, 0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1) + options)
 
 
 def interface(order: str = "<", options: bytes = b"", link: int = 247) -> bytes:

@@ -98,7 +98,7 @@ def fed(linter: Linter, chunks: Iterable[Chunk]) -> Iterator[Linter]:
         yield linter
 
 
-def held(linter: Linter) -> Counter[str]:
+def state_sizes(linter: Linter) -> Counter[str]:
     """Sizes of the state of the linter and of all its sources."""
     out, seen = Counter[str](), dict[int, object]()
     for state in linter.context.sources.values():
@@ -117,7 +117,7 @@ def test_nothing_grows_with_the_capture(what: str, period_ns: int, monkeypatch: 
     """With small limits, twice as many packets of other hosts, queue pairs, transactions and groups leave no more state."""
     bound(monkeypatch, 2, "rules", "flow", "fabric", "table", "lint")
     linter = Linter(RULES)
-    after = [held(one) for i, one in enumerate(fed(linter, crowd(6, at_once=1, what=what, period_ns=period_ns))) if i in (2, 5)]
+    after = [state_sizes(one) for i, one in enumerate(fed(linter, crowd(6, at_once=1, what=what, period_ns=period_ns))) if i in (2, 5)]
     assert sum(after[0].values()) > 3000
     # Columns of the last chunk are no state; arguments of findings are a few words.
     grown = {path: (after[0][path], more) for path, more in after[1].items() if more > after[0][path] + 8}

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from tests.capture.built import Pipe
 from tests.commands import run
-from tests.test_windows import CASES, HEADER, PCAP, Pipe, findings, zstd
+from tests.test_windows import CASES, HEADER, PCAP, findings, zstd
 
 SECOND = 10**9
 GAPS = (10**6, SECOND, 20 * SECOND)
@@ -97,13 +98,13 @@ def test_processes_and_compression(seeds: range, tmp_path: Path) -> None:
     def lint(ending: str, *more: str) -> list[Any]:
         words = ("lint", "--format", "json", *(f"{seed}.pcap{ending}" for seed in seeds), *more)
         if more:
-            return told(run(*words, cwd=tmp_path).stdout)
+            return findings_of(run(*words, cwd=tmp_path).stdout)
         environment = os.environ | {"PYTHONHASHSEED": "7"}
         command = [sys.executable, "-m", "ibdissect", *words]
         said = subprocess.run(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, check=False)
-        return told(said.stdout)
+        return findings_of(said.stdout)
 
-    def told(said: bytes) -> list[Any]:
+    def findings_of(said: bytes) -> list[Any]:
         return [finding | {"capture": finding["capture"].split(".")[0]} for finding in json.loads(said)["findings"]]
 
     usual = lint("", "--jobs", "1")

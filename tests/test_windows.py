@@ -22,6 +22,7 @@ from ibdissect.report.json import json_text
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check_reading
 from ibdissect.session.reading import Reading
+from tests.capture.built import Pipe
 from tests.craft import erf_pcap
 from tests.rules.cases import CASES
 from tests.rules.made.conversations import counters
@@ -49,34 +50,16 @@ def mixes() -> Iterator[tuple[str, bytes, SitePolicy | PointFaults | None]]:
 MIXES = list(mixes())
 
 
-class Pipe(io.RawIOBase):
-    """A stream without seek that returns pieces of many sizes, as from a slow writer."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at, self.turn = data, 0, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # Any: the buffer protocol has no type before Python 3.12
-        self.turn += 1
-        size = min(len(buffer), (1, 700, 13, 40_000)[self.turn % 4])
-        piece = self.data[self.at : self.at + size]
-        buffer[: len(piece)] = piece
-        self.at += len(piece)
-        return len(piece)
-
-
 def findings(source: Any, policy: SitePolicy | PointFaults | None, window: int = 32 << 20, most: int | None = None) -> str:
     """The report as JSON, without the source's name and the mark of a pipe."""
     reader = open_capture(source, window=window)
     report = check_reading(Reading(reader), Options(rules=RULES, max_findings=most, policy=policy))
     reader.close()
-    told = json.loads(json_text([report], Run()))
-    told["captures"][0] |= {"path": "", "phases": 1}
-    for finding in told["findings"]:
+    report_json = json.loads(json_text([report], Run()))
+    report_json["captures"][0] |= {"path": "", "phases": 1}
+    for finding in report_json["findings"]:
         finding["capture"] = ""
-    return json.dumps(told)
+    return json.dumps(report_json)
 
 
 def zstd(data: bytes) -> bytes:

@@ -64,7 +64,7 @@ def calls(data: bytes) -> int:
     return count
 
 
-def held(data: bytes) -> int:
+def peak_memory(data: bytes) -> int:
     """Most bytes allocated at a time during one check."""
     tracemalloc.start()
     try:
@@ -93,7 +93,7 @@ def test_work_per_packet(
     """Bounds are a little above what was counted: one more Python step for each packet exceeds them."""
     (few, number), (many, more) = made(repo, short), made(repo, long)
     checked(few)  # what is imported or compiled on first use
-    more_calls, more_held = ((count(many) - count(few)) / (more - number) for count in (calls, held))
+    more_calls, more_held = ((count(many) - count(few)) / (more - number) for count in (calls, peak_memory))
     print(f"{more_calls:.2f} calls and {more_held:.0f} bytes a packet")
     assert more_calls < most_calls
     assert more_held < most_held

@@ -6,6 +6,7 @@ import io
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -16,6 +17,24 @@ Row = tuple[int, int, int, bytes, int, int, bool]
 """time_ns, length, caplen, data, link, interface, has a pseudo-header."""
 
 PCAP_MAGIC = {("<", False): 0xA1B2C3D4, (">", False): 0xA1B2C3D4, ("<", True): 0xA1B23C4D, (">", True): 0xA1B23C4D}
+
+
+class Pipe(io.RawIOBase):
+    """A stream without seek that returns pieces of many sizes, as from a slow writer."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at, self.turn = data, 0, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # Any: the buffer protocol has no type before Python 3.12
+        self.turn += 1
+        size = min(len(buffer), (1, 700, 13, 40_000)[self.turn % 4])
+        piece = self.data[self.at : self.at + size]
+        buffer[: len(piece)] = piece
+        self.at += len(piece)
+        return len(piece)
 
 
 @dataclass
@@ -60,13 +79,17 @@ def block(order: str, kind: int, body: bytes) -> bytes:
     return struct.pack(f"{order}I", kind) + size + body + size
 
 
+def option(order: str, code: int, value: bytes) -> bytes:
+    return struct.pack(f"{order}HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
 def options(order: str, *pairs: tuple[int, bytes]) -> bytes:
-    out = b"".join(struct.pack(f"{order}HH", code, len(value)) + value + bytes(-len(value) % 4) for code, value in pairs)
+    out = b"".join(option(order, *pair) for pair in pairs)
     return out + struct.pack(f"{order}HH", 0, 0) if pairs else b""
 
 
-def section(order: str) -> bytes:
-    return block(order, 0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1))
+def section(order: str = "<", options: bytes = b"") -> bytes:
+    return block(order, 0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1) + options)
 
 
 def interface(order: str, link: int, *pairs: tuple[int, bytes], snaplen: int = 0) -> bytes:

@@ -27,7 +27,7 @@ def made(folder: Path, *blobs: bytes) -> CaptureSet:
     return CaptureSet("c_*.pcap", tuple(map(str, paths)))
 
 
-def told(reader: Reader) -> list[tuple[str, int, str]]:
+def damage_of(reader: Reader) -> list[tuple[str, int, str]]:
     return [(one.kind, one.frame, Path(one.file).name[:7]) for one in reader.damage]
 
 
@@ -70,14 +70,14 @@ def test_pcapng_after_pcap(tmp_path: Path) -> None:
         assert [chunk.interfaces for chunk in reader.chunks()] == [None, None]
 
 
-def test_what_is_wrong_with_members(tmp_path: Path) -> None:
+def test_damage_names_the_member(tmp_path: Path) -> None:
     whole = made(tmp_path, pcap(MADE[:2])[:-5], b"no capture", pcap(MADE[2:4]), b"", pcap(MADE[4:6]), b"")
     gone = CaptureSet(whole.name, tuple(path for path in whole.members if "00002" not in path))
     with open_capture(gone) as reader:
         assert len(rows_of(reader)) == 3
         # The last member, which is empty, may have been begun just now.
         wrong = [("cut-off", 1, "c_00000"), ("unreadable", 1, "c_00001"), ("missing", 1, "c_00003"), ("unreadable", 1, "c_00003")]
-        assert told(reader) == wrong
+        assert damage_of(reader) == wrong
     with pytest.raises(CaptureError, match=r"c_00001.*not a capture"):
         open_capture(CaptureSet("x", whole.members[1:2]))
 

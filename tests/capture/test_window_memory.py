@@ -14,7 +14,7 @@ def windows() -> Windows:
     return Windows(io.BytesIO(DATA), "x", SIZE)  # type: ignore[arg-type]
 
 
-def test_what_is_held_stays_as_it_was() -> None:
+def test_views_that_are_kept_do_not_change() -> None:
     source, held, used = windows(), [], 0
     while not source.final:
         source.advance(used)
@@ -25,7 +25,7 @@ def test_what_is_held_stays_as_it_was() -> None:
         assert view.tobytes() == DATA[base : base + len(view)]
 
 
-def test_what_nobody_holds_serves_again() -> None:
+def test_memory_without_views_is_used_again() -> None:
     source, places, seen, used = windows(), set(), b"", 0
     while not source.final:
         source.advance(used)

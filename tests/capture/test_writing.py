@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import struct
 import subprocess
 from pathlib import Path
 from shutil import which
@@ -17,7 +16,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.errors import CaptureError
 from tests.capture.built import Ng as Made
-from tests.capture.built import Packet, erf_record, packets, pcap, pcapngs, read, rows_of
+from tests.capture.built import Packet, enhanced, erf_record, interface, options, packets, pcap, pcapngs, read, rows_of, section
 
 
 def copied(blob: bytes, container: str, comments: dict[int, list[str]] | None = None) -> bytes:
@@ -98,28 +97,17 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
             writer.write(b"", link=1, time_ns=1 << 63)
 
 
-def _block(kind: int, body: bytes) -> bytes:
-    body += bytes(-len(body) % 4)
-    return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
-
-
-def _option(code: int, value: bytes) -> bytes:
-    return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
-
-
 def two_ports() -> bytes:
     """A commented pcapng: an unused interface, one in microseconds, one in nanoseconds that holds ERF records; packets of the last two."""
-    blocks = [_block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + _option(1, "whole é".encode()) + _option(0, b""))]
+    blocks = [section(options=options("<", (1, "whole é".encode())))]
     for link, name, resolution in ((1, b"eth0", 6), (1, b"mlx5_0", 6), (197, b"ibdump", 9)):
-        options = _option(2, name) + _option(3, b"port of " + name) + _option(9, bytes([resolution])) + _option(0, b"")
-        blocks.append(_block(1, struct.pack("<HHI", link, 0, 4096) + options))
+        described = (2, name), (3, b"port of " + name), (9, bytes([resolution]))
+        blocks.append(interface("<", link, *described, snaplen=4096))
     for number in range(6):
         index = 1 + number % 2
         ticks = 1_600_000_000_123_456 + number if index == 1 else 1_600_000_000_123_456_789 + number
         data = bytes(range(14)) * 4 if index == 1 else erf_record(bytes(40), second=1_600_000_000, flags=3)
-        comment = _option(1, b"remark %d" % number) + _option(0, b"")
-        head = struct.pack("<IIIII", index, ticks >> 32, ticks & 0xFFFFFFFF, len(data), len(data))
-        blocks.append(_block(6, head + data + bytes(-len(data) % 4) + comment))
+        blocks.append(enhanced("<", index, ticks, data, (1, b"remark %d" % number)))
     return b"".join(blocks)
 
 
@@ -140,28 +128,26 @@ def test_a_copy_keeps_interfaces_resolutions_and_comments(tmp_path: Path) -> Non
         assert found.columns.tolist() == [(1, 4096, 6, 0), (1, 4096, 6, 0), (197, 4096, 9, 0)]
     if which("tshark") and which("capinfos"):
         paths = [tmp_path / "in.pcapng", tmp_path / "out.pcapng"]
-        told = []
+        seen = []
         for path, data in zip(paths, (blob, out.getvalue()), strict=True):
             path.write_bytes(data)
             fields = ("frame.interface_id", "frame.interface_name", "frame.interface_description", "frame.time_epoch", "frame.comment")
             command = ["tshark", "-r", str(path), "-T", "fields", *(word for field in fields for word in ("-e", field))]
             lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             about = subprocess.run(["capinfos", "-IkE", str(path)], capture_output=True, text=True, check=True).stdout.partition("\n")[2]
-            told.append((lines, about))
-        assert told[0] == told[1]
-        assert "1\tmlx5_0\tport of mlx5_0\t1600000000.123458000\tremark 2" in told[1][0] and "whole é" in told[1][1]
+            seen.append((lines, about))
+        assert seen[0] == seen[1]
+        assert "1\tmlx5_0\tport of mlx5_0\t1600000000.123458000\tremark 2" in seen[1][0] and "whole é" in seen[1][1]
 
 
 def test_resolutions_that_nanoseconds_cannot_hold_become_nanoseconds() -> None:
-    section = _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
     for resolution, ticks in ((12, 1_234_567_890_123_456), (0x80 | 20, 1_234_567_890), (0, 7)):
-        interface = _block(1, struct.pack("<HHI", 1, 0, 0) + _option(9, bytes([resolution])) + _option(0, b""))
-        packet = _block(6, struct.pack("<IIIII", 0, ticks >> 32, ticks & 0xFFFFFFFF, 14, 14) + bytes(16))
+        blob = section() + interface("<", 1, (9, bytes([resolution]))) + enhanced("<", 0, ticks, bytes(14))
         out = io.BytesIO()
-        with open_capture(io.BytesIO(section + interface + packet)) as reader, CaptureWriter(out, container="pcapng") as writer:
+        with open_capture(io.BytesIO(blob)) as reader, CaptureWriter(out, container="pcapng") as writer:
             for chunk in reader.chunks():
                 writer.interfaces = reader.interfaces
                 writer.add(chunk, 0)
-        assert read(out.getvalue())[0] == read(section + interface + packet)[0]
+        assert read(out.getvalue())[0] == read(blob)[0]
         again = read(out.getvalue())[1].interfaces
         assert again is not None and again.columns["resolution"] == [min(resolution, 9)]

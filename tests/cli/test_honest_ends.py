@@ -31,10 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def lint(*words: str) -> int:
-    try:
-        return run(["lint", *words])
-    except SystemExit as done:
-        return int(str(done.code))
+    return commands.status_here("lint", *words)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def cut(data: bytes, places: list[int], folder: Path) -> list[str]:
     return files
 
 
-def told(report: str) -> dict[str, Any]:
+def report_of(report: str) -> dict[str, Any]:
     """A report of lint as JSON, with the frames of a set named as in the whole capture."""
     result: dict[str, Any] = json.loads(report)
     (capture,) = result["captures"]
@@ -56,12 +56,12 @@ def told(report: str) -> dict[str, Any]:
 
 
 def compare(capture: Path, places: list[list[int]], folder: Path) -> None:
-    whole = told(run("lint", str(capture), "--format", "json", text=True).stdout)
+    whole = report_of(run("lint", str(capture), "--format", "json", text=True).stdout)
     for chosen in places:
         inside = folder / "-".join(map(str, chosen))
         inside.mkdir()
         cut(capture.read_bytes(), chosen, inside)
-        assert told(run("lint", "--set", str(inside), "--format", "json", text=True).stdout) == whole, chosen
+        assert report_of(run("lint", "--set", str(inside), "--format", "json", text=True).stdout) == whole, chosen
 
 
 def test_a_cut_makes_no_difference(repo: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from ibdissect.dfilter.names import names_of
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 from tests import craft
+from tests.dfilter.test_compile import rows
 from tests.dfilter.test_pattern import found
 from tests.table.made import native_table, tables_of
 
@@ -22,10 +23,6 @@ def table() -> ChunkTable:
     names = [craft.smp(0x81, 0x10, name.ljust(64, b"\0")) for name in (b"n" * 64, b"short")]
     write = craft.rc(0x0A, b"abcdefgh", ext={"RETH": {"va": (1 << 63) + 5, "dmalen": 8}}, dlid=4, slid=1)
     return native_table([write, *names])
-
-
-def rows(text: str, table: ChunkTable) -> list[int]:
-    return compile_filter(text).rows(table).nonzero()[0].tolist()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def test_cells_are_no_formulas() -> None:
     assert found == ['"\'=1+1"', '"\' @x"', '"\'-2"', '"plain"', '"a\\x1b[m"', '"a ""b"""']
 
 
-def test_what_is_written_is_read() -> None:
+def test_a_csv_reader_reads_the_written_values() -> None:
     file = io.BytesIO()
     assert write(["a", "b"], [False, True], [[["1", ""], ["x,y", ""]], [["3"], ['"\n']]], file) == 3
     assert list(csv.reader(io.StringIO(file.getvalue().decode()))) == [["a", "b"], ["1", "x,y"], ["", ""], ["3", '"\\x0a']]

@@ -20,6 +20,11 @@ def node_info(lid: int, **values: Any) -> bytes:
     return craft.smp(ANSWER, 0x11, node(lid, **values), slid=lid, dlid=SM_LID)
 
 
+def nodes(*lids: int) -> list[bytes]:
+    """Some one-port channel adapters show who they are."""
+    return [node_info(lid) for lid in lids]
+
+
 def node(lid: int, **values: Any) -> bytes:
     """NodeInfo of a one-port channel adapter; `lid` makes its GUIDs."""
     guid = GUID + (lid << 4)

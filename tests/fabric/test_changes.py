@@ -24,7 +24,7 @@ def repress(transaction: int) -> bytes:
     return ask(5, NOTICE, method=REPRESS, body=BODY, header={"transaction_id": transaction})
 
 
-def told(frames: Sequence[bytes]) -> list[FabricChange]:
+def changes_of(frames: Sequence[bytes]) -> list[FabricChange]:
     """What happened in a capture of these frames."""
     follower, kept = FabricFollower(), ChangeLog()
     for table in tables_of(craft.erf_pcap(frames)):
@@ -34,12 +34,12 @@ def told(frames: Sequence[bytes]) -> list[FabricChange]:
 
 
 def test_discovery_is_no_news() -> None:
-    assert told(KNOWN) == []
+    assert changes_of(KNOWN) == []
 
 
 def test_a_repress_belongs_to_the_trap_of_its_transaction() -> None:
-    assert [(one.kind, one.frame, one.repressed) for one in told([*KNOWN, TRAP, repress(8), repress(9)])] == [("trap", 4, 6)]
-    assert [one.repressed for one in told([*KNOWN, TRAP, repress(8)])] == [None]
+    assert [(one.kind, one.frame, one.repressed) for one in changes_of([*KNOWN, TRAP, repress(8), repress(9)])] == [("trap", 4, 6)]
+    assert [one.repressed for one in changes_of([*KNOWN, TRAP, repress(8)])] == [None]
 
 
 def test_changes_are_shown_without_keys() -> None:
@@ -48,14 +48,14 @@ def test_changes_are_shown_without_keys() -> None:
         *KNOWN, answer(5, PORT_INFO, port_info(5, m_key=key)), answer(5, PORT_INFO, port_info(5, m_key=key + 1)),
         answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x8001)),
     ]  # fmt: skip
-    found = told(frames)
+    found = changes_of(frames)
     assert [(one.kind, one.frame) for one in found] == [("m-key", 5), ("p-keys", 6)]
     assert all("4142" not in one.text for one in found)
 
 
 def test_a_lid_that_moves() -> None:
     shown = [(NODE_INFO, node(5)), (PORT_INFO, port_info(5)), (PORT_INFO, port_info(7)), (PORT_INFO, port_info(7))]
-    found = told([craft.smp(0x81, attribute, body, path=[1, 2]) for attribute, body in shown])
+    found = changes_of([craft.smp(0x81, attribute, body, path=[1, 2]) for attribute, body in shown])
     assert [(one.kind, one.frame, one.text[-9:]) for one in found] == [("lid", 3, "LID was 5")]
 
 

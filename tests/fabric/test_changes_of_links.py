@@ -7,7 +7,7 @@ from typing import Any
 from ibdissect.wire.sm import SMInfo
 from tests import craft
 from tests.fabric.made import ANSWER, answer, node, port_info, switch
-from tests.fabric.test_changes import told
+from tests.fabric.test_changes import changes_of
 
 NODE_INFO, PORT_INFO, SM_INFO = 0x11, 0x15, 0x20
 DOWN, ACTIVE = 1, 4
@@ -30,22 +30,22 @@ FOUND = [
 def test_a_link_that_goes_and_comes_back() -> None:
     down = port_info(0, port_state=DOWN, port_physical_state=2)
     gone = routed(PORT_INFO, down, 1, port=3)
-    assert [(one.kind, one.frame) for one in told([*FOUND, gone])] == [("link-lost", 5)]
+    assert [(one.kind, one.frame) for one in changes_of([*FOUND, gone])] == [("link-lost", 5)]
     back = [routed(PORT_INFO, port_info(0), 1, port=3), routed(NODE_INFO, node(5), 1, 3)]
-    story = told([*FOUND, gone, *back])
+    story = changes_of([*FOUND, gone, *back])
     assert [(one.kind, one.frame) for one in story] == [("link-lost", 5), ("link-found", 7)]
     assert story[0].text.startswith("link lost: ") and story[1].text.startswith("link restored: ")
-    assert [one.frame for one in told([*FOUND, gone, *back, gone])] == [5, 7, 8], "a second time is news again"
+    assert [one.frame for one in changes_of([*FOUND, gone, *back, gone])] == [5, 7, 8], "a second time is news again"
 
 
 def test_another_adapter_on_the_cable() -> None:
-    story = told([*FOUND, routed(NODE_INFO, node(7), 1, 3)])
+    story = changes_of([*FOUND, routed(NODE_INFO, node(7), 1, 3)])
     assert [one.kind for one in story] == ["link-lost", "link-found"]
 
 
 def test_managers() -> None:
     port = [answer(1, NODE_INFO, node(1)), answer(1, PORT_INFO, port_info(1))]
-    story = told([*port, manager(2, 5), manager(2, 5), manager(3, 5), manager(3, 9)])
+    story = changes_of([*port, manager(2, 5), manager(2, 5), manager(3, 5), manager(3, 9)])
     assert [(one.frame, one.text) for one in story] == [
         (3, "subnet manager 0x000000000000abcd (LID 1) is standby, priority 5"),
         (5, "subnet manager 0x000000000000abcd (LID 1) was standby, is master, priority 5"),
@@ -55,6 +55,6 @@ def test_managers() -> None:
 
 def test_a_lid_of_somebody_else() -> None:
     first, second = ([routed(NODE_INFO, node(lid), 1, hop), routed(PORT_INFO, port_info(5), 1, hop)] for lid, hop in ((5, 3), (7, 4)))
-    story = told([*FOUND[:2], *first, *second])
+    story = changes_of([*FOUND[:2], *first, *second])
     assert [(one.kind, one.frame) for one in story] == [("lid", 6)]
     assert "took over a LID of" in story[0].text

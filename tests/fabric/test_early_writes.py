@@ -6,16 +6,11 @@ import pytest
 
 from ibdissect.fabric import early_writes
 from tests.craft import smp
-from tests.fabric.made import ANSWER, GET, REPRESS, SET, answer, ask, node, p_keys, port_info, switch
+from tests.fabric.made import ANSWER, GET, REPRESS, SET, answer, ask, node, nodes, p_keys, port_info, switch
 from tests.rules.findings import Facts, facts_of, lint
 
 KEY, OTHER = 0x1122334455667788, 0x99
 NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16
-
-
-def nodes(*lids: int) -> list[bytes]:
-    """The ports show who they are."""
-    return [answer(lid, NODE_INFO, node(lid)) for lid in lids]
 
 
 def keyed(lid: int, key: int = KEY) -> list[bytes]:
@@ -111,7 +106,7 @@ def test_requests_with_equal_transaction_ids_are_answered_by_their_ports(chunks:
         assert [one.frame for one in facts_of([*frames[:4], took, *frames[4:]], "MKY002", chunks=chunks)] == judged
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest requests go first, and are counted (CAP016)."""
     monkeypatch.setattr(early_writes, "MAX_WRITES", 3)
     lids = (5, 6, 7, 8, 9)

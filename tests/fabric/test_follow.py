@@ -159,17 +159,17 @@ def test_restarted_adapter() -> None:
 
 
 def test_frequent_events_are_emitted_only_for_handlers() -> None:
-    told = [answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5)), answer(5, 0x16, p_keys(0xFFFF))]
-    source = io.BytesIO(craft.erf_pcap(told))
-    heard: dict[str, set[type]] = {}
+    frames = [answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5)), answer(5, 0x16, p_keys(0xFFFF))]
+    source = io.BytesIO(craft.erf_pcap(frames))
+    emitted: dict[str, set[type]] = {}
     for name, events in (("all", None), ("none", ()), ("states", (PortStateChanged,))):
         follower = FabricFollower()
         if events is not None:
             follower.emit_only(events)
         source.seek(0)
-        heard[name] = {type(event) for table in tables_of(source) for event in follower.feed(table)}
+        emitted[name] = {type(event) for table in tables_of(source) for event in follower.feed(table)}
         assert follower.subnet.by_lid(5) is not None
-    assert heard["all"] - heard["none"] == {PortStateChanged, PKeysLearnt} and heard["states"] - heard["none"] == {PortStateChanged}
+    assert emitted["all"] - emitted["none"] == {PortStateChanged, PKeysLearnt} and emitted["states"] - emitted["none"] == {PortStateChanged}
 
 
 def test_route_that_starts_behind_lids() -> None:

@@ -18,7 +18,7 @@ NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16
 BODIES = {NODE_INFO: node(5), PORT_INFO: port_info(5), P_KEY_TABLE: p_keys(0xFFFF)}
 
 
-def told(attribute: int, transaction: int, *, method: int = 1, m_key: int = 0) -> list[bytes]:
+def exchange(attribute: int, transaction: int, *, method: int = 1, m_key: int = 0) -> list[bytes]:
     """A request and its answer; `m_key` is that of the port."""
     header = {"transaction_id": transaction}
     body = port_info(5, m_key=m_key) if m_key else BODIES[attribute]
@@ -35,9 +35,9 @@ def followed(frames: Sequence[bytes], window: int = 1 << 20) -> tuple[LateFacts,
     return later, follower
 
 
-KNOWN = [*told(NODE_INFO, 1), *told(PORT_INFO, 2)]
+KNOWN = [*exchange(NODE_INFO, 1), *exchange(PORT_INFO, 2)]
 OTHER = [answer(6, NODE_INFO, node(6)), answer(6, PORT_INFO, port_info(6))]
-READ, WRITTEN = told(P_KEY_TABLE, 3), told(P_KEY_TABLE, 4, method=SET)
+READ, WRITTEN = exchange(P_KEY_TABLE, 3), exchange(P_KEY_TABLE, 4, method=SET)
 
 
 @pytest.mark.parametrize("window", [100, 500, 1 << 20])
@@ -45,7 +45,7 @@ READ, WRITTEN = told(P_KEY_TABLE, 3), told(P_KEY_TABLE, 4, method=SET)
     ("frames", "sure"),
     [
         ([*KNOWN, *READ], True),
-        ([*KNOWN, *READ, *told(P_KEY_TABLE, 9)], True),
+        ([*KNOWN, *READ, *exchange(P_KEY_TABLE, 9)], True),
         ([*KNOWN, *WRITTEN], False),
         ([*KNOWN, *WRITTEN, *READ], False),
         ([*KNOWN, *READ, *WRITTEN], False),
@@ -75,11 +75,11 @@ def test_tables(frames: list[bytes], sure: bool, window: int) -> None:
 
 
 def test_owner_and_m_key() -> None:
-    later, follower = followed([*told(NODE_INFO, 1), *told(PORT_INFO, 2, m_key=7)])
+    later, follower = followed([*exchange(NODE_INFO, 1), *exchange(PORT_INFO, 2, m_key=7)])
     port = follower.subnet.by_lid(5)
     assert port is not None
     assert later.owner(follower.subnet, 5) == (port, 4) and later.m_key(port) == 4
     assert later.owner(follower.subnet, 6) is None
-    later, follower = followed([*told(NODE_INFO, 1), *told(PORT_INFO, 2, method=SET, m_key=7)])
+    later, follower = followed([*exchange(NODE_INFO, 1), *exchange(PORT_INFO, 2, method=SET, m_key=7)])
     port = follower.subnet.by_lid(5)
     assert port is not None and later.owner(follower.subnet, 5) is None and later.m_key(port) == NEVER

@@ -60,8 +60,8 @@ def test_nodes_have_names_guids_and_lids() -> None:
 
 
 def test_a_name_that_the_node_sent_stays() -> None:
-    told = (answer(HOST, 0x11, node(HOST)), answer(HOST, 0x15, port_info(HOST)), answer(HOST, 0x10, b"its own".ljust(64, b"\0")))
-    port = learnt(*told, NODES[1]).by_lid(HOST)
+    own = (answer(HOST, 0x11, node(HOST)), answer(HOST, 0x15, port_info(HOST)), answer(HOST, 0x10, b"its own".ljust(64, b"\0")))
+    port = learnt(*own, NODES[1]).by_lid(HOST)
     assert port is not None and port.node.name == b"its own"
 
 

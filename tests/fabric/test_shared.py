@@ -28,7 +28,7 @@ def followed(path: Path) -> Iterator[tuple[FabricFollower, FabricEvent]]:
                 yield follower, event
 
 
-def told(path: Path) -> list[FabricChange]:
+def changes_of(path: Path) -> list[FabricChange]:
     """What happened."""
     story = ChangeLog()
     for _, event in followed(path):
@@ -77,7 +77,7 @@ def arrives(node: Node, lid: int) -> Node | None:
 
 def test_handover(shared: Path) -> None:
     """Manager 1 is master, gives way to manager 17, both die in turn, and the standby manager 9 takes over."""
-    managers = [(one.frame, one.text) for one in told(shared / "captures/opensm/12-two-sms.pcap") if one.kind == "sm"]
+    managers = [(one.frame, one.text) for one in changes_of(shared / "captures/opensm/12-two-sms.pcap") if one.kind == "sm"]
     assert [text.split("(")[1] for _, text in managers] == [
         "LID 9) is discovering, priority 1",
         "LID 1) is master, priority 3",
@@ -93,7 +93,7 @@ def test_handover(shared: Path) -> None:
 
 def test_flaps_and_traps(shared: Path) -> None:
     """Every trap was repressed; links came and went, an adapter moved to another port, one had another LID for a while."""
-    happened = told(shared / "captures/opensm/13-link-flaps.pcap")
+    happened = changes_of(shared / "captures/opensm/13-link-flaps.pcap")
     traps = [one for one in happened if one.kind == "trap"]
     assert len(traps) > 15 and all(one.repressed is not None and one.frame < one.repressed < one.frame + 10 for one in traps)
     kinds = Counter(one.kind for one in happened)

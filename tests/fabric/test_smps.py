@@ -14,7 +14,7 @@ def smps(*frames: bytes, keyed: bool = False) -> Smps:
     return Smps(table, keyed=keyed)
 
 
-def test_what_is_read() -> None:
+def test_smps_of_both_classes_and_nothing_else() -> None:
     found = smps(
         answer(5, 0x11, node(5)),
         answer(5, 0x31, bytes(64)),  # an answer that teaches nothing here: it has a sender all the same

@@ -39,7 +39,7 @@ def matched(
         ("", [], [], [], []),
     ],
 )
-def test_what_is_clean(line: str, keys: list[int], pairs: list[tuple[int, int]], waits: list[int], rest: list[int]) -> None:
+def test_clean_pairs(line: str, keys: list[int], pairs: list[tuple[int, int]], waits: list[int], rest: list[int]) -> None:
     assert matched(line, keys) == (pairs, waits, rest)
 
 

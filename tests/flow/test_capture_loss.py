@@ -109,7 +109,7 @@ def sent(psn: int) -> bytes:
     return craft.rc(4, b"12345678", slid=1, dlid=3, bth={"psn": psn, "destqp": 5})
 
 
-def heard(psn: int, syndrome: int = 0) -> bytes:
+def acknowledged(psn: int, syndrome: int = 0) -> bytes:
     return craft.rc(0x11, ext={"AETH": {"syndrome": syndrome, "msn": psn}}, slid=3, dlid=1, bth={"psn": psn, "destqp": 6})
 
 
@@ -124,10 +124,10 @@ WRITTEN = [craft.smp(method, 0x15, path=[1], header={"transaction_id": 9}) for m
         ([answer(1), ask(1), answer(1), *WRITTEN], False),
         ([answer(1), ask(1), ask(2), answer(2), answer(2), ask(2), answer(2), *WRITTEN], True),
         ([answer(1), ask(1), ask(1), answer(1), *WRITTEN], True),
-        ([heard(5), sent(5), heard(6), sent(6), *WRITTEN], True),
-        ([heard(4), sent(5), heard(5), sent(6), *WRITTEN], False),
-        ([heard(5, 0x60), sent(5), heard(5), sent(6), heard(6), *WRITTEN], False),
-        ([heard(5, 0x20), sent(5), heard(5), sent(6), heard(6), *WRITTEN], False),
+        ([acknowledged(5), sent(5), acknowledged(6), sent(6), *WRITTEN], True),
+        ([acknowledged(4), sent(5), acknowledged(5), sent(6), *WRITTEN], False),
+        ([acknowledged(5, 0x60), sent(5), acknowledged(5), sent(6), acknowledged(6), *WRITTEN], False),
+        ([acknowledged(5, 0x20), sent(5), acknowledged(5), sent(6), acknowledged(6), *WRITTEN], False),
     ],
 )
 def test_what_was_written_is_unsettled_if_the_order_is_not_that_on_the_wire(frames: list[bytes], unsettled: bool) -> None:
@@ -142,7 +142,7 @@ def test_what_was_written_is_unsettled_if_the_order_is_not_that_on_the_wire(fram
 @pytest.mark.parametrize(("step_ns", "disorderly"), [(5_000_000, True), (100_000_000, False)])
 def test_a_request_that_is_sent_again_was_answered_before(step_ns: int, disorderly: bool) -> None:
     """The capture began after the request was first sent."""
-    frames = [heard(5), sent(5), heard(5), sent(6), heard(6)]
+    frames = [acknowledged(5), sent(5), acknowledged(5), sent(6), acknowledged(6)]
     assert of(craft.ethernet_pcap(frames, link=247, step_ns=step_ns)).disorderly() is disorderly
 
 

@@ -68,7 +68,7 @@ def test_the_reading_window_does_not_matter(path: Path) -> None:
         assert found(path, rows)[0] == usual
 
 
-def test_what_was_ended_early_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_ended_early_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "MAX_OPEN", 1)
     table = MessageTable()
     for chunk in tables_of(erf_pcap([write(5), write(6)])):

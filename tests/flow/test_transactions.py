@@ -111,7 +111,7 @@ def answers_of(event: AnsweredMany, names: Sequence[str]) -> list[tuple[object, 
     return list(zip(*(getattr(event, name).tolist() for name in names), strict=True))
 
 
-def told(frames: list[bytes], window: int) -> tuple[list[object], list[tuple[object, ...]]]:
+def events_and_answers(frames: list[bytes], window: int) -> tuple[list[object], list[tuple[object, ...]]]:
     """What happened in order, and the answers."""
     transactions, answers = Transactions(), list[tuple[object, ...]]()
     events: list[object] = []
@@ -149,11 +149,11 @@ SMPS = st.builds(
 @pytest.mark.slow
 @given(st.lists(st.one_of(GMPS, SMPS), min_size=1, max_size=25))
 def test_columns_agree_with_single_steps(frames: list[bytes]) -> None:
-    by_columns = told(frames, 16 << 20)
-    assert told(frames, 16) == by_columns  # each datagram in a chunk of its own
+    by_columns = events_and_answers(frames, 16 << 20)
+    assert events_and_answers(frames, 16) == by_columns  # each datagram in a chunk of its own
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ibdissect.flow.transactions.pair", no_pairs)
-        assert told(frames, 16 << 20) == by_columns
+        assert events_and_answers(frames, 16 << 20) == by_columns
 
 
 def no_pairs(marks: U64, _columns: object, role: npt.NDArray[np.uint8], _waiting: U64) -> Pairs:

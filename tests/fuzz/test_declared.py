@@ -59,7 +59,7 @@ def test_broken_packets_agree(some: list[Packet]) -> None:
     assert disagreements(some) == []
 
 
-def test_what_is_written_is_read() -> None:
+def test_a_written_field_is_read_and_no_other_changes() -> None:
     """Every entry of every field of every declaration: the number that is put in comes out, and nothing beside it changes."""
     for what in builtin().structs:
         for one in drawable(what):

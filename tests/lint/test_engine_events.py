@@ -51,7 +51,7 @@ class Odd(Even):
     """A packet in an odd row."""
 
 
-class Unheard:
+class Unhandled:
     """No follower emits it."""
 
 
@@ -60,7 +60,7 @@ class Listener(Rule):
 
     code, name, message, severity, reference = "ZZB001", "even", "row", INFO, "chapter 1"
 
-    @on_event(Even, Unheard)
+    @on_event(Even, Unhandled)
     def even(self, event: Even, context: Context) -> Iterator[Hit]:
         packets: Packets = context.get(Packets)
         yield Hit(frame=event.frame, time_ns=7, arguments={"seen": packets.seen})
@@ -179,15 +179,15 @@ class Counters:
 
 
 class Telling(Follower):
-    """It may say less when it knows who hears it."""
+    """It may say less when it knows who look it."""
 
-    heard: Container[type[Any]] = ()
+    wanted: Container[type[Any]] = ()
 
     def emit_only(self, events: Container[type[Any]]) -> None:
-        self.heard = events
+        self.wanted = events
 
     def feed(self, table: ChunkTable) -> Iterable[object]:
-        return [event() for event in (Wanted, Other) if event in self.heard]
+        return [event() for event in (Wanted, Other) if event in self.wanted]
 
 
 class Wanted:
@@ -200,18 +200,18 @@ class Other(Wanted):
     """No rule does."""
 
 
-class Hearer(Rule):
+class OneEvent(Rule):
     """It handles one kind of event."""
 
-    code, name, message = "ZZC002", "hearer", "event"
+    code, name, message = "ZZC002", "one-event", "event"
 
     @on_event(Wanted)
-    def hears(self, event: Wanted, context: Context) -> Iterator[Hit]:
+    def look(self, event: Wanted, context: Context) -> Iterator[Hit]:
         yield Hit(frame=1, time_ns=0, arguments={"event": type(event)})
 
 
 for _rule in (
-    Hearer,
+    OneEvent,
     Listener,
     Asker,
     Complete,
@@ -274,10 +274,10 @@ def test_hits_of_one_key_are_one_finding() -> None:
 @pytest.mark.parametrize("rule", [Many, ManyFlows])
 @pytest.mark.parametrize(("limit", "kept"), [(0, 0), (2, 2), (5, 5), (None, 5)])
 def test_what_handlers_find_is_limited_and_counted(rule: type[Rule], limit: int | None, kept: int) -> None:
-    told: list[int] = []
-    linter, found = lint([native()], rule, max_findings=limit, on_finding=lambda finding: told.append(finding.frame))
+    passed_on: list[int] = []
+    linter, found = lint([native()], rule, max_findings=limit, on_finding=lambda finding: passed_on.append(finding.frame))
     assert linter.tally[rule.code].count == 5
-    assert [f.frame for f in found] == told == list(range(1, kept + 1))
+    assert [f.frame for f in found] == passed_on == list(range(1, kept + 1))
 
 
 def test_a_hundred_findings_of_a_rule_are_kept_unless_told_otherwise() -> None:
@@ -370,7 +370,7 @@ def test_rules_know_where_the_file_is_broken() -> None:
 
 
 def test_followers_know_which_events_rules_handle() -> None:
-    linter, found = lint([native()], Hearer)
+    linter, found = lint([native()], OneEvent)
     assert [f.arguments["event"] for f in found] == [Wanted]
-    heard = linter.context.get(Telling).heard
-    assert Wanted in heard and Other not in heard
+    wanted = linter.context.get(Telling).wanted
+    assert Wanted in wanted and Other not in wanted

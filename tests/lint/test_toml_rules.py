@@ -100,12 +100,12 @@ def test_keys_in_values_are_masked(tmp_path: Path) -> None:
         ({"code": "X001"}, "'X001' is not a rule code [(]2 to 8 capital letters and three digits[)]"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_reported_with_file_and_key(change: dict[str, Any], message: str) -> None:
+def test_a_wrong_value_is_refused_with_file_and_key(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=f"site.toml: .*{message}"):
         rules_of([{**GOOD, **change}], "site.toml")
 
 
-def test_what_is_missing_or_twice() -> None:
+def test_a_missing_key_or_a_code_used_twice_is_refused() -> None:
     for key in ("code", "name", "when", "message"):
         with pytest.raises(ConfigError, match=f"rule 1, {key}: is missing"):
             rules_of([{name: value for name, value in GOOD.items() if name != key}], "site.toml")

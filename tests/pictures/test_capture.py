@@ -23,7 +23,7 @@ def test_all_pictures(repo: Path) -> None:
     assert made.html.count('class="bad"') == 3
 
 
-def test_what_is_not_known_is_reported(repo: Path) -> None:
+def test_missing_nodes_and_tables_are_named(repo: Path) -> None:
     with portrait(repo / "captures/rxe-rping.pcap") as found:
         html = pictures(found, 1, 4).html
     assert "nodes and cables are not known" in html and "No P_Key tables are known" in html and "packet by packet" not in html

@@ -14,8 +14,8 @@ from .world import ACKNOWLEDGE, World
 CNP = 0x81
 
 
-def told(tmp_path: Path, points: tuple[str, ...] = ("client", "tap", "server"), **what: Any) -> dict[tuple[str, str, bool], int]:
-    """How often each (point, code, whether it is sure) is told when `what` happens to one packet in a hundred."""
+def fault_counts(tmp_path: Path, points: tuple[str, ...] = ("client", "tap", "server"), **what: Any) -> dict[tuple[str, str, bool], int]:
+    """How often each (point, code, whether it is sure) is found when `what` happens to one packet in a hundred."""
     world = World(points=points)
     start = world.conversation(100)
     for psn in range(500, 504):
@@ -39,7 +39,7 @@ def told(tmp_path: Path, points: tuple[str, ...] = ("client", "tap", "server"), 
     ({}, {}),
 ])  # fmt: skip
 def test_one_packet(tmp_path: Path, what: dict[str, Any], expected: dict[tuple[str, str, bool], int]) -> None:
-    assert told(tmp_path, **what) == expected
+    assert fault_counts(tmp_path, **what) == expected
 
 
 def test_losses_and_lost_notifications(tmp_path: Path) -> None:

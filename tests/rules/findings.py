@@ -56,6 +56,11 @@ def lint(frames: Sequence[bytes], *codes: str, chunks: Sequence[int] = (), windo
     return linter.finish()
 
 
+def counted(frames: Sequence[bytes], code: str, **kw: Any) -> list[tuple[int, int]]:
+    """First frame and number of packets of each finding."""
+    return [(one.frame, one.times) for one in facts_of(frames, code, **kw)]
+
+
 def _part(chunk: Chunk, at: int, size: int) -> Chunk:
     some = slice(at, at + size)
     columns = {name: getattr(chunk, name)[some] for name in ("offset", "caplen", "length", "time_ns", "link", "interface", "pseudo")}

@@ -53,7 +53,7 @@ def test_flows_that_share_a_slot_are_counted_apart() -> None:
     assert sum(f.count for f in found) == 600 and {f.count for f in found} == {2}
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_packets_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest flows go first, their counts with them, and it is said (CAP016)."""
     monkeypatch.setattr(early_packets, "MAX_FLOWS", 4)
     capped = [rule for rule in load() if rule.code in ("PKY003", "CAP016")]

@@ -123,7 +123,7 @@ def test_a_set(repo: Path, tmp_path: Path, checks: list[Any]) -> None:
     assert len(checks) == 2
 
 
-def test_what_is_not_remembered(capture: Path, tmp_path: Path) -> None:
+def test_unreadable_captures_are_not_cached_and_bad_options_are_refused(capture: Path, tmp_path: Path) -> None:
     capture.write_bytes(b"no capture")
     assert '"unreadable"' in asked(tmp_path, str(capture))
     assert '"unreadable"' in asked(tmp_path, str(tmp_path / "missing.pcap"))

@@ -11,6 +11,7 @@ import pytest
 
 import ibdissect
 from ibdissect.errors import CaptureError, ConfigError, FilterError
+from tests.capture.built import Pipe
 from tests.craft import erf_pcap, ethernet_pcap
 from tests.dissect.frames import M_KEY, all_frames, ethernet_frames
 
@@ -48,19 +49,7 @@ def test_any_source(path: str, kind: str, tmp_path: Path) -> None:
     packed = tmp_path / "x.pcap.gz"
     packed.write_bytes(gzip.compress(DATA))
 
-    class Pipe(io.RawIOBase):
-        """Bytes that can be had once."""
-
-        def __init__(self) -> None:
-            self.inner = io.BytesIO(DATA)
-
-        def readable(self) -> bool:
-            return True
-
-        def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-            return self.inner.readinto(buffer)
-
-    sources = {"path": path, "Path": Path(path), "file": io.BytesIO(DATA), "gzip": str(packed), "pipe": Pipe()}
+    sources = {"path": path, "Path": Path(path), "file": io.BytesIO(DATA), "gzip": str(packed), "pipe": Pipe(DATA)}
     with ibdissect.open(sources[kind]) as capture:
         tree = capture.dissect(3)
         assert tree.summary.info == "SubnGetResp(NodeDescription)"

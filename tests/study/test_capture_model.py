@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from ibdissect.dfilter.compile import compile_filter
 from ibdissect.errors import CaptureError
 from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.shown_frames import FilteredRows
+from tests.capture.built import Pipe
 from tests.study import made
 from tests.study.made import TOTAL, opened, studied
 
@@ -52,21 +52,9 @@ def test_keys_have_no_number_before_the_study_came_by(tmp_path: Path) -> None:
 def test_pipes_and_compressed_files_are_walked_too(tmp_path: Path) -> None:
     data = made.capture(tmp_path).read_bytes()
 
-    class Pipe(io.RawIOBase):
-        """Bytes without a position."""
-
-        def __init__(self) -> None:
-            self.inner = io.BytesIO(data)
-
-        def readable(self) -> bool:
-            return True
-
-        def readinto(self, buffer: bytearray) -> int:
-            return self.inner.readinto(buffer)
-
     packed = tmp_path / "made.pcap.gz"
     packed.write_bytes(gzip.compress(data))
-    for model in (CaptureModel(Pipe()), CaptureModel(str(packed))):
+    for model in (CaptureModel(Pipe(data)), CaptureModel(str(packed))):
         model.scan(lambda: None)
         assert model.index.frames == TOTAL and model.complete and model.error is None
         assert [line.frame for line in model.lines([2, 30])] == [2, 30]

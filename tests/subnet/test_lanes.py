@@ -45,7 +45,7 @@ def test_arbitration(file: tuple[str, str]) -> None:
     assert [part[:4] for part in port.qos.arbitration] == [b"\x00\x40\x01\x04", b"", b"\x00\x40\x01\x04", b""]
 
 
-def test_what_is_not_whole_is_counted() -> None:
+def test_incomplete_tables_are_counted() -> None:
     short = "# SL2VL table: Lid 2\nports: in 1, out 2: | 0| 1|"
     beyond = "VLArbTableRecord dump:\n\t\tLID....3\n\t\tPort....1\n\t\tBlock....4\n" + "\t\tVL    : 0|\n\t\tWeight: 1|\n" * 33
     assert parsed("saquery", beyond)[1].strange == 1

@@ -47,7 +47,7 @@ def test_numbers_that_opensm_makes_up() -> None:
     assert [number for number, _ in numbered(definitions(text))] == [1, 0x10, 2, 3, 1, 0x7FFF]
 
 
-def test_what_is_not_known_is_doubtful() -> None:
+def test_keys_of_unknown_ports_are_doubtful() -> None:
     subnet = subnet_of(("guid2lid", "0x11 0x1 0x1"), ("partitions.conf", "Default=0x7fff : SELF=full ; X=0x10 : ALL_SWITCHES=full, 0x11 ;"))
     table = subnet.without_node[A].p_keys
     assert table is not None

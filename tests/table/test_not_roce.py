@@ -63,6 +63,6 @@ def test_only_the_datagram_is_left_out() -> None:
     assert leave_out(table).tolist() == [1] and (table.located.at("bth") >= 0).tolist() == [True, False, True]
 
 
-def test_native_packets_are_never_strangers() -> None:
+def test_native_packets_are_never_left_out() -> None:
     table = native_table([native(bth={"tver": 1, "p_key": 1})])
     assert not leave_out(table).size

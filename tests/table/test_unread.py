@@ -63,7 +63,7 @@ def test_stale_data_of_a_get_is_hidden_and_the_attribute_is_not_there() -> None:
     assert KEY.to_bytes(8, "big") not in table.once(without_keys).tobytes()
 
 
-def test_what_is_read_stays() -> None:
+def test_attributes_of_sets_answers_and_queries_that_choose_are_read() -> None:
     """Sets, answers, and queries that choose a component carry attributes."""
     table = native_table([smp(0x02, 0x15, STALE), smp(0x81, 0x15, STALE), asked(0x12, 0x11, 1)])
     assert len(table.occurrences(PortInfo)) == 2

@@ -26,11 +26,12 @@ from ibdissect.wire.convert import decode_text
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.text import printable
+from tests.capture.built import block, option, section
 from tests.cli.test_serve import fetch
 from tests.craft import build, gmp, smp, ud
 from tests.flow.test_transfers import segment
 from tests.test_hostile import TEXTS
-from tests.test_hostile_pcapng import block, interface, option, section
+from tests.test_hostile_pcapng import interface
 from tests.tui import drawn, made
 from tests.tui.made import shows, until
 

@@ -15,6 +15,7 @@ from ibdissect.wire.notice import Notice, OtherNotice, TrapBKey
 from ibdissect.wire.places import Inside
 from ibdissect.wire.spec import Struct
 from tests.conftest import REFERENCE
+from tests.wire.names import plain
 
 NOT_YET: set[tuple[str, str]] = set()
 """(class, attribute) of fields.csv that no structure declares yet; must end empty."""
@@ -142,11 +143,6 @@ class Place:
     bit: int
     width: int
     pad: bool
-
-
-def plain(name: str) -> str:
-    """Letters and digits only, lower case."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def rows(path: Path) -> list[Row]:

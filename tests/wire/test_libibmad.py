@@ -12,6 +12,7 @@ import pytest
 
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.spec import Struct
+from tests.wire.names import plain
 
 NAME = ctypes.util.find_library("ibmad")
 LIBRARY = ctypes.CDLL(NAME) if NAME else None
@@ -76,10 +77,6 @@ WRONG = {"qp1dropped": "perfcounters", "hdrfecmodesupported": "portinfo_ext", "h
 
 MTUS, MTU_CODE = ("neighbormtu", "mtucap"), {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
 """It prints these codes as bytes."""
-
-
-def plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def numbers(view: Struct) -> Iterator[tuple[str, int]]:

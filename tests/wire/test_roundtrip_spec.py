@@ -15,12 +15,9 @@ from ibdissect.errors import SpecError
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.places import Mad
 from ibdissect.wire.spec import Field, Struct, array, bit, hole, made, nested, pad, part, raw, rest, text, uint
+from tests.wire.names import struct_id
 
 STRUCTS = builtin().structs
-
-
-def ids(struct: type[Struct]) -> str:
-    return f"{struct.__module__.rpartition('.')[2]}.{struct.__name__}"
 
 
 def declare(**body: Any) -> Any:
@@ -84,8 +81,8 @@ def test_a_view_reads_the_declared_bits(seed: int, offset: int, behind: int) -> 
         buffer = b"\xa5" * offset + content + b"\x5a" * 3
         bits = "".join(f"{octet:08b}" for octet in content)
         for name, got, want in values(struct, buffer, offset, offset + size, bits):
-            assert got == want, f"{ids(struct)}.{name}"
-            assert type(got) is type(want), f"{ids(struct)}.{name}"
+            assert got == want, f"{struct_id(struct)}.{name}"
+            assert type(got) is type(want), f"{struct_id(struct)}.{name}"
 
 
 def test_fields_cover_their_structure_once_and_parts_lie_within_their_whole() -> None:
@@ -93,19 +90,19 @@ def test_fields_cover_their_structure_once_and_parts_lie_within_their_whole() ->
         owners: list[str] = [""] * (struct.size * 8)
         places = slow_places(struct)
         for field in struct.fields:
-            assert list(field.entries())[: field.count] == places[field.name] or field.bits == 0, f"{ids(struct)}.{field.name}"
+            assert list(field.entries())[: field.count] == places[field.name] or field.bits == 0, f"{struct_id(struct)}.{field.name}"
             if field.part_of is not None:
                 whole = field.part_of[0]
-                assert whole in struct.fields and whole.count == field.count == 1, f"{ids(struct)}.{field.name}"
+                assert whole in struct.fields and whole.count == field.count == 1, f"{struct_id(struct)}.{field.name}"
                 assert whole.bit <= field.bit and field.bit + field.bits <= whole.bit + whole.bits, f"{field!r} sticks out of {whole!r}"
                 continue
             for first in places[field.name]:
                 taken = {owner for owner in owners[first : first + field.bits] if owner}
-                assert not taken, f"{ids(struct)}: {field!r} overlaps {taken}"
+                assert not taken, f"{struct_id(struct)}: {field!r} overlaps {taken}"
                 owners[first : first + field.bits] = [field.name] * field.bits
-        assert len(owners) == struct.size * 8 and all(owners), f"{ids(struct)}: a bit belongs to no field"
+        assert len(owners) == struct.size * 8 and all(owners), f"{struct_id(struct)}: a bit belongs to no field"
         kinds = [field.kind for field in struct.fields if field.part_of is None]
-        assert "rest" not in kinds[:-1], f"{ids(struct)}: only the last field may take what is left"
+        assert "rest" not in kinds[:-1], f"{struct_id(struct)}: only the last field may take what is left"
 
 
 def test_conditions_look_at_a_number_of_the_same_structure() -> None:
@@ -113,8 +110,8 @@ def test_conditions_look_at_a_number_of_the_same_structure() -> None:
         for field in struct.fields:
             if field.when is not None:
                 other, numbers = field.when
-                assert other in struct.fields and other.kind in ("uint", "flag") and other.count == 1, f"{ids(struct)}.{field.name}"
-                assert numbers and max(numbers) < 1 << other.bits, f"{ids(struct)}.{field.name}"
+                assert other in struct.fields and other.kind in ("uint", "flag") and other.count == 1, f"{struct_id(struct)}.{field.name}"
+                assert numbers and max(numbers) < 1 << other.bits, f"{struct_id(struct)}.{field.name}"
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.randoms(use_true_random=False))

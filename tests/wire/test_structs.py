@@ -17,6 +17,7 @@ from ibdissect.wire.pm import OfPort, PortCounters
 from ibdissect.wire.sm import VendorDiag
 from ibdissect.wire.sm_tables import LinkSpeedWidthPairsTable
 from ibdissect.wire.spec import INT_KINDS, Struct
+from tests.wire.names import plain, struct_id
 
 STRUCTS = builtin().structs
 NO_NAME = frozenset({"pad", "hole"})
@@ -50,14 +51,6 @@ WIRESHARK_WRONG_WIDTH = {
 """Name -> (bits in Wireshark 4.0, bits here): RMPP by IBA 13.6.2.1 and libibmad, width bit maps by fields.csv, Omni-Path by opa-ff."""
 
 
-def plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def ids(struct: type[Struct]) -> str:
-    return f"{struct.__module__.rpartition('.')[2]}.{struct.__name__}"
-
-
 def broken_conventions(struct: type[Struct]) -> Iterator[str]:
     """What is wrong with a declaration, in words."""
     if not struct.__doc__ or struct.__doc__ == Struct.__doc__:
@@ -84,7 +77,7 @@ def broken_conventions(struct: type[Struct]) -> Iterator[str]:
 
 
 def test_every_structure_keeps_the_conventions() -> None:
-    assert [f"{ids(struct)} {fault}" for struct in STRUCTS for fault in broken_conventions(struct)] == []
+    assert [f"{struct_id(struct)} {fault}" for struct in STRUCTS for fault in broken_conventions(struct)] == []
 
 
 def test_a_filter_name_means_the_same_kind_of_value_everywhere() -> None:
@@ -107,13 +100,13 @@ def test_every_field_reads_any_bytes() -> None:
                 value = field.__get__(view, struct)
                 for entry in value if field.count > 1 else (value,):
                     if field.kind == "uint":
-                        assert 0 <= entry < 1 << field.bits, f"{ids(struct)}.{field.name}"
+                        assert 0 <= entry < 1 << field.bits, f"{struct_id(struct)}.{field.name}"
                         if field.show is not None:
-                            assert field.show(entry), f"{ids(struct)}.{field.name}"
+                            assert field.show(entry), f"{struct_id(struct)}.{field.name}"
                     elif field.kind == "flag":
-                        assert entry in (False, True), f"{ids(struct)}.{field.name}"
+                        assert entry in (False, True), f"{struct_id(struct)}.{field.name}"
                     elif field.kind in ("raw", "gid", "hole"):
-                        assert len(entry) == field.bits // 8, f"{ids(struct)}.{field.name}"
+                        assert len(entry) == field.bits // 8, f"{struct_id(struct)}.{field.name}"
 
 
 def test_keys_of_structures_are_shared_only_within_a_family() -> None:

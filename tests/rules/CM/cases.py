@@ -37,16 +37,16 @@ case("CM008", [request(), reply(), READY, data(500)], [request(), reply(), READY
 case("CM008", [request(), reply(), READY, data(500)], [request(), reply(), READY, LEAVE, LEFT, data(500)], frames=[4])
 
 
-def told(psn: int, msn: int, syndrome: int = 0x1F) -> bytes:
+def acknowledged(psn: int, msn: int, syndrome: int = 0x1F) -> bytes:
     """An answer of the passive side."""
     return rc(0x11, ext={"AETH": {"syndrome": syndrome, "msn": msn}}, bth={"destqp": 0x100, "psn": psn}, **PASSIVE)
 
 
 # one PSN off: the capture may have missed the first message, unless the responder counts this one as the first
-case("CM008", [*BROKEN, data(901), told(901, 1)], [*BROKEN, data(901), told(901, 2)], frames=[4])
-case("CM008", [*BROKEN, data(901), told(901, 1)], [*BROKEN, data(901, 0x02), told(901, 1)], frames=[4])
+case("CM008", [*BROKEN, data(901), acknowledged(901, 1)], [*BROKEN, data(901), acknowledged(901, 2)], frames=[4])
+case("CM008", [*BROKEN, data(901), acknowledged(901, 1)], [*BROKEN, data(901, 0x02), acknowledged(901, 1)], frames=[4])
 # or waits for another one, which the requester never sends
-REFUSES = [*BROKEN, data(901), told(900, 0, 0x60)]
+REFUSES = [*BROKEN, data(901), acknowledged(900, 0, 0x60)]
 TWICE = [data(901), data(901)]
 case("CM008", [*REFUSES, *TWICE], [*REFUSES, data(900), *TWICE], frames=[4], also=["RC002", "RC004"], twin_also=["RC002", "RC004"])
 case("CM008", [*REFUSES, *TWICE], [*REFUSES, data(901)], frames=[4], also=["RC002", "RC004"], twin_also=["RC002", "RC004"])

@@ -10,8 +10,8 @@ from tests.craft import build, erf_pcap, gmp, native, smp, ud, vcrc
 from tests.fabric.made import ANSWER, GUID, SET, answer, ask, node, port_info, switch, switch_info
 from tests.rules.cases import case
 from tests.rules.made.lanes import send
+from tests.rules.made.ports import set_port
 from tests.rules.made.site import send as site_send
-from tests.rules.made.site import written
 from tests.rules.made.subnets import back, data, packet, sweep
 from tests.subnet.files import parsed
 
@@ -191,7 +191,7 @@ case("LNK024", [FIRST, *port_sweep(5)], [FIRST, *port_sweep(6)], frames=[8], sev
 # LIDs: of packets, and as assigned
 LIDS = SitePolicy(lids=((1, 15),))
 case("LNK020", [site_send(0xFFFF, slid=16), site_send(0xFFFF, psn=2, slid=16)], [site_send(0xFFFF, slid=15)], frames=[1], policy=LIDS)
-case("LNK020", smp(SET, PORT_INFO, written(40), slid=1, dlid=5), smp(SET, PORT_INFO, written(14), slid=1, dlid=5),
+case("LNK020", smp(SET, PORT_INFO, set_port(40), slid=1, dlid=5), smp(SET, PORT_INFO, set_port(14), slid=1, dlid=5),
      frames=[1], policy=LIDS)  # fmt: skip
 
 # a file that lists all LIDs: 3 and 5 are there, 6 is not

@@ -11,11 +11,10 @@ from tests.fabric.made import ANSWER, REPRESS, SET, answer, ask, node, node_info
 from tests.rules.cases import case
 from tests.rules.made.attributes import sm
 from tests.rules.made.attributes import written as attribute_written
-from tests.rules.made.early import told
+from tests.rules.made.early import exchange
 from tests.rules.made.lanes import HELD as LANE_HELD
 from tests.rules.made.lanes import read, send
-from tests.rules.made.ports import told as port_told
-from tests.rules.made.site import written
+from tests.rules.made.ports import answer_case, set_port
 from tests.rules.made.traps import CA, PORT, bad_key, repress, trap
 
 KEY, OTHER, NOTICE, PORT_INFO, NODE_INFO = 0x1122334455667788, 0xBAD, 0x02, 0x15, 0x11
@@ -82,7 +81,7 @@ case("MKY001", [*INSTALLED, ask(5, PORT_INFO, header={"transaction_id": 9}, **IN
 case("MKY011", [CA, PORT, *STORM], [CA, PORT, *STORM[:2], *STORM[:2]], frames=[6], twin_also=["SMP020"], file=APART)
 
 
-def held(**values: Any) -> bytes:
+def key_shown(**values: Any) -> bytes:
     return answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=1, **values), m_key=KEY)
 
 
@@ -90,13 +89,13 @@ def tried(key: int) -> bytes:
     return ask(5, P_KEY_TABLE, method=SET, m_key=key, body=b"\xff\xff".ljust(64, b"\0"), header={"transaction_id": 0x100 + key})
 
 
-LATE = [held(m_key_lease_period=1), tried(9), CA]
+LATE = [key_shown(m_key_lease_period=1), tried(9), CA]
 case("MKY008", erf_pcap(LATE, step_ns=1_500_000_000), erf_pcap([*LATE[:2], tried(KEY), CA], step_ns=400_000_000),
      file=None, frames=[3], also=[*PLAIN_ALSO, "MKY002"], twin_also=[*PLAIN_ALSO, "MKY002"])  # fmt: skip
-case("MKY008", erf_pcap([CA, held(m_key_lease_period=2), tried(9), tried(KEY), CA], step_ns=2_000_000_000),
-     erf_pcap([CA, held(m_key_lease_period=2), tried(9), tried(KEY), CA], step_ns=900_000_000),
+case("MKY008", erf_pcap([CA, key_shown(m_key_lease_period=2), tried(9), tried(KEY), CA], step_ns=2_000_000_000),
+     erf_pcap([CA, key_shown(m_key_lease_period=2), tried(9), tried(KEY), CA], step_ns=900_000_000),
      file=None, frames=[4], also=[*PLAIN_ALSO, "MKY002", "TXN001"], twin_also=[*PLAIN_ALSO, "MKY002"])  # fmt: skip
-case("MKY015", [held(), tried(1), tried(2), tried(3)], [held(), tried(1), tried(2), tried(2)], frames=[4],
+case("MKY015", [key_shown(), tried(1), tried(2), tried(3)], [key_shown(), tried(1), tried(2), tried(2)], frames=[4],
      also=[*PLAIN_ALSO, "MKY002"], twin_also=[*PLAIN_ALSO, "MKY002"])  # fmt: skip
 
 
@@ -122,7 +121,7 @@ TWO = [*origin(1, 7), *origin(2, 8), routed(3, 7), routed(4, 8)]
 case("MKY013", TWO, [*origin(1, 7), *origin(1, 8), routed(3, 7), routed(4, 8)], frames=[6], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)
 case("MKY013", TWO, [*origin(1, 7), *origin(5, 8)[1:], routed(3, 7), routed(4, 8)], frames=[6], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)
 case("MKY013", TWO, [*origin(1, 7), routed(3, 7), given(4, 1)], frames=[6], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)
-NODE = told(5, NODE_INFO, node(5), 5)
+NODE = exchange(5, NODE_INFO, node(5), 5)
 KEYED = [
     ask(5, PORT_INFO, m_key=KEY, header={"transaction_id": 6}),
     answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=0), m_key=KEY, header={"transaction_id": 6}),
@@ -149,8 +148,8 @@ case("MKY001", [HELD, ask(5, 0x16, method=SET)], [node_info(5), FREE, ask(5, 0x1
 case("MKY002", [FREE, ask(5, 0x16, method=SET, m_key=SITE_OTHER)], [FREE, ask(5, 0x16, method=SET, m_key=KEY)], frames=[2], policy=KEYS)
 case("MKY013", answer(5, PORT_INFO, port_info(5, m_key=SITE_OTHER)), answer(5, PORT_INFO, port_info(5, m_key=KEY)),
      frames=[1], also=["MKY005"], twin_also=["MKY005"], policy=KEYS)  # fmt: skip
-case("MKY007", ask(5, PORT_INFO, method=SET, body=written(), m_key=KEY),
-     ask(5, PORT_INFO, method=SET, body=written(m_key=KEY), m_key=KEY), frames=[1], twin_also=["MKY005"], policy=KEYS)  # fmt: skip
+case("MKY007", ask(5, PORT_INFO, method=SET, body=set_port(), m_key=KEY),
+     ask(5, PORT_INFO, method=SET, body=set_port(m_key=KEY), m_key=KEY), frames=[1], twin_also=["MKY005"], policy=KEYS)  # fmt: skip
 SLOW: Any = partial(erf_pcap, step_ns=1_000_000_000)
 LANE_SEEN = ["MKY005"]
 IDLE = [send(slid=7, dlid=8)]
@@ -178,10 +177,10 @@ case(
 )
 case("MKY007", attribute_written(m_key_protect_bits=2), attribute_written())
 case("MKY014", sm(GET_RESP, sm_key=1), sm(GET_RESP))
-port_told("MKY012", PORT_INFO, port_info(5, m_key_violations=2), port_info(5, m_key_violations=5), port_info(5, m_key_violations=0))
+answer_case("MKY012", PORT_INFO, port_info(5, m_key_violations=2), port_info(5, m_key_violations=5), port_info(5, m_key_violations=0))
 # what a trap says against what the LID that it names sent
 ACCUSED = [
-    ask(5, PORT_INFO, method=SET, body=written(m_key=9), m_key=9),
+    ask(5, PORT_INFO, method=SET, body=set_port(m_key=9), m_key=9),
     *[ud(b"idle", dest_qp=9, src_qp=7, q_key=5, slid=7, dlid=8, bth={"psn": psn}) for psn in range(10)],
 ]
 case("MKY010", [*ACCUSED, trap(256, bad_key(attributeid=0x16))], [*ACCUSED, trap(256, bad_key())], frames=[12], also=["MKY005"],

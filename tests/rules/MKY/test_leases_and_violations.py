@@ -10,8 +10,8 @@ from ibdissect.errors import ConfigError
 from ibdissect.lint.setting import checked_settings
 from ibdissect.rules.MKY import leases, violations
 from tests.craft import smp
-from tests.fabric.made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info, switch
-from tests.rules.findings import Facts, facts_of, lint, rules
+from tests.fabric.made import ANSWER, GET, SET, answer, ask, nodes, p_keys, port_info, switch
+from tests.rules.findings import Facts, counted, facts_of, lint, rules
 from tests.rules.made.traps import bad_key, repress, trap
 
 KEY, REVERSED = 0x1122334455667788, 0x8877665544332211
@@ -21,11 +21,7 @@ SECOND = 1_000_000_000
 SHOWN = "showed the port's M_Key"
 
 
-def nodes(*lids: int) -> list[bytes]:
-    return [answer(lid, NODE_INFO, node(lid)) for lid in lids]
-
-
-def held(lid: int = 5, key: int = KEY, lease: int = 0, protect: int = 1) -> bytes:
+def shown(lid: int = 5, key: int = KEY, lease: int = 0, protect: int = 1) -> bytes:
     """A port shows its key to who has it."""
     return answer(lid, PORT_INFO, port_info(lid, m_key=key, m_key_protect_bits=protect, m_key_lease_period=lease), m_key=key)
 
@@ -41,7 +37,7 @@ NODE = nodes(5)
 
 def test_a_key_with_its_bytes_reversed() -> None:
     message = f"M_Key 0x{REVERSED:016x} to {PORT} is M_Key 0x{KEY:016x} with the bytes reversed"
-    frames = [*NODE, held(), tried(REVERSED), tried(REVERSED), tried(REVERSED, slid=2), tried(REVERSED + 1)]
+    frames = [*NODE, shown(), tried(REVERSED), tried(REVERSED), tried(REVERSED, slid=2), tried(REVERSED + 1)]
     first = Facts(3, message, f"{REVERSED:016x}", REVERSED, ((2, SHOWN),), "learnt", 2)
     assert facts_of(frames, "SMP023") == [first, first._replace(frame=5, times=1)]
 
@@ -49,38 +45,38 @@ def test_a_key_with_its_bytes_reversed() -> None:
 @pytest.mark.parametrize("chunks", [(), (3,), (4,), (1, 1, 1, 1)])
 def test_a_lease_that_runs_out(chunks: tuple[int, ...]) -> None:
     message = f"the M_Key lease of {PORT} (2 s) ran out 2.0 s after a request with a wrong key"
-    frames = [*NODE, held(lease=2), tried(9), *IDLE, *IDLE, *IDLE]
+    frames = [*NODE, shown(lease=2), tried(9), *IDLE, *IDLE, *IDLE]
     wanted = Facts(5, message, "", None, ((3, "the request with a wrong key"),), "learnt")
     assert facts_of(frames, "MKY008", chunks=chunks, step_ns=SECOND) == [wanted]
     assert facts_of(frames[:4], "MKY008", chunks=chunks, step_ns=SECOND) == [], "not yet"
-    assert facts_of([*NODE, held(lease=0), *frames[2:]], "MKY008", chunks=chunks, step_ns=SECOND) == [], "it never runs out"
+    assert facts_of([*NODE, shown(lease=0), *frames[2:]], "MKY008", chunks=chunks, step_ns=SECOND) == [], "it never runs out"
     assert facts_of([*frames[:3], tried(KEY), *IDLE * 3], "MKY008", step_ns=SECOND) == []
     assert facts_of([*frames[:4], tried(KEY), *IDLE * 3], "MKY008", chunks=chunks, step_ns=SECOND // 2) == []
-    assert facts_of([*NODE, held(lease=2), tried(9, method=GET), *IDLE * 3], "MKY008", chunks=chunks, step_ns=SECOND) == [], (
+    assert facts_of([*NODE, shown(lease=2), tried(9, method=GET), *IDLE * 3], "MKY008", chunks=chunks, step_ns=SECOND) == [], (
         "it may be read"
     )
 
 
 def test_a_removed_lease_does_not_expire() -> None:
-    frames = [*NODE, held(lease=2), tried(9), *IDLE, held(lease=0), *IDLE * 3]
+    frames = [*NODE, shown(lease=2), tried(9), *IDLE, shown(lease=0), *IDLE * 3]
     for chunks in ((), (4,), (5,), (6,)):
         assert facts_of(frames, "MKY008", chunks=chunks, step_ns=SECOND // 2) == []
 
 
 def test_leases_run_out_by_port_and_again() -> None:
     """The timer starts with the first refused request, and again behind one with the right key."""
-    frames = [*nodes(5, 6), held(lease=2), held(6, lease=3), tried(9), tried(9, 6), tried(8), *IDLE * 3]
+    frames = [*nodes(5, 6), shown(lease=2), shown(6, lease=3), tried(9), tried(9, 6), tried(8), *IDLE * 3]
     found = facts_of(frames, "MKY008", step_ns=SECOND)
     assert [(one.frame, one.proof[0][0]) for one in found] == [(7, 5), (9, 6)]
-    again = [*NODE, held(lease=2), tried(9), *IDLE * 2, held(lease=2, protect=0), held(lease=2), tried(8), *IDLE * 3]
+    again = [*NODE, shown(lease=2), tried(9), *IDLE * 2, shown(lease=2, protect=0), shown(lease=2), tried(8), *IDLE * 3]
     for chunks in ((1,) * 12, (5, 3)):
-        assert [(one.frame, one.times) for one in facts_of(again, "MKY008", chunks=chunks, step_ns=SECOND)] == [(5, 2)]
+        assert counted(again, "MKY008", chunks=chunks, step_ns=SECOND) == [(5, 2)]
 
 
 def test_only_so_many_ports_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "MAX_TRAPS", 2)
     lids = (5, 6, 7)
-    frames = [*nodes(*lids), *(held(lid, lease=1) for lid in lids), *(tried(9, lid) for lid in lids), *IDLE * 3]
+    frames = [*nodes(*lids), *(shown(lid, lease=1) for lid in lids), *(tried(9, lid) for lid in lids), *IDLE * 3]
     found = lint(frames, "MKY008", "CAP016", step_ns=SECOND)
     assert [(one.code, one.frame, one.count) for one in found] == [("MKY008", 8, 1), ("CAP016", 9, 1), ("MKY008", 9, 1)]
 
@@ -88,7 +84,7 @@ def test_only_so_many_ports_are_watched(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("chunks", [(), (2,), (3,), (1, 1, 1, 1)])
 def test_a_manager_that_comes_too_seldom(chunks: tuple[int, ...]) -> None:
     message = f"{PORT} has a lease of 2 s, and got nothing with its M_Key for 3 s"
-    frames = [*NODE, held(lease=2), tried(KEY), *IDLE * 2, tried(KEY, method=GET)]
+    frames = [*NODE, shown(lease=2), tried(KEY), *IDLE * 2, tried(KEY, method=GET)]
     wanted = Facts(6, message, f"{KEY:016x}", KEY, ((3, "the latest request with the key"),), "learnt")
     assert facts_of(frames, "MKY009", chunks=chunks, step_ns=SECOND) == [wanted]
     assert [one.times for one in facts_of([*frames, *IDLE, tried(KEY)], "MKY009", chunks=chunks, step_ns=SECOND)] == [2]
@@ -97,8 +93,8 @@ def test_a_manager_that_comes_too_seldom(chunks: tuple[int, ...]) -> None:
     for other in (tried(9), tried(KEY, method=7), tried(KEY, lid=8)):
         assert facts_of([*frames[:3], other, *frames[4:]], "MKY009", chunks=chunks, step_ns=SECOND) == [wanted], "that is no visit"
     assert facts_of([*frames[:3], tried(KEY, method=GET), *frames[4:]], "MKY009", chunks=chunks, step_ns=SECOND * 2 // 3) == []
-    assert facts_of([*NODE, held(lease=0), *frames[2:]], "MKY009", chunks=chunks, step_ns=SECOND) == []
-    assert facts_of([*NODE, held(lease=2, key=0), tried(0), *IDLE * 2, tried(0)], "MKY009", chunks=chunks, step_ns=SECOND) == []
+    assert facts_of([*NODE, shown(lease=0), *frames[2:]], "MKY009", chunks=chunks, step_ns=SECOND) == []
+    assert facts_of([*NODE, shown(lease=2, key=0), tried(0), *IDLE * 2, tried(0)], "MKY009", chunks=chunks, step_ns=SECOND) == []
     assert facts_of([tried(KEY), *frames[:2], *IDLE * 4, tried(KEY), tried(KEY)], "MKY009", chunks=chunks, step_ns=SECOND) == [], (
         "read, not managed"
     )
@@ -106,13 +102,13 @@ def test_a_manager_that_comes_too_seldom(chunks: tuple[int, ...]) -> None:
 
 def test_visits_count_by_port() -> None:
     """Each has its lease, and a lease of another length counts from there on."""
-    frames = [*nodes(5, 6, 7), held(lease=2), held(6, lease=9), held(7, lease=2), *(tried(KEY, lid) for lid in (5, 6, 7)), *IDLE * 2]
+    frames = [*nodes(5, 6, 7), shown(lease=2), shown(6, lease=9), shown(7, lease=2), *(tried(KEY, lid) for lid in (5, 6, 7)), *IDLE * 2]
     visits = [tried(KEY, lid) for lid in (7, 6, 5)]
     for chunks in ((), (6,), (9,), (12,)):
         found = facts_of([*frames, *visits], "MKY009", chunks=chunks, step_ns=SECOND)
         assert [(one.frame, one.proof[0][0]) for one in found] == [(12, 9), (14, 7)]
         assert (
-            facts_of([*frames[:9], held(lease=30), held(7, lease=0), *frames[9:], *visits], "MKY009", chunks=chunks, step_ns=SECOND) == []
+            facts_of([*frames[:9], shown(lease=30), shown(7, lease=0), *frames[9:], *visits], "MKY009", chunks=chunks, step_ns=SECOND) == []
         )
     crowd = [tried(KEY, lid) for _ in range(20) for lid in (5, 7)]
     assert facts_of([*frames[:9], *crowd], "MKY009", step_ns=SECOND // 2) == []
@@ -120,15 +116,15 @@ def test_visits_count_by_port() -> None:
 
 def test_only_so_many_ports_have_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "MAX_PORTS", 1)
-    frames = [*nodes(5, 6), held(lease=2), held(6, lease=2), tried(KEY), tried(KEY, 6), *IDLE * 2, tried(KEY), tried(KEY, 6)]
+    frames = [*nodes(5, 6), shown(lease=2), shown(6, lease=2), tried(KEY), tried(KEY, 6), *IDLE * 2, tried(KEY), tried(KEY, 6)]
     found = lint(frames, "MKY009", "CAP016", step_ns=SECOND)
     assert [(one.code, one.frame, one.count) for one in found] == [("CAP016", 4, 1), ("MKY009", 9, 1)]
 
 
 def test_only_so_many_ports_are_seen_to_be_managed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "MAX_PORTS", 1)
-    first = [*nodes(5, 6), held(lease=2), tried(KEY), held(lease=0)]
-    second = [held(6, lease=2), tried(KEY, 6), *IDLE * 2, tried(KEY, 6)]
+    first = [*nodes(5, 6), shown(lease=2), tried(KEY), shown(lease=0)]
+    second = [shown(6, lease=2), tried(KEY, 6), *IDLE * 2, tried(KEY, 6)]
     found = lint([*first, *second], "MKY009", "CAP016", chunks=(4,), step_ns=SECOND)
     assert [(one.code, one.frame, one.count) for one in found] == [("CAP016", 7, 2)]
     assert [one.code for one in lint([*nodes(5, 6), *second], "MKY009", "CAP016", step_ns=SECOND)] == ["MKY009"]
@@ -155,21 +151,21 @@ def storm(count: int, slid: int = 5, number: int = 256, first: int = 1) -> list[
 
 
 def test_a_storm_of_traps() -> None:
-    frames = [*NODE, held(), *storm(6)]
+    frames = [*NODE, shown(), *storm(6)]
     message = f"{PORT} sent 4 bad M_Key traps within a second without TrapRepress"
     proof = tuple((frame, "an earlier one") for frame in (3, 4, 5))
     assert facts_of(frames, "MKY011") == [Facts(6, message, "0100", 256, proof, "learnt", 3)]
     assert facts_of(frames, "MKY011", step_ns=SECOND // 3)[0].frame == 6
     assert facts_of(frames, "MKY011", step_ns=SECOND // 3 + 1) == [], "more slowly than that"
-    exactly = [*NODE, held(), *storm(3), *IDLE * 2, *storm(1, first=4)]
+    exactly = [*NODE, shown(), *storm(3), *IDLE * 2, *storm(1, first=4)]
     assert [one.frame for one in facts_of(exactly, "MKY011", step_ns=SECOND // 5)] == [8]
-    assert facts_of([*NODE, held(), *storm(3), *storm(3, slid=6)], "MKY011") == []
-    assert facts_of([*NODE, held(), *storm(3), *storm(3, number=257)], "MKY011") == []
-    port_6 = [*nodes(6), held(6)]
+    assert facts_of([*NODE, shown(), *storm(3), *storm(3, slid=6)], "MKY011") == []
+    assert facts_of([*NODE, shown(), *storm(3), *storm(3, number=257)], "MKY011") == []
+    port_6 = [*nodes(6), shown(6)]
     for other, silent in ((repress(256, bad_key()), True), (repress(257, bad_key()), False), (IDLE[0], False)):
-        assert (facts_of([*NODE, held(), *port_6, *storm(3), other, *storm(3)], "MKY011") == []) == silent
+        assert (facts_of([*NODE, shown(), *port_6, *storm(3), other, *storm(3)], "MKY011") == []) == silent
     found = facts_of(
-        [*port_6, *storm(3, slid=6), *NODE, held(), *storm(2), repress(256, bad_key()), *storm(2), *storm(1, slid=6)], "MKY011"
+        [*port_6, *storm(3, slid=6), *NODE, shown(), *storm(2), repress(256, bad_key()), *storm(2), *storm(1, slid=6)], "MKY011"
     )
     assert [(one.frame, [frame for frame, _ in one.proof]) for one in found] == [(13, [3, 4, 5])], "the answer was to LID 5"
 
@@ -187,23 +183,23 @@ def test_only_so_many_senders_of_traps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_somebody_tries_keys() -> None:
-    frames = [*NODE, held(), *(tried(key) for key in (1, 2, 2, 0, KEY, 1, 3, 4))]
+    frames = [*NODE, shown(), *(tried(key) for key in (1, 2, 2, 0, KEY, 1, 3, 4))]
     message = f"3 different wrong M_Keys for {PORT} within 60 s"
     proof = ((2, SHOWN), (8, "another wrong key"), (5, "another wrong key"))
     assert facts_of(frames, "MKY015") == [Facts(9, message, f"{3:016x}", 3, proof, "learnt", 2)]
     assert facts_of(frames[:-2], "MKY015") == []
-    apart = [*nodes(5, 6), held(), held(6), tried(1), tried(2, slid=2), tried(3, slid=2), tried(3, lid=6), tried(4, slid=3)]
+    apart = [*nodes(5, 6), shown(), shown(6), tried(1), tried(2, slid=2), tried(3, slid=2), tried(3, lid=6), tried(4, slid=3)]
     assert facts_of(apart, "MKY015") == [], "keys of several senders, or for several ports"
 
 
 def test_keys_are_remembered_for_a_minute() -> None:
-    frames = [*NODE, held(), tried(1), tried(2), tried(3)]
+    frames = [*NODE, shown(), tried(1), tried(2), tried(3)]
     assert [one.frame for one in facts_of(frames, "MKY015", step_ns=30 * SECOND)] == [5]
     assert facts_of(frames, "MKY015", step_ns=30 * SECOND + 1) == []
 
 
 def test_of_many_keys_the_latest_are_remembered() -> None:
-    frames = [*NODE, held(), *(tried(key) for key in range(1, 13))]
+    frames = [*NODE, shown(), *(tried(key) for key in range(1, 13))]
     (found,) = facts_of(frames, "MKY015")
     assert found.times == 10
     again = facts_of([*frames, tried(1), tried(12)], "MKY015")
@@ -219,7 +215,7 @@ def test_only_so_many_senders_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         ((7, 8, 9, 7, 7), [("CAP016", 5)]),
         ((7, 8, 9, 8, 8), [("CAP016", 5), ("MKY015", 7)]),
     ):
-        frames = [*NODE, held(), *(tried(1 + i, slid=slid) for i, slid in enumerate(senders))]
+        frames = [*NODE, shown(), *(tried(1 + i, slid=slid) for i, slid in enumerate(senders))]
         assert [(one.code, one.frame) for one in lint(frames, "MKY015", "CAP016")] == found
 
 

@@ -14,11 +14,9 @@ from tests.fabric.made import ANSWER, SET, answer, ask, node, p_keys, port_info,
 from tests.rules.cases import case
 from tests.rules.made.agreed import packet
 from tests.rules.made.connections import ACTIVE, LEAVE, READY, reply, request
-from tests.rules.made.early import told
+from tests.rules.made.early import exchange
 from tests.rules.made.gids import gid
-from tests.rules.made.ports import CA, INFO, SWITCH, set_port
-from tests.rules.made.ports import told as port_told
-from tests.rules.made.ports import written as port_written
+from tests.rules.made.ports import CA, INFO, SWITCH, answer_case, set_port, write_case
 from tests.rules.made.site import send as site_send
 from tests.rules.made.subnets import data, member, path, sent
 from tests.rules.made.subnets import packet as subnet_packet
@@ -117,7 +115,7 @@ def early_send(p_key: int, psn: int = 1) -> bytes:
 def shown(lid: int, *keys: int) -> list[bytes]:
     """Somebody asks a port for its identity, LID and P_Keys."""
     bodies = {NODE_INFO: node(lid), PORT_INFO: port_info(lid), P_KEY_TABLE: p_keys(*keys)}
-    return [frame for attribute, body in bodies.items() for frame in told(lid, attribute, body, lid << 8 | attribute)]
+    return [frame for attribute, body in bodies.items() for frame in exchange(lid, attribute, body, lid << 8 | attribute)]
 
 
 def written(lid: int, *keys: int) -> list[bytes]:
@@ -147,7 +145,7 @@ case("PKY003", [early_send(0x9999), *EARLY_TABLE], [early_send(0x9999), *EARLY_T
 EARLY_BACK = rc(0x11, slid=5, dlid=3, bth={"p_key": 0x9999, "destqp": 0x13})
 case("PKY003", [early_send(0x9999), *EARLY_TABLE], [early_send(0x9999), EARLY_BACK, *EARLY_TABLE], frames=[1])
 # another port had that LID
-OTHER = told(5, NODE_INFO, node(6), 70)
+OTHER = exchange(5, NODE_INFO, node(6), 70)
 case("PKY003", [early_send(0x9999), *EARLY_TABLE], [early_send(0x9999), *OTHER, *EARLY_TABLE], frames=[1])
 NETWORK = {"sgid": gid("fe80::1"), "dgid": gid("ff12:401b:8001::ffff:ffff")}
 
@@ -201,7 +199,7 @@ AGREED_LIMITED = [request(partition_key=0x0123), reply(), READY]
 MORE = rc(0x04, b"more", bth={"destqp": 0x300, "psn": 1, "p_key": 0x8123}, **ACTIVE)
 case("PKY021", [*AGREED_LIMITED, MORE, packet(0x0123), packet(0x0123, opcode=0x11, back=True)],
      [*AGREED_LIMITED, MORE, packet(0x0123), packet(0x8123, opcode=0x11, back=True)], frames=[6])  # fmt: skip
-port_told("PKY015", PORT_INFO, port_info(5, p_key_violations=2), port_info(5, p_key_violations=5), port_info(5, p_key_violations=0))
+answer_case("PKY015", PORT_INFO, port_info(5, p_key_violations=2), port_info(5, p_key_violations=5), port_info(5, p_key_violations=0))
 NO_ENFORCEMENT = answer(5, SWITCH_INFO, switch_info(partition_enforcement_cap=0))
 ENFORCE = ask(5, PORT_INFO, method=SET, modifier=1, body=set_port(partition_enforcement_inbound=1))
 case("PKY016", [SWITCH, NO_ENFORCEMENT, ENFORCE], [SWITCH, INFO, ENFORCE], frames=[3])
@@ -234,7 +232,7 @@ case("PKY009", [*LOSSY, *ASKED], [*LOSSY[:2], *ASKED], frames=[5], also=["MAD005
 UNANSWERED = ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF))
 case("PKY009", [*BLOCKS, AGAIN, *END], [*BLOCKS, AGAIN, UNANSWERED, *END], frames=[3], twin_also=["TXN001"], file=OVER)
 KEYS = answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1234))
-port_written("PKY012", [CA, KEYS], P_KEY_TABLE, p_keys(0xFFFF, 0x9234), p_keys(0xFFFF, 0x1234, 0x9235))
+write_case("PKY012", [CA, KEYS], P_KEY_TABLE, p_keys(0xFFFF, 0x9234), p_keys(0xFFFF, 0x1234, 0x9235))
 SUBNET_TABLE = [answer(1, NODE_INFO, node(1)), answer(1, P_KEY_TABLE, p_keys(0xFFFF, 0x8123))]
 subnet_packet("PKY004", data(p_key=0x9999), data(p_key=0x8123), SUBNET_TABLE)
 subnet_packet("PKY017", sent(p_key=0x8124), sent(p_key=0x8123), [member()], also=["PKY020"])

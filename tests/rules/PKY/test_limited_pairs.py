@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.rules.PKY import limited_pairs
 from tests.craft import native, rc, ud
-from tests.rules.findings import Facts, facts_of, lint
+from tests.rules.findings import Facts, counted, facts_of, lint
 from tests.rules.made.agreed import packet
 from tests.rules.PKY.cases import AGREED_LIMITED as LIMITED
 from tests.rules.PKY.cases import MORE
@@ -32,7 +32,7 @@ def datagram(src: int, dest: int, key: int = KEY, *, slid: int = 3, dlid: int = 
 
 def found(frames: list[bytes], **kw: tuple[int, ...]) -> list[tuple[int, int]]:
     """First frame and number of packets of each finding."""
-    return [(one.frame, one.times) for one in facts_of(frames, "PKY021", **kw)]
+    return counted(frames, "PKY021", **kw)
 
 
 MESSAGE = "P_Key 0x0123 (limited) in both directions between LID 5 and LID 3, QPs 0x50 and 0x40"
@@ -40,7 +40,7 @@ ANSWERS = [datagram(0x50, 0x40), datagram(0x40, 0x50, slid=5, dlid=3)]
 
 
 @pytest.mark.parametrize("chunks", [(), (1,), (2,), (3,), (1, 1, 1, 1)])
-def test_what_is_reported(chunks: tuple[int, ...]) -> None:
+def test_packets_of_both_directions_are_one_finding(chunks: tuple[int, ...]) -> None:
     """By connection management, by the queue pairs in datagrams, or since there is only one queue pair between two ports."""
     wanted = Facts(2, MESSAGE, "0123", KEY, ((1, "the other direction"),), "inferred", 2)
     assert facts_of([there(), back()], "PKY021", chunks=chunks) == [wanted]
@@ -130,7 +130,7 @@ def test_both_directions_with_the_same_numbers() -> None:
     assert found([there(qp=9), there(qp=9, slid=5, dlid=3)]) == [(2, 2)]
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is forgotten is counted (CAP016)."""
     monkeypatch.setattr(limited_pairs, "MAX_FLOWS", 2)
 

@@ -11,7 +11,7 @@ PACKETS = [rc(0x04, bytes(8), bth={"psn": psn}) for psn in (1, 2)]
 BOTH = {"before": "A", "point": "B"}
 
 
-def told(code: str, **arguments: str) -> PointFaults:
+def second_packet(code: str, **arguments: str) -> PointFaults:
     """Something is known of the second packet."""
     return PointFaults({code: [PointFault(2, arguments, at=BTH.p_key)]})
 
@@ -22,9 +22,9 @@ for code, arguments in (
     ("PTS006", {**BOTH, "packets": "3 packets"}),
     ("PTS005", {"after": "A", "before": "B", "proof": "two later points do not have it"}),
 ):  # fmt: skip
-    case(code, PACKETS, PACKETS[:1], frames=[2], policy=told(code, **arguments))
+    case(code, PACKETS, PACKETS[:1], frames=[2], policy=second_packet(code, **arguments))
 
 # its ICRC is right or wrong
 DAMAGED = bytearray(PACKETS[1])
 DAMAGED[-8] ^= 1
-case("PTS004", [PACKETS[0], bytes(DAMAGED)], PACKETS, frames=[2], policy=told("PTS004", **BOTH), also=["ROC006", "ROC007"])
+case("PTS004", [PACKETS[0], bytes(DAMAGED)], PACKETS, frames=[2], policy=second_packet("PTS004", **BOTH), also=["ROC006", "ROC007"])

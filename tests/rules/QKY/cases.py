@@ -8,7 +8,7 @@ from ibdissect.wire.notice import TrapPKey
 from tests.craft import build, gmp, native, smp, ud
 from tests.fabric.made import port_info
 from tests.rules.cases import case
-from tests.rules.made.ports import told
+from tests.rules.made.ports import answer_case
 from tests.rules.made.subnets import member, packet, sent
 from tests.rules.made.traps import ENDS, PACKET, details, trap
 
@@ -20,7 +20,7 @@ case("QKY003", ud(b"1234", dest_qp=9, src_qp=7, q_key=0x80000001), ud(b"1234", d
 RESERVED = build(DETH, q_key=5, srcqp=7, reserved8=1)
 case("QKY006", native(0x64, b"1234", headers=RESERVED, bth={"destqp": 9}), ud(b"1234", dest_qp=9, src_qp=7, q_key=5))
 case("QKY007", smp(1, 0x11, src_qp=7), smp(1, 0x11))
-told("QKY005", PORT_INFO, port_info(5, q_key_violations=2), port_info(5, q_key_violations=5), port_info(5, q_key_violations=0))
+answer_case("QKY005", PORT_INFO, port_info(5, q_key_violations=2), port_info(5, q_key_violations=5), port_info(5, q_key_violations=0))
 case("QKY008", [PACKET, trap(258, details(TrapPKey, **ENDS, key_value=0x77))],
      [PACKET, trap(258, details(TrapPKey, **ENDS, key_value=0x78))], frames=[2])  # fmt: skip
 packet("QKY004", sent(q_key=0x1111), sent(), [member()])

@@ -18,10 +18,8 @@ from tests.fabric.made import node as port_node
 from tests.fabric.made import switch as port_switch
 from tests.rules.cases import case
 from tests.rules.made.attributes import PORT, sm, written
-from tests.rules.made.ports import CA, INFO, set_port
+from tests.rules.made.ports import CA, INFO, answer_case, set_port, write_case
 from tests.rules.made.ports import SWITCH as PORT_SWITCH
-from tests.rules.made.ports import told as port_told
-from tests.rules.made.ports import written as port_written
 
 GET, SET, GET_RESP, GET_TABLE_RESP, DESCRIPTION, NODE_INFO = 1, 2, 0x81, 0x92, 0x10, 0x11
 SWITCH_INFO, GUID_INFO, PORT_INFO, SL_TO_VL, VL_ARB, LINEAR = 0x12, 0x14, 0x15, 0x17, 0x18, 0x19
@@ -33,7 +31,7 @@ NODE: dict[str, Any] = {
 SWITCH: dict[str, Any] = {"linear_fdb_cap": 0xC000, "multicast_fdb_cap": 0x4000, "life_time_value": 18, "partition_enforcement_cap": 32}
 
 
-def told(port: int = 1, **values: Any) -> bytes:
+def port_answer(port: int = 1, **values: Any) -> bytes:
     """SubnGetResp(PortInfo)."""
     return smp(GET_RESP, 0x15, build(PortInfo, **{**PORT, **values}), modifier=port)
 
@@ -69,46 +67,46 @@ def described(name: bytes, method: int = GET_RESP) -> bytes:
 
 
 case("SEM003", written(neighbor_mtu=9, mtu_cap=9), written(neighbor_mtu=5))
-case("SEM003", told(neighbor_mtu=0), told(0, neighbor_mtu=0))
-case("SEM003", told(mtu_cap=0), told(mtu_cap=0, port_state=2))
+case("SEM003", port_answer(neighbor_mtu=0), port_answer(0, neighbor_mtu=0))
+case("SEM003", port_answer(mtu_cap=0), port_answer(mtu_cap=0, port_state=2))
 case("SEM004", written(neighbor_mtu=5, mtu_cap=3), written(neighbor_mtu=3, mtu_cap=3))
-case("SEM005", told(vl_cap=9), told(vl_cap=5))
-case("SEM005", told(vl_cap=0), told(0, vl_cap=0))
+case("SEM005", port_answer(vl_cap=9), port_answer(vl_cap=5))
+case("SEM005", port_answer(vl_cap=0), port_answer(0, vl_cap=0))
 case("SEM006", written(operational_vls=4, vl_cap=1), written(operational_vls=0, vl_cap=1))
 case("SEM007", written(link_width_enabled=0x20), written(link_width_enabled=0xFF))
-case("SEM007", told(link_width_enabled=0x20), told(0, link_width_enabled=0x20))
+case("SEM007", port_answer(link_width_enabled=0x20), port_answer(0, link_width_enabled=0x20))
 case("SEM009", written(link_speed_enabled=9), written(link_speed_enabled=15))
-case("SEM009", told(link_speed_enabled=9), told(0, link_speed_enabled=9))
+case("SEM009", port_answer(link_speed_enabled=9), port_answer(0, link_speed_enabled=9))
 case("SEM010", written(link_speed_ext_enabled=16), written(link_speed_ext_enabled=30))
 OFFERS = answer(5, PORT_INFO, port_info(5, link_speed_ext_supported=3))
-port_written("SEM010", [CA, OFFERS], PORT_INFO, set_port(link_speed_ext_enabled=4), set_port(link_speed_ext_enabled=2))
+write_case("SEM010", [CA, OFFERS], PORT_INFO, set_port(link_speed_ext_enabled=4), set_port(link_speed_ext_enabled=2))
 # what the Set itself says of the supported speeds is nothing
-port_written("SEM010", [CA, OFFERS], PORT_INFO, set_port(link_speed_ext_enabled=4), set_port(link_speed_ext_enabled=31))
+write_case("SEM010", [CA, OFFERS], PORT_INFO, set_port(link_speed_ext_enabled=4), set_port(link_speed_ext_enabled=31))
 EXT_4 = ask(5, PORT_INFO, method=SET, body=set_port(link_speed_ext_enabled=4))
 NO_EXTENDED = answer(5, PORT_INFO, port_info(5, link_speed_ext_supported=0, link_speed_ext_enabled=0))
 STALE = answer(5, PORT_INFO, port_info(5, link_speed_ext_supported=0, link_speed_ext_enabled=4))
-port_written("SEM010", [CA, NO_EXTENDED], PORT_INFO, set_port(link_speed_ext_enabled=4), set_port(link_speed_ext_enabled=0))
+write_case("SEM010", [CA, NO_EXTENDED], PORT_INFO, set_port(link_speed_ext_enabled=4), set_port(link_speed_ext_enabled=0))
 case("SEM010", [CA, NO_EXTENDED, EXT_4], [CA, STALE, EXT_4], frames=[3])  # it repeats what the port itself says
 case("SEM010", written(link_speed_ext_enabled=16), written(link_speed_ext_enabled=4))
 XDR = answer(5, PORT_INFO, port_info(5, link_speed_ext_supported2=1))
-port_written("SEM064", [CA, XDR], PORT_INFO, set_port(link_speed_ext_enabled2=2), set_port(link_speed_ext_enabled2=1))
-port_written("SEM064", [CA, NO_EXTENDED], PORT_INFO, set_port(link_speed_ext_enabled2=1), set_port(link_speed_ext_enabled2=7))
+write_case("SEM064", [CA, XDR], PORT_INFO, set_port(link_speed_ext_enabled2=2), set_port(link_speed_ext_enabled2=1))
+write_case("SEM064", [CA, NO_EXTENDED], PORT_INFO, set_port(link_speed_ext_enabled2=1), set_port(link_speed_ext_enabled2=7))
 NO_XDR, XDR_ON = (answer(5, PORT_INFO, port_info(5, link_speed_ext_enabled2=on)) for on in (0, 1))
 SET_XDR = ask(5, PORT_INFO, method=SET, body=set_port(link_speed_ext_enabled2=1))
 case("SEM064", [CA, NO_XDR, SET_XDR], [CA, XDR_ON, SET_XDR], frames=[3])  # it repeats what the port itself says
 case("SEM011", written(port_state=2), written(port_state=4))
 case("SEM011", written(port_state=4, port_physical_state=2), written(port_state=1, port_physical_state=2))
 case("SEM013", written(link_down_default_state=5), written(link_down_default_state=1))
-case("SEM013", told(link_down_default_state=5), told(0, link_down_default_state=5))
-case("SEM015", told(p_key_violations=0xFFFF), told(p_key_violations=0xFFFE))
+case("SEM013", port_answer(link_down_default_state=5), port_answer(0, link_down_default_state=5))
+case("SEM015", port_answer(p_key_violations=0xFFFF), port_answer(p_key_violations=0xFFFE))
 SHORT, LONG = answer(5, PORT_INFO, port_info(5)), answer(5, PORT_INFO, port_info(5, subnet_time_out=31))
 RAISED = ask(5, PORT_INFO, method=SET, body=set_port(subnet_time_out=31))
 case("SEM017", [CA, SHORT, RAISED], [CA, LONG, RAISED], frames=[3])  # it repeats what the port has
 case("SEM017", [CA, SHORT, RAISED], [CA, RAISED, LONG], frames=[3])  # nobody knows what the port has
 case("SEM018", written(hoq_life=20), written(hoq_life=19))
 case("SEM019", switch(SET, life_time_value=31), switch(SET, life_time_value=19))
-case("SEM020", written(reserved1=1), told(reserved1=1))
-case("SEM021", told(master_sm_lid=0), told(master_sm_lid=0, lid=0))
+case("SEM020", written(reserved1=1), port_answer(reserved1=1))
+case("SEM021", port_answer(master_sm_lid=0), port_answer(master_sm_lid=0, lid=0))
 case("SEM023", arbitration(15, 32), arbitration(15, 0))
 case("SEM032", node(node_type=9), node(node_type=3))
 # not SEM034 or SEM035, too
@@ -127,24 +125,25 @@ case("SEM045", sm(SET, 1, sm_state=2), sm(SET, 1, sm_state=3))
 case("SEM051", switch(GET_RESP, random_fdb_cap=1024), switch(GET_RESP))
 case("SEM051", switch(GET_RESP, linear_fdb_cap=0), switch(GET_RESP, linear_fdb_cap=0, random_fdb_cap=1024))
 case("SEM054", smp(SET, 0x31, build(LedInfo, reserved1=1)), smp(SET, 0x31, build(LedInfo, led_mask=1)))
-case("SEM057", told(link_width_active=3), told(link_width_active=16))
-case("SEM057", told(link_width_active=0), told(link_width_active=0, port_state=1, port_physical_state=2))
+case("SEM057", port_answer(link_width_active=3), port_answer(link_width_active=16))
+case("SEM057", port_answer(link_width_active=0), port_answer(link_width_active=0, port_state=1, port_physical_state=2))
 case("SEM061", described(b"\xff\xfenode"), described("Knoten \u00e4".encode()))
 case("SEM061", described(b"x" * 63 + b"\xc3"), described(b"x" * 64))
-case("SEM062", told(capability_mask=0x02510869), told())
-case("SEM063", told(capability_mask=0x02510868 | 1 << 14), told(capability_mask=0x02510868 | 1 << 14, link_speed_ext_supported=1))
+case("SEM062", port_answer(capability_mask=0x02510869), port_answer())
+case("SEM063", port_answer(capability_mask=0x02510868 | 1 << 14),
+     port_answer(capability_mask=0x02510868 | 1 << 14, link_speed_ext_supported=1))  # fmt: skip
 PORT_PORT = answer(5, PORT_INFO, port_info(5))
-port_told("SEM056", PORT_INFO, port_info(5), port_info(5, capability_mask=0x02010068), port_info(5, capability_mask=0x0201004A))
-port_told("SEM060", DESCRIPTION, build(NodeDescription, node_string="one"), build(NodeDescription, node_string="two"),
+answer_case("SEM056", PORT_INFO, port_info(5), port_info(5, capability_mask=0x02010068), port_info(5, capability_mask=0x0201004A))
+answer_case("SEM060", DESCRIPTION, build(NodeDescription, node_string="one"), build(NodeDescription, node_string="two"),
      build(NodeDescription, node_string="one"))  # fmt: skip
-port_written("SEM001", [PORT_SWITCH, INFO], PORT_INFO, set_port(lmc=1, lid=6), set_port(lid=6))
+write_case("SEM001", [PORT_SWITCH, INFO], PORT_INFO, set_port(lmc=1, lid=6), set_port(lid=6))
 case("SEM001", [PORT_SWITCH, INFO, ask(5, PORT_INFO, method=SET, body=set_port(lmc=1, lid=6))],
      [PORT_SWITCH, answer(5, SWITCH_INFO, switch_info(enhanced_port_zero=1)), ask(5, PORT_INFO, method=SET, body=set_port(lmc=1, lid=6))],
      frames=[3])  # fmt: skip
-port_written("SEM008", [CA, PORT_PORT], PORT_INFO, set_port(link_width_enabled=8), set_port(link_width_enabled=2))
-port_written("SEM008", [CA, PORT_PORT], PORT_INFO, set_port(link_width_enabled=8), set_port(link_width_enabled=255))
+write_case("SEM008", [CA, PORT_PORT], PORT_INFO, set_port(link_width_enabled=8), set_port(link_width_enabled=2))
+write_case("SEM008", [CA, PORT_PORT], PORT_INFO, set_port(link_width_enabled=8), set_port(link_width_enabled=255))
 COUNTED = answer(5, PORT_INFO, port_info(5, p_key_violations=3))
-port_written("SEM014", [CA, COUNTED], PORT_INFO, set_port(p_key_violations=7), set_port(p_key_violations=3))
+write_case("SEM014", [CA, COUNTED], PORT_INFO, set_port(p_key_violations=7), set_port(p_key_violations=3))
 case(
     "SEM016",
     [CA, answer(5, PORT_INFO, port_info(5, guid_cap=0))],
@@ -162,7 +161,7 @@ BLINK = ask(5, LED, method=SET, body=b"\x80")
 case("SEM055", [CA, PORT_PORT, BLINK], [CA, answer(5, PORT_INFO, port_info(5, capability_mask=0x02010248)), BLINK], frames=[3])
 case("SEM058", answer(5, PORT_INFO, port_info(5, diag_code=4)), answer(5, PORT_INFO, port_info(5, diag_code=2)))
 # nodes
-port_told("SEM034", NODE_INFO, port_node(5), port_node(5, device_id=0x1004), port_node(5, local_port_num=1))
+answer_case("SEM034", NODE_INFO, port_node(5), port_node(5, device_id=0x1004), port_node(5, local_port_num=1))
 # that the port does not exist follows from the wrong NodeInfo
 case("SEM034", [CA, answer(5, NODE_INFO, port_node(5, vendor_id=0x2D0, local_port_num=2, port_guid=9))],
      [CA, answer(5, NODE_INFO, port_node(5, local_port_num=2, port_guid=9))], frames=[2], twin_also=["SEM038"])  # fmt: skip
@@ -194,28 +193,28 @@ case("SEM030", [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=7)], [CA, answer(5,
 case("SEM030", [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3), answer(5, VENDOR_DIAG, b"\0\3", modifier=7)],
      [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3), answer(5, VENDOR_DIAG, b"\0\0", modifier=7)], frames=[3])  # fmt: skip
 # tables
-port_written("SEM027", [PORT_SWITCH, INFO], LINEAR, bytes([255, 3, 99]).ljust(64, b"\xff"), bytes([255, 3, 8]).ljust(64, b"\xff"))
-port_written("SEM029", [PORT_SWITCH, INFO], MULTICAST, b"\x80\0", b"\x01\0")
-port_written("SEM029", [PORT_SWITCH, INFO], MULTICAST, b"\x02\0", b"\0\1")
+write_case("SEM027", [PORT_SWITCH, INFO], LINEAR, bytes([255, 3, 99]).ljust(64, b"\xff"), bytes([255, 3, 8]).ljust(64, b"\xff"))
+write_case("SEM029", [PORT_SWITCH, INFO], MULTICAST, b"\x80\0", b"\x01\0")
+write_case("SEM029", [PORT_SWITCH, INFO], MULTICAST, b"\x02\0", b"\0\1")
 
 
 def switched(code: str, bad: dict[str, int], good: dict[str, int]) -> None:
-    port_written(code, [PORT_SWITCH, INFO], SWITCH_INFO, switch_info(**bad), switch_info(**good))
+    write_case(code, [PORT_SWITCH, INFO], SWITCH_INFO, switch_info(**bad), switch_info(**good))
 
 
 switched("SEM049", {"multicast_fdb_top": 0xD000}, {"multicast_fdb_top": 0xC3FF})
 switched("SEM050", {"linear_fdb_top": 1024}, {"linear_fdb_top": 1023})
 switched("SEM053", {"default_port": 99}, {"default_port": 255})
 FEW = answer(5, PORT_INFO, port_info(5, operational_vls=2))
-port_written("SEM026", [CA, FEW], SL_TO_VL, b"\x01\x19", b"\x01\x1f")
+write_case("SEM026", [CA, FEW], SL_TO_VL, b"\x01\x19", b"\x01\x1f")
 WRITTEN = ask(5, SL_TO_VL, method=SET, body=b"\x01\x13")
 case("SEM026", [CA, FEW, WRITTEN, PORT_PORT], [CA, PORT_PORT, WRITTEN, FEW], frames=[3])  # the VLs in use at that time count
-port_written("SEM024", [CA, PORT_PORT], VL_ARB, bytes(40) + b"\0\1", bytes(14) + b"\0\1", modifier=0x10000)
+write_case("SEM024", [CA, PORT_PORT], VL_ARB, bytes(40) + b"\0\1", bytes(14) + b"\0\1", modifier=0x10000)
 SHORT = answer(5, PORT_INFO, port_info(5, vl_arbitration_low_cap=4))
 WRITTEN = ask(5, VL_ARB, method=SET, modifier=0x10000, body=bytes(14) + b"\0\1")
 case("SEM024", [CA, SHORT, WRITTEN, PORT_PORT], [CA, PORT_PORT, WRITTEN, SHORT], frames=[3])
-port_written("SEM025", [CA, PORT_PORT], VL_ARB, bytes(64), b"\0\1", modifier=0x10000)
-port_written("SEM047", [CA], GUID_INFO, build(GUIDInfo, guid_block=[7]), build(GUIDInfo, guid_block=[GUID + 0x51]))
+write_case("SEM025", [CA, PORT_PORT], VL_ARB, bytes(64), b"\0\1", modifier=0x10000)
+write_case("SEM047", [CA], GUID_INFO, build(GUIDInfo, guid_block=[7]), build(GUIDInfo, guid_block=[GUID + 0x51]))
 # port states: Active without Armed
 INIT = [answer(5, NODE_INFO, port_node(5)), answer(5, PORT_INFO, port_info(5, port_state=2))]
 

@@ -12,7 +12,7 @@ from tests.craft import headers_of as headers
 from tests.fabric.made import ANSWER, SET, answer, ask, node, node_info, p_keys, port_info, switch
 from tests.rules.cases import case
 from tests.rules.made.lanes import HELD, read
-from tests.rules.made.site import written
+from tests.rules.made.ports import set_port
 from tests.rules.made.subnets import packet
 from tests.rules.made.traps import CA, PORT, details, notice, repress, trap
 
@@ -72,7 +72,7 @@ ENDED = [CA, PORT, trap(144, LOCAL), repress(144, LOCAL)]
 case("SMP018", [*ENDED, ANSWERED], [*ENDED, GET, ANSWERED], frames=[5])
 # who may write: by LID, by GUID of the port that has the LID, by GUID at the start of a directed route
 BY_LID = SitePolicy(manager_lids=frozenset({1}))
-WRITES = written()
+WRITES = set_port()
 case("SMP025", ask(5, PORT_INFO, method=SET, body=WRITES, slid=7), ask(5, PORT_INFO, method=SET, body=WRITES), frames=[1], policy=BY_LID)
 case("SMP025", ask(5, PORT_INFO, method=SET, body=WRITES, slid=7), ask(5, PORT_INFO, body=WRITES, slid=7), frames=[1], policy=BY_LID)
 GUID_OF_3 = 0x0002C90300001000 + (3 << 4) + 1
@@ -92,7 +92,7 @@ MANAGED = [node_info(5), answer(5, PORT_INFO, port_info(5, master_sm_lid=1), hea
 
 def write(slid: int, manager: int) -> bytes:
     """Set(PortInfo) of node 5 with a MasterSMLID."""
-    return ask(5, PORT_INFO, method=SET, body=written(master_sm_lid=manager), slid=slid)
+    return ask(5, PORT_INFO, method=SET, body=set_port(master_sm_lid=manager), slid=slid)
 
 
 case("SMP025", [*MANAGED, write(7, 1)], [*MANAGED, write(1, 1)], frames=[3], severity="info")
@@ -108,7 +108,7 @@ TABLE_BY = [ask(5, 0x19, method=SET, body=bytes([1] * 64), slid=lid) for lid in 
 case("SMP025", [*AT_SWITCH, TABLE_BY[0]], [*AT_SWITCH, TABLE_BY[1]], frames=[3], severity="info")
 # what another port of a switch calls its manager means nothing
 EXTERNAL = answer(5, PORT_INFO, port_info(5, master_sm_lid=9), modifier=1, header={"transaction_id": 8})
-PORT_BY = [ask(5, PORT_INFO, method=SET, body=written(master_sm_lid=9), modifier=1, slid=lid) for lid in (7, 1)]
+PORT_BY = [ask(5, PORT_INFO, method=SET, body=set_port(master_sm_lid=9), modifier=1, slid=lid) for lid in (7, 1)]
 case("SMP025", [*AT_SWITCH, EXTERNAL, PORT_BY[0]], [*AT_SWITCH, EXTERNAL, PORT_BY[1]], frames=[4], severity="info")
 # managers hand over with SMInfo, whoever the ports name
 case("SMP025", [*MANAGED, KEYS_BY[0]], [*MANAGED, ask(5, 0x20, method=SET, modifier=1, slid=7)], frames=[3], severity="info",
@@ -117,13 +117,13 @@ case("SMP025", [*MANAGED, write(7, 1)], [write(7, 1)], frames=[3], severity="inf
 ASKED = smp(QUIET_GET, NODE_INFO, slid=1, dlid=2)
 
 
-def told(lid: int) -> bytes:
+def node_info_from(lid: int) -> bytes:
     """NodeInfo of the node that was asked, from a LID."""
     return smp(RESPONSE, NODE_INFO, node(2), slid=lid, dlid=1)
 
 
 # LMC 7 gives a port 128 LIDs: an answer from another one of them is no other port's.
-case("SMP016", [ASKED, told(900)], [ASKED, told(3)], frames=[2])
+case("SMP016", [ASKED, node_info_from(900)], [ASKED, node_info_from(3)], frames=[2])
 # the answer repeats the addresses of its request; the twin: the answer follows, so the other answered somebody else
 ALIKE = smp(RESPONSE, NODE_INFO, node(2), slid=1, dlid=2)
 case("SMP016", [ASKED, ALIKE], [ASKED, ALIKE, smp(RESPONSE, NODE_INFO, node(2), slid=2, dlid=1)], frames=[2])
@@ -131,11 +131,11 @@ case("SMP016", [ASKED, ALIKE], [ASKED, ALIKE, smp(RESPONSE, NODE_INFO, node(2), 
 SEEN_ANSWER = [smp(method, NODE_INFO, node(2) if method == RESPONSE else b"", slid=a, dlid=b, header={"transaction_id": 50})
                for method, a, b in ((QUIET_GET, 1, 2), (RESPONSE, 2, 1))]  # fmt: skip
 ASTRAY = [*SEEN_ANSWER, ASKED, smp(RESPONSE, NODE_INFO, node(2), slid=2, dlid=900)]
-case("SMP016", ASTRAY, [*ASTRAY, told(2)], frames=[4], severity="info")
+case("SMP016", ASTRAY, [*ASTRAY, node_info_from(2)], frames=[4], severity="info")
 case("SMP016", ASTRAY, [*SEEN_ANSWER, ASKED, smp(RESPONSE, NODE_INFO, node(2), slid=2, dlid=3)], frames=[4], severity="info")
 case("SMP016", ASTRAY, [*SEEN_ANSWER, ASKED, smp(RESPONSE, NODE_INFO, node(3), slid=3, dlid=900)], frames=[4], severity="info")
 OF_1 = [answer(1, at, body, header={"transaction_id": 9}) for at, body in ((NODE_INFO, node(1)), (PORT_INFO, port_info(1)))]
-case("SMP016", [*OF_1, *ASTRAY[:3], smp(RESPONSE, NODE_INFO, node(2), slid=2, dlid=3)], [*OF_1, *ASTRAY[:3], told(2)],
+case("SMP016", [*OF_1, *ASTRAY[:3], smp(RESPONSE, NODE_INFO, node(2), slid=2, dlid=3)], [*OF_1, *ASTRAY[:3], node_info_from(2)],
      frames=[6], severity="info")  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from tests.fabric.made import answer, ask
 P_KEY_TABLE, PORT_INFO, NODE_INFO = 0x16, 0x15, 0x11
 
 
-def told(lid: int, attribute: int, body: bytes, transaction: int) -> list[bytes]:
+def exchange(lid: int, attribute: int, body: bytes, transaction: int) -> list[bytes]:
     """A Get and its answer."""
     header = {"transaction_id": transaction}
     return [ask(lid, attribute, header=header), answer(lid, attribute, body, header=header)]

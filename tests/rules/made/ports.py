@@ -12,17 +12,18 @@ CA, SWITCH = answer(5, NODE_INFO, node(5)), answer(5, NODE_INFO, switch(5, local
 INFO = answer(5, SWITCH_INFO, switch_info())
 
 
-def told(code: str, attribute: int, before: bytes, bad: bytes, good: bytes, **kw: Any) -> None:
+def answer_case(code: str, attribute: int, before: bytes, bad: bytes, good: bytes, **kw: Any) -> None:
     """Two answers of a port; the second is at fault, or not."""
     first = answer(5, attribute, before)
     case(code, [CA, first, answer(5, attribute, bad)], [CA, first, answer(5, attribute, good)], frames=[3], **kw)
 
 
-def written(code: str, known: list[bytes], attribute: int, bad: bytes, good: bytes, *, modifier: int = 0, **kw: Any) -> None:
+def write_case(code: str, known: list[bytes], attribute: int, bad: bytes, good: bytes, *, modifier: int = 0, **kw: Any) -> None:
     """A Set that does not fit what is known, and one that does."""
     case(code, [*known, ask(5, attribute, method=SET, modifier=modifier, body=bad)],
          [*known, ask(5, attribute, method=SET, modifier=modifier, body=good)], frames=[len(known) + 1], **kw)  # fmt: skip
 
 
 def set_port(lid: int = 5, **values: Any) -> bytes:
+    """PortInfo as a manager writes it: no state change."""
     return port_info(lid, port_state=0, port_physical_state=0, **values)

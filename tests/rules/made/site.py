@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.craft import native
-from tests.fabric.made import port_info
 
 PORT_INFO = 0x15
 
@@ -11,8 +10,3 @@ PORT_INFO = 0x15
 def send(p_key: int, psn: int = 1, slid: int = 3) -> bytes:
     """An RC SEND Only."""
     return native(0x04, bytes(8), slid=slid, dlid=5, bth={"p_key": p_key, "destqp": 0x20, "psn": psn})
-
-
-def written(lid: int = 5, **values: int) -> bytes:
-    """PortInfo as a manager writes it: no state change."""
-    return port_info(lid, port_state=0, port_physical_state=0, **values)
