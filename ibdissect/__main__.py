@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
-
-COLLECT = (100_000, 20, 50)
-"""How seldom Python looks for reference cycles, of which there are few: after every 700 objects would take 10 to 40 % more time."""
 
 
 def main() -> None:
@@ -20,11 +16,11 @@ def main() -> None:
         return
     # NumPy needs only one thread here; starting OpenBLAS's thread pool takes 0.08 s (measured).
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    gc.set_threshold(*COLLECT)
-    from ibdissect.cli import run
-    from ibdissect.heap import share_one_heap
+    from ibdissect import heap
 
-    share_one_heap()
+    heap.set_up()
+    from ibdissect.cli import run
+
     sys.exit(run())
 
 

@@ -14,9 +14,9 @@ from ibdissect import heap
 pytestmark = pytest.mark.skipif(not (sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt")), reason="needs glibc's mallopt")
 COUNTED = """
 import ctypes, os, resource, threading
-from ibdissect.heap import share_one_heap
+from ibdissect import heap
 
-share_one_heap()
+heap.set_up()
 threading.Thread(target=bytearray, args=(100_000,)).start()
 lib = ctypes.CDLL(None)
 lib.fopen.restype = ctypes.c_void_p
@@ -44,4 +44,4 @@ def test_threads_and_windows_use_the_same_memory() -> None:
 
 def test_a_c_library_without_mallopt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    heap.share_one_heap()
+    heap.set_up()

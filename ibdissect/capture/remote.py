@@ -35,6 +35,8 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _CERTIFICATES = {"http": "SSL_CERT_FILE", "s3": "AWS_CA_BUNDLE"}
 """Which environment variable names the certificates that the library trusts, by how URLs begin."""
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+_NO_HADOOP = re.compile("lib(hdfs|jvm)")
+"""What pyarrow says of hdfs:// without the libraries of Hadoop or Java, once for each place where it looked."""
 _LASTING = (FileNotFoundError, PermissionError, NotImplementedError, IsADirectoryError, ImportError)
 """Failures that another attempt would repeat."""
 
@@ -114,6 +116,7 @@ def _answer(error: Exception, url: str) -> Exception:
 def _lasting(error: Exception) -> bool:
     status = getattr(error, "status", None)
     refused = (isinstance(status, int) and 400 <= status < 500 and status not in (408, 429)) or _UNTRUSTED in str(error)
+    refused = refused or _NO_HADOOP.search(str(error)) is not None
     return refused or isinstance(error, (*_LASTING, ValueError, TypeError)) or "Credentials" in type(error).__name__
 
 
@@ -125,6 +128,9 @@ def _failure(error: Exception, url: str) -> CaptureError:
         return CaptureError(public_name(url), "permission denied", hint=hint)
     if isinstance(error, ImportError):
         return CaptureError(public_name(url), f"a library is missing: {_words(error, url).partition(': ')[2]}")
+    if _NO_HADOOP.search(str(error)):
+        hint = "set JAVA_HOME, HADOOP_HOME and CLASSPATH (the output of `hadoop classpath --glob`)"
+        return CaptureError(public_name(url), "needs Java and Hadoop's libhdfs, which were not found", hint=hint)
     if _UNTRUSTED in str(error):
         name = next((name for start, name in _CERTIFICATES.items() if url.startswith(start)), "")
         hint = f"if it is yours: {name}=FILE names a file with its certificate" if name else ""
@@ -152,7 +158,8 @@ class Remote:
         if hasattr(self._file, "size"):
             size: int | None = self._file.size
             return size
-        return int(self._file.seek(0, io.SEEK_END))
+        self._file.seek(0, io.SEEK_END)  # paramiko returns nothing
+        return int(self._file.tell())
 
     def _ranges(self) -> bool:
         """Whether a web server sends parts of a file; many send the whole one whatever is asked for."""

@@ -20,9 +20,9 @@ import cloudpickle
 import dask
 from distributed import CancelledError, Client, KilledWorker, LocalCluster, SchedulerPlugin, Worker, WorkerPlugin, get_worker
 
+from ibdissect import heap
 from ibdissect.capture.sets import Unit
 from ibdissect.errors import ConfigError, IbdissectError
-from ibdissect.heap import share_one_heap
 from ibdissect.version import VERSION
 
 from .spread import Pending, Work
@@ -208,7 +208,7 @@ class Doing(WorkerPlugin):  # type: ignore[misc]
 
     def setup(self, worker: Worker) -> None:
         self.address = worker.address
-        share_one_heap()
+        heap.set_up()
         if self.ours:  # Ctrl+C reaches all processes of the terminal; the command ends the workers
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -13,8 +13,8 @@ from multiprocessing import get_context
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
+from ibdissect import heap
 from ibdissect.capture.sets import Unit
-from ibdissect.heap import share_one_heap
 
 from .spread import Work
 
@@ -35,8 +35,7 @@ class Processes(Generic[T]):
 
     def submit(self, paths: Sequence[Unit]) -> Future[list[T]]:
         if self._pool is None:
-            start = self.work, gc.get_threshold()
-            self._pool = ProcessPoolExecutor(self.slots, mp_context=_context(), initializer=_start, initargs=start)
+            self._pool = ProcessPoolExecutor(self.slots, mp_context=_context(), initializer=_start, initargs=(self.work,))
         try:
             return self._pool.submit(_all, paths)
         except BrokenProcessPool as error:  # died since the last task
@@ -69,12 +68,11 @@ def _context() -> BaseContext:
     return context
 
 
-def _start(work: Work[Any], collect: tuple[int, int, int]) -> None:
+def _start(work: Work[Any]) -> None:
     _work[:] = [work]
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all processes; the first one ends the others
-    share_one_heap()
-    gc.set_threshold(*collect)
+    heap.set_up()
     gc.freeze()  # imported objects live forever: exclude them from garbage collection
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -267,6 +268,35 @@ def test_a_certificate_that_is_not_trusted(url: str, hint: str | None) -> None:
     with pytest.raises(CaptureError, match=r"the server's certificate is not trusted: .*self-signed") as raised:
         remote.tried(request, url)
     assert len(asked) == 1 and (hint or "self-signed certificate") in str(raised.value)
+
+
+@pytest.mark.parametrize("said", ["Prior attempt to load libhdfs failed", "Unable to load libjvm\ndlopen(/usr/lib/jvm/libjvm.so) failed"])
+def test_hdfs_without_hadoop(said: str) -> None:
+    """It is not tried again, and the error says what is missing."""
+    asked = []
+
+    def request() -> None:
+        asked.append(said)
+        raise OSError(said)
+
+    with pytest.raises(CaptureError, match=r"^hdfs://h/a\.pcap: needs Java and Hadoop's libhdfs, which were not found.*JAVA_HOME"):
+        remote.tried(request, "hdfs://h/a.pcap")
+    assert len(asked) == 1
+
+
+def test_a_file_that_only_its_position_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As files of sftp:// are: they have no size, and seeking returns nothing."""
+
+    class File(io.BytesIO):
+        def seek(self, *where: int) -> None:  # type: ignore[override]
+            super().seek(*where)
+
+    class System:
+        def open(self, path: str, mode: str, cache_type: str) -> File:
+            return File(LAB.read_bytes())
+
+    monkeypatch.setattr(remote, "filesystem", lambda url: (System(), url))
+    assert times("sftp://h/a.pcap") == times(str(LAB))
 
 
 def test_no_redirection_leads_to_a_file(serve: Callable[..., Server]) -> None:
