@@ -84,7 +84,7 @@ class Masker:
                 keys = [int.from_bytes(row.tobytes(), "big") for row in values]
             else:
                 unique, first = np.unique(values, return_index=True)
-                keys, at = unique.tolist(), at[first % max(len(at), 1)]
+                keys, at = unique.tolist(), at[first]
             for where, value in zip(at.tolist(), keys, strict=True):
                 if value not in known and is_secret(kind, value):
                     new.append((where, kind, value))

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 QUERY_CLASSES = SMP_CLASSES | {SA_CLASS, PM_CLASS}
 """Classes whose requests may carry data that no receiver reads."""
 MASK_AT, MASK_END = SAFormat.component_mask.span
-MAD_END = 256
 QUERIES = {SA_CLASS: (GET, GET_TABLE, GET_TRACE, GET_MULTI), PM_CLASS: (GET,)}
 """Methods of requests that name a part of the attribute."""
 CHOOSING = ("op_code", "port_select", "counter_select", "counter_select2")
@@ -172,7 +171,7 @@ def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: S
             read[(mask >> np.uint64(place) & np.uint64(1)) != 0] |= named
     else:
         read = np.repeat(_chosen(struct)[None], len(rows), axis=0)
-    at = (mad + start)[:, None] + np.arange(max(MAD_END - start, struct.size))
+    at = (mad + start)[:, None] + np.arange(max(SAFormat.size - start, struct.size))
     ignored = np.full(at.shape, 0xFF, np.uint8)
     ignored[:, : struct.size] = ~read
     if struct.fields[-1].kind == "rest":

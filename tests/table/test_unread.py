@@ -38,7 +38,7 @@ from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo
 from ibdissect.wire.spec import Struct, array, raw, uint
-from tests.craft import build, erf_pcap, gmp, smp
+from tests.craft import build, erf_pcap, gmp, rc, smp
 from tests.scrub.made import scrub, scrubbed
 from tests.table.made import native_table, table_of
 
@@ -239,6 +239,12 @@ def test_a_query_shows_the_components_it_names() -> None:
     assert [table.view(PathRecord, i).numb_path for i in range(4)] == [0, 5, 0, 5]
     bytes_left = dump(dissect_row(table, 0, Presenter())).replace("\n", " ")
     assert "5A17" not in bytes_left and "5A17" in dump(dissect_row(table, 0, Presenter(show_keys=True)))
+
+
+def test_packets_of_other_kinds_between_queries() -> None:
+    others = [rc(0x04, bytes(8)) for _ in range(3)]
+    table = native_table([others[0], path_query("dgid"), *others, path_query(*PATH), others[0], path_query("sl"), *others])
+    assert table.values(PathRecord.dlid).tolist() == [0, 0x5A17, 0] and table.values(PathRecord.sl).tolist() == [0, 7, 7]
 
 
 def test_zeros_beside_the_components_stay_zeros() -> None:
