@@ -98,3 +98,10 @@ def test_a_wrong_checksum_of_ip_stays_wrong_whatever_the_right_one_is(right: int
     found = (int.from_bytes(header(1)[10:12], "big") + 1 - right) % 0xFFFF
     assert header(found)[10:12] == right.to_bytes(2, "big") and ones(header(found)) == 0xFFFF
     assert ones(header(found, wrong=0x55)) != 0xFFFF
+
+
+def test_a_header_checksum_that_was_never_filled_in_stays_zero() -> None:
+    frame = bytearray(roce2(0x04, b"words"))
+    assert scrubbed_frame(bytes(frame))[24:26] != bytes(2)
+    frame[24:26] = bytes(2)
+    assert scrubbed_frame(bytes(frame))[24:26] == bytes(2)
