@@ -20,10 +20,15 @@ from ibdissect.wire.mad import MAD, class_name
 from ibdissect.wire.opcodes import OPCODE_NAMES, SERVICES
 
 LAYERS = (
-    ("erf", "ERF"), ("eth", "Ethernet"), ("vlan", "VLAN"), ("sll", "Linux cooked v1"), ("sll2", "Linux cooked v2"), ("lrh", "LRH"),
-    ("link", "Flow control"), ("rwh", "Raw"), ("grh", "GRH"), ("ip4", "IPv4"), ("ip6", "IPv6"), ("udp", "UDP"), ("bth", "BTH"),
+    ("erf", "ERF"), ("mpls.0", "MPLS"), ("gre.0", "GRE"), ("erspan2.0", "ERSPAN II"), ("erspan3.0", "ERSPAN III"), ("vxlan.0", "VXLAN"),
+    ("vxlan_gpe.0", "VXLAN-GPE"), ("geneve.0", "GENEVE"), ("eth", "Ethernet"), ("vlan", "VLAN"), ("sll", "Linux cooked v1"),
+    ("sll2", "Linux cooked v2"), ("lrh", "LRH"), ("link", "Flow control"), ("rwh", "Raw"), ("grh", "GRH"), ("ip4", "IPv4"), ("ip6", "IPv6"),
+    ("udp", "UDP"), ("bth", "BTH"),
 )  # fmt: skip
-"""Headers of the hierarchy from the outside in; service and management class follow the BTH."""
+"""Headers of the hierarchy from the outside in, of tunnels only their own; service and management class follow the BTH."""
+SERVICE = len(LAYERS)
+CLASS = SERVICE + 4
+"""Where the number of a hierarchy has its service and management class, after a bit for each header."""
 MAX_VALUES = 65536
 """Most distinct values counted of each kind; further ones are counted together."""
 WIDTHS = {"lid": LID_SIZE, "ipv4": IP4_SIZE, "gid": GID_SIZE}
@@ -92,10 +97,10 @@ class Traffic:
                 code |= (start[name][rows] >= 0).astype(np.int64) << bit
         if "bth" in start:
             has = start["bth"][rows] >= 0
-            code[has] |= ((table.located.opcode[rows[has]] >> 5).astype(np.int64) + 1) << 16
+            code[has] |= ((table.located.opcode[rows[has]] >> 5).astype(np.int64) + 1) << SERVICE
         if "mad" in start:
             has = start["mad"][rows] >= 0
-            code[has] |= (data[start["mad"][rows[has]] + 1].astype(np.int64) | 0x100) << 20
+            code[has] |= (data[start["mad"][rows[has]] + 1].astype(np.int64) | 0x100) << CLASS
         self.layers.add(code, sizes)
 
     def _transport(self, table: ChunkTable, rows: Int, sizes: Int) -> None:
@@ -160,11 +165,11 @@ class Traffic:
         total: dict[tuple[str, ...], list[int]] = {}
         for code, frames, size in self.layers.top():
             path = [name for bit, (_, name) in enumerate(LAYERS) if code >> bit & 1]
-            if code >> 16 & 15:
-                service = ((code >> 16 & 15) - 1) << 5
+            if code >> SERVICE & 15:
+                service = ((code >> SERVICE & 15) - 1) << 5
                 path.append(SERVICES.get(service, f"service 0x{service:02x}"))
-            if code >> 28 & 1:
-                path.append(class_name(code >> 20 & 0xFF))
+            if code >> CLASS + 8 & 1:
+                path.append(class_name(code >> CLASS & 0xFF))
             for depth in range(1, len(path) + 1):
                 entry = total.setdefault(tuple(path[:depth]), [0, 0])
                 entry[0] += frames

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 import ibdissect
+from tests import tunnels
 from tests.commands import run
+from tests.robustness.manipulations import ETHERNET, Pcap, Record, read
 
 pytestmark = pytest.mark.slow
 
@@ -45,15 +47,26 @@ def some_of_each_kind(capture: Path, target: Path) -> Path:
     return target
 
 
+def in_tunnels(shared: Path) -> Pcap:
+    """The first frames of some captures in every tunnel."""
+    records: list[Record] = []
+    for name in ("cm_rping_v4", "rc_read_v6", "vlan_rping"):
+        pcap = read(shared / f"captures/rxe/{name}.pcap")
+        some = pcap.with_records(list(pcap.records[:30]))
+        records += (record for kind in (*tunnels.FRAMES, *tunnels.PACKETS) for record in tunnels.capture(some, kind).records)
+    return Pcap(ETHERNET, tuple(records))
+
+
 @pytest.mark.skipif(shutil.which("mergecap") is None, reason="needs tshark")
 def test_agrees_with_tshark(shared: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    """All samples in one capture, as each start of tshark takes half a second."""
+    """All samples in one capture, as each start of tshark takes half a second; some also in tunnels."""
+    (tmp_path / "tunnels.pcap").write_bytes(in_tunnels(shared).packed())
     joined = tmp_path / "all.pcapng"
     subprocess.run(["mergecap", "-a", "-w", joined, *(shared / "captures" / name for name in SAMPLES)], check=True)
     if not pytestconfig.getoption("--thorough"):
         joined = some_of_each_kind(joined, tmp_path / "some.pcapng")
-    words = [sys.executable, str(shared / "tools/oracle.py"), str(joined), "--ibdissect", f"{sys.executable} -m ibdissect"]
-    words += ["--ignore", str(MISTAKES)]
+    words = [sys.executable, str(shared / "tools/oracle.py"), str(joined), str(tmp_path / "tunnels.pcap")]
+    words += ["--ibdissect", f"{sys.executable} -m ibdissect", "--ignore", str(MISTAKES)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     compared = re.search(r"fields compared (\d+)", done.stdout)
