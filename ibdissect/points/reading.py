@@ -14,6 +14,7 @@ from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND, Damage
 from ibdissect.errors import CaptureError
 from ibdissect.session.reading import open_reading
 from ibdissect.table.locate import Int
+from ibdissect.table.tunnels import in_tunnel
 
 from .columns import HOP, Sightings, seen_in
 from .flows import Flows
@@ -140,10 +141,13 @@ def _shortest(point: Point) -> int:
             raise once
         for chunk in reading.chunks():
             point.frames += len(chunk)
-            cut = np.flatnonzero(chunk.caplen < chunk.length)
+            located = reading.table_of(chunk).located
+            cut = np.flatnonzero(located.snapped)
             if len(cut):
-                native = (chunk.link[cut] == LINK_INFINIBAND) | (chunk.link[cut] == LINK_ERF)
-                shortest = min(shortest, int((chunk.caplen[cut] - np.where(native, 0, LINK_HEADER)).min()))
+                native, inner = (chunk.link[cut] == LINK_INFINIBAND) | (chunk.link[cut] == LINK_ERF), located.at("inner")[cut]
+                start = np.maximum(chunk.offset[cut], inner) + np.where(native, 0, LINK_HEADER)
+                room = np.where(in_tunnel(located)[cut] & (inner < 0), 0, located.end[cut] - start)
+                shortest = min(shortest, int(room.min()))
         point.damage = list(reading.damage)
     return shortest
 

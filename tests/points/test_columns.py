@@ -8,7 +8,8 @@ from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.points.columns import FIELDS
 from ibdissect.points.reading import Point, read_points
-from tests.craft import native, roce2, smp
+from tests import tunnels
+from tests.craft import ethernet_pcap, native, roce2, smp
 
 PAYLOAD = bytes(range(200))
 
@@ -48,6 +49,20 @@ def test_same_packet_everywhere(tmp_path: Path) -> None:
     assert [fields(point)["ecn"] for point in points] == [0, 0, 3, 0]
     assert [fields(point)["vlan"] for point in points] == [0, 0, 1, 0]
     assert [fields(point)["mac"] >= 0 for point in points] == [True, False, True, True]
+
+
+def test_a_packet_in_a_tunnel_is_the_same(tmp_path: Path) -> None:
+    """Also where the capture or the mirror cut it: only bytes that every point has are compared."""
+    plain = roce2(payload=PAYLOAD)
+    for kind in (*tunnels.FRAMES, *tunnels.PACKETS):
+        whole, _ = tunnels.wrapped(kind, plain)
+        cut, _ = tunnels.wrapped(kind, plain[:90], len(plain))
+        (tmp_path / "mirror.pcap").write_bytes(ethernet_pcap([cut]))
+        points, _ = read_points([
+            written(tmp_path, "plain.pcap", plain), written(tmp_path, "whole.pcap", whole), str(tmp_path / "mirror.pcap"),
+            written(tmp_path, "cut.pcap", whole, cut=len(cut)),
+        ])  # fmt: skip
+        assert len({int(point.seen.key[0]) for point in points}) == 1, kind
 
 
 def test_other_packets_have_other_keys(tmp_path: Path) -> None:
