@@ -91,6 +91,12 @@ MARKS: Mapping[str, tuple[Expr, str]] = {
 _WHOLE = frozenset({"erf", "eth", "vlan", "sll", "sll2", "ip", "ipv6", "udp", "vxlan", "geneve", "gre", "mpls"})
 """Keys of structures that are protocols in Wireshark: `contains` and `matches` search from them to the end of the frame."""
 
+_OF_PROTOCOL: dict[StructType, str] = {
+    ip.InnerIPv4: "ip", ip.InnerIPv6: "ipv6", ip.InnerUDP: "udp", encapsulation.VXLANGPE: "vxlan", encapsulation.ERSPAN2: "erspan",
+    encapsulation.ERSPAN3: "erspan", **encapsulation.AROUND_TUNNELS,
+}  # fmt: skip
+"""Structures that count as a protocol of another name, too."""
+
 
 class Source(Record, frozen=True):
     name: str
@@ -128,9 +134,8 @@ class Names:
             for name in (f"{struct.prefix}.{struct.key}", *(_WHOLE & {struct.key})):
                 structs.setdefault(name, []).append(struct)
         structs["sll"] = [encapsulation.SLL, encapsulation.SLL2]
-        inner: tuple[tuple[str, StructType], ...] = (("ip", ip.InnerIPv4), ("ipv6", ip.InnerIPv6), ("udp", ip.InnerUDP))
-        for name, other in (*inner, *encapsulation.AROUND_TUNNELS):
-            structs.setdefault(name, []).append(other)
+        for struct, name in _OF_PROTOCOL.items():
+            structs.setdefault(name, []).append(struct)
         numbers: dict[str, set[int]] = {}
         for (_, number), found in catalog.attributes.items():
             for _, struct in found:

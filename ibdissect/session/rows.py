@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.convert import decode_text
+from ibdissect.wire.encapsulation import AROUND_TUNNELS
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.places import Mad, MadFormat
 from ibdissect.wire.spec import BIT_KINDS, Field, Struct
@@ -63,12 +64,17 @@ def named_columns(catalog: Catalog, names: Iterable[str], *, first: bool = False
         source = names_of(catalog).named(name)
         if fields:
             full = name if name in BOTH else fields[0].filter_name
-            found[full] = NamedColumn(source, full, fields, _type(fields), not first and _repeats(catalog, fields))
+            found[full] = NamedColumn(source, full, fields, _type(fields), not first and _repeats(catalog, _own(fields)))
         else:
             kind = OF_NAME.get(source.name) or OF_KIND.get(source.kind, "text")
             several = source.name in SEVERAL or bool(source.structs or source.fields)
             found[source.name] = NamedColumn(source, source.name, (), kind, not first and several)
     return list(found.values())
+
+
+def _own(fields: tuple[Field[Any], ...]) -> tuple[Field[Any], ...]:
+    """The fields of the packet's own headers, without those around a tunnel: a column of single values has theirs."""
+    return tuple(field for field in fields if field.owner not in AROUND_TUNNELS)
 
 
 def _type(fields: tuple[Field[Any], ...]) -> str:
@@ -201,7 +207,8 @@ class Rows:
         return found
 
     def _cells(self, table: ChunkTable, rows: Int, column: NamedColumn) -> Cells:
-        """All occurrences of a name, or the first one per row; null where there is none or a key is masked."""
+        """All occurrences of a name, or the first of the packet's own per row; null where there is none or a key is masked."""
+        column = column if column.repeats else replace(column, fields=_own(column.fields))
         of_row, values, hidden = occurrences(column, table, self.state, rows, partial(_typed, column.type))
         values = values.astype(column.dtype, copy=False)
         self.masked += int(np.count_nonzero(hidden))

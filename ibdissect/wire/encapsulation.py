@@ -303,8 +303,5 @@ class OuterUDP(UDP):
     key, section, size, title = "outer_udp", "RFC 768", 8, "Outer UDP"
 
 
-AROUND_TUNNELS: tuple[tuple[str, type[Struct]], ...] = (
-    ("eth", OuterEthernet), ("vlan", OuterVLAN), ("ip", OuterIPv4), ("ipv6", OuterIPv6), ("udp", OuterUDP),
-    ("vxlan", VXLANGPE), ("erspan", ERSPAN2), ("erspan", ERSPAN3),
-)  # fmt: skip
-"""Structures that count as a protocol of this name in filters, too."""
+AROUND_TUNNELS = {OuterEthernet: "eth", OuterVLAN: "vlan", OuterIPv4: "ip", OuterIPv6: "ipv6", OuterUDP: "udp"}
+"""The headers around a tunnel, and the protocol that filters count them to."""

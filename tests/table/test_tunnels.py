@@ -75,6 +75,9 @@ def test_names_are_those_of_tshark(tmp_path: Path) -> None:
     assert found["VXLAN in ERSPAN"] == ["703710", "", "0x88be", "7", "1", "", "172.31.255.1,172.31.255.1,192.168.0.1", "1"]
     assert found["MPLS"][5:] == ["100,200", "192.168.0.1", "1"]
     assert found["GENEVE"][1] == "703710" and found["VXLAN-GPE"][0] == "703710"
+    words = ["select ip_src, eth_src, vxlan_vni from packets", "--format", "csv", "-e", "vxlan.vni", "-e", "eth.src"]
+    said = commands.run("sql", str(tmp_path / "a.pcap"), *words).stdout.decode().splitlines()
+    assert said[1 + KINDS.index("VXLAN in ERSPAN")] == '"192.168.0.1","08:09:0a:0b:0c:0d",703710'  # one value: that of the packet
     filtered = commands.run("show", str(tmp_path / "a.pcap"), "-Y", "erspan and vxlan and ip.src == 172.31.255.1 and ip.src == 192.168.0.1")
     assert filtered.stdout.count(b"\n") == 1
 
