@@ -38,9 +38,9 @@ class Places:
         self._slots = [hop.node.slot if hop is not None else -1 for hop in self.hops]
         self._entered = [hop.entered if hop is not None else 0 for hop in self.hops]
         """Slot and port number, copied when the place became sure: a route that changes modifies its `Hop`."""
-        teaches = np.flatnonzero(smps.pure & smps.answers & (smps.attribute == numbers.NODE_INFO))
+        node_infos = np.flatnonzero(smps.pure & smps.answers & (smps.attribute == numbers.NODE_INFO))
         since = np.full(len(first) + 1, n, np.int64)
-        since[group[teaches[::-1]]] = teaches[::-1]
+        since[group[node_infos[::-1]]] = node_infos[::-1]
         since[:-1][np.array([hop is not None for hop in self.hops], np.bool_)] = -1
         since[-1] = n
         self.sure: Bool = np.arange(n) > since[group]

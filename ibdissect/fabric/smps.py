@@ -24,13 +24,13 @@ from .nodes import Node, SwitchFacts
 
 SMP_SIZE, DATA_AT = SMPDirected.size, SMPDirected.data.bit // 8
 TABLES = (numbers.SL_TO_VL, numbers.VL_ARBITRATION, numbers.LINEAR, numbers.RANDOM, numbers.MULTICAST)
-TEACHING = (
+READ_ATTRIBUTES = (
     numbers.NODE_DESCRIPTION, numbers.NODE_INFO, numbers.SWITCH_INFO, numbers.PORT_INFO, numbers.P_KEY_TABLE, *TABLES, numbers.SM_INFO,
     numbers.VENDOR_DIAG,
 )  # fmt: skip
 """Attributes whose answers the follower reads."""
-_TEACHES = np.zeros(1 << 16, np.bool_)
-_TEACHES[list(TEACHING)] = True
+_IS_READ = np.zeros(1 << 16, np.bool_)
+_IS_READ[list(READ_ATTRIBUTES)] = True
 FIND_PLACE, HANDLE_REQUEST, HANDLE_ANSWER, HANDLE_TRAP = 0, 1, 2, 3
 """What the follower does with an SMP: it finds its port, and may process a request, an answer or a trap."""
 
@@ -98,13 +98,13 @@ class Smps:
     def _kinds(self, answer: npt.NDArray[np.bool_], trap: npt.NDArray[np.bool_]) -> Int:
         kind = np.zeros(len(self.rows), np.int64)
         kind[trap] = HANDLE_TRAP
-        teaches = answer & _TEACHES[self.attribute]
-        kind[teaches] = HANDLE_ANSWER
+        read = answer & _IS_READ[self.attribute]
+        kind[read] = HANDLE_ANSWER
         writes_keys = (self.method == numbers.SET) & (self.attribute == numbers.P_KEY_TABLE)
         kind[writes_keys | (self.method == numbers.TRAP_REPRESS)] = HANDLE_REQUEST
         kind[self.keyed_from :][~(answer | trap)[self.keyed_from :]] = HANDLE_REQUEST
         for number, fields in _READ.items():
-            index = np.flatnonzero(teaches & (self.attribute == number))
+            index = np.flatnonzero(read & (self.attribute == number))
             if len(index):
                 body = self.bodies[index]
                 values = [extract(body, field.bit, field.bits).tolist() for field in fields]

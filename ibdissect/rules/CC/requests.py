@@ -59,7 +59,7 @@ class CCKeyWrong(UnansweredRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.held = BoundedDict[int, tuple[int, int]](MAX_NODES, self.dropped)
+        self.keys = BoundedDict[int, tuple[int, int]](MAX_NODES, self.dropped)
         """Protected keys by address, and the frames that showed them."""
         self.suspects = KeptDict[int, tuple[Hit, tuple[int, int]]](MAX_SUSPECTS, self.dropped)
         """Possible findings about requests with another key than their target showed, with target and key, by frame."""
@@ -70,15 +70,15 @@ class CCKeyWrong(UnansweredRule):
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
-        """Accepted answers teach keys; requests are compared with them, in frame order."""
+        """Accepted answers show keys; requests are compared with them, in frame order."""
         for one, seen in of_class(table):
             if not one.asks:
                 if (info := answered(one, seen, CongestionKeyInfo)) is not None:
-                    self.held.pop(one.source, None)
+                    self.keys.pop(one.source, None)
                     if info.cc_key and info.cc_key_protect_bit:
-                        self.held.put(one.source, (info.cc_key, seen.frame), seen.frame, seen.time_ns)
+                        self.keys.put(one.source, (info.cc_key, seen.frame), seen.frame, seen.time_ns)
                 continue
-            held = self.held.get(one.destination)
+            held = self.keys.get(one.destination)
             head = seen.first(CongestionControlFormat)
             if held is not None and head is not None and head.cc_key != held[0]:
                 way, at = (one.destination, head.cc_key), CongestionControlFormat.cc_key

@@ -157,7 +157,7 @@ class OtherPortsLid(Rule):
     example = "PortInfo of two hosts with LIDs 3 and 5, set and answered, then a packet from LID 5 with the GID of the first"
 
     def __init__(self) -> None:
-        self.held = KeptList[tuple[Port, Port, Hit]](MAX_FLOWS, "GIDs with another port's LID")
+        self.uncertain = KeptList[tuple[Port, Port, Hit]](MAX_FLOWS, "GIDs with another port's LID")
         """Findings that hold if the LIDs of both ports did not change unseen."""
 
     @on_event(ChunkFollowed)
@@ -195,12 +195,12 @@ class OtherPortsLid(Rule):
                 if witness.is_certain(port, frame) and witness.is_certain(owner, frame):
                     yield hit
                 else:
-                    self.held.keep((port, owner, hit), hit.frame, hit.time_ns)
+                    self.uncertain.keep((port, owner, hit), hit.frame, hit.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         witness = context.get(LidWitness)
-        for port, owner, hit in self.held:
+        for port, owner, hit in self.uncertain:
             sure = all(witness.is_certain(one, hit.frame, until=AFTER_ALL) for one in (port, owner))
             if not port.lids.past and sure:
                 yield hit

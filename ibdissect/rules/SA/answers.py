@@ -71,7 +71,7 @@ class PathLids(Rule):
     example = "PortInfo with LID 5 of a port, set and answered, and a PathRecord with DLID 9 for its GID"
 
     def __init__(self) -> None:
-        self.held = KeptList[tuple[Port, Hit]](MAX_KEPT, "paths with another port's LID")
+        self.uncertain = KeptList[tuple[Port, Hit]](MAX_KEPT, "paths with another port's LID")
         """Findings that hold if the port's LID did not change unseen."""
 
     @on_event(ChunkFollowed)
@@ -96,7 +96,7 @@ class PathLids(Rule):
                 guid, lid = int(pairs[0][first[k]]), int(pairs[1][first[k]])
                 frame = table.chunk.first + int(found.rows[index[first[k]]])
                 port = next((one for one in event.once(_by_guid).get(guid, ()) if one.frame <= frame < one.node.until), None)
-                if port is None or not 0 < lid < FIRST_MULTICAST or _held(port, lid, frame):
+                if port is None or not 0 < lid < FIRST_MULTICAST or _has_lid(port, lid, frame):
                     continue
                 mine = by_pair[ends[k - 1] if k else 0 : ends[k]]
                 if guid not in edges:  # a port may have shown its LID in most frames, and be wrong in as many records
@@ -105,7 +105,7 @@ class PathLids(Rule):
                 for part in np.split(mine, np.flatnonzero(np.diff(piece)) + 1):
                     seen = Seen(table, int(found.rows[part[0]]))
                     shown, (held, since) = witness.last_shown(port, seen.frame), port.lids.at(seen.frame)
-                    if not shown or held is None or since >= seen.frame or _held(port, lid, seen.frame):
+                    if not shown or held is None or since >= seen.frame or _has_lid(port, lid, seen.frame):
                         continue
                     hit = fault(
                         seen, {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(PathRecord, int(part[0])),
@@ -114,11 +114,11 @@ class PathLids(Rule):
                     if witness.is_certain(port, seen.frame):
                         yield hit
                     else:
-                        self.held.keep((port, hit), hit.frame, hit.time_ns)
+                        self.uncertain.keep((port, hit), hit.frame, hit.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        for port, hit in self.held:
+        for port, hit in self.uncertain:
             if context.get(LidWitness).is_certain(port, hit.frame, until=AFTER_ALL):
                 yield hit
 
@@ -133,7 +133,7 @@ def _by_guid(event: ChunkFollowed) -> dict[int, list[Port]]:
     return found
 
 
-def _held(port: Port, lid: int, frame: int) -> bool:
+def _has_lid(port: Port, lid: int, frame: int) -> bool:
     """Whether a port had a LID at a frame or before, as far as it is known."""
     lids = [value for value, shown in (*port.lids.past, (port.lids.now, port.lids.since)) if value is not None and shown <= frame]
     return any(base <= lid < base + (1 << lmc) for base, lmc in lids)

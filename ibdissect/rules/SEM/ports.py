@@ -293,27 +293,27 @@ class ActiveWithoutArmed(AttributeRule):
         A port that was not known then, `NO_KEY`, may be any.
         """
         self.dropped = Dropped("ports that are set to a state")
-        self.held = KeptDict[int, Hit](MAX_SET_PORTS, self.dropped)
+        self.waiting = KeptDict[int, Hit](MAX_SET_PORTS, self.dropped)
         """Findings that wait for an answer, by frame."""
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         for found in super().chunk(event, context):
             hit = found.make() if isinstance(found, LazyHit) else found
-            self.held.keep(hit.frame, hit, hit.frame, hit.time_ns)
+            self.waiting.keep(hit.frame, hit, hit.frame, hit.time_ns)
         yield from ()
 
     @on_chunk
     def settle(self, _table: ChunkTable, context: Context) -> Iterator[Hit]:
-        for one in context.get(Transactions).answers_to(self.held):
-            found = self.held.pop(one.request.frame)
+        for one in context.get(Transactions).answers_to(self.waiting):
+            found = self.waiting.pop(one.request.frame)
             if one.status & STATUS:
                 yield found
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         loss = context.get(CaptureLoss)
-        for hit in self.held.values():
+        for hit in self.waiting.values():
             if loss.proves_silence(hit.time_ns) and not loss.unsettled(hit.frame, hit.time_ns):
                 yield hit
 

@@ -17,7 +17,7 @@ from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
 
 ABANDONED_NS = 10_000_000_000
 """Five times the longest response time that managers use (2.2 s)."""
-MAX_HELD = 4096
+MAX_WAITING = 4096
 ABORT_CODES = frozenset(range(118, 128))
 
 
@@ -79,35 +79,35 @@ class SegmentGap(Rule):
     needs = (CaptureLoss,)
 
     def __init__(self) -> None:
-        self.held = KeptDict[int, tuple[SegmentMissing, Hit]](MAX_HELD, "gaps in transfers")
+        self.waiting = KeptDict[int, tuple[SegmentMissing, Hit]](MAX_WAITING, "gaps in transfers")
         """Gaps that the capture may have caused, by frame, until the sender goes back to them."""
         self.filled: dict[int, set[int]] = {}
         """Segments of those gaps that arrived late: the sender went back, or the capture changed the order."""
-        self.resent = KeptList[Hit](MAX_HELD, "gaps in transfers")
+        self.resent = KeptList[Hit](MAX_WAITING, "gaps in transfers")
         """Gaps after which the sender went back."""
 
     @on_event(SegmentMissing)
     def missing(self, event: SegmentMissing, _context: Context) -> None:
-        self.held.keep(event.frame, (event, of_transfer(event, expected=event.expected)), event.frame, event.time_ns)
+        self.waiting.keep(event.frame, (event, of_transfer(event, expected=event.expected)), event.frame, event.time_ns)
 
     @on_event(SegmentRepeated)
     def repeated(self, event: SegmentRepeated, _context: Context) -> None:
-        gaps = [(frame, gap, hit) for frame, (gap, hit) in self.held.items() if gap.transfer is event.transfer]
+        gaps = [(frame, gap, hit) for frame, (gap, hit) in self.waiting.items() if gap.transfer is event.transfer]
         for frame, gap, _ in gaps:
             filled = self.filled.get(frame, set())
             if gap.expected <= event.segment < gap.segment and event.segment not in filled:
                 if event.transfer.acknowledged >= event.segment:  # it had arrived: only the capture missed it
-                    del self.held[frame]
+                    del self.waiting[frame]
                     self.filled.pop(frame, None)
                 else:
                     self.filled[frame] = {*filled, event.segment}
                 return
         for frame, gap, hit in gaps:
             if event.segment < gap.expected and event.time_ns - hit.time_ns <= AGAIN_NS:
-                del self.held[frame]
+                del self.waiting[frame]
                 self.filled.pop(frame, None)
             elif event.segment >= gap.segment and frame in self.filled:
-                del self.held[frame], self.filled[frame]
+                del self.waiting[frame], self.filled[frame]
                 self.resent.keep(hit, frame, hit.time_ns)
 
     @on_end
@@ -116,7 +116,7 @@ class SegmentGap(Rule):
         for hit in self.resent:
             hit.severity = INFO if context.get(CaptureLoss).disorderly() else None
             yield hit
-        for frame, (_, hit) in self.held.items():
+        for frame, (_, hit) in self.waiting.items():
             if frame not in self.filled and context.get(CaptureLoss).proves_silence(hit.time_ns):
                 yield hit
 

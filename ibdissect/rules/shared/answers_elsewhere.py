@@ -22,7 +22,7 @@ from ibdissect.wire.numbers import LID_ROUTED
 
 BLOCK = 7
 """LMC is at most 7: a port's LIDs lie in one block of 128."""
-MAX_HELD = 4096
+MAX_UNCERTAIN = 4096
 
 
 class Elsewhere(Rule):
@@ -43,9 +43,9 @@ class Elsewhere(Rule):
         self.seen: list[AnsweredFromElsewhere] = []
         """Of this chunk."""
         self.subnet: Subnet | None = None
-        self.held = KeptList[tuple[Port, Hit]](MAX_HELD, "answers from other LIDs")
+        self.uncertain = KeptList[tuple[Port, Hit]](MAX_UNCERTAIN, "answers from other LIDs")
         """Findings that hold if the LIDs of the addressed port did not change unseen."""
-        self.repeated = KeptList[tuple[int, Hit]](MAX_HELD, "answers that go the way of their request")
+        self.repeated = KeptList[tuple[int, Hit]](MAX_UNCERTAIN, "answers that go the way of their request")
         """Frames of the requests, and findings that hold if nothing else answers."""
 
     @on_event(AnsweredFromElsewhere)
@@ -92,12 +92,12 @@ class Elsewhere(Rule):
         if port.info_at(request.frame)[1] <= 0:
             return  # a NodeRecord has no LMC
         hit.related = (*hit.related, Related(since, "showed the LIDs of the port that was asked"))
-        self.held.keep((port, hit), hit.frame, hit.time_ns)
+        self.uncertain.keep((port, hit), hit.frame, hit.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Report ports whose LIDs never changed: their Sets are in the capture, or they showed the same again."""
-        for port, hit in self.held:
+        for port, hit in self.uncertain:
             if not port.lids.past and context.get(LidWitness).is_certain(port, hit.frame, until=AFTER_ALL):
                 yield hit
         silent = {request.frame for request in context.get(Transactions).open_requests()} if self.repeated else ()
