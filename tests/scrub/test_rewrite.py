@@ -13,6 +13,7 @@ from ibdissect.session.capture import Capture
 from ibdissect.wire.cm import REQ
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sa_paths import PathRecord
+from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, roce2, smp, ud
@@ -159,3 +160,10 @@ def test_addresses_and_names_that_are_replaced_are_known_in_their_size() -> None
     assert {name: set(values) for name, values in scrubber.replaced() if values} == {
         "prefix": {gid[:8]}, "guid": {gid[8:]}, "site": {group[:8]}, "group": {group[8:]}, "text": {b"vault-17"},
     }  # fmt: skip
+
+
+def test_a_service_without_a_key_stays_without_one() -> None:
+    keys = [bytes(16), FILL[:16], bytes(16)]
+    frames = [gmp(0x03, 0x81, 0x31, build(ServiceRecord, service_id=number, service_key=key), at=56) for number, key in enumerate(keys)]
+    (table,) = tables_of(scrubbed(erf_pcap(frames)))
+    assert [int.from_bytes(key.tobytes(), "big") for key in table.values(ServiceRecord.service_key)] == [0, 1, 0]
