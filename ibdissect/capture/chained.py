@@ -7,7 +7,6 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace as changed
 
 import numpy as np
 from msgspec.structs import replace
@@ -191,7 +190,7 @@ class _Reading:
     def _take_notes(self, reader: Reader, path: str) -> None:
         """Take over what the member's reader has noted so far: damage, comments, link types."""
         for damage in reader.damage[self.noted :]:
-            self._damaged(changed(damage, frame=damage.frame + self.frames, file=public_name(path)))
+            self._damaged(replace(damage, frame=damage.frame + self.frames, file=public_name(path)))
         self.noted = len(reader.damage)
         for frame, texts in reader.comments.items():
             for text in texts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
@@ -95,8 +94,7 @@ class Chunk(Record, frozen=True, eq=False):
         return self.data[start : start + int(self.caplen[row])].tobytes()
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(Record, frozen=True):
     """A place where the container itself is damaged."""
 
     kind: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import glob
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -49,7 +48,11 @@ def _expand(path: str, found: FoundFiles) -> list[str]:
         return _remote(path, found)
     if os.path.isdir(path):
         return _directory(path, found)
-    if path == "-" or os.path.lexists(path) or not glob.has_magic(path):
+    if path == "-" or os.path.lexists(path):
+        return [path]
+    import glob  # the shell has expanded most patterns
+
+    if not glob.has_magic(path):
         return [path]
     matches = sorted(glob.glob(path, recursive=True))
     if not matches:

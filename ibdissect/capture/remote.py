@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
-from urllib.parse import unquote
 
 from ibdissect.capture.stream import ByteStream, ended
 from ibdissect.errors import CaptureError
@@ -70,6 +69,8 @@ def _shown(link: str) -> str:
 
 def _words(error: BaseException, url: str) -> str:
     """What a library said, without secrets of the URL."""
+    from urllib.parse import unquote  # with ipaddress, which it imports, a hundredth of every start
+
     text = " ".join(f"{type(error).__name__}: {error}".split())
     text = re.sub(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\")\]]+", lambda found: public_name(found[0]), text)
     for link in url.split("::"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -322,4 +321,6 @@ def progress_bar(files: list[str], *, quiet: bool = False, by_capture: bool = Fa
 
 def write_json(value: Any) -> None:
     """Print a value as indented JSON in which no character is invisible."""
+    import json  # most commands print none
+
     click.echo(visible_json(json.dumps(value, indent=2, ensure_ascii=False)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct as Record
+from msgspec import field
 
 from ibdissect.capture.chunk import Member
 from ibdissect.wire.text import counted
@@ -10,8 +11,7 @@ from ibdissect.wire.text import counted
 from .finding import Finding
 
 
-@dataclass(slots=True, kw_only=True)
-class CaptureReport:
+class CaptureReport(Record, kw_only=True):
     """The result of checking one capture."""
 
     path: str

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from ipaddress import IPv6Address
 from typing import Any
+
+from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError, nearest
 from ibdissect.fabric.division import INTERFACE, LID, PREFIX, Address, Division
@@ -16,8 +16,7 @@ OF_SUBNET = {"interfaces": INTERFACE, "lids": LID, "prefixes": PREFIX}
 """Keys of `[[site.subnets]]`, and the kind of address that they list."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SitePolicy:
+class SitePolicy(Record, frozen=True, kw_only=True):
     """What is allowed in this subnet. An empty policy forbids nothing, so its rules report nothing."""
 
     partitions: frozenset[int] | None = None
@@ -28,13 +27,16 @@ class SitePolicy:
     """Port GUIDs that may write by SubnSet."""
     manager_lids: frozenset[int] = frozenset()
     """LIDs that may write by SubnSet."""
-    m_keys: frozenset[int] = field(default=frozenset(), repr=False)
+    m_keys: frozenset[int] = frozenset()
     """The only M_Keys that ports may hold and requests may carry; empty: any."""
     lids: tuple[tuple[int, int], ...] = ()
     """The only unicast LIDs of this subnet, as inclusive ranges; empty: any."""
 
     def __bool__(self) -> bool:
         return self != SitePolicy()
+
+    def __repr__(self) -> str:
+        return "<SitePolicy>"  # tracebacks must not show its keys
 
     @property
     def manages(self) -> bool:
@@ -98,6 +100,8 @@ def _addresses(where: str, key: str, value: Any) -> range | list[int]:
         low, high = _range(where, f"subnets.{key}", value)
         return range(low, high + 1)
     if key == "prefixes" and isinstance(value, str) and "::" in value:
+        from ipaddress import IPv6Address  # few sites need it
+
         try:
             return [int(IPv6Address(value.partition("/")[0])) >> 64]
         except ValueError:

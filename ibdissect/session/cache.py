@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,7 @@ def _write(place: Path, report: CaptureReport) -> None:
     """Remember a report; a full disk is no reason to fail."""
     findings = [replace(finding, template="", arguments={}) for finding in report.findings]
     with suppress(OSError, TypeError, ValueError, msgspec.MsgspecError):
-        data = msgspec.json.encode(replace(report, findings=findings))
+        data = msgspec.json.encode(msgspec.structs.replace(report, findings=findings))
         place.parent.mkdir(mode=0o700, exist_ok=True)
         descriptor, private = tempfile.mkstemp(suffix=".part", dir=place.parent)
         try:
@@ -148,8 +148,6 @@ def _stable(value: Any) -> str:
         value = (type(value).__name__, value.value)
     elif isinstance(value, Record):
         value = (type(value).__name__, *(getattr(value, name) for name in value.__struct_fields__))
-    elif is_dataclass(value) and not isinstance(value, type):
-        value = (type(value).__name__, *(getattr(value, one.name) for one in fields(value)))
     elif isinstance(value, dict | set | frozenset):
         value = sorted(value.items() if isinstance(value, dict) else value, key=repr)
     if isinstance(value, list | tuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from msgspec import Struct as Record
@@ -21,21 +20,15 @@ class Place:
     """Whether structures of several files may use the same place."""
 
 
-@dataclass(frozen=True, slots=True)
 class MadFormat(Place):
     """The class-specific format of a whole MAD (from byte 0); its field named `data` locates the attribute."""
 
+    __slots__ = ("base_version", "classes", "unclaimed")
     in_mads = True
-    classes: frozenset[int]
-    base_version: int
-    """1 for InfiniBand, 0x80 for Omni-Path."""
-    unclaimed: bool
-    """Only of MADs whose attribute no structure claims."""
 
     def __init__(self, *classes: int, base_version: int = 1, unclaimed: bool = False) -> None:
-        object.__setattr__(self, "classes", frozenset(classes))
-        object.__setattr__(self, "base_version", base_version)
-        object.__setattr__(self, "unclaimed", unclaimed)
+        """`base_version`: 1 for InfiniBand, 0x80 for Omni-Path. `unclaimed`: only of MADs whose attribute no structure claims."""
+        self.classes, self.base_version, self.unclaimed = frozenset(classes), base_version, unclaimed
 
 
 class Mad(Place, Record, frozen=True):

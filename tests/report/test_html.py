@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from ibdissect.errors import ConfigError
 from ibdissect.lint.capture_report import CaptureReport
@@ -75,7 +76,7 @@ def test_words_in_backquotes_are_code() -> None:
 
 def test_hostile_text_stays_text() -> None:
     bad = replace(finding(message=HOSTILE), context=HOSTILE, name=HOSTILE, capture=HOSTILE)
-    text = render("html", [replace(report(bad), path=HOSTILE), replace(BROKEN, error=HOSTILE)], Run())
+    text = render("html", [structs.replace(report(bad), path=HOSTILE), structs.replace(BROKEN, error=HOSTILE)], Run())
     page = safe(text)
     text.encode()
     assert "<script>alert(1)</script>" in page.text and text.count("<script") == 1 and "{{7*7}}" in page.text
@@ -89,8 +90,8 @@ def many(count: int, codes: int) -> CaptureReport:
     found: list[Finding] = []
     for i in range(count):
         found.append(replace(finding(names[i % codes], Severity.ERROR, i + 1, f"{message} ({i})"), time_ns=i * 1000))
-    return replace(report(*found[:1]), findings=found, counts={"error": count, "warning": 0, "info": 0},
-                   by_rule={code: count // codes for code in names}, last_ns=count * 1000)  # fmt: skip
+    return structs.replace(report(*found[:1]), findings=found, counts={"error": count, "warning": 0, "info": 0},
+                           by_rule={code: count // codes for code in names}, last_ns=count * 1000)  # fmt: skip
 
 
 @pytest.mark.parametrize("codes", [1, 100])

@@ -6,7 +6,6 @@ import gc
 import threading
 import weakref
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
 from ibdissect.errors import CaptureError
 from ibdissect.fabric import FabricFollower
+from ibdissect.lint.capture_report import CaptureReport
 from ibdissect.lint.engine import Linter
 from ibdissect.rules import load
 from ibdissect.session import check, reading
@@ -41,9 +41,9 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return started
 
 
-def report(path: Path, threads: int, window: int) -> dict[str, Any]:
+def report(path: Path, threads: int, window: int) -> CaptureReport:
     with open_capture(str(path), window=window) as reader:
-        return asdict(check_reading(Reading(reader), Options(rules=load(), threads=threads)))
+        return check_reading(Reading(reader), Options(rules=load(), threads=threads))
 
 
 @pytest.mark.parametrize("name", CAPTURES)
@@ -51,13 +51,13 @@ def test_a_thread_that_reads_ahead_changes_nothing(name: str, ahead: list[str]) 
     path = ROOT / "captures" / name
     alone = report(path, 1, 3000)
     assert not ahead
-    assert report(path, 2, 3000) == alone and alone["frames"] > 5
+    assert report(path, 2, 3000) == alone and alone.frames > 5
     assert len(ahead) > 1
 
 
 def test_no_thread_is_started_for_a_small_capture(ahead: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "AHEAD_FROM", 1 << 20)
-    assert report(ROOT / "captures" / CAPTURES[0], 2, 12 << 20)["frames"] and not ahead
+    assert report(ROOT / "captures" / CAPTURES[0], 2, 12 << 20).frames and not ahead
 
 
 def test_the_state_of_a_check_is_freed_at_its_end_without_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_the_state_of_a_check_is_freed_at_its_end_without_the_garbage_collector(
     monkeypatch.setattr(check, "linter_of", noted)
     gc.disable()
     try:
-        assert report(ROOT / "captures" / CAPTURES[0], 1, 3000)["findings"]
+        assert report(ROOT / "captures" / CAPTURES[0], 1, 3000).findings
         assert state and not any(one() is not None for one in state)
     finally:
         gc.enable()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 from typing import Any
 
 import numpy as np
@@ -197,6 +196,8 @@ class RoceUnknownHost(_RoceRule):
         return np.where((_dscp(table, rows) >= 0) & network.all_hosts, 0, -1)
 
     def faults(self, source: End, destination: End, value: int, network: RoceNetwork) -> Iterator[Fault]:
+        from ipaddress import ip_address  # few captures come with a file of their hosts
+
         for end, verb, four, six in (
             (source, f"sends to {destination}", IPv4.source, IPv6.source),
             (destination, f"receives from {source}", IPv4.destination, IPv6.destination),
