@@ -69,6 +69,8 @@ class Transfer(Record, eq=False):
     """One more than the highest segment number seen."""
     missing: int = 0
     """Number of the first missing segment; 0: no gap so far."""
+    filled: bool = False
+    """That segment arrived later: the sender went back, or the capture changed the order."""
     announced: int = 0
     """PayloadLength of the first segment: the whole transfer including a class header per segment; 0 if not given or not seen."""
     last: int = 0
@@ -182,6 +184,7 @@ class OpenTransfers(Generic[T]):
             if segment != 1:
                 yield SegmentAlone(frame, time_ns, transfer, segment)
         elif segment < transfer.next:
+            transfer.filled |= segment == transfer.missing
             yield SegmentRepeated(frame, time_ns, transfer, segment)
         elif segment > transfer.next:
             transfer.missing = transfer.missing or transfer.next
@@ -203,7 +206,7 @@ class OpenTransfers(Generic[T]):
     def _ack(self, message: Message) -> Iterator[TransferEvent]:
         segment, window, key = message.number, message.length, message.key(back=True)
         transfer = self.open.get(key) or self.sent.get(key)
-        if transfer is not None and 0 < transfer.missing <= segment:
+        if transfer is not None and 0 < transfer.missing <= segment and not transfer.filled:
             self.missed.add(message.frame, transfer.last_ns)
         if window < segment:
             shown = transfer or Transfer(replace(message, source=message.destination, destination=message.source), message.time_ns, 0)

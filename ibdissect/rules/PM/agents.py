@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ibdissect.bounded import KeptDict
 from ibdissect.fabric.earlier_answers import NodeInfos
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.datagrams import Queries
+from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_event
 from ibdissect.rules.shared.link_rule import flows
 from ibdissect.table.bits import value_at
@@ -21,7 +23,7 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import GET, PM_CLASS, SET
+from ibdissect.wire.numbers import GET, GET_RESP, PM_CLASS, SET
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.spec import Field
@@ -30,6 +32,9 @@ from ibdissect.wire.text import counted
 ALL_PORT_SELECT, XMIT_WAIT = 1 << 8, 1 << 12
 """Bits of ClassPortInfo.CapabilityMask of performance management (Linux ib_pma.h)."""
 ALL_PORTS = 255
+SEVERAL = 2
+"""An agent may answer for one port that its node lacks; one that answers for so many is another node's."""
+MAX_NODES = 65536
 
 
 class AgentRule(Rule):
@@ -118,13 +123,23 @@ class NoSuchPort(Rule):
 
     Ask for a port that NodeInfo counts, or for 255 (all ports).
 
-    The NodeInfo that the node answered before the request. Silent for LIDs whose node is not known.
+    The NodeInfo that the node answered before the request. Silent for LIDs whose node is not known. An `info` where that LID answers for
+    several such ports: it belongs to another node by now.
     """
 
     code, name, severity = "PM001", "portselect-zero", WARNING
     reference = "IBA 16.1.3.5; python-rdma; kernel ib_pma.h"
     message = "request for {attribute} of port {number} to {port}, {why}"
     example = "NodeInfo of a channel adapter with LID 5, then PerfGet(PortCounters) to LID 5 with PortSelect 0"
+
+    waits = True
+
+    def __init__(self) -> None:
+        self.served = KeptDict[int, set[int]](MAX_NODES, "LIDs that answer for ports that their nodes lack")
+        """Numbers of such ports by LID, up to `SEVERAL` of them."""
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        return INFO if len(self.served.get(hit.arguments["lid"], ())) >= SEVERAL else None
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -138,22 +153,29 @@ class NoSuchPort(Rule):
             method = table.values_at(MAD.method, found.rows)
             lrh = table.located.at("lrh")[found.rows]
             numbers = table.values(struct.port_select)
-            index = np.flatnonzero(np.isin(method, (GET, SET)) & (numbers != ALL_PORTS) & (lrh >= 0))
-            dlid = value_at(table.chunk.data, lrh[index], LRH.dlid)
+            good = (method == GET_RESP) & (table.values_at(MAD.status, found.rows) == 0)
+            index = np.flatnonzero((np.isin(method, (GET, SET)) | good) & (numbers != ALL_PORTS) & (lrh >= 0))
+            slid, dlid = (value_at(table.chunk.data, lrh[index], lid) for lid in (LRH.slid, LRH.dlid))
+            columns = np.where(good[index], slid, dlid), numbers[index], good[index]
             parts = [
-                (seen, rows, port, number)
-                for (lid, number), seen, rows in flows(event, found.rows[index], (dlid, numbers[index]), lids=1)
+                (seen, rows, port, lid, number, answer)
+                for (lid, number, answer), seen, rows in flows(event, found.rows[index], columns, lids=1)
                 if (port := event.subnet.owner(lid, seen.frame)[0]) is not None and port.node.guid
             ]
             parts.sort(key=lambda part: part[0].row)
-            guids = np.array([port.node.guid for *_, port, _ in parts], np.uint64)
+            guids = np.array([port.node.guid for _, _, port, *_ in parts], np.uint64)
             answers = infos.at(guids.view(np.int64), np.array([seen.frame for seen, *_ in parts], np.int64))
-            for (seen, rows, port, number), body, since in zip(parts, *answers, strict=True):
+            for (seen, rows, port, lid, number, answer), body, since in zip(parts, *answers, strict=True):
                 node = NodeInfo(body.tobytes())
                 if not since or not node.num_ports or 0 < number <= node.num_ports or (number == 0 and node.node_type == SWITCH):
                     continue
+                if answer:
+                    served = self.served.get_or_make(lid, set, seen.frame, seen.time_ns)
+                    if served is not None and len(served) < SEVERAL:
+                        served.add(number)
+                    continue
                 why = f"which has {counted(node.num_ports, 'port')}" if number else "which is no switch"
                 yield fault(
-                    seen, {"attribute": struct.title, "number": number, "port": port.name_at(seen.frame), "why": why},
+                    seen, {"lid": lid, "attribute": struct.title, "number": number, "port": port.name_at(seen.frame), "why": why},
                     struct.port_select, number, proof=[(int(since), "NodeInfo")], key=(port.node.slot, struct.title, number), rows=rows,
                 )  # fmt: skip

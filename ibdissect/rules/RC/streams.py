@@ -47,7 +47,8 @@ class SilenceRule(Rule):
 
     evidence = (
         "The capture goes on for ten seconds and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow "
-        "each other or were answered), elsewhere no packet is missing within ten seconds."
+        "each other or were answered), elsewhere no packet is missing within ten seconds. An `info` where nothing at all was recorded "
+        "for more than a second afterwards, as between two recordings."
     )
     needs = (CaptureLoss, Streams)
 
@@ -55,6 +56,11 @@ class SilenceRule(Rule):
     def silent(context: Context, since_ns: int, patience: float) -> bool:
         """Whether the capture goes on for `patience` seconds after a time, and misses nothing."""
         return context.get(Streams).last_ns - since_ns >= patience * SECOND_NS and context.get(CaptureLoss).proves_silence(since_ns)
+
+    @staticmethod
+    def lowered(context: Context, frame: int, time_ns: int) -> Severity | None:
+        """INFO if recording may have stopped within a second of a packet."""
+        return INFO if context.get(CaptureLoss).stopped(frame, time_ns + SECOND_NS) else None
 
 
 class RequestsLost(SilenceRule):
@@ -76,7 +82,7 @@ class RequestsLost(SilenceRule):
     def end(self, context: Context) -> Iterator[Hit]:
         for stream, gap, unseen in gaps(context.get(Streams)):
             if not gap.requested and not unseen and self.silent(context, gap.time_ns, self.patience):
-                yield of_gap(stream, gap, gap.start)
+                yield of_gap(stream, gap, gap.start, severity=self.lowered(context, gap.frame, gap.time_ns))
 
 
 class RequestsRepeated(Rule):
@@ -187,10 +193,7 @@ class ReadUnanswered(SilenceRule):
     """
 
     code, name, severity = "RC012", "read-response-missing", WARNING
-    evidence = (
-        f"{SilenceRule.evidence} An `info` where nothing at all was recorded for more than a second after the only try, as between two "
-        "recordings."
-    )
+    evidence = f"{SilenceRule.evidence} A READ that was sent twice stays a warning."
     reference = "IBA 9.7.5.1.9; python-rdma RETH"
     message = "{ends}: RDMA READ up to PSN {psn} was not answered to its end"
     example = "a READ of 3000 bytes, its first two responses, and ten seconds of silence"
@@ -202,11 +205,10 @@ class ReadUnanswered(SilenceRule):
         for slot, frame, time_ns in open_reads(streams):
             if self.silent(context, time_ns, self.patience):
                 ends, psn = streams.ends[slot], int(streams.state["read_psn"][slot])
-                again = slot in streams.troubled and streams.troubled[slot].counts.repeated_reads
-                stopped = not again and context.get(CaptureLoss).stopped(frame, time_ns + SECOND_NS)
+                again = slot in streams.troubled and streams.troubled[slot].retry_psn == psn
                 yield fault(
                     Moment(frame, time_ns), {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=LEARNT, key=ends,
-                    severity=INFO if stopped else None,
+                    severity=None if again else self.lowered(context, frame, time_ns),
                 )  # fmt: skip
 
 
@@ -295,7 +297,7 @@ class NakIgnored(SilenceRule):
     def end(self, context: Context) -> Iterator[Hit]:
         for stream, gap, unseen in gaps(context.get(Streams)):
             if gap.requested and not unseen and self.silent(context, gap.requested_ns, self.patience):
-                yield of_gap(stream, gap, gap.start)
+                yield of_gap(stream, gap, gap.start, severity=self.lowered(context, gap.frame, gap.requested_ns))
 
 
 class MessageLost(Rule):

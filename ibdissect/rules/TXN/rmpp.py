@@ -68,7 +68,7 @@ class SegmentGap(Rule):
     must show that it misses nothing: in ERF by its traffic; elsewhere a packet missing within ten seconds silences the rule, and so
     does an acknowledgement of the skipped segment. A segment that arrives late and alone was recorded out of order; if segments
     from before the gap come again within half a millisecond, they and it are copies of a second mirror. An `info` where answers
-    were recorded before requests.
+    were recorded before requests, or the capture misses other packets within ten seconds.
     """
 
     code, name, severity = "TXN012", "rmpp-gap", ERROR
@@ -113,11 +113,12 @@ class SegmentGap(Rule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Report gaps that the sender went back to, and all if the capture misses nothing."""
+        loss = context.get(CaptureLoss)
         for hit in self.resent:
-            hit.severity = INFO if context.get(CaptureLoss).disorderly() else None
+            hit.severity = INFO if loss.disorderly() or loss.near(hit.time_ns) else None
             yield hit
         for frame, (_, hit) in self.waiting.items():
-            if frame not in self.filled and context.get(CaptureLoss).proves_silence(hit.time_ns):
+            if frame not in self.filled and loss.proves_silence(hit.time_ns):
                 yield hit
 
 

@@ -62,5 +62,13 @@ packet("PM001", subnet_counters(3, 2), subnet_counters(255, 2))
 MORE = smp(0x81, NODE_INFO, switch(2, 3, local_port_num=1), path=[1])
 case("PM001", [*sweep(), subnet_counters(3, 2), MORE], [*sweep(), MORE, subnet_counters(3, 2)], frames=[10],
      also=["SEM034"], twin_also=["SEM034"])  # fmt: skip
+# the LID answers for several ports that the node lacks: it is another node's by now
+def serves(*ports: int) -> list[bytes]:
+    answers = [gmp(4, GET_RESP, 0x12, build(PortCounters, port_select=port), slid=5, dlid=1) for port in ports]
+    return [*sweep(), *[one for port, answer in zip(ports, answers, strict=True) for one in (subnet_counters(port, 5), answer)]]
+
+
+case("PM001", serves(3), serves(1, 1), severity="warning")
+case("PM001", serves(3, 4), serves(1, 1), severity="info")
 case("PM004", mad_counters(2), mad_counters(1))
 case("PM009", mad_counters(5), mad_counters(1))

@@ -64,6 +64,8 @@ UNHEARD = [ask(1), answer(1, 1), ask(2, READ, b"", RETH={"r_key": 7, "dmalen": 3
 case("RC012", [*UNHEARD, *IDLE], [*UNHEARD, answer(2, 1, syndrome=0x62), *IDLE], frames=[3], twin_also=["RC004"], file=SLOW)
 # nothing at all was recorded for longer than a second after it: recording may have stopped there, unless the requester tries again
 PAUSE: Any = partial(ethernet_pcap, step_ns=1_100_000_000)
+case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(2), *IDLE], frames=[3], severity="info", file=PAUSE)
+case("RC011", [*MISSED, *IDLE], [*MISSED, ask(2), *IDLE], frames=[3], severity="info", also=["RC004"], twin_also=["RC004"], file=PAUSE)
 case("RC012", [*UNHEARD, *IDLE], [*UNHEARD, answer(2, 1, syndrome=0x62), *IDLE], frames=[3], severity="info", twin_also=["RC004"],
      file=PAUSE)  # fmt: skip
 case("RC012", [*UNHEARD, UNHEARD[-1], *IDLE], [*UNHEARD, UNHEARD[-1], answer(2, 1, syndrome=0x62), *IDLE], frames=[4], severity="warning",

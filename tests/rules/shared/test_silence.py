@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.lint.finding import Severity
+from tests.craft import gmp
 from tests.fabric.made import answer, ask
 from tests.rules.findings import lint
 from tests.rules.MKY.test_ports import KEYED, write
 from tests.rules.PKY.cases import TABLE, send
-from tests.rules.TXN.cases import ARRIVED, MISSED, SKIPPED
+from tests.rules.TXN.cases import ARRIVED, LINK_RECORD, MISSED, SA, SKIPPED
+from tests.rules.TXN.cases import TABLE as GET_TABLE
 
 PAIR = [ask(9, 0x10), answer(9, 0x10, bytes(64))]
 ALONE = answer(9, 0x10, bytes(64), header={"transaction_id": 0x77})
@@ -29,7 +31,8 @@ def test_a_table_may_have_changed_unseen(chunks: tuple[int, ...]) -> None:
 
 def test_the_sender_may_not_have_gone_back_where_the_order_is_not_that_on_the_wire() -> None:
     swapped = [answer(9, 0x10, bytes(64), header={"transaction_id": 0x78}), ask(9, 0x10, header={"transaction_id": 0x78})]
-    again = [*SKIPPED, MISSED, SKIPPED[-1], ARRIVED]
+    asked = gmp(SA, GET_TABLE, LINK_RECORD, bytes(232), at=24, header={"transaction_id": 7}, slid=1, dlid=2)
+    again = [asked, *SKIPPED, MISSED, SKIPPED[-1], ARRIVED]
     for before, severity in (([], Severity.ERROR), ([*PAIR, *swapped], Severity.INFO), ([*PAIR, *reversed(swapped)], Severity.ERROR)):
         assert [one.severity for one in lint([*before, *again], "TXN012")] == [severity]
 
