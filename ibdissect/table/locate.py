@@ -128,7 +128,7 @@ def locate(chunk: Chunk, roce_ports: Sequence[int] = (encapsulation.ROCE_PORT,))
         elif link == LINK_ERF:
             finder.erf(rows)
         elif link in (LINK_ETHERNET, LINK_SLL, LINK_SLL2, LINK_IPOIB):
-            finder.cooked(link, rows, finder.pick(chunk.offset, rows))
+            finder.cooked(link, rows, finder.pick(chunk.offset, rows).copy())  # a header of a packet inside may take its place
     return loc
 
 

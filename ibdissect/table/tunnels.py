@@ -158,5 +158,4 @@ def _move(finder: Finder, name: str, rows: Int) -> None:
     start = finder.loc.start.get(name)
     if start is not None and (start[rows] >= 0).any():
         _outer(finder, name, rows, start[rows])
-        finder.loc.start[name] = start = start.copy()  # `eth` may be the array `offset` of the chunk
         start[rows] = -1

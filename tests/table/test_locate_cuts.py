@@ -270,6 +270,18 @@ def test_the_first_reason_stays() -> None:
     assert found([Row(changed(WORDS, 4, 7, 0xFF)[:18], LINK_INFINIBAND)])[0][1] == where.PKTLEN_LARGE
 
 
+@pytest.mark.parametrize("link", [LINK_ETHERNET, LINK_IPOIB])
+def test_a_header_inside_another_of_its_kind_moves_no_record(link: int) -> None:
+    """A GRH behind that of link type 242, Ethernet in Ethernet: the chunk's own offsets are not written."""
+    frames = {
+        LINK_IPOIB: bytes(40) + b"\x89\x15\0\0" + GLOBAL[8:-2],
+        LINK_ETHERNET: MACS + bytes.fromhex("88470000010000000000") + MACS + b"\x89\x15" + GLOBAL[8:-2],
+    }
+    chunk = chunk_of([Row(frames[link], link)] * 2)
+    before = chunk.offset.tolist()
+    assert locate(chunk).at("grh")[0] > before[0] and chunk.offset.tolist() == before
+
+
 def test_opcodes_announce_their_headers() -> None:
     """IBA table 38: offsets from the end of the BTH. Unknown OpCodes announce none."""
     announced: dict[int, tuple[dict[str, int], int]] = {
