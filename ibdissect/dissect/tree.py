@@ -206,6 +206,11 @@ _ABOUT: dict[StructType, Callable[[dict[str, Any]], str]] = {
     encapsulation.IPv4: _ends("source", "destination"),
     encapsulation.IPv6: _ends("source", "destination"),
     encapsulation.UDP: _ends("source_port", "destination_port"),
+    encapsulation.VXLAN: lambda values: f"VNI {values['vni'].value}",
+    encapsulation.VXLANGPE: lambda values: f"VNI {values['vni'].value}",
+    encapsulation.GENEVE: lambda values: f"VNI {values['vni'].value}",
+    encapsulation.GRE: lambda values: values["protocol"].text,
+    encapsulation.MPLS: lambda values: f"label {values['label'].value}",
     headers.BTH: lambda values: values["opcode"].text.partition(" (")[0],
     MAD: lambda values: class_name(values["mgmt_class"].value),
 }

@@ -148,7 +148,7 @@ class UDP(Struct):
 
 
 class VXLAN(Struct):
-    """VXLAN header with the fields of the group policy extension; an Ethernet frame follows."""
+    """Virtual eXtensible LAN, with the fields of the group policy extension; an Ethernet frame follows."""
 
     key, section, size = "vxlan", "RFC 7348 5; draft-smith-vxlan-group-policy", 8
     flags = uint(16, "Flags", at="0", base="hex", ws="vxlan.flags")
@@ -177,7 +177,7 @@ class VXLANGPE(Struct):
 
 
 class GENEVE(Struct):
-    """GENEVE header; options and the packet follow."""
+    """Generic Network Virtualization Encapsulation; options and the packet follow."""
 
     key, section, size = "geneve", "RFC 8926 3.4", 8
     version = uint(2, "Version", at="0", ws="geneve.version")
@@ -186,7 +186,7 @@ class GENEVE(Struct):
     oam = bit(flags, 7, "Control packet", ws="geneve.flags.oam")
     critical = bit(flags, 6, "Critical options", ws="geneve.flags.critical")
     protocol = enum(16, GRE_PROTOCOLS, "Protocol Type", at="2", base="hex", ws="geneve.proto_type")
-    vni = uint(24, "VNI", at="4", ws="geneve.vni")
+    vni = uint(24, "VNI", at="4", base="hex", ws="geneve.vni")
     reserved = pad(8, at="7", ws="geneve.reserved")
 
 

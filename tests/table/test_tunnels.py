@@ -11,6 +11,7 @@ import pytest
 
 from ibdissect.capture.chunk import LINK_ETHERNET
 from ibdissect.dissect.build import dissect_row
+from ibdissect.dissect.tree import layer_text
 from ibdissect.dissect.value import Presenter
 from ibdissect.lint.finding import Finding
 from ibdissect.table.table import ChunkTable
@@ -66,6 +67,19 @@ def test_checksums_of_the_tunnel_do_not_tell_a_key() -> None:
         assert any(start <= outer.offset and outer.offset + 2 <= stop for start, stop in tree.secret_bytes)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        ("VXLAN", "VXLAN", "VNI 703710"), ("VXLAN-GPE", "VXLAN-GPE", "VNI 703710"), ("GENEVE", "GENEVE", "VNI 703710"),
+        ("GRE", "GRE", "Transparent Ethernet bridging (0x6558)"), ("MPLS", "MPLS", "label 200"), ("VXLAN", "Outer UDP", "55555 → 4789"),
+    ],
+)  # fmt: skip
+def test_the_line_of_a_header_says_which_tunnel(kind: str, name: str, said: str) -> None:
+    tree = dissect_row(ethernet_table([tunnels.wrapped(kind, FRAME)[0]]), 0, Presenter())
+    layer = [layer for layer in tree.layers if layer.label == name][-1]
+    assert layer_text(layer).endswith(said)
+
+
 def test_names_are_those_of_tshark(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(craft.ethernet_pcap([tunnels.wrapped(kind, FRAME, number=7)[0] for kind in KINDS]))
     names = ("vxlan.vni", "geneve.vni", "gre.proto", "gre.sequence_number", "erspan.version", "mpls.label", "ip.src", "infiniband.bth.psn")
@@ -74,7 +88,7 @@ def test_names_are_those_of_tshark(tmp_path: Path) -> None:
     found = dict(zip(KINDS, (line.split("\t") for line in said), strict=True))
     assert found["VXLAN in ERSPAN"] == ["703710", "", "0x88be", "7", "1", "", "172.31.255.1,172.31.255.1,192.168.0.1", "1"]
     assert found["MPLS"][5:] == ["100,200", "192.168.0.1", "1"]
-    assert found["GENEVE"][1] == "703710" and found["VXLAN-GPE"][0] == "703710"
+    assert found["GENEVE"][1] == "0x0abcde" and found["VXLAN-GPE"][0] == "703710"
     words = ["select ip_src, eth_src, vxlan_vni from packets", "--format", "csv", "-e", "vxlan.vni", "-e", "eth.src"]
     said = commands.run("sql", str(tmp_path / "a.pcap"), *words).stdout.decode().splitlines()
     assert said[1 + KINDS.index("VXLAN in ERSPAN")] == '"192.168.0.1","08:09:0a:0b:0c:0d",703710'  # one value: that of the packet
