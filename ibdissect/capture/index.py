@@ -11,7 +11,6 @@ import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -97,7 +96,7 @@ class FrameIndex:
     def __enter__(self) -> FrameIndex:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
-from types import TracebackType
 from typing import IO
 
 from dpkt import pcap, pcapng
@@ -56,7 +55,7 @@ class CaptureWriter:
     def __enter__(self) -> CaptureWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def add(self, chunk: Chunk, row: int, comments: Sequence[str] = ()) -> None:

@@ -8,8 +8,7 @@ from copy import copy
 from itertools import pairwise, takewhile
 from operator import itemgetter
 from threading import Thread
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from ibdissect.flow.whole_messages import MessageJoiner
     from ibdissect.lint.finding import Finding, Secret
 
-R = TypeVar("R", bound="Reading")
 Progress = Callable[[int, int], None]
 """Called with (frames so far, bytes so far)."""
 Prepare = Callable[[ChunkTable], object]
@@ -84,10 +82,10 @@ class Reading:
         self.keys_to = 0
         """Last frame whose keys have been numbered."""
 
-    def __enter__(self: R) -> R:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

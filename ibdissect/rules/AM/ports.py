@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos, others
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule, Seen
+from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails
 from ibdissect.rules.AM.targets import ADAPTERS, TargetRule, kind_of
 from ibdissect.rules.shared.attribute_rule import Mask, adapters, of_node
-from ibdissect.rules.shared.mad_conditions import request_text
+from ibdissect.rules.shared.mad_conditions import NamesRequest
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GUID_INFO, PM_CLASS, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
 
@@ -229,7 +227,7 @@ class VendorDiagPage(TargetRule):
         return {"reason": "neither DiagCode nor NextIndex leads there"}, ((since, f"DiagCode 0x{info.diag_code:04x}"),)
 
 
-class CounterModifier(Rule):
+class CounterModifier(NamesRequest):
     """A performance request for counters has an attribute modifier.
 
     Counter attributes are selected by PortSelect inside them; the modifier means nothing, and the tools in use send 0.
@@ -242,6 +240,3 @@ class CounterModifier(Rule):
     when = (MAD.attribute_modifier != 0) & (MAD.mgmt_class == PM_CLASS) & MAD.attribute_id.isin(COUNTERS)
     message = "{what} takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
     example = "PerfGet(PortCounters) with AttributeModifier 1"
-
-    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        return {"what": request_text(seen)}

@@ -8,7 +8,7 @@ from typing import Any
 from ibdissect.capture.scattered import gather
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
-from ibdissect.rules.shared.mad_conditions import METHODS_OF, request_text
+from ibdissect.rules.shared.mad_conditions import METHODS_OF, NamesRequest
 from ibdissect.table.bits import value_at
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr, Or
@@ -190,7 +190,7 @@ class UnknownAttribute(Rule):
                 yield fault(seen, arguments, self.at, of=seen.first(MAD), key=key, rows=rows)
 
 
-class TransactionZero(Rule):
+class TransactionZero(NamesRequest):
     """A request has transaction id 0.
 
     Zero is legal, but such an answer looks like a cleared buffer, and several senders of zero behind one LID cannot be told apart.
@@ -204,9 +204,6 @@ class TransactionZero(Rule):
     flow = (LRH.slid, MAD.mgmt_class)
     message = "{what} has transaction id 0"
     example = "a SubnTrap with TransactionID 0"
-
-    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        return {"what": request_text(seen)}
 
 
 RMPP_USERS = frozenset({SA_CLASS, *range(0x30, 0x50)})

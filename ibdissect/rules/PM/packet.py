@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from operator import gt
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.flow.datagrams import Queries, number_text
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, Context, Hit, LazyHit, Rule, Seen, fault, on_chunk
 from ibdissect.rules.PM.agents import ALL_PORTS
-from ibdissect.rules.shared.mad_conditions import METHODS_OF, NO_ERROR, request_text
+from ibdissect.rules.shared.mad_conditions import METHODS_OF, NO_ERROR, NamesRequest
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Or
@@ -36,7 +35,7 @@ _ERRORS = (
 """Counters of faults; PortXmitWait counts congestion."""
 
 
-class CountersCleared(Rule):
+class CountersCleared(NamesRequest):
     """Somebody writes a port's counters, which normally clears them.
 
     Differences between two readings mean nothing if a third party clears the counters; monitoring then shows negative rates or misses
@@ -51,9 +50,6 @@ class CountersCleared(Rule):
     flow = (LRH.slid, LRH.dlid, MAD.attribute_id)
     message = "{what}: the counters start anew"
     example = "PerformanceSet(PortCounters)"
-
-    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        return {"what": request_text(seen)}
 
 
 class CountersFull(Rule):

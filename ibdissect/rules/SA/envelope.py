@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
-from ibdissect.rules.shared.mad_conditions import BY_SA, SA_REQUEST, SA_TABLE, request_text
+from ibdissect.rules.shared.mad_conditions import BY_SA, SA_REQUEST, SA_TABLE, NamesRequest, request_text
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import by_value
@@ -68,7 +68,7 @@ class MaskBeyondRecord(Rule):
                 yield fault(seen, {"component_mask": view.component_mask, "record": struct.title, "known": known}, self.at, of=view)
 
 
-class MaskEmpty(Rule):
+class MaskEmpty(NamesRequest):
     """A SubnAdmGet selects no component.
 
     It asks for any record at all. As Get has room for one, the SA answers "too many records", or with any one of them.
@@ -82,9 +82,6 @@ class MaskEmpty(Rule):
     flow = (LRH.slid, MAD.attribute_id)
     message = "{what} with an empty component mask, which asks for any record"
     example = "SubnAdmGet(NodeRecord) with component mask 0"
-
-    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        return {"what": request_text(seen)}
 
 
 class ClassStatus(Rule):

@@ -6,7 +6,9 @@ Each condition is cheap only after the fault itself: `when = PortInfo.vl_cap > 5
 
 from __future__ import annotations
 
-from ibdissect.lint.rule import Seen
+from typing import Any
+
+from ibdissect.lint.rule import Rule, Seen
 from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.mad import MAD, RMPP
@@ -77,6 +79,13 @@ def request_text(seen: Seen) -> str:
     mad = seen.first(MAD)
     assert mad is not None
     return seen.table.catalog.request_text(mad.mgmt_class, mad.method, mad.attribute_id, mad.base_version)
+
+
+class NamesRequest(Rule):
+    """Its message names the MAD of the frame: `{what}`."""
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"what": request_text(seen)}
 
 
 def chosen(record: type[Struct], *names: str) -> Expr:
