@@ -27,7 +27,7 @@ settings.load_profile("any")
 REPO = Path(__file__).resolve().parents[1]
 SHARED = (REPO / "../shared").resolve()
 REFERENCE = REPO / "tests/reference"
-NEEDS_SHARED = "needs the captures in ../shared/captures"
+HAS_SHARED = (SHARED / "captures").is_dir()
 
 if sys.dont_write_bytecode:
     # Many tests start commands; without bytecode files each would compile the whole package again.
@@ -61,9 +61,7 @@ def repo() -> Path:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with recorded captures next to the repository; skips the test if it is missing."""
-    if not (SHARED / "captures").is_dir():
-        pytest.skip(NEEDS_SHARED)
+    """The folder with recorded captures next to the repository; without it, tests that ask for it are left out."""
     return SHARED
 
 
@@ -74,15 +72,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests as slow that read recorded captures outside the repository or run the terminal UI; drop the thorough ones."""
+    """Mark tests as slow that read recorded captures outside the repository or run the terminal UI; drop what cannot run or need not."""
     if not config.getoption("--thorough"):
         items[:] = [item for item in items if item.get_closest_marker("thorough") is None]
+    if not HAS_SHARED:
+        items[:] = [item for item in items if not _needs_shared(item)]
     for item in items:
-        names = getattr(item, "fixturenames", ())
-        values = getattr(getattr(item, "callspec", None), "params", {}).values()
-        recorded = "shared" in names or any(isinstance(value, Path) and value.is_relative_to(SHARED) for value in values)
-        if recorded or inspect.iscoroutinefunction(getattr(item, "obj", None)):
+        if _needs_shared(item) or inspect.iscoroutinefunction(getattr(item, "obj", None)):
             item.add_marker("slow")
+
+
+def _needs_shared(item: pytest.Item) -> bool:
+    """Whether a test reads ../shared. Without that folder, many have an empty list of parameters, for which pytest marks them."""
+    values = getattr(getattr(item, "callspec", None), "params", {}).values()
+    empty = any("empty parameter set" in mark.kwargs.get("reason", "") for mark in item.iter_markers("skip"))
+    return empty or "shared" in getattr(item, "fixturenames", ()) or any(isinstance(v, Path) and v.is_relative_to(SHARED) for v in values)
 
 
 def pytest_collection_finish() -> None:
@@ -93,12 +97,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Report once how many tests lack their captures; pytest itself skips tests parametrized with no captures."""
-    if not (SHARED / "captures").is_dir():
-        reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
-        count = sum(NEEDS_SHARED in reason or "empty parameter set" in reason for reason in reasons)
-        if count:
-            terminalreporter.write_line(f"{count} tests were skipped: each {NEEDS_SHARED}")
+    if not HAS_SHARED:
+        terminalreporter.write_line("tests that need the captures in ../shared/captures were left out")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

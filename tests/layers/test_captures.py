@@ -18,7 +18,7 @@ from scapy.utils import PcapReader, rdpcap, wrpcap
 from ibdissect.layers import BTH, ERF, GRH, LRH, RWH
 from ibdissect.wire import crc
 
-from ..conftest import NEEDS_SHARED, a_third_of, shared_captures
+from ..conftest import a_third_of, shared_captures
 
 pytestmark = pytest.mark.slow
 
@@ -108,9 +108,7 @@ SEEDS = [bytes(pkt.original) for path in CAPTURES[::6] for pkt in rdpcap(str(pat
 
 
 @given(data=st.data())
-def test_mutated_frames_never_raise_and_come_back(data: st.DataObject) -> None:
-    if not SEEDS:
-        pytest.skip(NEEDS_SHARED)
+def test_mutated_frames_never_raise_and_come_back(shared: Path, data: st.DataObject) -> None:
     frame = bytearray(data.draw(st.sampled_from(SEEDS)))
     for _ in range(data.draw(st.integers(0, 4))):
         frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
