@@ -303,6 +303,29 @@ def idles(pcap: Pcap) -> Pcap:
     return pcap.with_records([*pcap.records[:half], *late])
 
 
+def plays_again(pause: int) -> Callable[[Pcap], Pcap]:
+    """The hosts rebooted in the middle, and so many seconds later everything began anew, with the same numbers."""
+
+    def play(pcap: Pcap) -> Pcap:
+        head = pcap.records[: max(1, len(pcap.records) * 3 // 5)]
+        later = head[-1].time_ns - pcap.records[0].time_ns + pause * SECOND
+        return pcap.with_records([*head, *[at_time(record, record.time_ns + later, pcap.link) for record in pcap.records]])
+
+    return play
+
+
+def loses_half(which: bool) -> Callable[[Pcap], Pcap]:
+    """Every second management answer, or request, is missing."""
+
+    def lose(pcap: Pcap) -> Pcap:
+        mads = [_mad(record, pcap.link) for record in pcap.records]
+        mine = [i for i, mad in enumerate(mads) if mad is not None and mad[1] is which]
+        lost = set(mine[::2])
+        return pcap.with_records([record for i, record in enumerate(pcap.records) if i not in lost])
+
+    return lose
+
+
 def _sender(record: Record, link: int) -> bytes | None:
     """Something that tells the two directions apart: source LID, or source IP or MAC address."""
     data = record.data[16:] if link == ERF else record.data
@@ -366,6 +389,8 @@ MANIPULATIONS: dict[str, Callable[[Pcap], Pcap]] = {
     "first end hidden": hides_an_end(0), "second end hidden": hides_an_end(1), "third end hidden": hides_an_end(2),
     "SMPs unanswered": hides_answers(1, 0x81), "SA unanswered": hides_answers(3), "PM unanswered": hides_answers(4),
     "CM unanswered": hides_answers(7),
+    "rebooted": plays_again(1), "rebooted after a while": plays_again(30),
+    "half of the answers": loses_half(True), "half of the requests": loses_half(False),
     "overlapping": overlaps, "one of ten": samples(10), "large lost": loses_large(1518),
     "clock set": jumps, "one time": has_one_time, "an hour idle": idles,
 }  # fmt: skip
