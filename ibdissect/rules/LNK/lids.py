@@ -55,9 +55,9 @@ class LidConflict(LearntFactRule):
 
     PortInfo of two active, cabled ports; port 0 of a switch counts as cabled if any other port of it is. Ports that become active later, as
     in a first sweep, must both show the LID then. An `info` where the first port has another LID later, as a manager may be exchanging
-    LIDs, where the second had another one before and the capture does not show who wrote the new one, where it misses packets between the
-    two, or a SubnSet was not answered. Silent where the directed route to the first node now leads to another, as the node may have been
-    replaced, and where no sender of directed routes found both nodes, as they may be of two subnets.
+    LIDs, where the second had another one before and the capture shows neither who wrote the new one nor the LID of the first port again,
+    where it misses packets between the two, or a SubnSet was not answered. Silent where the directed route to the first node now leads to
+    another, as the node may have been replaced, and where no sender of directed routes found both nodes, as they may be of two subnets.
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
@@ -74,11 +74,14 @@ class LidConflict(LearntFactRule):
         """The port that took the LID, and the finding, where not both were active."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """INFO if the other port has another LID since, or may have: that of this one changed without a Set in the capture."""
+        """INFO if the other port has another LID since, or may have: that of this one changed without a Set in the capture.
+
+        If the other port shows the LID again, it had it all the time.
+        """
         other, port = self.others.get(hit.key), context.get(FabricFollower).subnet.by_key(hit.key[0])
-        moved = other is None or any(change > hit.frame for change in other.lids.changes())
-        if port is not None and port.lids.at(hit.frame - 1)[0] is not None:
-            moved |= context.get(LidWitness).changed_unseen(port, hit.frame - 1)
+        moved, witness = other is None or any(change > hit.frame for change in other.lids.changes()), context.get(LidWitness)
+        if other is not None and port is not None and port.lids.at(hit.frame - 1)[0] is not None:
+            moved |= witness.changed_unseen(port, hit.frame - 1) and witness.last_shown(other, AFTER_ALL) <= hit.frame
         return INFO if moved else super().severity_at_end(hit, context)
 
     def rests_on(self, hit: Hit, context: Context) -> list[Node]:

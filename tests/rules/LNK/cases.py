@@ -178,12 +178,13 @@ HOSTS = port_sweep(5)
 STARTED = [smp(ANSWER, PORT_INFO, port_info(5, port_state=2), path=[1, at], header={"transaction_id": 0x1234}) for at in (4, 5)]
 ASSIGNED = [*HOSTS[:4], STARTED[0], HOSTS[5], STARTED[1]]
 case("LNK024", [*ASSIGNED, HOSTS[4], HOSTS[6]], [*ASSIGNED, HOSTS[6]], frames=[7])
-# the second port got another LID: the capture shows who wrote it, or it may have missed the same at the first port
+# the second port got another LID: the capture shows who wrote it, or it may have missed the same at the first port, which shows it again
 CHANGES: Any = {"path": [1, 5], "header": {"transaction_id": 0x99}}
 KEEPS = port_info(5, port_state=0, port_physical_state=0)
 WRITES = [smp(SET, PORT_INFO, KEEPS, **CHANGES), smp(ANSWER, PORT_INFO, port_info(5), **CHANGES)]
 case("LNK024", [*port_sweep(6), *WRITES], [*port_sweep(6)], frames=[9], severity="error")
 case("LNK024", [*port_sweep(6), WRITES[1]], [*port_sweep(6)], frames=[8], severity="info")
+case("LNK024", [*port_sweep(6), WRITES[1], HOSTS[4]], [*port_sweep(6), HOSTS[4]], frames=[8], severity="error")
 # answers without requests: the capture misses packets, and one of them may have told another LID of the first port
 FIRST = smp(1, NODE_INFO, path=[], header={"transaction_id": 0x1234})
 case("LNK024", [FIRST, *port_sweep(5)], [FIRST, *port_sweep(6)], frames=[8], severity="info",
