@@ -6,11 +6,8 @@ import gc
 import inspect
 import os
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,27 +101,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--thorough", action="store_true", help="also run all cases where other tests take some")
     parser.addoption("--update-golden", action="store_true", help="write what is printed now into the golden files, then look at the diff")
-
-
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A scheduler file of a separate Dask scheduler with a worker, whose folder is not that of the tests."""
-    pytest.importorskip("distributed")
-    folder = tmp_path_factory.mktemp("cluster")
-    file = folder / "scheduler.json"
-    words = ["--scheduler-file", str(file), "--no-dashboard"]
-    environment = {**os.environ, "PYTHONPATH": str(REPO)}
-    with ExitStack() as stack:
-        for command in (["scheduler", "--host", "127.0.0.1", "--port", "0"], ["worker", "--host", "127.0.0.1", "--nthreads", "2"]):
-            process = subprocess.Popen(
-                [sys.executable, "-m", "dask", *command, *words], cwd=folder, env=environment, stderr=subprocess.DEVNULL
-            )
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-            while not file.exists():
-                assert process.poll() is None
-                time.sleep(0.05)
-        yield str(file)
 
 
 @pytest.fixture

@@ -108,11 +108,3 @@ def test_what_several_processes_cannot_read() -> None:
     for words in (("-", "--jobs", "2"), ("-", "--engine", "dask")):
         done = run("export", words[0], "--to", "x.csv", *words[1:], text=True)
         assert done.returncode == 2 and "-: cannot be read by several processes" in done.stderr
-
-
-@pytest.mark.slow
-def test_a_cluster_writes_the_same_bytes(tmp_path: Path, cluster: str) -> None:
-    one = exported(tmp_path / "one.csv")
-    words = ("export", LAB, "--to", str(tmp_path / "two.csv"), "--engine", cluster, *(word for name in NAMES for word in ("-e", name)))
-    assert run(*words).returncode == 0
-    assert (tmp_path / "two.csv").read_bytes() == one[0]

@@ -138,13 +138,6 @@ def test_processes_write_the_same_files(captures: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cluster_writes_the_same_files(captures: Path, tmp_path: Path, cluster: str) -> None:
-    export(tmp_path / "one", captures)
-    export(tmp_path / "two", captures, more=("--engine", cluster))
-    assert files(tmp_path / "one") == files(tmp_path / "two")
-
-
-@pytest.mark.slow
 def test_nothing_is_left_of_a_killed_process(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
     import signal

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,26 @@ def here() -> Iterator[Dask]:
     """A cluster of two processes."""
     with Dask("dask", workers=2) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A scheduler file of a separate scheduler with a worker, whose folder is not that of the tests."""
+    folder = tmp_path_factory.mktemp("cluster")
+    file = folder / "scheduler.json"
+    words = ["--scheduler-file", str(file), "--no-dashboard"]
+    environment = {**os.environ, "PYTHONPATH": str(REPO)}
+    with ExitStack() as stack:
+        for command in (["scheduler", "--host", "127.0.0.1", "--port", "0"], ["worker", "--host", "127.0.0.1", "--nthreads", "2"]):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dask", *command, *words], cwd=folder, env=environment, stderr=subprocess.DEVNULL
+            )
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+            while not file.exists():
+                assert process.poll() is None
+                time.sleep(0.05)
+        yield str(file)
 
 
 def test_order_and_captures_that_kill(here: Dask) -> None:
@@ -143,6 +164,19 @@ def test_the_command_gives_the_same_bytes(cluster: str, tmp_path: Path) -> None:
     assert alone.stdout == counted.stdout and alone.returncode == counted.returncode == 2
     assert result["by_rule"]["OWN001"] == 6 and "PKY003" not in result["by_rule"]
     assert {f["severity"] for f in result["findings"] if f["code"] == "PKY001"} == {"info"}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("out.csv", ("-e", "frame.number", "-e", "_ws.col.info")), ("out", ("--partition-by", "capture,hour"))]
+)
+def test_an_export_is_the_same(cluster: str, tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
+    pytest.importorskip("pyarrow")
+    made = []
+    for folder, more in ((tmp_path / "alone", ()), (tmp_path / "cluster", ("--engine", cluster))):
+        folder.mkdir()
+        assert run("export", str(REPO / "captures/pkey-lab.pcap"), "--to", str(folder / name), *words, *more).returncode == 0
+        made.append({path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()})
+    assert made[0] == made[1] != {}
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no signal masks here")
