@@ -113,7 +113,7 @@ def test_invalid_utf8_stays_invalid() -> None:
         texts["node_string", b"\xff\xfe"].decode()
 
 
-KNOWN, ONES = subs.WELL_KNOWN, subs.ALL_ONES
+KNOWN, ONES = subs.WELL_KNOWN, 0xFFFF_FFFF_FFFF_FFFF
 EDGES = {
     "guid": ([0, ONES], [1, ONES - 1]),
     "prefix": ([0, subs.LINK_LOCAL, ONES], [1, subs.LINK_LOCAL - 1, subs.LINK_LOCAL + 1, ONES - 1]),
