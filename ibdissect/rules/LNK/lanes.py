@@ -21,6 +21,8 @@ from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, MANAGEMENT_VL
 
 SLS, VLS = 16, 16
+DROPPED = MANAGEMENT_VL
+"""Tables map an SL to the lane of management where its packets are to be dropped (IBA 7.6.6)."""
 LATEST = "the latest SL to VL table"
 OPERATIONAL = (15, 7, 3, 1, 0)
 """The lanes that ports with fewer lanes than their table names may use instead; opensm masks tables like this (osm_qos.c)."""
@@ -65,7 +67,7 @@ class MappedToNothing(Rule):
                 frame = seen.frame
                 port, since = subnet.owner(lid, frame)
                 entries = port.qos.map_at(0, frame) if port is not None and port.qos is not None and port.node.kind != SWITCH else None
-                if port is None or port.qos is None or entries is None or lane_of(entries, sl) != MANAGEMENT_VL:
+                if port is None or port.qos is None or entries is None or lane_of(entries, sl) != DROPPED:
                     continue
                 yield fault(
                     seen, {"slid": lid, "sl": sl, "port": port.name_at(frame)}, LRH.sl, sl, rows=mine, key=flow,
@@ -76,7 +78,7 @@ class MappedToNothing(Rule):
 def _drops(subnet: Subnet, lid: int) -> bool:
     """Whether an owner of a LID maps, or mapped lately, an SL to VL 15."""
     tables = (port.qos.tables() for port in subnet.owners(lid) if port.qos is not None and port.node.kind != SWITCH)
-    return any(pair >> 4 == MANAGEMENT_VL or pair & 15 == MANAGEMENT_VL for some in tables for entries in some for pair in entries)
+    return any(pair >> 4 == DROPPED or pair & 15 == DROPPED for some in tables for entries in some for pair in entries)
 
 
 class UnmappedLane(Rule):
