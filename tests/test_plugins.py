@@ -198,7 +198,7 @@ def test_one_name_for_a_number_and_for_bytes_is_refused(repo: Path, tmp_path: Pa
         "class Taken(Struct):\n    key, section, size = 'bth', 'x', 4\n    carried_by = (DestQP(9),)\n    psn = raw(4, 'PSN', ws='psn')\n"
     )
     done = ibdissect(repo, "show", "--plugin", plugin(tmp_path, text), capture)
-    assert done.returncode == 2 and "mine.py" in done.stderr and "transport.py" in done.stderr
+    assert done.returncode == 2 and "mine.py" in done.stderr and "headers.py" in done.stderr
 
 
 def test_a_rule_code_that_is_taken_names_both_files(repo: Path, tmp_path: Path, capture: str) -> None:
