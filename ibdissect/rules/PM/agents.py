@@ -154,7 +154,8 @@ class NoSuchPort(Rule):
             lrh = table.located.at("lrh")[found.rows]
             numbers = table.values(struct.port_select)
             good = (method == GET_RESP) & (table.values_at(MAD.status, found.rows) == 0)
-            index = np.flatnonzero((np.isin(method, (GET, SET)) | good) & (numbers != ALL_PORTS) & (lrh >= 0))
+            suspicious = (numbers != 1) & (numbers != ALL_PORTS)  # every node has a port 1
+            index = np.flatnonzero((np.isin(method, (GET, SET)) | good) & suspicious & (lrh >= 0))
             slid, dlid = (value_at(table.chunk.data, lrh[index], lid) for lid in (LRH.slid, LRH.dlid))
             columns = np.where(good[index], slid, dlid), numbers[index], good[index]
             parts = [
