@@ -249,8 +249,8 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     if table is not None:
         _describe(fresh, table, reading, linter.copies)  # findings made at the end whose frame is in the last chunk
     rest = [one for one in fresh if one.frame and not one.context]  # in earlier chunks
-    for chunk in reading.chunks() if rest and not once and not stop() else ():
-        _describe(rest, reading.table_of(chunk), reading)
+    for before in tables_before(reading, max(one.frame for one in rest) + 1) if rest and not once and not stop() else ():
+        _describe(rest, before, reading)
     _word_findings(report, reading, options, failures, numbered=once)
     reading.joins = True
     report.by_rule = {code: tally.count for code, tally in sorted(linter.tally.items()) if tally.count}
