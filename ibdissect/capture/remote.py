@@ -28,11 +28,15 @@ ATTEMPTS = 6
 """How often in a row a request may fail."""
 PAUSE_S = 0.2
 """Pause after the first failure; it doubles with each."""
+LONGEST_S = 20
+"""Opening is not tried again after so long: some libraries repeat each request for half a minute themselves."""
 ARCHIVES = ("zip://", "tar://")
 WEB = ("http://", "https://")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _CERTIFICATES = {"http": "SSL_CERT_FILE", "s3": "AWS_CA_BUNDLE"}
 """Which environment variable names the certificates that the library trusts, by how URLs begin."""
+_LOGGERS = ("fsspec", "s3fs", "gcsfs", "adlfs", "azure", "paramiko")
+"""What they log stays off the terminal unless the program asks for it: failures are reported in our words, without secrets of the URL."""
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _NO_HADOOP = re.compile("lib(hdfs|jvm)")
 """What pyarrow says of hdfs:// without the libraries of Hadoop or Java, once for each place where it looked."""
@@ -84,6 +88,11 @@ def _words(error: BaseException, url: str) -> str:
 
 def filesystem(url: str) -> tuple[Any, str]:
     """fsspec's file system for a URL, and the path there. CaptureError without fsspec or the library for that kind of URL."""
+    import logging
+
+    for logger in map(logging.getLogger, _LOGGERS):
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
     try:
         import fsspec
     except ModuleNotFoundError:
@@ -95,12 +104,13 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 def tried(request: Callable[[], T], url: str) -> T:
     """The result of a request, repeated if it fails in a way that may pass. CaptureError."""
+    start = time.monotonic()
     for attempt in range(ATTEMPTS):
         try:
             return request()
         except Exception as raised:  # libraries raise what they like
             error = _answer(raised, url)
-            if attempt == ATTEMPTS - 1 or _lasting(error) or ended():
+            if attempt == ATTEMPTS - 1 or time.monotonic() - start > LONGEST_S or _lasting(error) or ended():
                 raise _failure(error, url) from None
             time.sleep(PAUSE_S * 2**attempt)
     raise AssertionError

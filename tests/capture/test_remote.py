@@ -6,6 +6,8 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -282,6 +284,29 @@ def test_hdfs_without_hadoop(said: str) -> None:
     with pytest.raises(CaptureError, match=r"^hdfs://h/a\.pcap: needs Java and Hadoop's libhdfs, which were not found.*JAVA_HOME"):
         remote.tried(request, "hdfs://h/a.pcap")
     assert len(asked) == 1
+
+
+def test_a_library_that_repeats_requests_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was patient already: its failure is final."""
+    asked, now = list[float](), 0.0
+
+    def request() -> None:
+        nonlocal now
+        asked.append(now)
+        now += remote.LONGEST_S + 1
+        raise OSError("no such host")
+
+    monkeypatch.setattr(remote.time, "monotonic", lambda: now)
+    with pytest.raises(CaptureError, match="no such host"):
+        remote.tried(request, "gs://b/a.pcap")
+    assert len(asked) == 1
+
+
+def test_logs_of_libraries_stay_off_the_terminal() -> None:
+    """They would name secrets of the URL."""
+    program = "import logging, ibdissect.capture.remote as r; r.filesystem('memory://a'); logging.getLogger('gcsfs.retry').error('token')"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stderr == ""
 
 
 def test_a_file_that_only_its_position_measures(monkeypatch: pytest.MonkeyPatch) -> None:
