@@ -264,6 +264,8 @@ class Walk:
             hide |= ignored.of(at) != 0
         hide |= (sort == _TRAILER) & self.table.once(revealing_rows)[row]
         hide &= (located.at("bth")[row] >= 0) | (stop - at > BTH.size)  # a BTH contains no key
+        skipped = located.at("skipped")[row]
+        hide |= (skipped >= 0) & (stop > skipped)
         yield (sort + self.count + self.each * hide)[keep], row[keep], at[keep], stop[keep]
 
     def shapes(self, rows: Int | None = None) -> Iterator[Shape]:

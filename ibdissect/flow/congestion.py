@@ -17,7 +17,7 @@ from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SLOTS, SPREAD, U64, by_value, first_places
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
+from ibdissect.wire.encapsulation import IP6_FRAGMENT, UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import CNP_OPCODE
 
@@ -30,7 +30,7 @@ CONNECTED = np.isin(np.arange(256) >> 5, (0, 1, 5))
 """OpCodes of RC, UC and XRC, bool[256]; without UD, as drivers derive its source port from the flow label alone."""
 ANSWERED = CONNECTED & ~np.isin(np.arange(256) & 0x1F, (0x11, 0x12))
 """OpCodes whose marks cause a notification: acknowledgements are too short to be slowed down, datagrams have no rate to lower."""
-UDP_PROTOCOL, IP6_FRAGMENT = 17, 44
+UDP_PROTOCOL = 17
 
 
 class Pair(Record):

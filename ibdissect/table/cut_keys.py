@@ -57,7 +57,10 @@ def hidden_bytes(table: ChunkTable) -> Int:
     # Payload that does not start a message of a known service is data, which the tree also shows.
     shown = ~messages[rows] & (located.at("mad")[rows] < 0) & (located.at("payload")[rows] >= 0)
     first, last = np.where(shown, located.at("payload")[rows], stops), np.where(shown, located.payload_end[rows], stops)
-    pieces = (_pieces(table)[1:], _unread(table)[1:], table.once(opaque_bytes)[1:], _behind(table, reveals), (starts, first), (last, stops))
+    pieces = (
+        *(found[1:] for found in (_pieces(table), _unread(table), table.once(opaque_bytes), _skipped(table))),
+        _behind(table, reveals), (starts, first), (last, stops),
+    )  # fmt: skip
     for low, high in zip(*map(np.concatenate, zip(*pieces, strict=True)), strict=True):
         hidden[low:high] = True
     return np.flatnonzero(hidden)
@@ -72,6 +75,7 @@ def revealing_rows(table: ChunkTable) -> Bool:
         rows, at, _, hidden = keys_of(table, field)
         found[rows[hidden & (at < table.window)]] = True  # messages put together: their packets are found above
     found[_unread(table)[0]] = True
+    found[_skipped(table)[0]] = True
     ignored = table.once(unread_bits)
     if ignored is not None:
         found[ignored.rows] = True
@@ -103,6 +107,13 @@ def _unread(table: ChunkTable) -> tuple[Int, Int, Int]:
     rows, at, stop = unread_bytes(table)
     there = any_set(table.chunk.data, at, stop)
     return rows[there], at[there], stop[there]
+
+
+def _skipped(table: ChunkTable) -> tuple[Int, Int, Int]:
+    """Row, start and end of parts of packets that are not read: in an IP fragment, or in a third tunnel."""
+    at = table.located.at("skipped")
+    rows = np.flatnonzero(at >= 0)
+    return rows, at[rows], table.located.end[rows]
 
 
 def _behind(table: ChunkTable, reveals: Bool) -> tuple[Int, Int]:

@@ -80,7 +80,8 @@ class Located(Record, eq=False):
     length: Int
     """Bytes that the frame had on the wire, int64[n]; if a tunnel holds only the beginning of a packet, what it would have had."""
     start: dict[str, Int] = field(default_factory=dict)
-    """By name: erf eth vlan vlan2 sll sll2 ip4 ip6 udp link lrh rwh grh bth payload mad icrc vcrc; `inner`: the packet inside a tunnel.
+    """By name: erf eth vlan vlan2 sll sll2 ip4 ip6 udp link lrh rwh grh bth payload mad icrc vcrc; `inner`: the packet inside a tunnel;
+    `skipped`: what is not read of an IP fragment or a tunnel, up to the end of the frame.
 
     eth to udp are the innermost headers. Those around a tunnel are `eth.0`, `ip4.0` ... with the tunnel's own (`gre.0`),
     those around a tunnel inside it `eth.1` ...
@@ -181,6 +182,11 @@ class Finder:
                 self.loc.snapped[rows[long]], self.loc.length = True, self.loc.length.copy()
                 self.loc.length[rows[long]] = (stop - self.chunk.offset[rows])[long]
             self.bad(rows[long], reason)
+
+    def skip(self, rows: Int, at: Int) -> None:
+        """Say where what is not read begins."""
+        if rows.size:
+            self.loc.at("skipped")[rows] = np.minimum(at, self.loc.end[rows])
 
     def erf(self, rows: Int) -> None:
         pseudo = self.pick(self.chunk.pseudo, rows)
@@ -323,7 +329,10 @@ class Finder:
         datagram = (protocol == 17) & (fragment[:, 0] & 0x1F == 0) & (fragment[:, 1] == 0)  # UDP, not a later fragment
         stop, at = at + first_bytes.u16(first, 2), at + header
         if not datagram.all():
-            whole = ~datagram & (fragment[:, 0] & 0x3F == 0) & (fragment[:, 1] == 0)
+            later = (fragment[:, 0] & 0x1F != 0) | (fragment[:, 1] != 0)
+            parts = later | ((fragment[:, 0] & 0x20 != 0) & tunnels.is_tunnel(protocol))
+            self.skip(rows[parts], at[parts])
+            whole = ~datagram & ~parts
             tunnels.behind_ip(self, rows[whole], at[whole], protocol[whole])
         rows, at, stop = select(datagram, rows, at, stop)
         self.udp(rows, at, stop)
@@ -338,6 +347,8 @@ class Finder:
         datagram = protocol == 17
         if not datagram.all():
             tunnels.behind_ip(self, rows[~datagram], at[~datagram] + 40, protocol[~datagram])
+            fragment = protocol == encapsulation.IP6_FRAGMENT
+            self.skip(rows[fragment], at[fragment] + 40)
         stop = at + 40 + u16(self.data, at + 4)
         self.udp(rows[datagram], (at + 40)[datagram], stop[datagram])
 

@@ -43,10 +43,12 @@ def in_tunnel(located: Located) -> Bool:
 
 def behind_udp(finder: Finder, rows: Int, at: Int, port: Int) -> None:
     """VXLAN and GENEVE, by the UDP port; not in the first fragment of a datagram."""
-    ip4 = finder.loc.at("ip4")[rows]
-    good = (port == VXLAN_PORT) | (port == VXLAN_GPE_PORT) | (port == GENEVE_PORT)
-    good &= (at + 8 <= finder.loc.end[rows]) & ((ip4 < 0) | (finder.data[ip4 + 6] & 0x20 == 0))
+    good = ((port == VXLAN_PORT) | (port == VXLAN_GPE_PORT) | (port == GENEVE_PORT)) & (at + 8 <= finder.loc.end[rows])
     rows, at, port = rows[good], at[good], port[good]
+    ip4 = finder.loc.at("ip4")[rows]
+    fragment = (ip4 >= 0) & (finder.data[ip4 + 6] & 0x20 != 0)
+    finder.skip(rows[fragment], at[fragment])
+    rows, at, port = rows[~fragment], at[~fragment], port[~fragment]
     if not rows.size:
         return
     first, protocol, ethertype = finder.data[at], finder.data[at + 3], u16(finder.data, at + 2)
@@ -60,13 +62,18 @@ def behind_udp(finder: Finder, rows: Int, at: Int, port: Int) -> None:
     _inside(finder, rows, at + 8 + geneve * ((first & 0x3F).astype(np.int64) << 2), inside)
 
 
+def is_tunnel(protocol: npt.NDArray[np.uint8]) -> Bool:
+    """Which IP protocols carry a packet."""
+    return np.isin(protocol, (4, 41, 47))
+
+
 def behind_ip(finder: Finder, rows: Int, at: Int, protocol: npt.NDArray[np.uint8]) -> None:
     """GRE, and IP in IP, by the protocol of an IP packet that is no fragment."""
     gre, four, six = protocol == 47, protocol == 4, protocol == 41
     if gre.any():
         _gre(finder, rows[gre], at[gre])
-    if (four | six).any():
-        _inside(finder, rows, at, four * IP4 + six * IP6)
+    _inside(finder, rows[four], at[four], np.full(int(four.sum()), IP4))
+    _inside(finder, rows[six], at[six], np.full(int(six.sum()), IP6))
 
 
 def _gre(finder: Finder, rows: Int, at: Int) -> None:
@@ -74,6 +81,7 @@ def _gre(finder: Finder, rows: Int, at: Int) -> None:
     rows, at = _fitting(finder, rows, at, 4)
     flags, inside = u16(finder.data, at), u16(finder.data, at + 2)
     known = (flags & 0x4007 == 0) & np.isin(inside, _CARRIED)  # neither source routes nor another version
+    finder.skip(rows[~known], at[~known])
     rows, at, flags, inside = rows[known], at[known], flags[known], inside[known]
     _outer(finder, "gre", rows, at)
     at = at + 4
@@ -107,6 +115,7 @@ def mpls(finder: Finder, rows: Int, at: Int) -> None:
         bottom, at = finder.data[at + 2] & 1 == 1, at + 4
         _labelled(finder, rows[bottom], at[bottom])
         rows, at = rows[~bottom], at[~bottom]
+    finder.skip(rows, at)
 
 
 def _labelled(finder: Finder, rows: Int, at: Int) -> None:
@@ -120,6 +129,7 @@ def _labelled(finder: Finder, rows: Int, at: Int) -> None:
 def _inside(finder: Finder, rows: Int, at: Int, inside: Int) -> None:
     """Go on with the packet in a tunnel; the headers before it become those of the tunnel."""
     if finder.depth == MAX_DEPTH or not rows.size:
+        finder.skip(rows, at)
         return
     data, end = finder.data, finder.loc.end[rows]
     first = data[np.minimum(at, data.size - 1)]
@@ -133,6 +143,8 @@ def _inside(finder: Finder, rows: Int, at: Int, inside: Int) -> None:
     for there in (frame, four, six):
         finder.loc.at("inner")[rows[there]] = at[there]
     labels = inside == MPLS
+    other = ~(frame | four | six | labels)
+    finder.skip(rows[other], at[other])
     mpls(finder, rows[labels], at[labels])
     finder.depth += 1
     finder.cooked(LINK_ETHERNET, rows[frame], at[frame])

@@ -17,6 +17,7 @@ ERF_TYPES = {2: "ETH", 16: "COLOR_ETH", ERF_INFINIBAND: "INFINIBAND", ERF_INFINI
 IP_PROTOCOLS = {
     1: "ICMP", 2: "IGMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 47: "GRE", 58: "ICMPv6", 0x1B: "IBA transport",
 }  # fmt: skip
+IP6_FRAGMENT = 44
 GRE_PROTOCOLS = {**ETHERTYPES, 0x22EB: "ERSPAN III", 0x88BE: "ERSPAN"}
 GPE_PROTOCOLS = {1: "IPv4", 2: "IPv6", 3: "Ethernet", 4: "NSH", 5: "MPLS"}
 ECN = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
@@ -263,7 +264,7 @@ class MPLS(Struct):
     """An entry of an MPLS label stack."""
 
     key, section, size = "mpls", "RFC 3032 2.1", 4
-    label = uint(20, "Label", at="0", ws="mpls.label")
+    label = uint(20, "Label", at="0", ws="mpls.label", holds="data")
     traffic_class = uint(3, "Traffic Class", at="2[4]", ws="mpls.exp")
     bottom = uint(1, "Bottom of stack", at="2[7]", ws="mpls.bottom")
     ttl = uint(8, "TTL", at="3", ws="mpls.ttl")

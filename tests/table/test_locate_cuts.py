@@ -96,7 +96,7 @@ KINDS = [
 ]  # fmt: skip
 NAMES = (
     "erf", "eth", "vlan", "vlan2", "vlan3", "sll", "sll2", "ip4", "ip6", "udp", "link", "lrh", "rwh", "grh", "bth", "payload", "mad",
-    "icrc", "vcrc",
+    "icrc", "vcrc", "skipped",
 )  # fmt: skip
 Found = tuple[dict[str, int], int, bool, int | None, int | None]
 """Offsets in the frame, malformed, complete, end of the payload, limit of headers; the last two where they mean something."""
@@ -233,9 +233,9 @@ NOTHING: dict[str, int] = {"eth": 0}
         (changed(V2, 14, 0x55), LINK_ETHERNET, NOTHING, 0),
         (changed(V2, 14, 0x44), LINK_ETHERNET, NOTHING, 0),
         (changed(V2, 23, 6), LINK_ETHERNET, {"eth": 0, "ip4": 14}, 0),
-        (changed(V2, 20, 0x01), LINK_ETHERNET, {"eth": 0, "ip4": 14}, 0),
+        (changed(V2, 20, 0x01), LINK_ETHERNET, {"eth": 0, "ip4": 14, "skipped": 34}, 0),
         (changed(V2, 20, 0xE0), LINK_ETHERNET, {"eth": 0, "ip4": 14, "udp": 34, "bth": 42, "payload": 54, "icrc": 66}, 0),
-        (changed(V2, 21, 0x01), LINK_ETHERNET, {"eth": 0, "ip4": 14}, 0),
+        (changed(V2, 21, 0x01), LINK_ETHERNET, {"eth": 0, "ip4": 14, "skipped": 34}, 0),
         (changed(V2, 36, 0x12, 0xB8), LINK_ETHERNET, {"eth": 0, "ip4": 14, "udp": 34}, 0),
         (changed(V2, 16, 0, 27), LINK_ETHERNET, {"eth": 0, "ip4": 14}, 0),
         (changed(V2, 16, 0, 28), LINK_ETHERNET, {"eth": 0, "ip4": 14, "udp": 34}, where.NO_BTH),
@@ -246,6 +246,7 @@ NOTHING: dict[str, int] = {"eth": 0}
         (changed(changed(V2, 38, 0, 90), 20, 0x20), LINK_ETHERNET, {"eth": 0, "ip4": 14, "udp": 34, "bth": 42, "payload": 54}, 0),
         (changed(V6, 14, 0x50), LINK_ETHERNET, NOTHING, 0),
         (changed(V6, 20, 6), LINK_ETHERNET, {"eth": 0, "ip6": 14}, 0),
+        (changed(V6, 20, 44), LINK_ETHERNET, {"eth": 0, "ip6": 14, "skipped": 54}, 0),
         (changed(V2, 12, 0x88, 0xCC), LINK_ETHERNET, NOTHING, 0),
         (changed(rc(0x14), 4, 0, 6), LINK_INFINIBAND, {"lrh": 0, "bth": 8, "icrc": 20, "vcrc": 24}, where.NO_EXTENDED),
         (changed(native(), 9, 0x30), LINK_INFINIBAND, {"lrh": 0, "bth": 8, "icrc": 20, "vcrc": 24}, 0),
