@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, Ladder, Step
@@ -56,7 +57,10 @@ class Lanes:
         low, high = min(a, b), max(a, b)
         cells[low + 1 : high] = line * (high - low - 1)
         cells[high - 1 if b > a else low + 1] = end or ("▶" if b > a else "◀")
-        text = f" {cut(label, max(high - low - 7, 3))} "
+        room = max(high - low - 7, 3)
+        if len(label) > room:
+            label = re.sub(r" QP 0x\w{6}", "", label, count=1)  # PSN and length say more: most ladders show one connection
+        text = f" {cut(label, room)} "
         start = low + (high - low - len(text)) // 2 + 1
         cells[start : start + len(text)] = text
         return "".join(cells[: max(self.width, start + len(text))])

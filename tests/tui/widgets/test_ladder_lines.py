@@ -31,3 +31,11 @@ def test_names_are_distinguished_in_little_room() -> None:
     head = Lanes(ladder, 80).head().split()[2:]
     assert len(set(head)) == 6 and head[0] == "…de0001"
     assert Lanes(ladder, 80, start_ns=1).start_ns == 1 and Lanes(ladder, 80).start_ns == ladder.steps[0].time_ns
+
+
+def test_a_narrow_ladder_keeps_the_psn() -> None:
+    """What there is no room for is the queue pair; a wide ladder has it."""
+    ladder = Ladder(Presenter(None))
+    ladder.steps = [Step(1, 0, "A", "B", "SEND Middle QP 0x000073 PSN 7255059 len 1024")]
+    narrow, wide = ("".join(Lanes(ladder, width).rows(ladder.steps[0])) for width in (80, 132))
+    assert "SEND Middle PSN 7255059 len" in narrow and "QP 0x000073 PSN 7255059 len 1024" in wide
