@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 from ibdissect.bounded import BoundedDict
 from ibdissect.table.history import AFTER_ALL, Track
 from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.sm_port import PortInfo
 
 from .groups import Groups
 from .mixed_subnets import LID, Contradictions
-from .nodes import NEVER, UNCABLED, Node, Port, SmFacts
+from .nodes import DOWN, NEVER, ROUTER, STATE_AT, SWITCH, UNCABLED, Node, Port, SmFacts
 from .partitions import PKeys
 from .roce_network import RoceNetwork
 
@@ -153,6 +154,31 @@ class Subnet:
     def ports_at(self, frame: int) -> Iterator[Port]:
         """The ports of these nodes."""
         return (port for node in self.nodes_at(frame) for port in node.ports.values())
+
+    def swept(self, frame: int) -> tuple[bool, int]:
+        """Whether the whole subnet had been read when `frame` was sent, and since when.
+
+        All means: every link leads to a known port, and every end port has a LID.
+        """
+        latest, switches = self.left_at(frame), 0
+        for node in self.nodes_at(frame):
+            facts, since = node.facts_at(frame)
+            known = [port for port in node.ports.values() if port.frame <= frame]
+            latest = max(latest, node.frame, since, *(port.frame for port in known))
+            if not node.guid or node.kind == ROUTER or (node.kind == SWITCH and len(known) <= facts.num_ports):
+                return False, max(node.frame, since)
+            switches += node.kind == SWITCH
+            for port in known:
+                (body, shown), (peer, faced), (lids, had) = port.infos.at(frame), port.facing_at(frame), port.lids.at(frame)
+                external = node.kind != SWITCH or port.number
+                latest = max(latest, shown, faced, had)
+                if body is not None and body[STATE_AT] & 15 == DOWN:
+                    continue
+                if body is None or (external and peer is None) or (not (external and node.kind == SWITCH) and lids is None):
+                    return False, max(port.frame, shown, faced, had)
+                if PortInfo(body).is_virtualization_supported:
+                    return False, shown  # virtual ports have LIDs of their own
+        return bool(switches and latest), latest
 
     def owners(self, lid: int, since: int = -AFTER_ALL) -> set[Port]:
         """The present and past owners of a LID, as far as remembered, that had it at a frame or later."""

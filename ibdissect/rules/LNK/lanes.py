@@ -12,7 +12,7 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.tables import lane_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
-from ibdissect.rules.LNK.ports import complete_since, swept
+from ibdissect.rules.LNK.ports import complete_since
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native
@@ -151,7 +151,7 @@ def _tables(subnet: Subnet, frame: int) -> set[bytes]:
 
 def _complete(subnet: Subnet, frame: int) -> tuple[bool, int]:
     """Whether all of the subnet and the tables of all cabled ports were known when `frame` was sent, and since when that was so."""
-    whole, latest = swept(subnet, frame)
+    whole, latest = subnet.swept(frame)
     if not whole:
         return False, latest
     for node in subnet.nodes_at(frame):

@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import DOWN, ROUTER, STATE_AT, SWITCH
+from ibdissect.fabric.nodes import DOWN, STATE_AT, SWITCH
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.LNK.packet import LOCAL
@@ -132,7 +132,7 @@ class UnassignedLid(LinkRule):
         since = np.zeros(LID_COUNT, np.int64)
         since[late] = [owned[lid] for lid in late]
         index = np.flatnonzero(native.rows + first < since[native.dlid])
-        complete = complete_since(native.rows[index] + first, lambda frame: swept(event.subnet, frame))
+        complete = complete_since(native.rows[index] + first, event.subnet.swept)
         return index[complete > 0], complete[complete > 0]
 
     def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> FaultDetails | None:
@@ -227,32 +227,6 @@ def complete_since(frames: Int, state: Callable[[int], tuple[bool, int]]) -> Int
         since[start:stop] = changed if complete else 0
         stop = min(start, stop - 1)
     return since
-
-
-def swept(subnet: Subnet, frame: int) -> tuple[bool, int]:
-    """Whether the whole subnet had been read when `frame` was sent, and since when.
-
-    All means: every link leads to a known port, and every end port has a LID.
-    """
-    latest, switches = subnet.left_at(frame), 0
-    for node in subnet.nodes_at(frame):
-        facts, since = node.facts_at(frame)
-        known = [port for port in node.ports.values() if port.frame <= frame]
-        latest = max(latest, node.frame, since, *(port.frame for port in known))
-        if not node.guid or node.kind == ROUTER or (node.kind == SWITCH and len(known) <= facts.num_ports):
-            return False, max(node.frame, since)
-        switches += node.kind == SWITCH
-        for port in known:
-            (body, shown), (peer, faced), (lids, had) = port.infos.at(frame), port.facing_at(frame), port.lids.at(frame)
-            external = node.kind != SWITCH or port.number
-            latest = max(latest, shown, faced, had)
-            if body is not None and body[STATE_AT] & 15 == DOWN:
-                continue
-            if body is None or (external and peer is None) or (not (external and node.kind == SWITCH) and lids is None):
-                return False, max(port.frame, shown, faced, had)
-            if PortInfo(body).is_virtualization_supported:
-                return False, shown  # virtual ports have LIDs of their own
-    return bool(switches and latest), latest
 
 
 class LidAboveTop(LinkRule):

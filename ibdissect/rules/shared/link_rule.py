@@ -13,8 +13,10 @@ from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Node, Port
-from ibdissect.lint.rule import Context, FaultDetails, Hit, Seen, fault, on_event
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
+from ibdissect.rules.shared.outdated import Outdated
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
@@ -72,7 +74,9 @@ class LinkRule(LearntFactRule):
     evidence = (
         "The packet, and what the ports of its LIDs and their switches answered before it. Silent for LIDs whose port is not known. An "
         "`info` where the capture misses packets in between, or a SubnSet was not answered: they may have changed it. Also an "
-        "`info` where it changes the order of packets and something else was written within 10 ms."
+        "`info` where it changes the order of packets and something else was written within 10 ms, or where connections work that the "
+        "facts forbid: with a LID that no port of a completely read subnet has, or between two pairs of ports in partitions that their "
+        "tables lack."
     )
     written = (PORT_INFO, SWITCH_INFO)
 
@@ -91,12 +95,17 @@ class LinkRule(LearntFactRule):
         peers = (port.facing_at(hit.frame)[0] for port in ends)
         return [port.node for port in (*ends, *peers) if port is not None]
 
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Also INFO where connections work although the facts forbid them."""
+        return INFO if context.get(Outdated).proved else super().severity_at_end(hit, context)
+
     def kind(self, value: int) -> int:
         """The part of a value that distinguishes findings."""
         return value
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        event.once(context.get(Outdated).take)
         if not event.subnet.lids:
             return
         native = event.table.once(Native)

@@ -1,0 +1,55 @@
+"""Does traffic work although the learnt facts forbid it? Then these facts are outdated, or another subnet's."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ibdissect.bounded import KeptDict
+from ibdissect.fabric import FabricFollower
+from ibdissect.fabric.early_packets import MAX_FLOWS
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.partitions import Verdict
+from ibdissect.flow.stream_packets import IN_STREAM, IS_RESPONSE
+from ibdissect.flow.streams import Streams
+from ibdissect.rules.shared.refused_packets import REFUSED
+from ibdissect.table.history import AFTER_ALL
+from ibdissect.table.native_packets import Native
+from ibdissect.wire.numbers import BASE
+
+
+class Outdated:
+    """Connections that work in partitions that P_Key tables lack, or with LIDs that no port has. One per capture; asked at its end."""
+
+    after: ClassVar = (FabricFollower, Streams)
+
+    def __init__(self, follower: FabricFollower, streams: Streams) -> None:
+        self.subnet, self.streams = follower.subnet, streams
+        self.flows = KeptDict[tuple[int, int, int, bool], None](MAX_FLOWS, "flows of connections that P_Key tables refuse")
+        """LID of the requester, LID of the responder, partition, and whether these are the answers."""
+
+    def take(self, event: ChunkFollowed) -> None:
+        """Process the refused packets of a chunk. Call it by `event.once`."""
+        native, chunk = event.table.once(Native), event.table.chunk
+        for side in REFUSED.values():
+            for refused in (one for one in event.once(side) if one.verdict is Verdict.ABSENT):
+                at = np.searchsorted(native.rows, refused.rows)
+                at = at[IN_STREAM[native.opcode[at]]]
+                answers = IS_RESPONSE[native.opcode[at]].tolist()
+                for slid, dlid, answer in {*zip(native.slid[at].tolist(), native.dlid[at].tolist(), answers, strict=True)}:
+                    flow = (dlid, slid, refused.p_key & BASE, True) if answer else (slid, dlid, refused.p_key & BASE, False)
+                    self.flows.keep(flow, None, chunk.first + refused.row, int(chunk.time_ns[refused.row]))
+
+    @cached_property
+    def proved(self) -> bool:
+        """Whether two pairs of ports use partitions that their tables lack, or a LID talks that no port of the whole subnet has."""
+        works = (flow[:2] for flow in self.flows if flow[3] and (*flow[:3], False) in self.flows)
+        return len({frozenset(pair) for pair in works}) > 1 or (self._strangers() and self.subnet.swept(AFTER_ALL)[0])
+
+    def _strangers(self) -> bool:
+        """Whether both ends of a connection speak, and a LID of them has no owner."""
+        between = self.streams.between
+        working = (ways for ways in between if ways[-1] and (ways[0], ways[2], ways[1], False) in between)
+        return bool({end.lid for _, *ends, _ in working for end in ends} - {None, *self.subnet.lids})

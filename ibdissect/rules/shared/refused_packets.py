@@ -1,0 +1,152 @@
+"""Which packets of a chunk do the P_Key tables of their ports, or of the switch ports before them, refuse?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.fabric.early_packets import RECEIVER, SENDER
+from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import ROUTER, SWITCH, Port
+from ibdissect.fabric.partitions import PKeys, Verdict
+from ibdissect.table.bits import value_at
+from ibdissect.table.locate import Int
+from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native, source_qps
+from ibdissect.table.rows import distinct_values, groups
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.headers import LRH
+from ibdissect.wire.mad import MAD, is_response
+from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LID_COUNT
+from ibdissect.wire.sm_port import PortInfo
+
+Bad = tuple[Verdict, Port, tuple[int, ...]]
+
+
+class RefusedPackets(Record, frozen=True):
+    """Packets of a chunk with the same sender, receiver and P_Key, which their destination refuses."""
+
+    verdict: Verdict
+    port: Port
+    shown: tuple[int, ...]
+    """Frames that showed the LID and the table."""
+    slid: int
+    dest_qp: int
+    src_qp: int
+    """The source QP of datagrams, as several processes may send from one port to one QP; otherwise 0."""
+    p_key: int
+    rows: Int
+
+    @property
+    def row(self) -> int:
+        """The first of them."""
+        return int(self.rows[0])
+
+
+def _refused(event: ChunkFollowed, *, outbound: bool) -> list[RefusedPackets]:
+    """The packets of a chunk that are refused by the tables of their destinations (else sources) or of the switch ports before them."""
+    return sorted(_refusals(event.table, event.subnet, event.table.once(Native), outbound), key=lambda refused: refused.row)
+
+
+REFUSED = {RECEIVER: partial(_refused, outbound=True), SENDER: partial(_refused, outbound=False)}
+"""By whose table refuses; for `event.once`."""
+
+
+def _refusals(table: ChunkTable, subnet: Subnet, native: Native, outbound: bool) -> Iterator[RefusedPackets]:
+    if not subnet.lids or not subnet.partitioned:
+        return
+    lids = native.dlid if outbound else native.slid
+    keep = BY_P_KEY_TABLE[native.opcode] & (native.dest_qp != 0)  # QP0 does not check P_Keys
+    known = np.zeros(LID_COUNT, np.bool_)
+    for lid in (native.dlids if outbound else native.slids).tolist():
+        known[lid] = 0 < lid < FIRST_MULTICAST and any(keys is not None for port in subnet.owners(lid) for keys in _tables(port))
+    keep &= known[lids]
+    if not keep.any():
+        return
+    rows, qp = native.rows[keep], native.dest_qp[keep]
+    combined = (lids[keep] << 16) | native.p_key[keep]
+    for combination in distinct_values(combined):
+        p_key = combination & 0xFFFF
+        if p_key & BASE:  # partition 0 is PKY002
+            for of_them, bad in _spans(table, subnet, rows, combined, combination, outbound):
+                yield from _flows(table, of_them, qp[np.searchsorted(rows, of_them)], p_key, bad)
+
+
+def _tables(port: Port) -> Iterator[PKeys | None]:
+    """The tables that guard a port: its own, and those of the switch ports at the other end of its cable over time."""
+    yield port.p_keys
+    for peer, _ in ((port.facing.now, 0), *port.facing.past):
+        if peer is not None:
+            yield peer.p_keys
+
+
+def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, outbound: bool) -> Bad | None:
+    port, since = subnet.owner(lid, frame)
+    if port is None or port.node.kind == ROUTER:  # beyond a router another subnet's table decides
+        return None
+    if port.p_keys is not None:
+        verdict, shown = port.p_keys.judge(p_key, frame, port.p_key_capacity(frame))
+        if verdict in (Verdict.LIMITED, Verdict.ABSENT):
+            return verdict, port, (*shown, since)
+    found = _enforcer(port, frame, outbound)
+    near, proof = found if found is not None else (None, ())
+    if near is None or near.p_keys is None:
+        return None
+    verdict, shown = near.p_keys.judge(p_key | FULL, frame, near.p_key_capacity(frame))  # a switch compares only the partition
+    return (verdict, near, (*shown, since, *proof)) if verdict is Verdict.ABSENT else None
+
+
+def _enforcer(port: Port, frame: int, outbound: bool) -> tuple[Port, tuple[int, ...]] | None:
+    """The switch port that checks P_Keys of packets to or from a port, and the frames that show it."""
+    near, faced = port.facing_at(frame)
+    if near is None or near.node.kind != SWITCH or not near.number or near.p_keys is None:
+        return None
+    info, shown = near.info_at(frame)
+    asked = PortInfo.partition_enforcement_outbound if outbound else PortInfo.partition_enforcement_inbound
+    return (near, (shown, faced)) if info is not None and asked.__get__(info, PortInfo) else None
+
+
+def _spans(table: ChunkTable, subnet: Subnet, rows: Int, combined: Int, combination: int, outbound: bool) -> Iterator[tuple[Int, Bad]]:
+    """Rows of one destination and P_Key that are refused; the chunk is cut where the table or the LID's owner changed."""
+    lid, p_key = combination >> 16, combination & 0xFFFF
+    first, last = table.chunk.first, table.chunk.first + len(table) - 1
+    edges = [first, *sorted(change for change in subnet.changes(lid, after=first) if first < change <= last), last + 1]
+    verdicts = [_judge(subnet, lid, p_key, start, outbound) for start in edges[:-1]]
+    if not any(verdicts):
+        return
+    mine = rows[combined == combination]
+    for start, stop, bad in zip(edges, edges[1:], verdicts, strict=False):
+        if bad is not None:
+            part = mine[np.searchsorted(mine, start - first) : np.searchsorted(mine, stop - first)]
+            owner = subnet.owner(lid, start)[0]
+            info = owner.info_at(start)[0] if owner is not None else None
+            if info is not None and info.is_virtualization_supported:
+                # The GRH tells the ports apart that share this LID; each has a P_Key table of its own.
+                part = part[table.located.at("grh")[part] < 0]
+            if len(part):
+                yield part, bad
+
+
+def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Bad) -> Iterator[RefusedPackets]:
+    """One entry per sender, its QP if packets name it, and destination QP. Answers to QP1, which repeat their request's P_Key, are left
+    out.
+    """
+    data, loc = table.chunk.data, table.located
+    gsi = np.flatnonzero(qp == 1)
+    if len(gsi):
+        mad = loc.at("mad")[rows]
+        drop = [i for i in gsi.tolist() if mad[i] < 0 or _answers(data[int(mad[i]) : int(mad[i]) + MAD.size].tobytes())]
+        rows, qp = np.delete(rows, drop), np.delete(qp, drop)
+    slid = value_at(data, loc.at("lrh")[rows], LRH.slid)
+    source = source_qps(table, rows, loc.opcode[rows]) * (qp > 1)
+    first, inverse = groups((slid, qp, source))
+    for k, i in enumerate(first.tolist()):
+        yield RefusedPackets(*bad, int(slid[i]), int(qp[i]), int(source[i]), p_key, rows[inverse == k])
+
+
+def _answers(header: bytes) -> bool:
+    mad = MAD(header)
+    return is_response(mad.method, mad.attribute_modifier, mad.mgmt_class)
