@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 INKS = {"switch": "smp", "ca": "strong", "sm": "good", "partition": "cm", "down": "dim"}
 LABEL = 18
 """Cells of what a fact is called."""
+LEAST_NOTE = 16
+"""Cells beside the names from which on the tree's lines have their notes."""
 Detail = tuple[str, str, int]
 """Label and text of a fact, and the frame that showed it; 0: none."""
 
@@ -59,7 +61,8 @@ class FabricTree(TreeList[Entry]):
         ink = self.ink(INKS[entry.kind]) if entry.kind in INKS else None
         dim = self.ink("dim")
         start = f" {'   ' * depth}{self.arrow(entry)} "
-        return line_of(((start, dim), (fit(entry.text, self.text_width - 3 * depth), ink), (f" {entry.note}", dim)), width - 1)
+        note = f" {entry.note}" if width - self.text_width > LEAST_NOTE else ""
+        return line_of(((start, dim), (fit(entry.text, self.text_width - 3 * depth), ink), (note, dim)), width - 1)
 
     def rebuild(self) -> None:
         super().rebuild()

@@ -13,6 +13,8 @@ MARGIN = 22
 """Cells for frame number and time."""
 SIDE = 8
 """Cells beside the first and the last end."""
+WIDE = 60
+"""Cells between two ends from which on labels name the queue pair."""
 LEAST = 100
 """Cells of a drawing that does not know its width."""
 
@@ -57,10 +59,9 @@ class Lanes:
         low, high = min(a, b), max(a, b)
         cells[low + 1 : high] = line * (high - low - 1)
         cells[high - 1 if b > a else low + 1] = end or ("▶" if b > a else "◀")
-        room = max(high - low - 7, 3)
-        if len(label) > room:
-            label = re.sub(r" QP 0x\w{6}", "", label, count=1)  # PSN and length say more: most ladders show one connection
-        text = f" {cut(label, room)} "
+        if high - low < WIDE:  # PSN and length say more: most ladders show one connection
+            label = re.sub(r" QP 0x\w{6}", "", label, count=1)
+        text = f" {cut(label, max(high - low - 7, 3))} "
         start = low + (high - low - len(text)) // 2 + 1
         cells[start : start + len(text)] = text
         return "".join(cells[: max(self.width, start + len(text))])

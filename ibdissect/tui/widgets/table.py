@@ -22,6 +22,8 @@ NARROW = 12
 """Cells that the widest column keeps."""
 GAP = 2
 """Cells between two columns."""
+SOME = 4
+"""What is drawn after the columns is left out if it has fewer cells."""
 UNITS = {"": 1.0, "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10,
          "h": 3.6e12}  # fmt: skip
 
@@ -97,7 +99,7 @@ class Table(LineList, Generic[T]):
     def head(self) -> str:
         columns = self._fitting(self.line_width)
         cells = ("".join(fit(head.title, head.width, head.align) + " " * GAP for head in columns))
-        return " " * MARGIN + cells + self.rest_title
+        return " " * MARGIN + cells + (self.rest_title if _room(columns, self.line_width) else "")
 
     def parts(self, index: int, width: int) -> list[Segment]:
         item, columns = self.items[self.order[index]], self._fitting(width)
@@ -105,7 +107,7 @@ class Table(LineList, Generic[T]):
         for head in columns:
             text, ink = head.cell(item)
             segments += [Segment(fit(text, head.width, head.align), self.ink(ink) if ink else None), Segment(" " * GAP)]
-        room = max(width - MARGIN - sum(head.width + GAP for head in columns) - 1, 0)
+        room = _room(columns, width)
         text, ink = self.rest(item, room)
         return [*segments, Segment(cut(text, room), self.ink(ink) if ink else None)]
 
@@ -117,6 +119,12 @@ class Table(LineList, Generic[T]):
             sign = "▾" if head.align == "right" else "▴"
             columns[self.sorted_by] = replace(head, title=f"{head.title[: head.width - 1]}{sign}", rank=0)
         return fitting(columns, width, self.least_rest)
+
+
+def _room(columns: Sequence[Heading[T]], width: int) -> int:
+    """Cells after the columns; 0 if there are hardly any."""
+    room = width - MARGIN - sum(head.width + GAP for head in columns) - 1
+    return room if room >= SOME else 0
 
 
 def fitting(columns: Sequence[Heading[T]], width: int, rest: int = 0) -> list[Heading[T]]:

@@ -36,6 +36,8 @@ def test_names_are_distinguished_in_little_room() -> None:
 def test_a_narrow_ladder_keeps_the_psn() -> None:
     """What there is no room for is the queue pair; a wide ladder has it."""
     ladder = Ladder(Presenter(None))
-    ladder.steps = [Step(1, 0, "A", "B", "SEND Middle QP 0x000073 PSN 7255059 len 1024")]
-    narrow, wide = ("".join(Lanes(ladder, width).rows(ladder.steps[0])) for width in (80, 132))
-    assert "SEND Middle PSN 7255059 len" in narrow and "QP 0x000073 PSN 7255059 len 1024" in wide
+    said = "SEND Middle QP 0x000073 PSN 7255059 len 1024", "ACK QP 0x000011 PSN 7255059"
+    ladder.steps = [Step(1, 0, "A", "B", said[0]), Step(2, 1, "B", "A", said[1])]
+    narrow, wide = (["".join(Lanes(ladder, width).rows(step)) for step in ladder.steps] for width in (80, 132))
+    assert "SEND Middle PSN 7255059 len" in narrow[0] and " ACK PSN 7255059 " in narrow[1]
+    assert "QP 0x000073 PSN 7255059 len 1024" in wide[0]

@@ -24,6 +24,7 @@ async def test_rules_are_sorted_by_each_column(tmp_path: Path) -> None:
             shown = ["".join(part.text for part in table.parts(row, 200)) for row in range(table.count())]
             assert table.columns[table.sorted_by] is head and len(set(shown)) == len(table.items) > 2
             assert table.chosen is not None and table.chosen.code == code, "the cursor stays on its rule"
+        assert not any(part.text == "…" for width in range(60, 100) for part in table.parts(0, width)), "nothing but an ellipsis"
         numbers = [table.items[row].first.frame for row in table.order]
         assert numbers == sorted(numbers, reverse=True) and "▾" in table.head
         await pilot.press("o")
