@@ -1,7 +1,7 @@
-"""How do tests run commands? In forks of a process that has loaded the package: a tenth of the cost of a new interpreter.
+"""How do tests run commands? All in one process that has loaded the package: a new interpreter for each takes 20 times the CPU time.
 
-It is forked from the test process before the tests. A fork of the test process itself, which grows, costs 60 ms more, and would have the
-plugins of earlier tests.
+A command that changes its process gets a fork of its own, which takes 25 ms more. Both come from a process that was forked before the
+tests: a fork of the test process itself, which grows, takes 60 ms more, and would have the plugins of earlier tests.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import os
 import signal
 import socket
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from importlib.util import find_spec
@@ -25,7 +26,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import TemporaryFile
 from time import tzset
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import pytest
 
@@ -35,7 +36,9 @@ FIRST = {
     "lint": ("lint --jobs 1",), "show": ("show", "show --format jsonl", "show --format tree"), "stats": ("stats",), "fabric": ("fabric",),
     "export": ("export --to - --format csv",), "report": ("report",),
 }  # fmt: skip
-"""What is run once, before a command is forked for the first time, so that its forks find it imported and worked out."""
+"""What is run once, before a command runs for the first time, so that all processes find it imported and worked out."""
+ALONE = frozenset({"--plugin", "--sandbox", "serve", "tui"})
+"""Commands and options that change the process, which is then of no use for another command."""
 IMPORTED = {"export": ("pyarrow.parquet",), "sql": ("ibdissect.export.database",)}
 """What is only imported: a fork must not have DuckDB's threads."""
 CAPTURE = str(Path(__file__).parents[1] / "captures/pkey-lab.pcap")
@@ -59,8 +62,7 @@ def run(
         if here:
             status = _forked(asked, files)
         else:
-            text_asked = json.dumps(asked).encode()
-            socket.send_fds(server(), [len(text_asked).to_bytes(4, "big") + text_asked], files)
+            _send(server(), asked, files)
         os.close(read)
         os.close(nothing)
         with suppress(BrokenPipeError), open(write, "wb") as pipe:
@@ -110,32 +112,105 @@ def _end(mine: socket.socket, child: int) -> None:
 
 
 def _serve(asked: socket.socket) -> None:
+    """Answer each request with the status of its command, as `waitpid` gives it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; it ends with the test process
-    ran = set[str]()
+    ran, worker = set[str](), None
     while True:
-        head, files, *_ = socket.recv_fds(asked, 4, 3)
-        if not head:
+        request, files = _received(asked)
+        if not files:
             return
-        text, size = b"", int.from_bytes(head, "big")
-        while len(text) < size:
-            text += asked.recv(size - len(text))
-        words = json.loads(text)[0]
+        words, _, env, own_env = request
         for command in {"lint", *words[:1]} & (FIRST.keys() | IMPORTED.keys()) - ran:
             ran.add(command)
             _run_first(command)
-        status = _forked(json.loads(text), files)
+        if ALONE.intersection(words) or (own_env and "PYTHONPATH" in env):
+            status = _forked(request, files)
+        else:
+            worker = worker or _Worker(asked)
+            status, stays = worker.run(request, files)
+            worker = worker if stays else None
         for file in files:
             os.close(file)
         asked.send(str(status).encode())
 
 
-def _forked(asked: list[Any], files: Iterable[int]) -> int:
+def _send(to: socket.socket, asked: list[Any], files: Sequence[int]) -> None:
+    text = json.dumps(asked).encode()
+    socket.send_fds(to, [len(text).to_bytes(4, "big") + text], files)
+
+
+def _received(connection: socket.socket) -> tuple[list[Any], list[int]]:
+    """What to run, and its standard streams; no streams if there is nothing more to run."""
+    head, files, *_ = socket.recv_fds(connection, 4, 3)
+    text, size = b"", int.from_bytes(head, "big")
+    while len(text) < size:
+        text += connection.recv(size - len(text))
+    return json.loads(text or b"[]"), files
+
+
+class _Worker:
+    """A process that runs one command after the other, as long as they leave nothing behind."""
+
+    def __init__(self, of_tests: socket.socket) -> None:
+        self.connection, asked = socket.socketpair()
+        self.child = os.fork()
+        if self.child == 0:
+            of_tests.close()
+            self.connection.close()
+            try:
+                while _worked(asked):
+                    pass
+            finally:
+                os._exit(0)
+        asked.close()
+
+    def run(self, asked: list[Any], files: list[int]) -> tuple[int, bool]:
+        """The status of a command, and whether the process stays for another one."""
+        _send(self.connection, asked, files)
+        status, _, stays = self.connection.recv(64).decode().partition(" ")
+        if stays != "1":
+            self.connection.close()
+            ended = os.waitpid(self.child, 0)[1]
+        return int(status or ended), stays == "1"
+
+
+def _worked(asked: socket.socket) -> bool:
+    """Run a command; whether the process can run another one."""
+    request, files = _received(asked)
+    if not files:
+        return False
+    status = _run(request, *files)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number, file in enumerate(files):
+        os.dup2(nothing, number)
+        os.close(file)
+    os.close(nothing)
+    stays = _as_new()
+    asked.send(f"{status << 8} {int(stays)}".encode())
+    return stays
+
+
+def _as_new() -> bool:
+    """Whether a command has left this process as it found it, without a process, thread or plugin of its own."""
+    plugins = sys.modules.get("ibdissect.plugins")
+    with suppress(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+        return False
+    return threading.active_count() == 1 and not (plugins and plugins._load.cache_info().misses)
+
+
+def _forked(asked: list[Any], files: Sequence[int]) -> int:
     """The status with which the command ended."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: a fork of a process with threads
         child = os.fork()
     if child == 0:
-        _run(asked, *files)
+        status = 1
+        try:
+            status = _run(asked, *files)
+        finally:
+            os._exit(status)
     return os.waitpid(child, 0)[1]
 
 
@@ -151,16 +226,16 @@ def _run_first(command: str) -> None:
     gc.freeze()
 
 
-def _run(asked: list[Any], stdin: int, out: int, err: int) -> NoReturn:
-    """The command in the child: with the streams, signals, warnings and paths of a new process."""
+def _run(asked: list[Any], stdin: int, out: int, err: int) -> int:
+    """The status of a command with the streams, signals, warnings and paths of a new process."""
     words, cwd, env, own_paths = asked
     status: Any = 1
     try:
         signal.alarm(PATIENCE_S)
         for number, descriptor in enumerate((stdin, out, err)):
             os.dup2(descriptor, number)
-        sys.stdin, sys.stdout = os.fdopen(0, encoding="utf-8"), os.fdopen(1, "w", encoding="utf-8")
-        sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1)
+        sys.stdin, sys.stdout = os.fdopen(0, encoding="utf-8", closefd=False), os.fdopen(1, "w", encoding="utf-8", closefd=False)
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         warnings.resetwarnings()
         for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
@@ -186,4 +261,5 @@ def _run(asked: list[Any], stdin: int, out: int, err: int) -> NoReturn:
         with suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(status if isinstance(status, int) else 1)
+        signal.alarm(0)
+    return status if isinstance(status, int) else 1

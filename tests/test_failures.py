@@ -125,3 +125,11 @@ def test_a_failure_of_the_process_that_runs_the_tests_commands_is_reported(monke
     monkeypatch.setattr(commands, "FIRST", {"lint": ("lint --jobs 1", None)})
     with pytest.raises(RuntimeError, match="'NoneType' object has no attribute 'split'"):
         commands.run("rules")
+
+
+def test_a_command_that_dies_or_loads_a_plugin_leaves_nothing_to_the_next(tmp_path: Path) -> None:
+    for name, text in (("one", WORDS), ("other", WORDS), ("deadly", "import os\nos.kill(os.getpid(), 9)")):
+        (tmp_path / f"{name}.py").write_text(text + "    when = Where(MAD, lambda table: table.nothing)\n" * (text is WORDS))
+        (tmp_path / f"{name}.toml").write_text(f'plugins = ["{name}.py"]')
+    for name, status in (("one", 0), ("other", 0), ("deadly", -9), ("one", 0)):
+        assert commands.run("rules", "BAD001", "--config", f"{name}.toml", cwd=tmp_path).returncode == status, name
