@@ -53,7 +53,7 @@ class ConfigError(IbdissectError):
 
     def __init__(self, source: str, key: str, reason: str, *, hint: str = "") -> None:
         self.source, self.key, self.reason, self.hint = source, key, reason, hint
-        super().__init__(f"{source}: {key}: {reason}" + (f"; {hint}" if hint else ""))
+        super().__init__(": ".join(filter(None, (source, key, reason))) + (f"; {hint}" if hint else ""))
 
 
 def missing_extra(extra: str, *modules: str) -> ConfigError:
@@ -65,7 +65,7 @@ def missing_extra(extra: str, *modules: str) -> ConfigError:
         command = f"uv pip install --python {sys.prefix} {' '.join(modules)}"
     elif os.path.exists(os.path.join(sys.prefix, "pipx_metadata.json")):
         command = f"pipx inject ibdissect {' '.join(modules)}"
-    return ConfigError(name, ", ".join(modules), f"{what} not installed", hint=f"install {them}: {command}")
+    return ConfigError(name, "", f"{' and '.join(modules)} {what} not installed", hint=f"install {them}: {command}")
 
 
 class SubnetFileError(IbdissectError):
