@@ -66,8 +66,8 @@ class SegmentGap(Rule):
 
     The sender goes back: it sends what is missing and was not acknowledged, then again what followed the gap. Otherwise the capture
     must show that it misses nothing: in ERF by its traffic; elsewhere a packet missing within ten seconds silences the rule, and so
-    does an acknowledgement of the skipped segment. A segment that arrives late and alone was recorded out of order; if segments
-    from before the gap come again within half a millisecond, they and it are copies of a second mirror. An `info` where answers
+    does an acknowledgement of the skipped segment. A segment that arrives late and alone was recorded out of order; if other
+    segments come again within half a millisecond, they and it are copies of a second mirror. An `info` where answers
     were recorded before requests, or the capture misses other packets within ten seconds.
     """
 
@@ -103,7 +103,7 @@ class SegmentGap(Rule):
                     self.filled[frame] = {*filled, event.segment}
                 return
         for frame, gap, hit in gaps:
-            if event.segment < gap.expected and event.time_ns - hit.time_ns <= AGAIN_NS:
+            if event.time_ns - hit.time_ns <= AGAIN_NS and (event.segment < gap.expected or frame in self.filled):
                 del self.waiting[frame]
                 self.filled.pop(frame, None)
             elif event.segment >= gap.segment and frame in self.filled:
