@@ -292,8 +292,8 @@ class Stream(Record):
 
     # -- responses
 
-    def response(self, packet: Packet) -> Iterator[StreamEvent]:
-        """Process a response; the caller reports NAKs to the other direction."""
+    def response(self, packet: Packet, alone: bool) -> Iterator[StreamEvent]:
+        """Process a response; the caller reports NAKs to the other direction. `alone`: which stream that is, is not known."""
         psn, opcode = packet.psn, packet.opcode
         kind = packet.syndrome >> 5 if packet.syndrome >= 0 else ACK
         if self.high >= 0 and abs(distance(psn, self.high)) > FAR:
@@ -325,7 +325,9 @@ class Stream(Record):
         elif packet.msn >= 0:
             if self.msn >= 0:
                 more = distance(packet.msn, self.msn)
-                if more < 0:
+                if more < 0 and alone and distance(psn, self.msn_psn) > 1:
+                    pass  # another connection may have these queue pairs since the PSNs between
+                elif more < 0:
                     yield MsnFell(packet.frame, packet.time_ns, self.ends, self.slot, psn, packet.msn, self.msn, self.msn_frame)
                 elif more > distance(psn, self.msn_psn) + 1:
                     between = distance(psn, self.msn_psn)

@@ -357,7 +357,7 @@ class Streams:
                 back = (streams.get(peer) or self._load(peer)) if peer is not None else None
                 pairs[slot] = back, again
             if stream.ends.response:
-                yield from stream.response(packet)
+                yield from stream.response(packet, back is None)
                 if packet.syndrome >> 5 in (RNR, NAK) and back is not None:
                     back.requested(packet.psn, packet.time_ns)
             else:

@@ -48,6 +48,7 @@ FELL = [ask(5), answer(5, 3), ask(6), answer(6, 2)]
 case("RC009", FELL, [ask(5), answer(5, 3), ask(1), ask(2), answer(6, 2)], frames=[4], twin_also=["RC002"], file=ethernet_pcap)
 case("RC009", FELL, [ask(5), answer(5, 3), ask(8), answer(8, 2)], frames=[4], file=ethernet_pcap)
 case("RC009", [answer(5, 3), answer(6, 2)], [answer(5, 3), answer(1, 1), answer(6, 2)], frames=[2], file=ethernet_pcap)
+case("RC009", [answer(5, 3), answer(6, 2)], [answer(5, 3), answer(900, 1)], frames=[2], file=ethernet_pcap)  # nobody shows who asked
 READ_ON = [answer(6, 4, READ_FIRST, bytes(256)), answer(9, 4, READ_MIDDLE, bytes(256)), answer(10, 2, READ_LAST, bytes(8))]
 case("RC009", [answer(5, 3), answer(6, 2)], READ_ON, frames=[2], file=ethernet_pcap)
 case("RC010", [answer(5, 3), answer(6, 100)], [answer(5, 3), answer(105, 100)], frames=[2], file=ethernet_pcap)

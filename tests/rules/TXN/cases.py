@@ -120,8 +120,8 @@ case("TXN012", [*AWAY, *SKIPPED, MISSED, SKIPPED[-1], ARRIVED], [*AWAY, *SKIPPED
 # the receiver had acknowledged it before it was sent again: a second mirror, whose clock is behind
 case("TXN012", [*SKIPPED, MISSED, ARRIVED, SKIPPED[-1]], [*SKIPPED, ARRIVED, MISSED, SKIPPED[-1]], frames=[2])
 # each segment twice, one swapped with its neighbour: nobody goes back within 0.5 ms
-BACK = [*SKIPPED, MISSED, SKIPPED[-1], ARRIVED]
-case("TXN012", ethernet_pcap(BACK, link=247), ethernet_pcap(BACK, link=247, step_ns=200_000), frames=[2], also=["CAP009"],
+GOES_BACK = [*SKIPPED, MISSED, SKIPPED[-1], ARRIVED]
+case("TXN012", ethernet_pcap(GOES_BACK, link=247), ethernet_pcap(GOES_BACK, link=247, step_ns=200_000), frames=[2], also=["CAP009"],
      twin_also=["CAP009"], file=None)  # fmt: skip
 # two segments that were recorded out of order, one behind the other
 SWAPPED = [segment(DATA, n, 0, flags=FIRST if n == 1 else MIDDLE) for n in (1, 3, 2, 5, 4, 6)]
