@@ -168,9 +168,9 @@ class CaptureLoss:
         """Whether the traffic shows that nothing is missing: enough packets could be checked, and none is missing."""
         return ((self.erf and self.card_counts_losses) or self.enough()) and not any(self._times())
 
-    def enough(self) -> bool:
-        """Whether enough packets were checked that a loss would have been noticed."""
-        return in_order(self.streams) + 2 * self.transactions.paired >= ENOUGH
+    def enough(self, share: float = 0.01) -> bool:
+        """Whether enough packets were checked that the loss of such a share of the packets would have been noticed."""
+        return (in_order(self.streams) + 2 * self.transactions.paired) * share >= ENOUGH * 0.01
 
     def proves_silence(self, time_ns: int) -> bool:
         """Whether a packet that is not in the capture was not sent at that time.

@@ -308,9 +308,9 @@ class MessageLost(Rule):
     Look for drops on the path (congestion, bad ICRCs), or use RC.
 
     Nobody acknowledges packets of UC, so their loss looks the same whether the network or the capture lost them. A warning where the
-    rest of the traffic shows that the capture misses nothing (a thousand packets that follow each other or were answered, and none
-    that did not), an `info` elsewhere, except in captures of ibdump. A packet that arrives late was recorded out of order. Silent
-    where the snap length cut off headers within ten seconds.
+    rest of the traffic shows that the capture misses nothing (a thousand packets that follow each other or were answered, and so many
+    that ten of them would be missing if the capture lost as large a share as of UC), an `info` elsewhere, except in captures of ibdump.
+    A packet that arrives late was recorded out of order. Silent where the snap length cut off headers within ten seconds.
     """
 
     code, name, severity = "RC021", "uc-message-gap", WARNING
@@ -321,13 +321,16 @@ class MessageLost(Rule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        loss = context.get(CaptureLoss)
+        loss, streams = context.get(CaptureLoss), context.get(Streams)
         complete = loss.complete()
         if loss.erf and not complete:
             return
-        proved = complete and loss.enough()  # that a card lost nothing does not prove that nobody filtered its file
-        for stream in context.get(Streams).troubled.values():
-            gaps = stream.gaps if stream.ends.service == "UC" else ()
-            for gap in (gap for gap in gaps if not loss.cut_near(gap.time_ns)):
+        unreliable = [slot for slot, ends in enumerate(streams.ends) if ends.service == "UC"]
+        gaps = [(stream, gap) for stream in streams.troubled.values() if stream.ends.service == "UC" for gap in stream.gaps]
+        missing = sum(gap.count for _, gap in gaps)
+        share = missing / max(1, missing + int(streams.state["packets"][unreliable].sum()))
+        proved = complete and loss.enough(min(share, 0.01))  # that a card lost nothing does not prove that nobody filtered its file
+        for stream, gap in gaps:
+            if not loss.cut_near(gap.time_ns):
                 before = gap.before, "the packet before the gap"
                 yield of_gap(stream, gap, (gap.start + gap.count) % PSNS, before, severity=None if proved else INFO)
