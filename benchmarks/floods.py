@@ -11,7 +11,6 @@ stay the same from line to line do not grow with the capture. There are 16384 id
 from __future__ import annotations
 
 import argparse
-import gc
 import resource
 import subprocess
 import sys
@@ -25,13 +24,13 @@ WHAT = ("lid", "guid", "qpn", "number", "key", "text", "address", "lid guid qpn 
 
 def one(packets: int, what: str, rules: list[str], *, followers: bool) -> None:
     """Print of one flood: CPU seconds a packet, KB of memory, the slowest chunk as a multiple of the median, packets, calls a packet."""
-    from ibdissect.__main__ import COLLECT
+    from ibdissect import heap
     from ibdissect.lint.engine import Linter
     from ibdissect.rules import load
     from ibdissect.table.table import ChunkTable
     from tests.crowds import crowd, proofs
 
-    gc.set_threshold(*COLLECT)
+    heap.set_up()
     chosen = [rule for rule in load() if not rules or rule.code in rules]
     linter = Linter(chosen, max_findings=10)
     if followers:

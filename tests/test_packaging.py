@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import runpy
 import shutil
@@ -93,6 +95,19 @@ def test_no_script_shadows_a_module_of_python() -> None:
     """Its folder comes first on the path: a `secrets.py` there broke NumPy in every other script."""
     scripts = {path.stem for path in (REPO / "benchmarks").glob("*.py")}
     assert len(scripts) > 10 and not scripts & sys.stdlib_module_names
+
+
+def test_scripts_import_what_is_there() -> None:
+    """Also inside their functions: nothing else runs them, and a name that had moved stopped one."""
+    imported = set()
+    for script in (REPO / "benchmarks").glob("*.py"):
+        for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ("ibdissect", "tests"):
+                imported |= {(node.module, alias.name) for alias in node.names}
+    assert len(imported) > 30
+    for module, name in sorted(imported):
+        where = importlib.import_module(module)
+        assert hasattr(where, name) or importlib.import_module(f"{module}.{name}")
 
 
 def test_the_targets_of_the_fuzzing_service_are_there() -> None:

@@ -24,17 +24,23 @@ KINDS = {"uint": "integer", "bool": "boolean", "bytes": "bytes", "string": "text
 @without(*OF_CAPTURES, reason="cannot be used here: no capture is read")
 @common_options
 def command(prefix: str, format_: str, common: Common) -> None:
-    """List all filter names that start with PREFIX (`infiniband.` is optional), with type, label, place and bits."""
+    """List all filter names that start with PREFIX (`infiniband.` is optional), with type, label, place and bits.
+
+    If none starts with it, those that contain it are listed, in their name or label.
+    """
     from ibdissect.wire.catalog import builtin
 
     catalog = common.loaded()[0] or builtin()
     extra = catalog.computed
     found = [row for struct in catalog.structs for row in _rows(struct, extra.get(struct, ()))]
     found += [row for row in _of_frames(catalog) if not any(row["name"] == one["name"] for one in found)]
-    found = [row for row in found if matches(row["name"], prefix)]
+    word = prefix.casefold()
+    found = [row for row in found if matches(row["name"], prefix)] or [
+        row for row in found if word in row["name"].casefold() or word in row["label"].casefold()
+    ]
     if not found:
-        near = names_of(catalog).nearest(prefix)
-        raise FilterError(prefix, f'no field starts with "{prefix}"', hint=f"did you mean {' or '.join(near)}?" if near else "")
+        near = " or ".join(names_of(catalog).nearest(prefix))
+        raise FilterError(prefix, f'no field has "{prefix}" in its name or label', hint=f"did you mean {near}?" if near else "")
     found.sort(key=lambda row: (row["name"], row["structure"]))
     if format_ == "json":
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))

@@ -300,7 +300,7 @@ def test_unknown_names_are_reported_without_a_column(native: Path, tmp_path: Pat
     for words in (["show", str(native)], ["export", str(native), "--to", str(tmp_path / "x.csv")], ["sql", str(native), "select 1"]):
         done = run(*words, "-e", "bth.psnn")
         assert done.returncode == 2 and done.stderr.startswith('error: there is no field "bth.psnn"; did you mean ')
-    assert run("fields", "bth.psnn").stderr.startswith('error: no field starts with "bth.psnn"; did you mean ')
+    assert run("fields", "bth.psnn").stderr.startswith('error: no field has "bth.psnn" in its name or label; did you mean ')
 
 
 def test_errors_leave_the_old_file(native: Path, tmp_path: Path) -> None:
