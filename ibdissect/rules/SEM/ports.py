@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import reduce
 from operator import or_
 
@@ -10,9 +10,10 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.earlier_answers import NO_KEY, AttributeSmp, AttributeSmps, NodeInfos
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
-from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT
+from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT, Node
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, LazyHit, Seen, fault, on_chunk, on_end, on_event
@@ -21,7 +22,7 @@ from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.history import AFTER_ALL, Track
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
-from ibdissect.wire.numbers import STATUS
+from ibdissect.wire.numbers import PORT_INFO, STATUS
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 
@@ -164,7 +165,8 @@ class CounterWritten(LearntFactRule, AttributeRule):
 
     Nothing if the sender copies an older PortInfo (as OpenSM does); otherwise correct the tool.
 
-    The Set, and the PortInfo that the port answered before. An `info` where the capture may have missed a packet in between.
+    The Set, and the PortInfo that the port answered before. An `info` where the capture may have missed a packet in between, as where
+    the port was asked again and the answer is not there.
     """
 
     code, name, severity = "SEM014", "violation-counter-nonzero-set", WARNING
@@ -174,6 +176,12 @@ class CounterWritten(LearntFactRule, AttributeRule):
     at = PortInfo.m_key_violations
     why = "showed its counters"
     counters = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
+    read = (PORT_INFO,)
+
+    def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
+        """The node of the port."""
+        port = context.get(FabricFollower).subnet.by_key(hit.key) if hit.key is not None else None
+        return [port.node] if port is not None else None
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         written = [(smps.now(one) != 0) & (smps.now(one) > smps.was(one)) for one in self.counters]

@@ -16,6 +16,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import SEEN, Context, Hit, Rule, on_event
 from ibdissect.rules.shared.unanswered_sets import UnansweredSets
 from ibdissect.table.history import SECOND_NS
+from ibdissect.wire.numbers import GET, SET
 
 PATIENCE_NS = SECOND_NS
 """A request within this time before the capture's end may still be answered."""
@@ -42,14 +43,17 @@ class LearntFactRule(Rule):
     needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, Transactions)
     written: ClassVar[tuple[int, ...]] = ()
     """Attributes of subnet management with these facts: a Set that was not answered may have changed them."""
+    read: ClassVar[tuple[int, ...]] = ()
+    """Attributes of which a Get that was not answered may have shown the sender later facts."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO if a packet is missing between the frames that showed the facts and this one, or their order is uncertain."""
         if hit.evidence is SEEN:  # it rests on no facts: the site policy or the packet itself
             return None
         loss, shown = context.get(CaptureLoss), min((one.frame for one in hit.related if one.frame < hit.frame), default=0)
-        nodes, sets = self.rests_on(hit, context) if self.written else (), context.get(UnansweredSets)
-        missed = loss.between(shown, hit.time_ns) or any(sets.between(one, shown, hit.frame, nodes) for one in self.written)
+        asked = *((SET, one) for one in self.written), *((GET, one) for one in self.read)
+        nodes, unanswered = self.rests_on(hit, context) if asked else (), context.get(UnansweredSets)
+        missed = loss.between(shown, hit.time_ns) or any(unanswered.between(one, shown, hit.frame, nodes, how) for how, one in asked)
         return Severity.INFO if missed or loss.unsettled(hit.frame, hit.time_ns) else None
 
     def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:

@@ -1,4 +1,4 @@
-"""Which SubnSets were never answered, and which nodes may they have changed?"""
+"""Which SubnSets were never answered, and which nodes may they have changed? Which SubnGets, and which nodes may have answered unseen?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.nodes import Node
 from ibdissect.flow.requests import Request
 from ibdissect.flow.transactions import Transactions
-from ibdissect.wire.numbers import PERMISSIVE, SET, SMP_CLASSES
+from ibdissect.wire.numbers import GET, PERMISSIVE, SET, SMP_CLASSES
 
 PATH_AT = 4
 """Offset of the path in `Request.route`, behind both LIDs of the directed route."""
@@ -19,26 +19,27 @@ Frames = tuple[list[int], list[int]]
 
 
 class UnansweredSets:
-    """SubnSets without an answer: they may have been carried out. One per capture; ask at its end."""
+    """SubnSets without an answer: they may have been carried out. Also SubnGets. One per capture; ask at its end."""
 
     after: ClassVar = (Transactions, FabricFollower)
 
     def __init__(self, transactions: Transactions, follower: FabricFollower) -> None:
         self.transactions, self.follower = transactions, follower
-        self._placed: dict[tuple[int, int], Frames] = {}
-        """First and last frames, ascending, by attribute and slot of the node that a Set went to."""
-        self._astray: dict[tuple[int, int], Frames] = {}
-        """The same for Sets to nodes that are not known, by attribute and high half of the transaction id, -1: to a LID."""
+        self._placed: dict[tuple[tuple[int, int], int], Frames] = {}
+        """First and last frames, ascending, by method and attribute, and slot of the node that a request went to."""
+        self._astray: dict[tuple[tuple[int, int], int], Frames] = {}
+        """The same for requests to nodes that are not known, by method and attribute, and high half of the transaction id, -1: to a LID."""
         self._known = False
 
-    def between(self, attribute: int, frame: int, until: int, nodes: Collection[Node] | None) -> bool:
+    def between(self, attribute: int, frame: int, until: int, nodes: Collection[Node] | None, method: int = SET) -> bool:
         """Whether an unanswered Set of an attribute between two frames may have changed one of these nodes; None: any node."""
         self._learn()
+        asked = method, attribute
         if nodes is None:
-            found = [frames for sets in (self._placed, self._astray) for (one, _), frames in sets.items() if one == attribute]
+            found = [frames for sets in (self._placed, self._astray) for (one, _), frames in sets.items() if one == asked]
         else:
-            found = [self._placed.get((attribute, node.slot), ([], [])) for node in nodes]
-            found += [frames for (one, high), frames in self._astray.items() if one == attribute and self._may_lead(high, nodes)]
+            found = [self._placed.get((asked, node.slot), ([], [])) for node in nodes]
+            found += [frames for (one, high), frames in self._astray.items() if one == asked and self._may_lead(high, nodes)]
         return any(bisect_left(first, until) > bisect_right(last, frame) for first, last in found)  # begun before, and not yet over
 
     def _may_lead(self, high: int, nodes: Collection[Node]) -> bool:
@@ -50,20 +51,20 @@ class UnansweredSets:
         if self._known:
             return
         self._known = True
-        for request in self._sets():
+        for request in self._requests():
             slot = self._slot(request)
             high = -1 if request.route is None else request.transaction >> 32
             sets, place = (self._astray, high) if slot is None else (self._placed, slot)
-            first, last = sets.setdefault((request.attribute, place), ([], []))
+            first, last = sets.setdefault(((request.method, request.attribute), place), ([], []))
             first.append(request.frame)
             last.append(request.last_frame)
         for frames in (*self._placed.values(), *self._astray.values()):
             for one in frames:
                 one.sort()
 
-    def _sets(self) -> Iterator[Request]:
+    def _requests(self) -> Iterator[Request]:
         for request in (*self.transactions.superseded, *self.transactions.open_requests()):
-            if request.method == SET and request.mgmt_class in SMP_CLASSES:
+            if request.method in (GET, SET) and request.mgmt_class in SMP_CLASSES:
                 yield request
 
     def _slot(self, request: Request) -> int | None:
