@@ -10,7 +10,9 @@ import numpy as np
 
 from ibdissect.bounded import dropped_of
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.dropped import Dropped
 from ibdissect.table.history import SECOND_NS
+from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ERF
 
@@ -47,7 +49,8 @@ class CaptureLoss:
         self.streams, self.transactions = streams or Streams(), transactions or Transactions()
         self.counted_losses, self.cut = MissedPackets("lost packets"), MissedPackets("cut packets")
         self.gaps = SmpGaps()
-        self.dropped = self.counted_losses.dropped, self.cut.dropped, *dropped_of(self.gaps)
+        self._forgotten = Dropped("seconds and pauses")
+        self.dropped = self.counted_losses.dropped, self.cut.dropped, self._forgotten, *dropped_of(self.gaps)
         self.erf = False
         """The capture has ERF records; those of ibdump do not count losses."""
         self.set_back = False
@@ -75,8 +78,10 @@ class CaptureLoss:
         times = table.chunk.time_ns[timed]
         if len(times):
             steps = np.diff(times, prepend=self._last_ns or times[0])
-            for i in np.flatnonzero(steps > PAUSE_NS)[: MAX_SECONDS - len(self._pauses)].tolist():
-                self._pauses.append((table.chunk.first + int(timed[i]) - 1, int(times[i] - steps[i]), int(steps[i])))
+            paused = steps > PAUSE_NS
+            rows = self._that_fit(table, timed[paused], len(self._pauses))
+            before, lengths = (rows + table.chunk.first - 1).tolist(), steps[paused][: len(rows)]
+            self._pauses += zip(before, (table.chunk.time_ns[rows] - lengths).tolist(), lengths.tolist(), strict=True)
             self.set_back |= bool((steps <= -SECOND_NS).any())
             self.unsorted |= bool(((steps < 0) & (steps > -SECOND_NS)).any())
             self._last_ns = int(times[-1])
@@ -157,8 +162,15 @@ class CaptureLoss:
         """Remember which frames the seconds of a chunk start with."""
         seconds = table.chunk.time_ns // SECOND_NS
         before = self._clock[-1][1] if self._clock else -1
-        rows = np.flatnonzero(np.diff(seconds, prepend=before))[: MAX_SECONDS - len(self._clock)]
+        rows = self._that_fit(table, np.flatnonzero(np.diff(seconds, prepend=before)), len(self._clock))
         self._clock += zip((rows + table.chunk.first).tolist(), seconds[rows].tolist(), strict=True)
+
+    def _that_fit(self, table: ChunkTable, rows: Int, known: int) -> Int:
+        """The rows for which there is room beside so many known ones; others are counted as dropped."""
+        kept, over = np.split(rows, [MAX_SECONDS - known])
+        if len(over):
+            self._forgotten.add(table.chunk.first + int(over[0]), int(table.chunk.time_ns[over[0]]), len(over))
+        return kept
 
     def _second_of(self, frame: int) -> int:
         at = bisect_right(self._clock, frame, key=lambda tick: tick[0]) - 1

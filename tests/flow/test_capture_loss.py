@@ -183,3 +183,10 @@ def test_a_clock_that_was_set_back() -> None:
     frames = [ask(1), answer(1)]
     assert of(craft.ethernet_pcap(frames, link=247, step_ns=-2_000_000_000)).set_back
     assert not of(plain(frames)).set_back
+
+
+def test_forgotten_pauses_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.flow.capture_loss.MAX_SECONDS", 2)
+    loss = of(craft.ethernet_pcap([ask(i) for i in range(6)], link=247, step_ns=2_000_000_000), window=1)
+    assert loss.stopped(1, FIRST) and loss.stopped(2, LATER)
+    assert {one.what: (one.frame, one.count) for one in loss.dropped if one.count} == {"seconds and pauses": (3, 4 + 3)}
