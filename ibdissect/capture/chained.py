@@ -21,55 +21,28 @@ from ibdissect.errors import CaptureError
 LAST_INTERFACE = 65535
 
 
-class ChainedReader:
-    """The members of a set as one capture; see `chunk.Reader`. Only one member is open at a time.
+class ChainedReader(Reader):
+    """The members of a set as one capture. Only one member is open at a time.
 
     A member that is missing or cannot be read is `damage`. With `follow`, the last member is read as it grows, and then its successors.
     """
 
-    rereadable = True
-
     def __init__(self, whole: CaptureSet, opened: Callable[[str, threading.Event | None], Reader], *, follow: bool = False) -> None:
         """`opened` opens a member, to be followed until the event is set. Raises CaptureError if no member can be read."""
-        self.path = whole.name
-        self.members: list[Member] = []
-        """The members begun so far, in any reading."""
-        self.damage: list[Damage] = []
-        self.comments = Comments()
-        self.link_types: list[int] = []
-        self.interfaces: Interfaces | None = None
-        self.far = any(map(is_url, whole.members))
+        super().__init__(whole.name, threading.Event() if follow else None, rereadable=True, far=any(map(is_url, whole.members)))
         self._paths, self._open = list(whole.members), opened
-        self._stop = threading.Event() if follow else None
         self._refuse_unreadable()
-
-    def __enter__(self) -> ChainedReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def packed(self) -> bool:
-        """Whether a member is compressed; opens all of them."""
-        return any(map(self._packed, self._paths))
+        return any(map(self._member_packed, self._paths))  # opens all of them
 
-    def _packed(self, path: str) -> bool:
+    def _member_packed(self, path: str) -> bool:
         with suppress(CaptureError), self._open(path, None) as reader:  # an error is reported when the member is read
             return reader.packed
         return False
 
-    def stop(self) -> None:
-        """Stop following: the present end of the capture is its end."""
-        if self._stop is not None:
-            self._stop.set()
-
-    def close(self) -> None:
-        """Stop following. An open member is closed with the iterator over its chunks."""
-        self.stop()
-
     def chunks(self) -> Iterator[Chunk]:
-        """The records of all members in order."""
         self.damage, self.comments, self.link_types = [], Comments(), []
         self.interfaces = Interfaces() if self.interfaces is not None else None
         return _Reading(self, self._paths, self._open, self._stop).chunks()

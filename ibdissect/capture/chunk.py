@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -152,41 +154,44 @@ def member_of(members: Sequence[Member], frame: int) -> Member:
     return members[max(0, bisect_right(members, frame, key=lambda member: member.first) - 1)]
 
 
-class Reader(Protocol):
-    """An opened capture; `chunks` may be called repeatedly for a file, once for a pipe."""
+class Reader(ABC):
+    """An opened capture; `chunks` may be called repeatedly for a file, once for a pipe. Close it, or use it in a `with` statement."""
 
-    path: str
+    def __init__(self, path: str, follow: threading.Event | None, *, rereadable: bool, far: bool) -> None:
+        self.path, self._stop = path, follow
+        self.rereadable, self.far = rereadable, far
+        """Whether `chunks` may be called more than once, and whether its bytes come over a network, so that it should be read once."""
+        self.members: list[Member] = []
+        """The files of a set that were begun so far, in any reading; empty for a single file."""
+        self.damage: list[Damage] = []
+        """Filled while `chunks` runs."""
+        self.link_types: list[int] = []
+        """Link types seen so far, in order of first appearance."""
+        self.comments = Comments()
+        """pcapng comments by frame number, 0 for the whole capture; filled while `chunks` runs."""
+        self.interfaces: Interfaces | None = None
+        """Interfaces of a pcapng file by index, filled while `chunks` runs; None for other containers."""
+
     @property
+    @abstractmethod
     def packed(self) -> bool:
         """Whether it is compressed, so that positions of frames are not positions in the file."""
 
-    @property
-    def far(self) -> bool:
-        """Whether its bytes come over a network, so that it should be read once."""
-
-    members: list[Member]
-    """The files of a set, as far as they were begun; empty for a single file."""
-    damage: list[Damage]
-    """Filled while `chunks` runs."""
-    link_types: list[int]
-    """Link types seen so far, in order of first appearance."""
-    comments: Comments
-    """pcapng comments by frame number, 0 for the whole capture; filled while `chunks` runs."""
-    interfaces: Interfaces | None
-    """Interfaces of a pcapng file by index, filled while `chunks` runs; None for other containers."""
-
-    @property
-    def rereadable(self) -> bool:
-        """Whether `chunks` may be called more than once: a file yes, a pipe no."""
-
+    @abstractmethod
     def chunks(self) -> Iterator[Chunk]:
-        """The records from the first; raises CaptureError when called again for a pipe."""
+        """The records from the first; raises CaptureError when called again for a pipe, or after `close`."""
 
     def stop(self) -> None:
         """Stop following a growing file: its current end is the end."""
+        if self._stop is not None:
+            self._stop.set()
 
     def close(self) -> None:
         """Stop following and close the file; the caller's file object stays open."""
+        self.stop()
 
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: object) -> None: ...
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

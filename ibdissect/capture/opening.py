@@ -55,7 +55,7 @@ def _open(window: int, source: str | os.PathLike[str] | IO[bytes], follow: threa
             start = origin.start
             again = replace(origin, start=lambda: unpacked(start(), origin.path))
         else:
-            again = _once(origin, ObjectBytes(stream, head))
+            again = _once(origin.path, ObjectBytes(stream, head), origin.close)
         return CaptureReader(again, records, window=window, follow=follow, packed=packed)
     except OSError as error:
         origin.close()
@@ -102,7 +102,7 @@ def _url(url: str) -> Origin:
         return _archived(url)
     found = remote.Remote(url)
     if found.size is None:
-        return _once(Origin(path=remote.public_name(url), start=io.RawIOBase, rereadable=False, close=found.close), found.once())
+        return _once(remote.public_name(url), found.once(), found.close)
     return Origin(path=remote.public_name(url), start=lambda: remote.RemoteBytes(found), rereadable=True, close=found.close, far=True)
 
 
@@ -151,7 +151,7 @@ def _file(path: str) -> Origin:
         raise CaptureError(path, "is a directory")
     if not stat.S_ISREG(mode):
         pipe = io.FileIO(descriptor, "r")
-        return _once(Origin(path=path, start=io.RawIOBase, rereadable=False, close=pipe.close), pipe)
+        return _once(path, pipe, pipe.close)
     owner = io.FileIO(descriptor, "r")  # closes only once, as the descriptor number may be reused
     return Origin(path=path, start=lambda: FileBytes(descriptor), rereadable=True, close=owner.close)
 
@@ -169,17 +169,17 @@ def _object(source: IO[bytes], path: str) -> Origin:
         """The caller closes the file object."""
 
     if position is None:
-        return _once(Origin(path=path, start=io.RawIOBase, rereadable=False, close=leave), ObjectBytes(source))
+        return _once(path, ObjectBytes(source), leave)
     return Origin(path=path, start=lambda: ObjectBytes(source, position=position), rereadable=True, close=leave)
 
 
-def _once(origin: Origin, stream: io.RawIOBase) -> Origin:
-    """The same origin for a stream that can be read only once."""
+def _once(path: str, stream: io.RawIOBase, close: Callable[[], None]) -> Origin:
+    """A stream that can be read only once."""
     streams = [stream]
 
     def start() -> io.RawIOBase:
         if not streams:
-            raise CaptureError(origin.path, "a pipe can be read only once")
+            raise CaptureError(path, "a pipe can be read only once")
         return streams.pop()
 
-    return Origin(path=origin.path, start=start, rereadable=False, close=origin.close)
+    return Origin(path=path, start=start, rereadable=False, close=close)

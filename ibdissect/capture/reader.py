@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct as Record
 
-from ibdissect.capture.chunk import LINK_NAMES, Chunk, Comments, Damage, Member
-from ibdissect.capture.interfaces import Interfaces
+from ibdissect.capture.chunk import LINK_NAMES, Chunk, Reader
 from ibdissect.capture.pcap import no_infiniband
 from ibdissect.capture.pcapng import PcapngRecords
 from ibdissect.capture.records import Records
@@ -33,45 +32,28 @@ class Origin(Record, frozen=True, kw_only=True):
     """Whether each reading transfers the bytes over a network."""
 
 
-class CaptureReader:
-    """An opened capture; see `chunk.Reader`. Close it, or use it in a `with` statement."""
+class CaptureReader(Reader):
+    """A capture in one file, pipe or file object."""
 
     def __init__(
         self, origin: Origin, records: Callable[[], Records], *, window: int = WINDOW, follow: threading.Event | None = None,
         packed: bool = False,
     ) -> None:  # fmt: skip
         """With `follow`, reading continues as the file grows, until the event is set."""
-        self.path = origin.path
-        self.members: list[Member] = []
-        self.packed = packed
-        self.damage: list[Damage] = []
-        self.comments = Comments()
+        super().__init__(origin.path, follow, rereadable=origin.rereadable, far=origin.far)
         self._origin, self._records, self._window = origin, records, window
-        self._stop, self._closed = follow, False
+        self._packed, self._closed = packed, False
         first = records()
-        self.link_types: list[int] = first.link_types
-        self.interfaces: Interfaces | None = first.interfaces if isinstance(first, PcapngRecords) else None
+        self.link_types = first.link_types
+        self.interfaces = first.interfaces if isinstance(first, PcapngRecords) else None
         if isinstance(first, PcapngRecords) and origin.rereadable:
             self._probe(first)
 
-    def __enter__(self) -> CaptureReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     @property
-    def rereadable(self) -> bool:
-        """Whether `chunks` may be called more than once: a file yes, a pipe no."""
-        return self._origin.rereadable
-
-    @property
-    def far(self) -> bool:
-        """Whether reading again would transfer the capture over a network again."""
-        return self._origin.far
+    def packed(self) -> bool:
+        return self._packed
 
     def chunks(self) -> Iterator[Chunk]:
-        """The records from the first; raises CaptureError when called again for a pipe, or after `close`."""
         if self._closed:  # another file may have the number of its descriptor now
             raise CaptureError(self.path, "is closed", hint="open it again")
         stream, records = self._origin.start(), self._records()
@@ -79,26 +61,20 @@ class CaptureReader:
         self.interfaces = records.interfaces if isinstance(records, PcapngRecords) else None
         return self._read(stream, records)
 
-    def stop(self) -> None:
-        """Stop following a growing file: its current end is the end."""
-        if self._stop is not None:
-            self._stop.set()
-
     def close(self) -> None:
-        """Stop following and close the file; the caller's file object stays open."""
-        self.stop()
+        super().close()
         self._closed = True
         self._origin.close()
 
     def _read(self, stream: io.RawIOBase, records: Records) -> Iterator[Chunk]:
-        live = self._stop is not None or not self._origin.rereadable
+        live = self._stop is not None or not self.rereadable
         windows = Windows(stream, self.path, self._window, live=live, follow=self._stop)
         while not (windows.final or records.stopped):
             windows.advance(records.used, records.need)
             # While following a file, an incomplete record at the end is not damage.
             final = windows.final and self._stop is None
             for chunk in records.feed(windows.raw, windows.filled, windows.base, final, windows.broken):
-                if not self._origin.rereadable:
+                if not self.rereadable:
                     self._require_infiniband(records)
                 yield chunk
 
