@@ -50,10 +50,10 @@ class Division(Record, frozen=True):
         found, torn = np.zeros(len(table), np.int64), np.zeros(len(table), np.bool_)
         for kind, rows, values in (*_anchors(table, np.arange(len(table))), *_ends(table, {LID, PREFIX})):
             distinct, which = np.unique(values, return_inverse=True)
-            said = np.array([self.numbers.get((kind, value), 0) for value in distinct.tolist()], np.int64)[which.ravel()]
-            rows, said = rows[said > 0], said[said > 0]
-            torn[rows] |= (found[rows] > 0) & (found[rows] != said)
-            found[rows] = said
+            subnet = np.array([self.numbers.get((kind, value), 0) for value in distinct.tolist()], np.int64)[which.ravel()]
+            rows, subnet = rows[subnet > 0], subnet[subnet > 0]
+            torn[rows] |= (found[rows] > 0) & (found[rows] != subnet)
+            found[rows] = subnet
         found[torn] = 0
         return found
 
@@ -111,9 +111,9 @@ class _Seen:
         for kind, rows, values in far:
             there = anchor[rows] >= 0
             if there.any() and len(self.pairs) <= MAX_SEEN:
-                together = anchor[rows][there], values[there]
-                first, _ = groups(together)
-                self.pairs.update((one, kind, other) for one, other in zip(*(column[first].tolist() for column in together), strict=True))
+                columns = anchor[rows][there], values[there]
+                first, _ = groups(columns)
+                self.pairs.update((one, kind, other) for one, other in zip(*(column[first].tolist() for column in columns), strict=True))
 
     def division(self, site: Division, first: Collection[int]) -> Division:
         """The subnets that these addresses tell apart; without numbers if they do not."""

@@ -16,7 +16,7 @@ from ibdissect.capture.scattered import Bytes
 from ibdissect.dropped import Dropped
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Int
-from ibdissect.table.rows import Entry
+from ibdissect.table.rows import Columns, Entry
 from ibdissect.wire import numbers
 from ibdissect.wire.places import Mad
 from ibdissect.wire.spec import Field, Struct
@@ -155,6 +155,16 @@ class AttributeSmp(Entry, frozen=True, eq=False):
         return "an unknown node" if self.node is NOBODY else f"0x{self.node.guid:016x}" + (f" port {number}" if number > 0 else "")
 
 
+class _Answers(Columns):
+    """Answers of ports, switches or managers."""
+
+    key: Int
+    """As `AttributeHistory.keys` has it."""
+    frame: Int
+    body: Bytes
+    """The attribute, uint8[n, 64]."""
+
+
 class AttributeHistory:
     """An attribute over the whole capture; one per context, shared by all rules."""
 
@@ -165,10 +175,8 @@ class AttributeHistory:
 
     def __init__(self) -> None:
         self.dropped = Dropped("ports, switches and managers")
-        self._lesson_key: Int = np.empty(0, np.int64)
-        self._lesson_frame: Int = np.empty(0, np.int64)
-        self._lesson_body: Bytes = np.empty((0, 64), np.uint8)
-        """Answers up to and including the current chunk, sorted by key, then frame."""
+        self._answers = _Answers(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 64), np.uint8))
+        """Those of the current chunk, and the last one before of each key; by key, then frame."""
 
     def keys(self, smps: AttributeSmps) -> Int:
         """The key of each SMP, int64[n]: a number for the port, switch or manager concerned; -1 if unknown."""
@@ -196,8 +204,8 @@ class AttributeHistory:
 
     def answers(self, key: int) -> list[int]:
         """Frames of the answers in the current chunk, and of the last one before."""
-        low, high = np.searchsorted(self._lesson_key, [key, key + 1]).tolist()
-        frames: list[int] = self._lesson_frame[low:high].tolist()
+        low, high = np.searchsorted(self._answers.key, [key, key + 1]).tolist()
+        frames: list[int] = self._answers.frame[low:high].tolist()
         return frames
 
     def _learn(self, smps: AttributeSmps) -> None:
@@ -205,36 +213,32 @@ class AttributeHistory:
         fresh = np.flatnonzero(smps.answers & (smps.key != NO_KEY))
         if not len(fresh):
             return
-        keep = self._latest()
-        key, frame, body = self._lesson_key[keep], self._lesson_frame[keep], self._lesson_body[keep]
-        if len(key) > MAX_KEPT:
-            young = np.sort(np.argsort(frame, kind="stable")[len(key) - MAX_KEPT :])
-            self.dropped.add(int(smps.frames[0]), int(smps.event.table.chunk.time_ns[smps.rows[0]]), len(key) - MAX_KEPT)
-            key, frame, body = key[young], frame[young], body[young]
-        key = np.concatenate([key, smps.key[fresh]])
-        frame = np.concatenate([frame, smps.frames[fresh]])
-        body = np.concatenate([body, smps.bodies[fresh]])
-        order = np.argsort(key, kind="stable")  # the frames of a key ascend
-        self._lesson_key, self._lesson_frame, self._lesson_body = key[order], frame[order], body[order]
+        kept = self._answers.take(self._latest())
+        if (over := len(kept.key) - MAX_KEPT) > 0:
+            kept = kept.take(np.sort(np.argsort(kept.frame, kind="stable")[over:]))
+            self.dropped.add(int(smps.frames[0]), int(smps.event.table.chunk.time_ns[smps.rows[0]]), over)
+        every = _Answers.joined(kept, _Answers(smps.key[fresh], smps.frames[fresh], smps.bodies[fresh]))
+        self._answers = every.take(np.argsort(every.key, kind="stable"))  # the frames of a key ascend
 
     def _latest(self) -> Int:
-        key = self._lesson_key
+        """Index of the last answer of each key."""
+        key = self._answers.key
         return np.flatnonzero(np.append(key[1:] != key[:-1], True)) if len(key) else np.empty(0, np.int64)
 
     def at(self, key: Int, frames: Int) -> tuple[Bytes, Int]:
         """The attribute in the last answer before each frame, uint8[n, 64], and its frame (0: none). Call `of` for the chunk first."""
         before, since = np.zeros((len(key), 64), np.uint8), np.zeros(len(key), np.int64)
-        if not len(self._lesson_key) or not len(key):
+        known = self._answers
+        if not len(known.key) or not len(key):
             return before, since
         latest = self._latest()
-        number = np.minimum(np.searchsorted(self._lesson_key[latest], key), len(latest) - 1)
-        span = int(max(self._lesson_frame.max(), frames.max())) + 1
-        lessons = np.repeat(np.arange(len(latest)), np.diff(latest, prepend=-1)) * span + self._lesson_frame
-        place = np.searchsorted(lessons, number * span + frames) - 1
+        number = np.minimum(np.searchsorted(known.key[latest], key), len(latest) - 1)
+        span = int(max(known.frame.max(), frames.max())) + 1
+        order = np.repeat(np.arange(len(latest)), np.diff(latest, prepend=-1)) * span + known.frame
+        place = np.searchsorted(order, number * span + frames) - 1
         found = (place >= 0) & (key != NO_KEY)
-        found &= self._lesson_key[np.maximum(place, 0)] == key
-        before[found] = self._lesson_body[place[found]]
-        since[found] = self._lesson_frame[place[found]]
+        found &= known.key[np.maximum(place, 0)] == key
+        before[found], since[found] = known.body[place[found]], known.frame[place[found]]
         return before, since
 
 

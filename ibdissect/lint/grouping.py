@@ -25,7 +25,7 @@ from .rule import INFO, SEEN, Context, Hit, LazyHit, Rule, Seen
 from .selected_frames import SelectedFrames
 from .tally import Tally
 
-MAX_HELD = 32768
+MAX_WAITING = 32768
 """Hits that wait for the end of the capture."""
 MAX_FLOWS = 1 << 18
 """Flows remembered, of all rules together; beyond that the oldest is evicted, and its next hit starts a new finding."""
@@ -56,7 +56,7 @@ class Grouping:
         self.context, self.failed, self.on_occurrence = context, failed, on_occurrence
         self.dropped = Dropped("flows with findings")
         self.consequences = Consequences(rules)
-        self.held: KeptList[tuple[Rule, Hit]] | None = KeptList(MAX_HELD, self.dropped)
+        self.waiting: KeptList[tuple[Rule, Hit]] | None = KeptList(MAX_WAITING, self.dropped)
         """Hits of rules that wait for the end, in order of discovery; None at the end."""
         self.late: dict[int, list[tuple[Rule, Hit | LazyHit]]] = {rank: [] for rank in range(1, self.consequences.last + 1)}
         """Hits that may be only a consequence, by rank of the rule; they wait until all causes in their chunk are known."""
@@ -91,7 +91,7 @@ class Grouping:
         if cause.waits:
             first, stop = np.searchsorted(rows, (row, row + 1)).tolist()
             index = first + np.flatnonzero(hits[first:stop])
-            self._hold(rule, rule.of_frame(Seen(table, row)) if rule.on is None else hit_at(rule, table, index))
+            self._keep_waiting(rule, rule.of_frame(Seen(table, row)) if rule.on is None else hit_at(rule, table, index))
         else:
             self.consequences.explain(rule, table.chunk.first + row, cause)
         return True
@@ -149,20 +149,21 @@ class Grouping:
         """Make findings of what a handler yields, at the end if the rule waits."""
         if not rule.waits:
             rank = self.consequences.ranks.get(rule.code)
-            if rank is not None and self.held is not None:
+            if rank is not None and self.waiting is not None:
                 self.late[rank] += [(rule, hit) for hit in hits]
                 return
             for hit in hits:
                 self._take(rule, hit)
             return
-        for waiting in (hit.make() if isinstance(hit, LazyHit) else hit for hit in hits):
-            if self.held is not None:
-                self.consequences.await_end(rule, waiting)
-                self._hold(rule, waiting)
+        for hit in hits:
+            one = hit.make() if isinstance(hit, LazyHit) else hit
+            if self.waiting is not None:
+                self.consequences.await_end(rule, one)
+                self._keep_waiting(rule, one)
                 continue
-            waiting.severity = waiting.severity or rule.severity_at_end(waiting, self.context)
-            if rule.stands(waiting, self.context):
-                self._take(rule, waiting)
+            one.severity = one.severity or rule.severity_at_end(one, self.context)
+            if rule.stands(one, self.context):
+                self._take(rule, one)
 
     def _take(self, rule: Rule, hit: Hit | LazyHit) -> None:
         if hit.frame in self.past or (self.damaged.known and self.damaged.any_of(proof_frames(hit))):
@@ -211,17 +212,17 @@ class Grouping:
         if cause is None:
             return False
         if cause.waits:
-            self._hold(rule, hit)
+            self._keep_waiting(rule, hit)
         else:
             self.consequences.explain(rule, hit.frame, cause)
         return True
 
-    def _hold(self, rule: Rule, hit: Hit) -> None:
+    def _keep_waiting(self, rule: Rule, hit: Hit) -> None:
         """Keep a hit until the end of the capture."""
         if self.on_occurrence is None:
             hit.frames = ()
-        if self.held is not None:
-            self.held.keep((rule, hit), hit.frame, hit.time_ns)
+        if self.waiting is not None:
+            self.waiting.keep((rule, hit), hit.frame, hit.time_ns)
 
     def _keep_flow(self, tally: Tally, key: tuple[Any, ...], finding: Finding | None, frame: int, time_ns: int) -> None:
         """Count the first finding of a flow, and keep it if there is room; later hits of the flow are counted in it."""
@@ -235,18 +236,18 @@ class Grouping:
 
     def take_late(self, rank: int) -> None:
         """Make findings of the late hits of a rank: their causes in this chunk are known now."""
-        waiting, self.late[rank] = self.late[rank], []
-        for rule, hit in waiting:
+        late, self.late[rank] = self.late[rank], []
+        for rule, hit in late:
             self._take(rule, hit)
 
     def settle(self) -> Callable[[int], None]:
         """The capture has ended. Returns a function that makes findings of the hits that waited, for rules of one rank."""
-        held: Sequence[tuple[Rule, Hit]] = self.held or ()
-        self.held = None
+        waiting: Sequence[tuple[Rule, Hit]] = self.waiting or ()
+        self.waiting = None
         self.consequences.end()
 
         def take(rank: int) -> None:
-            for rule, hit in held:
+            for rule, hit in waiting:
                 if self.consequences.ranks.get(rule.code, 0) == rank:
                     try:
                         self.take(rule, [hit])

@@ -39,7 +39,7 @@ def spark(values: Iterable[float], top: float | None = None) -> str:
     return "".join(BLOCKS[0 if value <= 0 else max(1, min(8, round(value / top * 8)))] for value in values)
 
 
-def together(count: int, width: int) -> int:
+def per_point(count: int, width: int) -> int:
     """How many of `count` neighbours `squeeze` sums for one of `width` points."""
     return max(-(-count // max(width, 1)), 1)
 
@@ -48,6 +48,6 @@ def squeeze(values: list[int], width: int) -> list[int]:
     """Sums of neighbours, of equally many everywhere (the last one may have fewer), spread over `width` points."""
     if not values or width <= 0:
         return [0] * max(width, 0)
-    many = together(len(values), width)
+    many = per_point(len(values), width)
     sums = [sum(values[at : at + many]) for at in range(0, len(values), many)]
     return [sums[point * len(sums) // width] for point in range(width)]

@@ -65,7 +65,7 @@ class Track(Generic[V]):
         """The value at `frame`, and the frame that set it; (None, 0) before the oldest value kept."""
         if frame >= self.since:
             return self.now, self.since
-        i = bisect_right(self.past, frame, key=lambda lesson: lesson[1])
+        i = bisect_right(self.past, frame, key=lambda value: value[1])
         return self.past[i - 1] if i else (None, 0)
 
     def since_frame(self, frame: int) -> Iterator[V]:

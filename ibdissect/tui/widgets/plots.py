@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from ibdissect.lint.finding import Severity
-from ibdissect.study.number_text import BLOCKS, duration, number, octets, squeeze, together
+from ibdissect.study.number_text import BLOCKS, duration, number, octets, per_point, squeeze
 
 from .cells import fit, ink
 from .line import Line
@@ -53,7 +53,7 @@ class Plot(Drawing):
         points = squeeze(self.values, width)
         top = max(points, default=0) or 1
         scale = octets if self.unit == "bytes" else lambda value: number(round(value))
-        time = duration(self.step_ns * together(len(self.values), width))
+        time = duration(self.step_ns * per_point(len(self.values), width))
         lines = [Text.assemble((f"{self.heading:>{AXIS}}", "bold"), (f"  at most {scale(top)} in {time}", self.ink("dim")))]
         bar = self.ink("plot-two" if self.two else "plot")
         for place, cells in enumerate(stacked(points, top, height)):
