@@ -20,6 +20,7 @@ import pyarrow as pa
 from ibdissect.capture.remote import is_url, public_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.errors import CaptureError
+from ibdissect.table.rows import run_starts
 from ibdissect.wire.text import printable
 
 from .files import mode_of
@@ -96,7 +97,7 @@ class Partitions:
         width = max(KEYS[key] for key in self.keys)
         unit = {0: "Y", 10: "D", 13: "h"}[width]
         times = time_ns.astype("datetime64[ns]").astype(f"datetime64[{unit}]")
-        edges = [0, *(np.flatnonzero(times[1:] != times[:-1]) + 1).tolist(), len(times)]
+        edges = [*run_starts(times).tolist(), len(times)]
         try:
             for start, stop in pairwise(edges):
                 if stop > start:

@@ -10,17 +10,14 @@ from msgspec import Struct as Record
 
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, is_in, order_of
-from ibdissect.wire.mad import RESPONSE_OF
 from ibdissect.wire.numbers import CM_CLASS, DATA, RESPONSE_BIT, TRAP, TRAP_REPRESS
 
-from .datagrams import Datagrams
+from .datagrams import ASKS, Datagrams
 
-ASKING = frozenset(RESPONSE_OF) - {TRAP}
-"""Methods that require an answer."""
 NOTHING, REQUEST, ANSWER, OTHER = range(4)
 """Roles of a datagram in matching."""
 _ROLES = np.full(256, NOTHING, np.uint8)
-_ROLES[list(ASKING)] = REQUEST
+_ROLES[ASKS] = REQUEST
 _ROLES[[TRAP, TRAP_REPRESS]] = OTHER
 _ROLES[RESPONSE_BIT:] = ANSWER
 

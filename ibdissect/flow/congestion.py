@@ -15,7 +15,7 @@ from ibdissect.table.bits import extract
 from ibdissect.table.first_bytes import Place
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import SLOTS, SPREAD, U64, by_value, first_places
+from ibdissect.table.rows import SLOTS, SPREAD, U64, by_value
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import IP6_FRAGMENT, UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH
@@ -121,10 +121,10 @@ class Congestion:
         opcode = loc.opcode[rows]
         ends = ends_hash(table, rows)
         times = table.chunk.time_ns[rows]
-        together = [mine for _, mine in by_value(ends)]
+        by_pair = [mine for _, mine in by_value(ends)]
         none = some[:0]
         seen: dict[tuple[End, End], Int] = {}
-        for mine, pair in zip(together, self._pairs(table, rows[[mine[0] for mine in together]]), strict=True):
+        for mine, pair in zip(by_pair, self._pairs(table, rows[[mine[0] for mine in by_pair]]), strict=True):
             if pair is not None:
                 pair.ce += int(np.count_nonzero(ce[mine]))
                 pair.notifications += int(np.count_nonzero(is_cnp[mine]))
@@ -176,7 +176,7 @@ class Congestion:
         self._known[place[fresh]] = key[fresh]
         if not len(fresh):
             return
-        fresh = fresh[first_places(key[fresh])]
+        fresh = fresh[np.sort(np.unique(key[fresh], return_index=True)[1])]
         for pair, one, number in zip(self._pairs(table, rows[fresh]), port[fresh].tolist(), queue_pair[fresh].tolist(), strict=True):
             if pair is not None:
                 if len(pair.ports) < MAX_PORTS:

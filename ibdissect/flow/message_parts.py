@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import looked_up
 from ibdissect.dissect.named_values import MESSAGE_KINDS
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import Columns, places_in
+from ibdissect.table.rows import Columns, places_in, run_starts
 from ibdissect.wire.opcodes import OPCODES, UC, UD
 
 from .stream_packets import GOES_ON, LEAVES_OPEN, READ_REQUEST, SERVICE
@@ -71,51 +70,28 @@ class MessageColumns(Columns):
     """All its packets were seen and, unless the service is UC or UD, its acknowledgement or responses."""
 
 
-class _Requests(Record):
-    """First transmissions of requests, in order of place, and where messages start among them."""
-
-    place: Int
-    opcode: npt.NDArray[np.uint8]
-    length: Int
-    dma_length: Int
-    start: Int
-    """Index of the first packet of each message."""
-    last: Int
-    """Index of its last packet."""
-
-
-class _Responses(Record):
-    """First copies of the packets with the data of READs, in order of place."""
-
-    place: Int
-    opcode: npt.NDArray[np.uint8]
-    length: Int
-    frame: Int
-
-
 def assembled(parts: Parts) -> MessageColumns:
     """The messages that packets belong to, complete or not; packets in frame order."""
     by_place = np.argsort(parts.place, kind="stable")
     ordered = parts.take(by_place)
-    data = _data(ordered)
-    requests = ordered.take(ordered.role == REQUEST)
-    sent = _requests(requests, data)
-    start, kind = sent.place[sent.start], KIND_OF[sent.opcode[sent.start]]
+    data = _first_copies(ordered.take(ordered.role == READ_DATA))
+    sent, begin, last = _requests(ordered.take(ordered.role == REQUEST), data)
+    start, kind = sent.place[begin], KIND_OF[sent.opcode[begin]]
     count = len(start)
     stream_end = ((start >> PLACE_BITS) + 1) << PLACE_BITS
     limit = np.minimum(np.append(start[1:], stream_end[-1:]), stream_end)
     is_read = kind == READ
-    end = np.where(is_read, limit, sent.place[sent.last] + 1)
+    end = np.where(is_read, limit, sent.place[last] + 1)
     total = np.concatenate(([0], np.cumsum(np.maximum(sent.length, 0))))
-    size = total[sent.last + 1] - total[sent.start]
-    cut = np.add.reduceat(sent.length < 0, sent.start) > 0 if count else np.zeros(0, np.bool_)
-    whole = (looked_up(sent.opcode[sent.start], GOES_ON) == 0) & (looked_up(sent.opcode[sent.last], LEAVES_OPEN) == 0)
+    size = total[last + 1] - total[begin]
+    cut = np.add.reduceat(sent.length < 0, begin) > 0 if count else np.zeros(0, np.bool_)
+    whole = (looked_up(sent.opcode[begin], GOES_ON) == 0) & (looked_up(sent.opcode[last], LEAVES_OPEN) == 0)
     ack = _acknowledged(ordered, end - 1)
     atomic = np.flatnonzero(kind == ATOMIC)
     size[atomic], ack[atomic] = ATOMIC_BYTES, _exact(ordered.take(ordered.role == ATOMIC_DATA), start[atomic])
     reads = np.flatnonzero(is_read)
     end[reads], size[reads], ack[reads], cut[reads] = _read(data, start[reads], limit[reads])
-    size = np.where(cut, sent.dma_length[sent.start], size)
+    size = np.where(cut, sent.dma_length[begin], size)
 
     message = np.searchsorted(start, ordered.place, side="right") - 1
     mine = np.flatnonzero((message >= 0) & (ordered.place < np.append(end, 0)[message]))
@@ -125,32 +101,31 @@ def assembled(parts: Parts) -> MessageColumns:
     asked = np.flatnonzero(role == REQUEST)
     per_message = np.bincount(message[asked], minlength=count)
     first_frame = np.minimum.reduceat(ordered.frame[mine[asked]], np.cumsum(per_message) - per_message) if count else ack
-    begin, answered = (parts.time_ns[np.searchsorted(parts.frame, frames)] for frames in (first_frame, np.maximum(ack, first_frame)))
-    service = sent.opcode[sent.start] & SERVICE
+    begun, answered = (parts.time_ns[np.searchsorted(parts.frame, frames)] for frames in (first_frame, np.maximum(ack, first_frame)))
+    service = sent.opcode[begin] & SERVICE
     unacknowledged = (service == UC) | (service == UD)
     complete = whole & ((ack > 0) | unacknowledged)
     ack[unacknowledged | ~whole] = 0
     return MessageColumns(
-        place=start, next=end, kind=kind, first_frame=first_frame, last_frame=last_frame, begin_ns=begin, ack_frame=ack,
-        latency_ns=np.where(ack > 0, np.maximum(answered - begin, 0), -1), bytes=size, packets=np.bincount(message, minlength=count),
-        retries=per_message - np.where(is_read, 1, sent.last - sent.start + 1),
+        place=start, next=end, kind=kind, first_frame=first_frame, last_frame=last_frame, begin_ns=begun, ack_frame=ack,
+        latency_ns=np.where(ack > 0, np.maximum(answered - begun, 0), -1), bytes=size, packets=np.bincount(message, minlength=count),
+        retries=per_message - np.where(is_read, 1, last - begin + 1),
         naks=np.bincount(message[role == REFUSED], minlength=count), cnps=np.bincount(message[role == NOTIFIED], minlength=count),
         complete=complete,
     )  # fmt: skip
 
 
-def _data(parts: Parts) -> _Responses:
-    found = parts.take(parts.role == READ_DATA)
-    first = np.ones(len(found.place), np.bool_)
-    np.not_equal(found.place[1:], found.place[:-1], out=first[1:])
-    return _Responses(found.place[first], found.opcode[first], found.length[first], found.frame[first])
+def _first_copies(parts: Parts) -> Parts:
+    """The first packet at each place; parts by place, then by frame."""
+    return parts.take(run_starts(parts.place)) if len(parts.place) else parts
 
 
-def _requests(parts: Parts, data: _Responses) -> _Requests:
-    """Requests in order of place. A packet continues a message if its PSN and its OpCode follow those of the packet before it."""
-    first = np.ones(len(parts.place), np.bool_)
-    np.not_equal(parts.place[1:], parts.place[:-1], out=first[1:])
-    one = parts.take(first)
+def _requests(parts: Parts, data: Parts) -> tuple[Parts, Int, Int]:
+    """First transmissions of requests, in order of place, and the indices of the first and last packet of each message among them.
+
+    A packet continues a message if its PSN and its OpCode follow those of the packet before it. `data`: the responses to READs.
+    """
+    one = _first_copies(parts)
     goes_on, leaves_open = looked_up(one.opcode, GOES_ON), looked_up(one.opcode, LEAVES_OPEN)
     begins = np.ones(len(one.place), np.bool_)
     begins[1:] = (np.diff(one.place) != 1) | (goes_on[1:] == 0) | (goes_on[1:] != leaves_open[:-1])
@@ -164,7 +139,7 @@ def _requests(parts: Parts, data: _Responses) -> _Requests:
         had = (one.place[for_rest] - one.place[for_rest - 1]) * mtu
         begins[for_rest] = (mtu <= 0) | (left <= 0) | (one.dma_length[for_rest - 1] - left != had)
     start = np.flatnonzero(begins)
-    return _Requests(one.place, one.opcode, one.length, one.dma_length, start, np.append(start[1:], len(begins))[: len(start)] - 1)
+    return one, start, np.append(start[1:], len(begins))[: len(start)] - 1
 
 
 def _acknowledged(parts: Parts, last: Int) -> Int:
@@ -191,7 +166,7 @@ def _exact(parts: Parts, places: Int) -> Int:
     return np.where(at >= 0, np.append(parts.frame, 0)[at], 0)
 
 
-def _read(data: _Responses, start: Int, limit: Int) -> tuple[Int, Int, Int, Bool]:
+def _read(data: Parts, start: Int, limit: Int) -> tuple[Int, Int, Int, Bool]:
     """For each READ: the place after it, its bytes, the frame of the response that completed it (0: none), whether one is cut off."""
     low, high = np.searchsorted(data.place, start), np.searchsorted(data.place, limit)
     tails = np.flatnonzero(looked_up(data.opcode, LEAVES_OPEN) == 0)

@@ -12,6 +12,7 @@ from ibdissect.table.connections import Connections
 from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import run_starts
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import SERVICES
 
@@ -92,7 +93,7 @@ class MessageStreams:
     def unwrap(self, table: ChunkTable, p: Packets, index: Int, group: Int) -> tuple[list[Run], Int]:
         """Runs of packets by stream, and each packet's unwrapped PSN. A PSN far from the one before begins another stream."""
         state, psn, group = self.state, p.psn[index], group[index]
-        starts = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
+        starts = run_starts(group)
         keys = p.key[index[starts]].tolist()
         slots = np.array([self.by_key.get(key, UNKNOWN) for key in keys], np.int64)
         before = np.empty_like(psn)
@@ -112,7 +113,7 @@ class MessageStreams:
                 ends = StreamEnds(SERVICES[opcode & SERVICE], *way, int(p.dest_qp[group[head]]), bool(IS_RESPONSE[opcode]))
                 fresh[head] = self.begin(keys[at], ends, int(psn[head]), good)
         bounds = sorted({*starts.tolist(), *heads.tolist(), len(psn)})
-        slot_at = dict(zip(starts.tolist(), slots.tolist(), strict=True))
+        slot_at: dict[int, int] = dict(zip(starts.tolist(), slots.tolist(), strict=True))
         runs = [Run(fresh.get(a, slot_at.get(a, UNKNOWN)), a, b) for a, b in pairwise(bounds)]
         state = self.state
         step[heads] = 0

@@ -19,7 +19,7 @@ from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import ends_hash, ends_of
 from ibdissect.table.connections import Connections
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import SPREAD
+from ibdissect.table.rows import SPREAD, run_starts
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, RNR
 from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES, RC, RD, UD, XRC
@@ -204,7 +204,7 @@ class Messages:
         order = np.argsort(stream, kind="stable")
         sorted_, of = parts.take(order), stream[order]
         place, role, frame, opcode = sorted_.place, sorted_.role, sorted_.frame, sorted_.opcode
-        starts = np.flatnonzero(np.concatenate(([True], of[1:] != of[:-1])))
+        starts = run_starts(of)
         streams, last = of[starts], np.append(starts[1:], len(of)) - 1
         base = (of + self.streams.base) << PLACE_BITS
         asks, answers = role == REQUEST, (role != REQUEST) & (role != NOTIFIED)
@@ -232,7 +232,7 @@ class Messages:
         state, stream = self.streams.state, (messages.place >> PLACE_BITS) - self.streams.base
         ending = np.ones(len(stream), np.bool_)
         if not everything and len(stream):
-            starts = np.flatnonzero(np.concatenate(([True], stream[1:] != stream[:-1])))
+            starts = run_starts(stream)
             streams, group = stream[starts], np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(stream))))
             expected = np.append(0, messages.next[:-1])
             expected[starts] = state["ended"][streams]

@@ -18,7 +18,7 @@ from ibdissect.capture.scattered import flags
 from ibdissect.dropped import Dropped
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import U64
+from ibdissect.table.rows import U64, run_starts
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import GET_RESP, PERMISSIVE, SMP_CLASSES
 
@@ -202,7 +202,7 @@ class SmpGaps:
     def _counting_on(self, asked: SmpIds, index: Int) -> Int:
         """Those that count on, of datagrams that are given program by program. Ids that come late are left for `asked.late`."""
         high, on = asked.ids[index] >> np.uint64(HALF), [index[:0]]
-        for start, stop in pairwise([0, *(np.flatnonzero(high[1:] != high[:-1]) + 1).tolist(), len(index)]) if len(index) else ():
+        for start, stop in pairwise([*run_starts(high).tolist(), len(index)]) if len(index) else ():
             number, some = int(high[start]), index[start:stop]
             program, low = self.programs.get(number), asked.low[some]
             if program is not None:
@@ -227,7 +227,7 @@ class SmpGaps:
     def _calm(self, ids: U64) -> bool:
         """Whether no program begins anew or is pushed out; `ids`: program by program."""
         high = (ids >> np.uint64(HALF)).astype(np.int64)
-        starts = np.append(0, np.flatnonzero(high[1:] != high[:-1]) + 1)
+        starts = run_starts(high)
         first, lowest = ((column & np.uint64((1 << HALF) - 1)).tolist() for column in (ids[starts], np.minimum.reduceat(ids, starts)))
         seen = high[starts].tolist()
         if len(self.programs.keys() | seen) > self.programs.limit:

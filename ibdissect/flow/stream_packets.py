@@ -10,7 +10,7 @@ from ibdissect.capture.scattered import Bytes, looked_up
 from ibdissect.table.addresses import ends_hash
 from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
-from ibdissect.table.rows import SPREAD, U64, order_of
+from ibdissect.table.rows import SPREAD, U64, order_of, run_starts
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, RETH
 from ibdissect.wire.opcodes import OPCODES, RC, UC, XRC
@@ -126,7 +126,7 @@ def packets(table: ChunkTable) -> Packets | None:
     aeth[has] = word
     order = order_of(key)
     key, opcode, aeth, length = key.take(order), opcode.take(order), aeth.take(order), length.take(order)
-    starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
+    starts = run_starts(key)
     rows = rows.take(order)
     with_aeth = np.flatnonzero(aeth >= 0)
     msn = np.full(len(rows), -1, np.int64)

@@ -17,6 +17,7 @@ from ibdissect.table.connections import Connections
 from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Bool, Int
+from ibdissect.table.rows import run_starts
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import NAK, RNR
 from ibdissect.wire.opcodes import SERVICES
@@ -214,7 +215,7 @@ class Streams:
         if not len(index):
             return index
         g, psn, msn = group[index], p.psn[index], p.msn[index]
-        first = np.flatnonzero(np.concatenate(([True], g[1:] != g[:-1])))
+        first = run_starts(g)
         psn_before, msn_before = np.empty_like(psn), np.empty_like(msn)
         psn_before[1:], msn_before[1:] = psn[:-1], msn[:-1]
         at = slots[g[first]]
@@ -315,7 +316,7 @@ class Streams:
         bad, wrong = (column[clean[group[wrong]]] for column in (bad, wrong))
         if len(wrong):
             of = group[wrong]
-            one = np.flatnonzero(np.concatenate(([True], of[1:] != of[:-1])))
+            one = run_starts(of)
             first, rows = wrong[one], p.rows[wrong[one]]
             columns = (
                 table.chunk.first + rows, table.chunk.time_ns[rows], slots[of[one]], p.psn[first], claimed[bad[one]], size[bad[one]],

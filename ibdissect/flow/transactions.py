@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,8 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import RESPONSE_OF
 from ibdissect.wire.numbers import DIRECTED, LID_ROUTED, NOTICE, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
 
-from .answered_once import ANSWER, ASKING, Pairs, pair, roles
-from .datagrams import DatagramLists, Datagrams
+from .answered_once import ANSWER, Pairs, pair, roles
+from .datagrams import ASKS, DatagramLists, Datagrams
 from .loss_times import MissedPackets
 from .requests import (
     Answered,
@@ -45,6 +46,7 @@ SWAPPED, SWAPPED_NS = 64, 10_000_000
 """A request may be recorded at most this much after its answer, as captures from several queues change the order."""
 MAX_ANSWERED = 4096
 """Number of latest answers remembered, to recognise second answers."""
+_FRAME = attrgetter("frame")
 Key = tuple[Any, ...]
 """Class, transaction id, and either requester and target or the directed route."""
 
@@ -138,7 +140,7 @@ class Transactions:
         if self.waiting is not None:
             index = np.flatnonzero(((self.waiting.mgmt_class == mgmt_class) | (mgmt_class is None)) & (self.waiting.times <= until_ns))
             found += _requests(self.waiting.take(index)) if len(index) else ()
-        yield from sorted(found, key=_age)
+        yield from sorted(found, key=_FRAME)
 
     def repeated(self) -> set[int]:
         """Frames of unanswered requests that repeat an answered one: copies of another mirror, further tries."""
@@ -199,7 +201,7 @@ class Transactions:
         self.answers = last
         yield from self._wait(mads, pairs.waits)
         if one_by_one[:early].any():
-            for key, _ in sorted(self.open.items(), key=lambda entry: _age(entry[1])):
+            for key, _ in sorted(self.open.items(), key=lambda entry: entry[1].frame):
                 self.open.move_to_end(key)
         for asker in [asker for asker, keys in self.by_asker.items() if self.open.keys().isdisjoint(keys)]:
             del self.by_asker[asker]
@@ -263,7 +265,7 @@ class Transactions:
         method = mads.method[i]
         if method & RESPONSE_BIT:
             yield from self._answer(mads, i, found)
-        elif method in ASKING:
+        elif ASKS[method]:
             yield from self._ask(mads, i)
         elif method == TRAP:
             key = _key(mads, i, False)
@@ -352,7 +354,7 @@ class Transactions:
             return
         asker = mads.mgmt_class[i], mads.transaction[i], mads.destination[i]
         keys = (other for other in self.by_asker.get(mads.askers[i], ()) if other[:3] == asker and other in self.open)
-        request = max((self.open[other] for other in keys), key=_age, default=None)
+        request = max((self.open[other] for other in keys), key=_FRAME, default=None)
         if request is None and mads.mgmt_class[i] != DIRECTED:
             request = self.open.get(_key(mads, i, False))  # its addresses are not swapped
         if request is not None and request.attribute == mads.attribute[i] and mads.method[i] in RESPONSE_OF[request.method]:
@@ -371,10 +373,6 @@ def _same(request: Request, mads: DatagramLists, i: int) -> bool:
 def _may_precede(answer: _LoneAnswer, frame: int, time_ns: int) -> bool:
     """Whether a request at this frame may have been sent before an answer that was recorded earlier."""
     return frame - answer.frame <= SWAPPED and time_ns - answer.time_ns <= SWAPPED_NS
-
-
-def _age(request: Request) -> int:
-    return request.frame
 
 
 def _requests(mads: Datagrams) -> list[Request]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from operator import attrgetter
 
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.table.rows import mix
+from ibdissect.table.rows import mix, run_starts
 from ibdissect.wire.numbers import CM_CLASS, DELETE, SET
 
 from .datagrams import Datagrams
@@ -16,6 +17,7 @@ from .transactions import SWAPPED_NS
 MAX_STRETCHES = 65536
 TRIES = 8
 """Tries of one request that are distinguished from writes of others."""
+_FIRST, _LAST = attrgetter("first"), attrgetter("last")
 
 
 class Stretch(Record):
@@ -55,7 +57,7 @@ class WriteTimes:
         some = mads.take(writes)
         units = some.times // SWAPPED_NS
         request = mix([some.method, some.attribute, some.modifier, *some.keys(np.zeros(len(some), np.bool_))])
-        starts = np.flatnonzero(np.append(True, units[1:] != units[:-1]))
+        starts = run_starts(units)
         sizes = np.diff(starts, append=len(units))
         several = np.logical_or.reduceat(request != np.repeat(request[starts], sizes), starts) | (sizes > TRIES)
         found = zip(starts.tolist(), sizes.tolist(), units[starts].tolist(), request[starts].tolist(), several.tolist(), strict=True)
@@ -71,8 +73,8 @@ class WriteTimes:
         if not self.stretches or stretch.first > self.stretches[-1].last + self.reach:
             self.stretches.append(stretch)
             return
-        start = bisect_left(self.stretches, stretch.first - self.reach, key=_last)
-        stop = bisect_right(self.stretches, stretch.last + self.reach, key=_first)
+        start = bisect_left(self.stretches, stretch.first - self.reach, key=_LAST)
+        stop = bisect_right(self.stretches, stretch.last + self.reach, key=_FIRST)
         for near in self.stretches[start:stop]:
             stretch = stretch.joined(near)
         self.stretches[start:stop] = [stretch]
@@ -80,14 +82,6 @@ class WriteTimes:
     def others(self, frame: int, time_ns: int) -> bool:
         """Whether a request other than that of a frame wrote around that time."""
         unit = time_ns // SWAPPED_NS
-        start = bisect_left(self.stretches, unit - 1, key=_last)
-        stop = bisect_right(self.stretches, unit + 1, key=_first)
+        start = bisect_left(self.stretches, unit - 1, key=_LAST)
+        stop = bisect_right(self.stretches, unit + 1, key=_FIRST)
         return any(frame not in near.frames for near in self.stretches[start:stop])
-
-
-def _first(stretch: Stretch) -> int:
-    return stretch.first
-
-
-def _last(stretch: Stretch) -> int:
-    return stretch.last

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ibdissect.table.locate import Bool, Int
-from ibdissect.table.rows import U64, Columns, by_value, common, is_in
+from ibdissect.table.rows import U64, Columns, by_value, common, is_in, run_starts
 
 from .columns import Sightings
 from .reading import Point
@@ -63,7 +63,7 @@ def seen_once(points: Sequence[Point]) -> list[tuple[U64, Int]]:
     for point in points:
         order = np.argsort(point.seen.key, kind="stable")
         keys = point.seen.key[order]
-        starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+        starts = run_starts(keys)
         last = np.append(starts[1:], len(keys)) - 1
         near = np.abs(point.seen.time[order[last]] - point.seen.time[order[starts]]) <= NEAR_NS
         found.append((keys[starts], order[starts]))

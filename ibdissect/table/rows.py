@@ -115,7 +115,7 @@ def by_value(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, Int]]:
             break
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
-    edges = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
+    edges = [*run_starts(ordered).tolist(), len(order)]
     for start, stop in sorted(pairwise(edges), key=lambda edge: int(order[edge[0]])) if len(order) else ():
         index = order[start:stop]
         yield int(ordered[start]), index if left is None else left[index]
@@ -134,6 +134,11 @@ def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:
     if all((column[first][inverse] == column).all() for column in columns):
         return first, inverse
     return _exact(columns)
+
+
+def run_starts(values: npt.NDArray[Any]) -> Int:
+    """Where each run of equal values begins, int64[g], from 0 on; [0] if there are no values."""
+    return np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
 
 
 def members(which: Int, number: int) -> list[Int]:
@@ -185,15 +190,3 @@ def distinct_values(values: Int) -> list[int]:
     holder[place] = values
     crowded = values[holder[place] != values]
     return sorted({*holder[np.bincount(place, minlength=SLOTS) > 0].tolist(), *crowded.tolist()})
-
-
-def first_places(key: U64) -> list[int]:
-    """The first index of each distinct value, ascending; sorts only values that share a slot."""
-    place = (key >> np.uint64(48)).astype(np.int64)
-    holder = np.full(SLOTS, -1, np.int64)
-    holder[place[::-1]] = np.arange(len(key))[::-1]
-    crowded = np.flatnonzero(key[holder[place]] != key)
-    found: list[int] = holder[holder >= 0].tolist()
-    if len(crowded):
-        found += crowded[np.unique(key[crowded], return_index=True)[1]].tolist()
-    return sorted(found)

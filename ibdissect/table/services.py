@@ -32,18 +32,6 @@ PASSIVE, ACTIVE, NO_SERVICE = 1, 2, 0
 """The side that a message goes to: PASSIVE listened, ACTIVE requested."""
 BY_CONNECTION = (cm.MRA, cm.REJ, cm.REP, cm.RTU, cm.DREQ, cm.DREP)
 """Messages that carry both communication ids."""
-
-
-def _first_of_message() -> Bool:
-    """Per OpCode: whether it is a SEND that starts a message, of any transport service."""
-    out = np.zeros(256, np.bool_)
-    for code, opcode in OPCODES.items():
-        operation = opcode.operation.casefold()
-        out[code] = operation.startswith("send") and ("first" in operation or "only" in operation)
-    return out
-
-
-STARTS_MESSAGE = _first_of_message()
 HAS_PAYLOAD = np.array([code not in OPCODES or OPCODES[code].payload for code in range(256)])
 FIRST, MIDDLE, LAST, ONLY = range(4)
 PART: dict[int, int] = {
@@ -53,6 +41,8 @@ PART: dict[int, int] = {
     if opcode.operation.casefold().startswith("send") and word in opcode.operation.casefold()
 }
 """Which part of a SEND an OpCode is."""
+STARTS_MESSAGE = np.isin(np.arange(256), [code for code, part in PART.items() if part in (FIRST, ONLY)])
+"""Whether an OpCode is a SEND that starts a message, of any transport service."""
 IN_PARTS = np.isin(np.arange(256), [code for code, part in PART.items() if part != ONLY])
 """Whether an OpCode is part of a SEND of several packets."""
 
