@@ -15,8 +15,12 @@ NAMED = 8
 """Failures that an error message lists individually."""
 MOST = 64
 """Most distinct failures that are kept; further ones are only counted."""
-VALUE = r"""(?i)b'[^']*'|b"[^"]*"|\b(?=[a-z]*\d)[\da-fx]{5,}\b"""
-"""Parts of an exception's text that may reveal a key from a packet: bytes, and numbers of five or more digits."""
+LONGEST = 1000
+"""Characters of an exception's text that are reported."""
+VALUE = r"""(?ix)
+    b'(?:[^'\\]|\\.)*' | b"(?:[^"\\]|\\.)*" | \[\s*[\da-fx]+(?:[\s,]+[\da-fx]+)+\s*\] |
+    \b(?=[a-z]*\d)[\da-fx](?:[_,:]?[\da-fx]){4,}\b"""
+"""Parts of an exception's text that may reveal a key from a packet: bytes, lists of numbers, and numbers of five or more digits."""
 
 
 class Failure(Record, eq=False):
@@ -46,10 +50,7 @@ class Failures:
 
     def add(self, who: str, error: Exception, frame: int | None = None) -> None:
         """Record an exception, raised on a frame or somewhere in the current window."""
-        said = " ".join(str(error).split())
-        if not self.show_keys:
-            said = re.sub(VALUE, "#", said)
-        how = f"{type(error).__name__}: {said} ({_place(error.__traceback__)})"
+        how = f"{said_of(error, show_keys=self.show_keys)} ({_place(error.__traceback__)})"
         known = self.found.get((who, _kind(error)))
         if known is not None:
             known.count += 1
@@ -69,6 +70,16 @@ class Failures:
         if frame or first == last > 0:
             return f" in frame {frame or first}"
         return f" in frames {first} to {last}" if first else " at the end of the capture"
+
+
+def said_of(error: BaseException, *, show_keys: bool = False) -> str:
+    """The kind and text of an exception in one line, unless keys are shown without what may be one."""
+    try:
+        said = " ".join(str(error).split())
+    except Exception:  # plugin code
+        said = "its text cannot be read"
+    said = said if show_keys else re.sub(VALUE, "#", said)
+    return f"{type(error).__name__}: {said[:LONGEST]}"
 
 
 def _kind(error: Exception) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError, IbdissectError, PluginError, defined_in, nearest
+from ibdissect.failures import said_of
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.table.plugin_calls import complain
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
@@ -181,7 +182,7 @@ def _module(name: str) -> ModuleType:
                     raise PluginError(name, f"entry point {point.value} is not a module")
                 return module
         return importlib.import_module(name)
-    except (PluginError, ConfigError):
+    except (PluginError, ConfigError, KeyboardInterrupt):
         raise
     except ModuleNotFoundError as error:
         if error.name == name.partition(".")[0]:
@@ -191,8 +192,8 @@ def _module(name: str) -> ModuleType:
         raise PluginError(name, f"cannot be imported: {error}") from error
     except (IbdissectError, SyntaxError) as error:
         raise PluginError(name, str(error)) from error
-    except Exception as error:  # a plugin is foreign code: report whatever it raises in one line
-        raise PluginError(name, f"cannot be imported: {type(error).__name__}: {error}") from error
+    except BaseException as error:  # a plugin is foreign code: report whatever it raises in one line
+        raise PluginError(name, f"cannot be imported: {said_of(error)}") from error
 
 
 def _declared(path: Path) -> ModuleType:

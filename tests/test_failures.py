@@ -66,6 +66,26 @@ def test_a_rule_that_raises_is_named_with_its_frame(kind: str, capture: str, tmp
     assert [finding["frame"] for finding in json.loads(printed.out)["findings"] if finding["code"] == "AM001"] == [1, 3]
 
 
+@pytest.mark.parametrize("what", ["SystemExit(0)", "SystemExit", "GeneratorExit", "BaseException('key 0xa1b2c3d4')"])
+@pytest.mark.parametrize("where", ["a handler", "the module"])
+def test_a_plugin_that_ends_the_process_is_no_success(
+    what: str, where: str, capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    body = f"    @on_struct(MAD)\n    def look(self, mad, seen):\n        raise {what}\n" if where == "a handler" else f"raise {what}\n"
+    name = "".join(letter for letter in what + where if letter.isalpha())
+    (tmp_path / f"{name}.py").write_text(WORDS.replace("BAD001", f"BAD{100 + sum(map(ord, name)) % 800}") + body)
+    assert lint("--plugin", f"{name}.py", "--fail-on", "never", capture) == 2
+    said = capsys.readouterr().err
+    assert name in said and "Traceback" not in said and "a1b2c3d4" not in said and what.partition("(")[0] in said
+
+
+def test_what_a_plugin_function_raises_is_told_without_values(capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "from ibdissect.wire.column import column\nfrom ibdissect.wire.headers import BTH\none = column(BTH, 'one', ask, 'One')\n"
+    (tmp_path / "col.py").write_text("def ask(view):\n    raise ValueError(f'key {0xa1b2c3d4}')\n" + words)
+    assert commands.status_here("show", capture, "--plugin", "col.py", "-e", "bth.one") == 0
+    assert "plugin function ask" in (said := capsys.readouterr().err) and said.endswith("failed: ValueError: key #\n")
+
+
 @pytest.mark.parametrize(
     ("format_", "said"),
     [
@@ -109,6 +129,21 @@ def test_what_reading_raises_is_no_finding(capture: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(Services, "feed", lambda self, table: [].pop())
     report = check(capture, Options(rules=[NodeDescriptionModifier]))
     assert (report.status, report.frames) == ("failed", 0) and "the check failed" in str(report.error)
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("key 0x1122334455667788", "key #"), ("1_234_567 or 305,419,896", "# or #"), ("a1:b2:c3:d4", "#"), ("0x1122_3344", "#"),
+        ("array([161, 178,  195], dtype=uint8)", "array(#, dtype=uint8)"), ("[[ 1 2]\n [ 3 4]]", "[# #]"), (str(b"a\'b\"c"), "#"),
+        ("index 10 of ports[3], shape (3,)", "index 10 of ports[3], shape (3,)"), ("no attribute 'decade'", "no attribute 'decade'"),
+    ],
+)  # fmt: skip
+def test_values_are_left_out_of_what_an_exception_says(said: str, kept: str) -> None:
+    hidden, shown = Failures(), Failures(show_keys=True)
+    for failures in (hidden, shown):
+        failures.add("rule R", ValueError(said))
+    assert f"ValueError: {kept} (" in hidden.text() and " ".join(said.split()) in shown.text()
 
 
 def test_many_failures_are_counted() -> None:

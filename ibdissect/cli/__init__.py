@@ -127,12 +127,16 @@ def run(arguments: list[str] | None = None) -> int:
         if sys.stderr is not None:
             print("error: standard output is closed", file=sys.stderr)
         return 2
-    failure: Exception | None = None
+    failure: BaseException | None = None
     try:
         with _ending_tidily() as ended:
             try:
                 status = _run(arguments)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # also SystemExit: with the status of a plugin's sys.exit() nothing would have failed
+                if COMPLETE in os.environ:
+                    raise
                 failure = error
         if ended:  # whatever became of SystemExit: DuckDB replaces it by an exception of its own
             return ended[0]
@@ -211,14 +215,15 @@ def _refuse_file_names(words: list[str]) -> None:
             raise click.UsageError(f"{word} is an option and a file here; write `./{word}` or `-- {word}` for the file, else rename it")
 
 
-def _failed(error: Exception) -> int:
+def _failed(error: BaseException) -> int:
     """Say what failed: plugins may raise anything, a traceback is shown only for exceptions of our own code."""
     from ibdissect.cli.common import say
+    from ibdissect.failures import said_of
 
     plugins = sys.modules.get("ibdissect.plugins")
     name = plugins.blamed(error) if plugins is not None else None
     if name is not None:
-        say(f"error: plugin {name} failed: {type(error).__name__}: {error}")
+        say(f"error: plugin {name} failed: {said_of(error)}")
     elif isinstance(error, OSError):  # for example a full disk or a removed folder
         _give_up_output()
         say(f"error: {error.filename}: {error.strerror}" if error.filename else f"error: {error.strerror or error}")

@@ -13,7 +13,7 @@ import pytest
 
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.dissect.build import tree_of
+from ibdissect.dissect.build import dissect_row, tree_of
 from ibdissect.dissect.layout import layout_of
 from ibdissect.dissect.named_values import declared, reveals_key, runs
 from ibdissect.dissect.printers import dump
@@ -27,12 +27,13 @@ from ibdissect.table.cut_keys import cut_keys, hidden_bytes, hidden_checksums, h
 from ibdissect.table.cut_messages import opaque_bytes
 from ibdissect.table.secrets import keys_of, secret_fields
 from ibdissect.table.table import ChunkTable
+from ibdissect.table.tunnels import LABELS
 from ibdissect.table.unread import unread
 from ibdissect.wire import crc
-from tests import craft
+from tests import craft, tunnels
 from tests.conftest import a_third_of, shared_captures
 from tests.fuzz.container import pcapng
-from tests.table.made import native_table
+from tests.table.made import ethernet_table, native_table
 from tests.test_secrets import FRAMES, PLANTED, UPPER, Planted
 
 HERE = Path(__file__).parents[2] / "captures"
@@ -282,3 +283,37 @@ def test_the_checksum_of_ethernet_is_hidden_beside_a_key_only() -> None:
     hidden, key = dict(in_rows(table)), keyed.index(b"\xd1\xd2\xd3\xd4")
     of_udp = table.located.at("bth")[0] - table.chunk.offset[0] - 2
     assert hidden[0] == {of_udp, of_udp + 1, *range(key, key + 4), *range(len(keyed) - 4, len(keyed) + 4)} and not hidden[1]
+
+
+def test_a_key_in_what_is_not_read_is_hidden() -> None:
+    """The packet may be one of RoCE. What is read and is none stays visible, and so does a fragment of a datagram to another port."""
+    key = bytes.fromhex("a1b2c3d4")
+    frame = craft.roce2(0x0A, bytes(20), ext={"RETH": {"r_key": int.from_bytes(key, "big")}})
+    plain = tunnels.ip4(6, bytes(20) + key, 0)
+
+    def changed(kind: str, *places: tuple[int, int]) -> bytes:
+        data = bytearray(tunnels.wrapped(kind, frame)[0])
+        for at, value in places:
+            data[at] = value
+        return bytes(data)
+
+    parts = [changed(kind, place) for kind in ("VXLAN", "GRE", "IP in IP") for place in ((20, 0x20), (20, 1), (21, 1))]
+    deeper = tunnels.wrapped("GRE", tunnels.wrapped("VXLAN in ERSPAN", frame)[0])[0]
+    labels = tunnels.ethernet(0x8847, b"\0\6\x40\x40" * len(LABELS) + b"\0\6\x41\x40" + frame[14:])
+    unknown = [changed(*each) for each in (("GRE", (35, 1)), ("ERSPAN II", (42, 0x20)), ("VXLAN-GPE", (45, 4)), ("GENEVE", (44, 9)))]
+    six = changed("VXLAN over IPv6", (24, 44))
+    hidden = [*parts, deeper, labels, *unknown, six, *(each[:-1] for each in parts)]
+    empty = craft.roce2(payload=b"")
+    trailers = [tunnels.wrapped(kind, empty)[0] + key for kind in ("IP in IP", "GRE")]
+    shown = [*trailers, plain, tunnels.wrapped("VXLAN", plain)[0], tunnels.ip4(17, tunnels.udp(53, key, 0), 0, flags=0x2000)]
+    table = ethernet_table([*hidden, *shown])
+    data, blank = table.chunk.data, table.once(without_keys)
+    for row, start in enumerate(table.chunk.offset.tolist()):
+        stop = start + int(table.chunk.caplen[row])
+        tree = dissect_row(table, row, Presenter())
+        there = data[start:stop].tobytes().index(key)
+        assert (key not in blank[start:stop].tobytes()) == (row < len(hidden)) == (key.hex().upper() not in dump(tree)), row
+        secret = {at for low, high in tree.secret_bytes for at in range(low, high)}
+        assert set(range(there, there + 4)) <= secret if row < len(hidden) else not secret
+        sums = [node.text for node in tree.walk() if node.name == "udp.checksum"]
+        assert [text.startswith("hidden") for text in sums] == [row < len(hidden)] * len(sums)

@@ -12,11 +12,9 @@ import pytest
 
 from ibdissect.capture.chunk import LINK_ETHERNET
 from ibdissect.dissect.build import dissect_row
-from ibdissect.dissect.printers import dump
 from ibdissect.dissect.tree import layer_text
 from ibdissect.dissect.value import Presenter
 from ibdissect.lint.finding import Finding
-from ibdissect.table.cut_keys import without_keys
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.tunnels import LABELS, MAX_DEPTH, in_tunnel
 from ibdissect.wire.encapsulation import ERSPAN2, GENEVE, GRE, MPLS, VXLAN, OuterIPv4, OuterUDP
@@ -130,40 +128,6 @@ def test_what_is_not_read() -> None:
     assert not changed("VXLAN-GPE", 45, 4) and not changed("VXLAN-GPE", 45, 99)
     deeper = tunnels.wrapped("GRE", tunnels.wrapped("VXLAN in ERSPAN", FRAME)[0])[0]
     assert packets(deeper) == [0] and MAX_DEPTH == 2
-
-
-def test_a_key_in_what_is_not_read_is_hidden() -> None:
-    """The packet may be one of RoCE. What is read and is none stays visible, and so does a fragment of a datagram to another port."""
-    key = bytes.fromhex("a1b2c3d4")
-    frame = craft.roce2(0x0A, bytes(20), ext={"RETH": {"r_key": int.from_bytes(key, "big")}})
-    plain = tunnels.ip4(6, bytes(20) + key, 0)
-
-    def changed(kind: str, *places: tuple[int, int]) -> bytes:
-        data = bytearray(tunnels.wrapped(kind, frame)[0])
-        for at, value in places:
-            data[at] = value
-        return bytes(data)
-
-    parts = [changed(kind, place) for kind in ("VXLAN", "GRE", "IP in IP") for place in ((20, 0x20), (20, 1), (21, 1))]
-    deeper = tunnels.wrapped("GRE", tunnels.wrapped("VXLAN in ERSPAN", frame)[0])[0]
-    labels = tunnels.ethernet(0x8847, b"\0\6\x40\x40" * len(LABELS) + b"\0\6\x41\x40" + frame[14:])
-    unknown = [changed(*each) for each in (("GRE", (35, 1)), ("ERSPAN II", (42, 0x20)), ("VXLAN-GPE", (45, 4)), ("GENEVE", (44, 9)))]
-    six = changed("VXLAN over IPv6", (24, 44))
-    hidden = [*parts, deeper, labels, *unknown, six, *(each[:-1] for each in parts)]
-    empty = craft.roce2(payload=b"")
-    trailers = [tunnels.wrapped(kind, empty)[0] + key for kind in ("IP in IP", "GRE")]
-    shown = [*trailers, plain, tunnels.wrapped("VXLAN", plain)[0], tunnels.ip4(17, tunnels.udp(53, key, 0), 0, flags=0x2000)]
-    table = ethernet_table([*hidden, *shown])
-    data, blank = table.chunk.data, table.once(without_keys)
-    for row, start in enumerate(table.chunk.offset.tolist()):
-        stop = start + int(table.chunk.caplen[row])
-        tree = dissect_row(table, row, Presenter())
-        there = data[start:stop].tobytes().index(key)
-        assert (key not in blank[start:stop].tobytes()) == (row < len(hidden)) == (key.hex().upper() not in dump(tree)), row
-        secret = {at for low, high in tree.secret_bytes for at in range(low, high)}
-        assert set(range(there, there + 4)) <= secret if row < len(hidden) else not secret
-        sums = [node.text for node in tree.walk() if node.name == "udp.checksum"]
-        assert [text.startswith("hidden") for text in sums] == [row < len(hidden)] * len(sums)
 
 
 def test_a_stack_of_labels_has_a_limit() -> None:
