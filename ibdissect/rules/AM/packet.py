@@ -122,6 +122,7 @@ class PKeyTableBlock(ModifierRule):
     """
 
     code, name, severity = "AM010", "pkey-block-gt-1023", ERROR
+    explains = ("PKY011",)
     reference = "IBA 14.2.5.7"
     when = modifier_of(PKeyTable, (MAD.attribute_modifier & 0xFFFF) > 1023)
     message = "P_KeyTable modifier 0x{attribute_modifier:08x}: its block (bits 15-0) is above 1023"

@@ -7,7 +7,7 @@ from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, WARNING, FaultDetails
 from ibdissect.rules.AM.targets import ADAPTERS, TargetRule
 from ibdissect.rules.shared.attribute_rule import Mask, beyond, of_switch
-from ibdissect.wire.numbers import LINEAR, MULTICAST, RANDOM
+from ibdissect.wire.numbers import FIRST_MULTICAST, LINEAR, MULTICAST, RANDOM
 
 LFT_BLOCK, MFT_BLOCK, MFT_PORTS = 64, 32, 16
 """Entries of a block: LIDs, multicast LIDs, ports of a position."""
@@ -19,6 +19,8 @@ class LftBlockRange(TargetRule):
     The switch has LinearFDBCap entries; it cannot route LIDs beyond that, and what is written there is lost.
 
     If the LIDs really are that high, assign lower ones (opensm: reset the guid2lid file); otherwise correct the sender.
+
+    The request; for blocks up to 767, the last of unicast LIDs, also the LinearFDBCap that the switch answered before.
     """
 
     code, name, severity = "AM017", "lft-block-range", ERROR
@@ -28,14 +30,16 @@ class LftBlockRange(TargetRule):
     source = others(LINEAR)
 
     def candidates(self, smps: AttributeSmps) -> Mask:
-        return beyond(smps, smps.modifier * LFT_BLOCK, of_switch(smps, lambda switch: switch.linear_fdb_cap))
+        of_lid = smps.modifier * LFT_BLOCK
+        return beyond(smps, of_lid, of_switch(smps, lambda switch: switch.linear_fdb_cap)) | (of_lid >= FIRST_MULTICAST)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         switch, since = smp.switch
         cap = switch.linear_fdb_cap if switch is not None else 0
-        if not cap or smp.modifier * LFT_BLOCK < cap:
-            return None
-        return {"cap": cap}, ((since, f"SwitchInfo: LinearFDBCap {cap}"),)
+        if cap and smp.modifier * LFT_BLOCK >= cap:
+            return {"cap": cap}, ((since, f"SwitchInfo: LinearFDBCap {cap}"),)
+        beyond_all = smp.modifier * LFT_BLOCK >= FIRST_MULTICAST and smp.node.kind not in ADAPTERS  # there it is AM018
+        return ({"cap": f"at most {FIRST_MULTICAST}"}, ()) if beyond_all else None
 
 
 class MftBlockRange(TargetRule):

@@ -19,6 +19,8 @@ MAX_WORDS = 0x41F
 LEAST_WORDS = (5, 5, 6, 16)
 """By LNH: raw 5; LRH 2, BTH 3, ICRC 1; GRH 10 more."""
 LINK_FLOW = (LRH.slid, LRH.dlid)
+A_PACKET = (LRH.lnh >= LOCAL) | (LRH.pktlen >= LEAST_WORDS[RAW])
+"""Not the zeros that stand for a raw packet without a length (LNK004)."""
 
 
 def length_disagrees(table: ChunkTable) -> Bool:
@@ -147,7 +149,7 @@ class DestinationLidZero(HeaderRule):
     code, name, severity = "LNK006", "lrh-dlid-reserved", ERROR
     explains = ("SMP012", "TXN001")
     reference = "IBA 4.1.3; python-rdma LID_RESERVED"
-    when = (LRH.dlid == 0) & (LRH.lnh >= LOCAL)
+    when = (LRH.dlid == 0) & A_PACKET
     message = "the destination LID is 0, which is reserved"
     example = "a packet with DLID 0"
 
@@ -163,7 +165,7 @@ class SourceLidZero(HeaderRule):
     code, name, severity = "LNK007", "lrh-slid-reserved", WARNING
     explains = ("TXN001",)
     reference = "IBA 4.1.3; opensm osm_trap_rcv accepts traps from SLID 0"
-    when = (LRH.slid == 0) & (LRH.vl != MANAGEMENT_VL) & (LRH.lnh >= LOCAL)
+    when = (LRH.slid == 0) & (LRH.vl != MANAGEMENT_VL) & A_PACKET
     message = "the source LID is 0 in a packet on VL {vl}: without a LID a port may send only subnet management packets"
     example = "an RC packet with SLID 0"
 

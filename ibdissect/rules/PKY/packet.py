@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
-from ibdissect.rules.shared.mad_conditions import NO_ERROR
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.rules.shared.packet_flows import PacketRule, gid_bytes, is_ipoib
 from ibdissect.rules.shared.site_policy import forbidden_entries
 from ibdissect.table.bits import extract
@@ -19,7 +19,7 @@ from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import TrapSwitchPKey
-from ibdissect.wire.numbers import BASE, FULL, GET_RESP, SET, SMP_CLASSES, TRAP
+from ibdissect.wire.numbers import BASE, FULL, SET, SMP_CLASSES, TRAP
 from ibdissect.wire.sa_records import PKeyTableRecord
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_tables import PKeyEntry, PKeyTable
@@ -62,9 +62,6 @@ def _other_partition(table: ChunkTable) -> Bool:
     packet = table.values_at(BTH.p_key, table.occurrences(GRH).rows)
     other: Bool = is_ipoib(gid) & (in_gid & BASE != 0) & ((in_gid ^ packet) & BASE != 0)
     return other
-
-
-SHOWN_OR_SET = MAD.method.isin({SET, GET_RESP}) & NO_ERROR
 
 
 class PKeyZero(PacketRule):
@@ -129,7 +126,7 @@ class DefaultPartitionMissing(Rule):
     code, name, severity = "PKY008", "default-table-missing", WARNING
     reference = "Shanley, non-volatile memory"
     on = PKeyTable
-    when = SHOWN_OR_SET & Where(PKeyTable, _no_default)
+    when = HAS_CONTENT & Where(PKeyTable, _no_default)
     flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier, SMPDirected.initial_path)
     message = "entry 0 of the P_Key table is empty while others hold partitions"
     example = "SubnSet(P_KeyTable) of block 0 with 0x0000, 0x8001"

@@ -15,8 +15,9 @@ from ibdissect.fabric.partitions import BLOCK, keys_in
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
-from ibdissect.rules.PKY.packet import SHOWN_OR_SET, block_numbers, twice
+from ibdissect.rules.PKY.packet import block_numbers, twice
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, beyond, of_node, of_switch, switches
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.rules.shared.silence import PATIENCE_NS, LearntFactRule
 from ibdissect.rules.shared.trap_rule import ReportedPackets
 from ibdissect.table.locate import Int
@@ -79,7 +80,7 @@ class PartitionTwice(LearntFactRule):
     code, name, severity = "PKY009", "pkey-table-duplicate", WARNING
     reference = "Shanley, membership; kernel qib add_pkey"
     on = PKeyTable
-    when = SHOWN_OR_SET & Where(PKeyTable, twice)
+    when = HAS_CONTENT & Where(PKeyTable, twice)
     message = "P_Key 0x{p_key:04x} is twice in block {block} of the P_Key table, as entries {first} and {second}"
     example = "SubnSet(P_KeyTable) with 0xFFFF, 0x8001, 0x8001"
     written = (P_KEY_TABLE,)

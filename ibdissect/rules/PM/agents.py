@@ -24,9 +24,9 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET, GET_RESP, PM_CLASS, SET
-from ibdissect.wire.pm import PortCounters, PortCountersExtended
+from ibdissect.wire.pm import PortCounters
 from ibdissect.wire.sm import NodeInfo
-from ibdissect.wire.spec import Field
+from ibdissect.wire.spec import Field, field_named
 from ibdissect.wire.text import counted
 
 ALL_PORT_SELECT, XMIT_WAIT = 1 << 8, 1 << 12
@@ -45,7 +45,7 @@ class AgentRule(Rule):
     lacks = 0
     """The missing capability."""
     asks: ClassVar[tuple[Field[int], ...]] = ()
-    """Fields of which one, in a request, needs the capability."""
+    """Fields of which one, in a request, needs the capability; empty: PortSelect, wherever an attribute has it."""
 
     def suspicious(self, table: ChunkTable, rows: Int) -> Bool:
         """Which requests need the capability; `rows` are those of performance management."""
@@ -66,7 +66,7 @@ class AgentRule(Rule):
             agent, since = agents.at(PM_CLASS, one.destination, seen.frame)
             if agent is None or agent.capability_mask & self.lacks:
                 continue
-            at, view = next((at, view) for at in self.asks if (view := seen.first(at.owner)) is not None)
+            at, view = next((at, view) for at in self.asks or port_selects(table) if (view := seen.first(at.owner)) is not None)
             yield fault(seen, {"mask": agent.capability_mask}, at, of=view, proof=[(since, "ClassPortInfo")], key=one.destination)
 
 
@@ -76,6 +76,13 @@ def _held(table: ChunkTable, field: Field[Any], rows: Int) -> Int:
         return np.zeros(len(rows), np.int64)
     index = table.first(field.owner)[rows]
     return np.where(index >= 0, table.values(field)[index].astype(np.int64), 0)
+
+
+def port_selects(table: ChunkTable) -> list[Field[int]]:
+    """The field PortSelect of each performance management attribute in the chunk that has one."""
+    structs = [table.catalog.attribute(PM_CLASS, attribute, GET) for mgmt_class, attribute in table.attributes() if mgmt_class == PM_CLASS]
+    fields = [field_named(struct, "port_select") for struct in structs if struct is not None]
+    return [field for field in fields if field is not None]
 
 
 class AllPortsUnsupported(AgentRule):
@@ -90,10 +97,10 @@ class AllPortsUnsupported(AgentRule):
     reference = "IBA 16.1.2.1, 16.1.3.5; kernel ib_pma.h"
     message = "PortSelect 255 to an agent without AllPortSelect (CapabilityMask 0x{mask:04x})"
     example = "GetResp(ClassPortInfo) with CapabilityMask 0, then PerformanceGet(PortCounters) with PortSelect 255"
-    lacks, asks = ALL_PORT_SELECT, (PortCounters.port_select, PortCountersExtended.port_select)
+    lacks = ALL_PORT_SELECT
 
     def suspicious(self, table: ChunkTable, rows: Int) -> Bool:
-        asks: Bool = reduce(or_, (_held(table, field, rows) == ALL_PORTS for field in self.asks))
+        asks: Bool = reduce(or_, (_held(table, field, rows) == ALL_PORTS for field in port_selects(table)), np.zeros(len(rows), np.bool_))
         return asks
 
 
@@ -146,13 +153,13 @@ class NoSuchPort(Rule):
         table = event.table
         infos: NodeInfos = context.get(NodeInfos)
         infos.of(event)
-        for struct in (PortCounters, PortCountersExtended):
-            found = table.occurrences(struct)
+        for field in port_selects(table):
+            struct, found = field.owner, table.occurrences(field.owner)
             if not len(found):
                 continue
             method = table.values_at(MAD.method, found.rows)
             lrh = table.located.at("lrh")[found.rows]
-            numbers = table.values(struct.port_select)
+            numbers = table.values(field)
             good = (method == GET_RESP) & (table.values_at(MAD.status, found.rows) == 0)
             suspicious = (numbers != 1) & (numbers != ALL_PORTS)  # every node has a port 1
             index = np.flatnonzero((np.isin(method, (GET, SET)) | good) & suspicious & (lrh >= 0))
@@ -178,5 +185,5 @@ class NoSuchPort(Rule):
                 why = f"which has {counted(node.num_ports, 'port')}" if number else "which is no switch"
                 yield fault(
                     seen, {"lid": lid, "attribute": struct.title, "number": number, "port": port.name_at(seen.frame), "why": why},
-                    struct.port_select, number, proof=[(int(since), "NodeInfo")], key=(port.node.slot, struct.title, number), rows=rows,
+                    field, number, proof=[(int(since), "NodeInfo")], key=(port.node.slot, struct.title, number), rows=rows,
                 )  # fmt: skip

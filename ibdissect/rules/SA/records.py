@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, fault, on_chunk
-from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
+from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, NamesRequest, chosen
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
@@ -14,7 +14,7 @@ from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, PERMISSIVE, SET
+from ibdissect.wire.numbers import DELETE, FIRST_MULTICAST, LAST_MULTICAST, PERMISSIVE, SET
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
 from ibdissect.wire.sa_service import ServiceRecord
@@ -49,18 +49,18 @@ class JoinIncomplete(Rule):
     example = "SubnAdmSet(MCMemberRecord) with JoinState alone in the mask"
 
 
-class JoinStateNone(Rule):
-    """A request to join a multicast group asks for no kind of membership.
+class JoinStateNone(NamesRequest):
+    """A request to join or leave a multicast group names no kind of membership.
 
-    With JoinState 0 the port would be neither a full, nor a non-member, nor a send-only member. The SA refuses it.
+    With JoinState 0 the port would be neither a full, nor a non-member, nor a send-only member, or leave nothing. The SA refuses it.
 
     Set JoinState to 1 (full member), 2 (non member), 4 or 8 (send only).
     """
 
     code, name, severity = "SA010", "mcmember-joinstate-invalid", ERROR
     reference = "IBA 15.2.5.17; opensm join states"
-    when = (MCMemberRecord.join_state == 0) & chosen(MCMemberRecord, "join_state") & _SET
-    message = "join with JoinState 0: it asks for no kind of membership"
+    when = (MCMemberRecord.join_state == 0) & chosen(MCMemberRecord, "join_state") & MAD.method.isin({SET, DELETE}) & SA_REQUEST
+    message = "{what} with JoinState 0: it names no kind of membership"
     example = "SubnAdmSet(MCMemberRecord) with JoinState 0"
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PortGuids
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, NodeInfos, PortGuids
+from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import SWITCH
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, each, fault, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.table.mask import occurrences_where
@@ -181,7 +182,7 @@ class PortGuidTwice(AttributeRule):
     Compare the GUIDs burnt into both devices.
 
     Two NodeInfos with one PortGUID, of different nodes or of different ports of an adapter or router. All ports of a switch show its port
-    0's PortGUID.
+    0's PortGUID: two NodeInfos of a switch with different ones.
     """
 
     code, name, severity = "SEM035", "portguid-not-unique-ca", ERROR
@@ -202,6 +203,20 @@ class PortGuidTwice(AttributeRule):
         now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())
         ports = {"number": now.local_port_num, "other_number": before.local_port_num}
         return {"guid": now.port_guid, "node": now.node_guid, "other": before.node_guid, **ports}, self.earlier(smp)
+
+    @on_event(ChunkFollowed)
+    def of_one_switch(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """A switch shows one PortGUID, whichever port is asked."""
+        smps = context.get(NodeInfos).of(event)
+        known = smps.answers & (smps.since > 0) & (smps.now(NodeInfo.node_type) == SWITCH) & (smps.was(NodeInfo.node_type) == SWITCH)
+        given = (smps.now(NodeInfo.port_guid) != 0) & (smps.was(NodeInfo.port_guid) != 0)
+        for smp in smps.each(known & given & (smps.now(NodeInfo.port_guid) != smps.was(NodeInfo.port_guid))):
+            seen, node = Seen(event.table, smp.rows), smp.now(NodeInfo.node_guid)
+            arguments = {"node": node, "guid": smp.now(NodeInfo.port_guid), "before": smp.was(NodeInfo.port_guid)}
+            yield fault(
+                seen, arguments, NodeInfo.port_guid, of=seen.first(NodeInfo), proof=self.earlier(smp), key=node,
+                message="switch 0x{node:016x} shows PortGUID 0x{guid:016x}, 0x{before:016x} before; all its ports have that of port 0",
+            )  # fmt: skip
 
 
 class DescriptionChanged(AttributeRule):

@@ -71,15 +71,16 @@ class OperationalVLsAboveCap(Rule):
 
     Correct the subnet manager (max_op_vls of OpenSM).
 
-    One packet is enough. 0 in a Set means no change and is not reported.
+    One packet is enough. 0 means no change in a Set; it counts where a numbered port answers and is Active.
     """
 
     code, name, severity = "SEM006", "portinfo-opervls-gt-cap", ERROR
     reference = "IBA 14.2.5.6"
     when = ((PortInfo.operational_vls > VL_TOP) & HAS_CONTENT) | (
-        (PortInfo.operational_vls > PortInfo.vl_cap) & PortInfo.vl_cap.between(1, VL_TOP) & HAS_CONTENT
+        ((PortInfo.operational_vls > PortInfo.vl_cap) & PortInfo.vl_cap.between(1, VL_TOP) & HAS_CONTENT)
+        | ((PortInfo.operational_vls == 0) & (PortInfo.port_state == ACTIVE) & SMP_ANSWER & OF_EXTERNAL_PORT)
     )
-    message = "OperationalVLs {operational_vls!t} is more than VLCap {vl_cap!t} allows"
+    message = "OperationalVLs {operational_vls!t} is reserved, or not what VLCap {vl_cap!t} allows"
     example = "SubnSet(PortInfo) with OperationalVLs 5 for a port with VLCap 1"
 
 

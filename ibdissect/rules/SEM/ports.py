@@ -11,15 +11,17 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.dropped import Dropped
 from ibdissect.fabric import FabricFollower
-from ibdissect.fabric.earlier_answers import NO_KEY, AttributeSmp, AttributeSmps, NodeInfos
+from ibdissect.fabric.earlier_answers import NO_KEY, AttributeSmp, AttributeSmps
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT, Node
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, LazyHit, Seen, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, LazyHit, each, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, node_info, switches
+from ibdissect.rules.shared.mad_conditions import READ
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.history import AFTER_ALL, Track
+from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import PORT_INFO, STATUS
@@ -202,7 +204,7 @@ class LocalPortRange(AttributeRule):
 
     Update the firmware of the node.
 
-    A NodeInfo whose LocalPortNum is above its own NumPorts, or a PortInfo compared with the NumPorts of its node.
+    A NodeInfo (SMP or record) whose LocalPortNum is above its own NumPorts, or a PortInfo compared with the NumPorts of its node.
     """
 
     code, name, severity = "SEM038", "localportnum-range", WARNING
@@ -217,15 +219,16 @@ class LocalPortRange(AttributeRule):
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         return {"ports": smp.ports}, node_info(smp)
 
-    @on_event(ChunkFollowed)
-    def nodes(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """A NodeInfo holds both numbers itself."""
-        smps = context.get(NodeInfos).of(event)
-        number, ports = smps.now(NodeInfo.local_port_num), smps.now(NodeInfo.num_ports)
-        for smp in smps.each(smps.answers & (ports > 0) & (number > ports)):
-            guid, seen = smp.now(NodeInfo.node_guid), Seen(event.table, smp.rows)
-            arguments = {"port": f"node 0x{guid:016x}", "now": smp.now(NodeInfo.local_port_num), "ports": smp.now(NodeInfo.num_ports)}
-            yield fault(seen, arguments, NodeInfo.local_port_num, of=seen.first(NodeInfo), key=guid)
+    @on_chunk
+    def nodes(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        """A NodeInfo, of an SMP or a record, holds both numbers itself."""
+        if not len(table.occurrences(NodeInfo)):
+            return
+        number, ports = table.values(NodeInfo.local_port_num), table.values(NodeInfo.num_ports)
+        wrong = (ports > 0) & (number > ports)
+        for _, seen, node in each(table, NodeInfo, wrong & occurrences_where(READ, table, NodeInfo)) if wrong.any() else ():
+            arguments = {"port": f"node 0x{node.node_guid:016x}", "now": node.local_port_num, "ports": node.num_ports}
+            yield fault(seen, arguments, NodeInfo.local_port_num, of=node, key=node.node_guid)
 
 
 class CapabilityChanged(Changed):

@@ -137,7 +137,7 @@ class SMPOnQP1(Rule):
     """
 
     code, name, severity = "SMP024", "mad-1-class-as-gmp", ERROR
-    explains = ("LNK009", "LNK010", "QKY001", "QKY007")
+    explains = ("LNK009", "LNK010", "QKY001", "QKY007", "SMP012")
     reference = "IBA 3.9, 14.2.3"
     when = BY_SMP & (BTH.destqp == 1)
     message = "management class 0x{mgmt_class:02x} on QP1, subnet management belongs to QP0"

@@ -48,6 +48,8 @@ pair("AM015", [CA, PORT], VL_ARB, 0x00020000, 0x00010000)
 nodes("AM015", VL_ARB, 0x00030000, [CA, answer(5, PORT_INFO, port_info(5, vl_arbitration_high_cap=0))], [CA, PORT])
 pair("AM016", [SWITCH], VL_ARB, 0x00010100, 0x00010001)
 pair("AM017", [SWITCH, INFO], LINEAR, 16, 15)
+nodes("AM017", LINEAR, 768, [SWITCH], [CA])  # no switch has LIDs from 0xc000 on; at an adapter it is AM018
+pair("AM017", [SWITCH], LINEAR, 768, 767)
 LARGER = answer(5, SWITCH_INFO, switch_info(linear_fdb_cap=2048, multicast_fdb_cap=2048))
 BEYOND = ask(5, LINEAR, modifier=16)
 case("AM017", [SWITCH, INFO, BEYOND, LARGER], [SWITCH, LARGER, BEYOND, INFO], frames=[3])  # the size at that time counts

@@ -24,7 +24,7 @@ def raw(lnh: int, payload: bytes, **lrh: int) -> bytes:
     """A raw packet: LRH, payload, VCRC."""
     from ibdissect.wire.headers import LRH
 
-    data = build(LRH, lnh=lnh, dlid=2, slid=1, pktlen=(8 + len(payload)) // 4, **lrh) + payload
+    data = build(LRH, **{"lnh": lnh, "dlid": 2, "slid": 1, "pktlen": (8 + len(payload)) // 4, **lrh}) + payload
     return data + vcrc(data)
 
 
@@ -59,6 +59,9 @@ case("LNK005", length_field(PACKET, 0x420), length_field(PACKET, 0x41F), twin_al
 case("LNK003", length_field(smp(1, 0x11), 71), smp(1, 0x11))  # not SMP001, too
 case("LNK006", native(dlid=0), native(dlid=1))
 case("LNK007", native(slid=0), smp(5, 2, slid=0))
+case("LNK006", raw(0, bytes(40), dlid=0), raw(0, bytes(40)), also=["LNK014"], twin_also=["LNK014"])
+case("LNK007", raw(1, bytes(40), slid=0), raw(1, bytes(40)), also=["LNK014"], twin_also=["LNK014"])
+case("LNK006", raw(0, bytes(40), dlid=0), bytes(48), also=["LNK014"], twin_also=["LNK004", "LNK014"])  # zeros are no packet
 case("LNK008", native(slid=0xC001), native(slid=0xBFFF))
 case("LNK008", smp(1, 0x11, path=[1], slid=0xC001), smp(1, 0x11, path=[1]))  # not SMP012, too
 case("LNK006", smp(1, 0x11, path=[1], dlid=0), smp(1, 0x11, path=[1]))

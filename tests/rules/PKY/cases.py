@@ -7,9 +7,12 @@ from functools import partial
 from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
+from ibdissect.wire.mad import RMPP
 from ibdissect.wire.notice import Notice, TrapPKey, TrapSwitchPKey
+from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.sa_records import PKeyTableRecord
-from tests.craft import build, erf_pcap, gmp, native, rc, smp, ud
+from tests.craft import build, erf_pcap, gmp, native, put, rc, smp, ud
+from tests.craft import mad as datagram
 from tests.fabric.made import ANSWER, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 from tests.rules.cases import case
 from tests.rules.made.agreed import packet
@@ -165,6 +168,15 @@ def table_record(block: int, *values: int) -> bytes:
     return gmp(3, ANSWER, 0x33, build(PKeyTableRecord, lid=5, port_num=1, block_num=block)[:8] + keys(*values), at=56, slid=1, dlid=9)
 
 
+def table_of(*values: int) -> bytes:
+    """The SA's answer with two P_Key tables, of which the second holds these keys."""
+    records = [build(PKeyTableRecord, lid=lid, port_num=1)[:8] + keys(*one) for lid, one in ((4, [0xFFFF]), (5, values))]
+    mad = bytearray(datagram(3, 0x92, 0x33, b"".join(records), at=56))
+    mad[24:36] = build(RMPP, rmpp_version=1, rmpp_type=1, active=1, first=1, last=1, segment_number=1, payload_length=20 + 2 * 72)
+    put(mad, SAFormat.attribute_offset, 9)
+    return ud(bytes(mad), slid=1, dlid=9)
+
+
 def arp(p_key: int, in_gid: int = 0x8001) -> bytes:
     """A packet to the broadcast group of a partition."""
     grh = {**NETWORK, "dgid": gid(f"ff12:401b:{in_gid:x}::ffff:ffff")}
@@ -183,6 +195,8 @@ case("PKY007", gmp(4, 1, 0x12, bth={"p_key": 0x8002}), gmp(4, 1, 0x12, bth={"p_k
 case("PKY008", smp(2, 0x16, keys(0, 0x8001)), smp(2, 0x16, keys(0x7FFF, 0x8001)))
 # a record of the SA names its block itself
 case("PKY008", table_record(0, 0, 0x8001), table_record(1, 0, 0x8001))
+case("PKY008", table_of(0, 0x8001), table_of(0xFFFF, 0x8001))
+case("PKY009", table_of(0xFFFF, 0x8001, 0x8001), table_of(0xFFFF, 0x8001, 0x0001))
 case("PKY009", smp(2, 0x16, keys(0xFFFF, 0x8001, 0x8001)), smp(2, 0x16, keys(0xFFFF, 0x8001, 0x0001, 0, 0)))
 case("PKY010", smp(2, 0x16, keys(0xFFFF, 0x8000)), smp(2, 0x16, keys(0xFFFF, 0x0000)))
 case("PKY014", smp(5, 2, trap259(), slid=2), smp(7, 2, trap259(), slid=2))

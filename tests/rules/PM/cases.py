@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
+from ibdissect.wire.pm_details import PortRcvErrorDetails
 from tests.craft import build, gmp, smp
 from tests.fabric.made import switch
 from tests.rules.cases import case
-from tests.rules.made.conversations import agent, counters, gid_of
+from tests.rules.made.conversations import agent, counters, gid_of, perf
 from tests.rules.made.mads import counters as mad_counters
 from tests.rules.made.subnets import NODE_INFO, packet, sweep
 
 GET, SET, GET_RESP, PM = 0x01, 0x02, 0x81, 0x04
 # PM
 case("PM002", [*agent(), counters(GET, port_select=255)], [*agent(1 << 8), counters(GET, port_select=255)], frames=[3])
+DETAILS = perf(GET, 0x15, build(PortRcvErrorDetails, port_select=255))
+case("PM002", [*agent(), DETAILS], [*agent(1 << 8), DETAILS], frames=[3])
 CLEAR = {"counter_select": 0xFFFF, "counter_select2": 1}
 case(
     "PM007", [*agent(), counters(SET, **CLEAR)], [*agent(1 << 12), counters(SET, **CLEAR)], frames=[3], also=["PM004"], twin_also=["PM004"]
@@ -56,6 +59,8 @@ def subnet_counters(port: int, lid: int) -> bytes:
 
 packet("PM001", subnet_counters(0, 5), subnet_counters(1, 5))
 packet("PM001", subnet_counters(0, 5), subnet_counters(0, 2))
+packet("PM001", gmp(4, GET, 0x15, build(PortRcvErrorDetails, port_select=3), slid=1, dlid=2),
+       gmp(4, GET, 0x15, build(PortRcvErrorDetails, port_select=2), slid=1, dlid=2))  # fmt: skip
 packet("PM001", subnet_counters(3, 2), subnet_counters(2, 2))
 packet("PM001", subnet_counters(3, 2), subnet_counters(255, 2))
 # the switch has more ports since it was restarted in another mode

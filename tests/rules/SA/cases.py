@@ -104,6 +104,7 @@ case("SA007", sa(GET_RESP, NODE, mask=1, sm_key=1, status=0x0300), sa(GET, NODE,
 case("SA008", sa(GET_TABLE, PKEYS, mask=1), sa(GET_TABLE, PKEYS, mask=1, sm_key=1))
 case("SA009", member(SET, 1 << 16), member(SET))
 case("SA010", member(SET, join_state=0), member(GET_TABLE, join_state=0))
+case("SA010", member(0x15, join_state=0), member(0x15))
 case("SA011", member(GET_RESP, mlid=5), member(SET, mlid=5))
 ASKS_MLID = mask_for(MCMemberRecord, ["mlid"])
 case("SA011", member(GET_TABLE, ASKS_MLID, mlid=0), member(GET_TABLE, 1 << 0, mlid=0), severity="warning")

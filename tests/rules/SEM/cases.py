@@ -73,6 +73,8 @@ case("SEM004", written(neighbor_mtu=5, mtu_cap=3), written(neighbor_mtu=3, mtu_c
 case("SEM005", port_answer(vl_cap=9), port_answer(vl_cap=5))
 case("SEM005", port_answer(vl_cap=0), port_answer(0, vl_cap=0))
 case("SEM006", written(operational_vls=4, vl_cap=1), written(operational_vls=0, vl_cap=1))
+case("SEM006", port_answer(operational_vls=0, port_state=4), port_answer(operational_vls=0, port_state=2))
+case("SEM006", port_answer(operational_vls=0, port_state=4), port_answer(0, operational_vls=0, port_state=4))
 case("SEM007", written(link_width_enabled=0x20), written(link_width_enabled=0xFF))
 case("SEM007", port_answer(link_width_enabled=0x20), port_answer(0, link_width_enabled=0x20))
 case("SEM009", written(link_speed_enabled=9), written(link_speed_enabled=15))
@@ -160,6 +162,7 @@ case(
     frames=[2],
 )
 case("SEM038", node(local_port_num=2), node(local_port_num=1))
+case("SEM038", node_record(1, local_port_num=2), node_record(1, local_port_num=1))
 BLINK = ask(5, LED, method=SET, body=b"\x80")
 case("SEM055", [CA, PORT_PORT, BLINK], [CA, answer(5, PORT_INFO, port_info(5, capability_mask=0x02010248)), BLINK], frames=[3])
 case("SEM058", answer(5, PORT_INFO, port_info(5, diag_code=4)), answer(5, PORT_INFO, port_info(5, diag_code=2)))
@@ -171,6 +174,8 @@ case("SEM034", [CA, answer(5, NODE_INFO, port_node(5, vendor_id=0x2D0, local_por
 case("SEM035", [CA, answer(6, NODE_INFO, port_node(6, port_guid=GUID + 0x51))], [CA, answer(6, NODE_INFO, port_node(6))], frames=[2])
 # all ports of a switch show the GUID of its port 0, those of another switch do not
 TWIN = port_switch(6, port_guid=SWITCH_GUID + 0x50)
+case("SEM035", [PORT_SWITCH, answer(5, NODE_INFO, port_switch(5, port_guid=SWITCH_GUID + 1, local_port_num=4))],
+     [PORT_SWITCH, answer(5, NODE_INFO, port_switch(5, local_port_num=4))], frames=[2])  # fmt: skip
 case("SEM035", [PORT_SWITCH, answer(6, NODE_INFO, TWIN)], [PORT_SWITCH, answer(5, NODE_INFO, port_switch(5, local_port_num=4))], frames=[2])
 
 
