@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct as Record
 
+from ibdissect.bounded import KeptList
 from ibdissect.wire.notice import Notice
 
 from .describe import SM_STATES
@@ -31,9 +32,7 @@ class ChangeLog:
     """Collects changes from the follower's events, in order."""
 
     def __init__(self) -> None:
-        self.happened: list[FabricChange] = []
-        self.dropped = 0
-        """Changes that were only counted, beyond MAX_KEPT."""
+        self.happened = KeptList[FabricChange](MAX_KEPT, "changes of the subnet")
         self._waiting: dict[tuple[int, int, int], FabricChange] = {}
         """The oldest trap without TrapRepress, by port, transaction and trap number."""
         self._unlinked: set[int] = set()
@@ -68,12 +67,9 @@ class ChangeLog:
             if found is not None:
                 found.repressed = event.frame
 
-    def _add(self, event: FabricEvent, kind: str, text: str) -> FabricChange | None:
-        if len(self.happened) >= MAX_KEPT:
-            self.dropped += 1
-            return None
+    def _add(self, event: FabricEvent, kind: str, text: str) -> FabricChange:
         made = FabricChange(event.frame, event.time_ns, kind, text)
-        self.happened.append(made)
+        self.happened.keep(made, event.frame, event.time_ns)
         return made
 
     def _manager(self, event: SmSeen) -> None:
@@ -107,5 +103,5 @@ class ChangeLog:
     def _trap(self, event: TrapSeen) -> None:
         what = f"trap {event.number}" if event.number >= 0 else "trap of a vendor"
         made = self._add(event, "trap", f"{what} of {event.sender}")
-        if made is not None and event.port is not None and len(self._waiting) < MAX_WAITING:
+        if event.port is not None and len(self._waiting) < MAX_WAITING:
             self._waiting.setdefault((event.port.key, event.transaction, Notice(event.notice).trap_number), made)

@@ -10,7 +10,7 @@ from ibdissect.wire.names import NODE_TYPE, PORT_STATE
 from ibdissect.wire.numbers import BASE, FULL
 from ibdissect.wire.text import gid_text, printable
 
-from .file_lines import KnownFile, is_doubtful, place_text
+from .file_lines import KnownFile, place_text
 from .groups import Group, GroupFacts
 from .model import Sm, Subnet
 from .nodes import SWITCH, Node, Port
@@ -171,10 +171,10 @@ def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
         found["lid_history"] = [{"lid": now[0] if now else None, "lmc": now[1] if now else 0, "frame": since} for now, since in history]
     if port.peer is not None:
         found["peer"] = {**_end(port.peer), "frame": port.peer_frame}
-    if port.guard is not None and port.guard.held.now is not None:
-        held = port.guard.held.now
+    if port.guard is not None and port.m_key is not None:
+        key, protect, lease = port.m_key
         found["m_key"] = {
-            **_key("M_Key", held.key, key_text), "protect_bits": held.protect, "lease_period": held.lease, "frame": port.guard.held.since,
+            **_key("M_Key", key, key_text), "protect_bits": protect, "lease_period": lease, "frame": port.guard.held.since,
         }  # fmt: skip
     if port.p_keys is not None and port.p_keys.blocks:
         found["p_keys"] = [
@@ -183,8 +183,7 @@ def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
             if block.now is not None
         ]
     elif port.p_keys is not None and port.p_keys.intended is not None:
-        keys = port.p_keys.intended.keys
-        found["intended_p_keys"] = [{"key": key, "frame": line} for key, line in sorted(keys.items()) if not is_doubtful(line)]
+        found["intended_p_keys"] = [{"key": key, "frame": line} for key, line in port.p_keys.members().items()]
     if port.qos is not None:
         maps = {number: table.hex() for number in range(256) if (table := port.qos.map(number)) is not None}
         found["qos"] = {"sl_to_vl": maps, "vl_arbitration": [half.hex() or None for half in port.qos.arbitration], "frame": port.qos.frame}
@@ -194,14 +193,8 @@ def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
 def _partitions(subnet: Subnet) -> list[dict[str, Any]]:
     members: dict[int, list[dict[str, Any]]] = {}
     for port in subnet.ports():
-        for block in port.p_keys.blocks if port.p_keys is not None else ():
-            for key in keys_in(block.now):
-                if key & BASE:
-                    members.setdefault(key & BASE, []).append({**_end(port), "full": bool(key & FULL), "frame": block.since})
-        intended = port.p_keys.intended if port.p_keys is not None and not port.p_keys.blocks else None
-        for key, line in sorted(intended.keys.items()) if intended is not None else ():
-            if not is_doubtful(line):
-                members.setdefault(key & BASE, []).append({**_end(port), "full": bool(key & FULL), "frame": line})
+        for key, frame in port.p_keys.members().items() if port.p_keys is not None else ():
+            members.setdefault(key & BASE, []).append({**_end(port), "full": bool(key & FULL), "frame": frame})
     return [{"partition": number, "members": found} for number, found in sorted(members.items())]
 
 

@@ -90,7 +90,7 @@ class EarlyWrites:
             if port is None or (write.slot, write.number) in self.taken:
                 continue
             shown = later.m_key(port)
-            held = port.guard.held.now if port.guard is not None else None
+            held = port.m_key
             if shown == NEVER or held is None or shown <= write.frame or not refuses(held, write.method, write.presented):
                 continue
             yield WrongMKey(

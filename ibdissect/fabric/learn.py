@@ -227,8 +227,7 @@ class Learner:
         method, presented, frame = asked if asked is not None else (0, smps.m_key(smp.i), 0)
         if method == numbers.GET and shown.key and not smp.local and hides(shown, presented):
             self.out.append(MKeyShown(smp.frame, smp.time_ns, port, shown, presented, frame, smp.sender, int(smps.mad[smp.i])))
-        guard = port.guard
-        held = guard.held.now if guard is not None else None
+        guard, held = port.guard, port.m_key
         if shown.key == 0 and shown.protect == 1 and method != numbers.SET and (presented == 0 or held is None or presented != held.key):
             if held is None:
                 return  # hidden or not set: unknown

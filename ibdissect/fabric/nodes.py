@@ -10,7 +10,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.table.history import AFTER_ALL, Track
 from ibdissect.wire.sm_port import PortInfo
 
-from .keys import Guard
+from .keys import Guard, MKey
 from .partitions import PKeys
 from .tables import Forwarding, Qos
 
@@ -79,6 +79,11 @@ class Port:
     def key(self) -> int:
         """A number that identifies the port, made of its node's slot and its own number (`earlier_answers.port_key`)."""
         return self.node.slot << 8 | self.number
+
+    @property
+    def m_key(self) -> MKey | None:
+        """Its M_Key as last shown; None if unknown."""
+        return self.guard.held.now if self.guard is not None else None
 
     @property
     def info_frame(self) -> int:

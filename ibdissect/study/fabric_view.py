@@ -17,7 +17,7 @@ from ibdissect.fabric.nodes import STATE_AT, SWITCH, Node, Port
 from ibdissect.fabric.partitions import Block, keys_in
 from ibdissect.fabric.topology import way
 from ibdissect.table.history import Track
-from ibdissect.wire.numbers import MASTER
+from ibdissect.wire.numbers import BASE, FULL, MASTER
 from ibdissect.wire.text import counted, printable
 
 from .ladder import short_ends
@@ -194,17 +194,13 @@ def _port(port: Port, partitions: dict[int, list[tuple[Port, bool, int]]], histo
     entry.details += [(one.what, one.text, one.frame) for one in changes]
     history += changes
     entry.port = port
-    if port.guard is not None and port.guard.held.now is not None:
-        held = port.guard.held.now
-        entry.details.append(("M_Key", f"{'set' if held.key else '0'}, protect bits {held.protect}, lease {held.lease} s",
-                              port.guard.held.since))  # fmt: skip
+    if port.guard is not None and port.m_key is not None:
+        key, protect, lease = port.m_key
+        entry.details.append(("M_Key", f"{'set' if key else '0'}, protect bits {protect}, lease {lease} s", port.guard.held.since))
     if port.p_keys is not None:
-        keys, _, shown = port.p_keys.keys(1 << 62)
-        frame = shown[-1] if shown else 0
-        for key in sorted(keys):
-            if key & 0x7FFF:
-                entry.details.append(("P_Key", f"0x{key:04x} {'full' if key & 0x8000 else 'limited'}", frame))
-                partitions.setdefault(key & 0x7FFF, []).append((port, bool(key & 0x8000), frame))
+        for key, frame in sorted(port.p_keys.members().items()):
+            entry.details.append(("P_Key", f"0x{key:04x} {'full' if key & FULL else 'limited'}", frame))
+            partitions.setdefault(key & BASE, []).append((port, bool(key & FULL), frame))
     return entry
 
 

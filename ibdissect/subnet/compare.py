@@ -122,8 +122,7 @@ def _m_keys(both: list[tuple[Port, Port]]) -> Iterator[Change]:
     """Ports with another M_Key. Keys are shown as numbers; 0 means none."""
     numbers: dict[int, int] = {0: 0}
     for was, now in both:
-        old = was.guard.held.now if was.guard is not None else None
-        new = now.guard.held.now if now.guard is not None else None
+        old, new = was.m_key, now.m_key
         if old is not None and new is not None and old.key != new.key:
             names = [f"M_Key#{numbers.setdefault(key, len(numbers))}" if key else "none" for key in (old.key, new.key)]
             yield {**_identity(now), "before": names[0], "after": names[1]}

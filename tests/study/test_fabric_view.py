@@ -11,13 +11,17 @@ from ibdissect.fabric import FabricFollower
 from ibdissect.session.capture import Capture
 from ibdissect.study import fabric_view
 from ibdissect.study.fabric_view import Entry, FabricView, view_of
+from ibdissect.subnet import learn
 from ibdissect.wire.sm import SMInfo
 from tests import craft
-from tests.fabric.made import ANSWER, node, p_keys, port_info, switch, switch_info
+from tests.fabric.made import ANSWER, GUID, node, p_keys, port_info, switch, switch_info
 from tests.fabric.test_division import HERE, THERE, mixed
+from tests.subnet.files import parsed
 from tests.table.made import native_table
 
 KEY = 0x4142434445464748
+PORT = GUID + 0x11
+"""The port GUID of `node(1)`."""
 
 
 def routed(attribute: int, body: bytes, *path: int, **kw: Any) -> bytes:
@@ -112,6 +116,18 @@ def test_keys_are_reported_without_values() -> None:
     assert shown == ["0x1234 limited", "0xffff full"]
     partitions = entry_of(view(*FRAMES), "partition", "Partitions (2)").children
     assert partitions[0].text.startswith("0x1234") and len(partitions) == 2
+
+
+def test_partitions_conf_counts_until_a_table_is_shown() -> None:
+    conf = f"storage=0x10 : {PORT:#x}=full ;"
+    follower = FabricFollower()
+    files = [parsed(kind, text)[0] for kind, text in (("guid2lid", f"{PORT:#x} 0x1 0x1"), ("partitions.conf", conf))]
+    learn(follower.subnet, files)
+    list(follower.feed(native_table(FRAMES[:3])))
+    found = view_of(follower.subnet, [file.known for file in files])
+    assert [entry.text[:6] for entry in entry_of(found, "partition").children] == ["0x0010", "0x7fff"]
+    keys = [text for entry in entry_of(found, "ca").children for label, text, _ in entry.details if label == "P_Key"]
+    assert keys == ["0x7fff limited  (partitions.conf)", "0x8010 full  (partitions.conf:1)"]
 
 
 def test_lids_that_a_port_had() -> None:
