@@ -71,9 +71,9 @@ def replace(data: Bytes, spot: Spot, keep: Bool, numbers: Numbers | Lids) -> Non
     data[spot.at[keep][:, None] + np.arange(size)] = new.astype(">u8").view(np.uint8).reshape(len(new), 8)[:, 8 - size :]
 
 
-def mark(data: Bytes, at: Int, size: int, mask: Bytes) -> None:
+def mark(data: Bytes, at: Int, mask: Bytes) -> None:
     """Set the last bit of `mask` at each offset where none of its bits is set."""
-    rows = gather(data, at, size)
+    rows = gather(data, at, len(mask))
     empty = at[~(rows & mask).any(axis=1)]
     last = int(np.flatnonzero(mask)[-1])
     data[empty + last] |= np.uint8(int(mask[last]) & -int(mask[last]))

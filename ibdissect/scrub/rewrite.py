@@ -67,7 +67,7 @@ class Scrubber:
         data, read = np.zeros_like(chunk.data), table.once(as_read).data
         _containers(chunk, data)
         spots: dict[str, list[Spot]] = {}
-        marks: list[tuple[Int, Int, Bytes]] = []
+        marks: list[tuple[Int, Bytes]] = []
         texts: list[tuple[int, str, int, bytes]] = []
         for struct in (*self.headers, *self.management):
             at = self._places(table, struct)
@@ -83,8 +83,8 @@ class Scrubber:
         self._texts(data, texts)
         _management(table, data)
         _cut_off(table, data)
-        for at, width, mask in marks:
-            mark(data, at, int(width[0]), mask)
+        for at, mask in marks:
+            mark(data, at, mask)
         scrubbed = structs.replace(chunk, data=data, front=None)
         checksums.seal(table, ChunkTable(scrubbed, self.catalog))
         return scrubbed
@@ -113,7 +113,7 @@ class Scrubber:
         return found
 
     def _look(
-        self, field: Field[Any], at: Int, rows: Bytes, spots: dict[str, list[Spot]], marks: list[Any], texts: list[Any],
+        self, field: Field[Any], at: Int, rows: Bytes, spots: dict[str, list[Spot]], marks: list[tuple[Int, Bytes]], texts: list[Any],
     ) -> None:  # fmt: skip
         """Collect what must be replaced in one field of all occurrences."""
         kind = kind_of(field)
@@ -123,12 +123,11 @@ class Scrubber:
             first, last = start // 8, (start + field.bits + 7) // 8
             here, taken = at + first, rows[:, first:last]
             if kind is Kind.MARK:
-                size = last - first
-                mask = ((1 << field.bits) - 1) << (last * 8 - start - field.bits)
-                template = np.frombuffer(mask.to_bytes(size, "big"), np.uint8)
-                some = (taken & template).any(axis=1)
+                bits = ((1 << field.bits) - 1) << (last * 8 - start - field.bits)
+                mask = np.frombuffer(bits.to_bytes(last - first, "big"), np.uint8)
+                some = (taken & mask).any(axis=1)
                 if some.any():
-                    marks.append((here[some], np.array([size]), template))
+                    marks.append((here[some], mask))
             elif kind is Kind.TEXT or (field.bits > 64 and kind is Kind.KEY):
                 name = field.name if kind is Kind.TEXT else field.secret
                 texts += [(where, name, last - first, row.tobytes()) for where, row in zip(here.tolist(), taken, strict=True) if row.any()]

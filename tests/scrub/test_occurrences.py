@@ -69,5 +69,5 @@ def test_only_chosen_values_are_replaced_and_only_their_bytes(bits: int) -> None
 def test_a_mark_is_the_lowest_bit_of_a_field_that_is_empty() -> None:
     mask = np.array([0x0F, 0xF0, 0], np.uint8)
     data = np.array([0x30, 0x0C, 0xFF, 0x01, 0, 0, 0, 0x20, 0, 0xF0, 0x0F, 0xFF], np.uint8)
-    mark(data, np.array([0, 3, 6, 9]), 3, mask)
+    mark(data, np.array([0, 3, 6, 9]), mask)
     assert data.tolist() == [0x30, 0x1C, 0xFF, 0x01, 0, 0, 0, 0x20, 0, 0xF0, 0x1F, 0xFF]
