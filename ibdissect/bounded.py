@@ -95,9 +95,9 @@ def dropped_of(state: object) -> list[Dropped]:
     found: list[Dropped] = []
     for one in (state, *getattr(state, "__dict__", {}).values()):
         if one is state or isinstance(one, (BoundedDict, KeptDict, KeptList)):
-            said = getattr(one, "dropped", None)
-            if said is not None:
-                found += [each for each in (said if isinstance(said, tuple) else (said,)) if isinstance(each, Dropped)]
+            counters = getattr(one, "dropped", None)
+            if counters is not None:
+                found += [each for each in (counters if isinstance(counters, tuple) else (counters,)) if isinstance(each, Dropped)]
     return found
 
 

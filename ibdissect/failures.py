@@ -61,9 +61,9 @@ class Failures:
 
     def text(self) -> str:
         """All failures in one line; the first ones in full."""
-        said = [str(failure) for failure in self.found.values()]
-        left = len(said) - NAMED + self.others
-        return "; ".join(said[:NAMED]) + (f"; and {left} more failures" if left > 0 else "")
+        failures = [str(failure) for failure in self.found.values()]
+        left = len(failures) - NAMED + self.others
+        return "; ".join(failures[:NAMED]) + (f"; and {left} more failures" if left > 0 else "")
 
     def _frames(self, frame: int | None) -> str:
         first, last = self.window
@@ -75,11 +75,11 @@ class Failures:
 def said_of(error: BaseException, *, show_keys: bool = False) -> str:
     """The kind and text of an exception in one line, unless keys are shown without what may be one."""
     try:
-        said = " ".join(str(error).split())
+        text = " ".join(str(error).split())
     except Exception:  # plugin code
-        said = "its text cannot be read"
-    said = said if show_keys else re.sub(VALUE, "#", said)
-    return f"{type(error).__name__}: {said[:LONGEST]}"
+        text = "its text cannot be read"
+    text = text if show_keys else re.sub(VALUE, "#", text)
+    return f"{type(error).__name__}: {text[:LONGEST]}"
 
 
 def _kind(error: Exception) -> str:

@@ -103,7 +103,7 @@ def _end(screen: Any) -> None:
         screen.terminate()
 
 
-def _cells(said: object) -> int | None:
+def _cells(value: object) -> int | None:
     """A width or height of a terminal; None if it is none."""
-    text = str(said)
+    text = str(value)
     return int(text) if text.isdecimal() and len(text) < 5 and 0 < int(text) <= MAX_CELLS else None

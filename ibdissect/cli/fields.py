@@ -85,26 +85,26 @@ def where(struct: Any) -> str:
     from ibdissect.wire.mad import CLASS_PREFIX
     from ibdissect.wire.places import Behind, CmPayload, CmService, Inside, Mad, MadFormat, Parsed
 
-    said = []
+    places = []
     for place in struct.carried_by:
         if isinstance(place, MadFormat):
-            said.append("class " + ", ".join(f"0x{number:02x}" for number in sorted(place.classes)))
+            places.append("class " + ", ".join(f"0x{number:02x}" for number in sorted(place.classes)))
         elif isinstance(place, Mad):
-            said.append(f"{CLASS_PREFIX.get(place.mgmt_class, f'class 0x{place.mgmt_class:02x}')} attribute 0x{place.attr_id:04x}")
+            places.append(f"{CLASS_PREFIX.get(place.mgmt_class, f'class 0x{place.mgmt_class:02x}')} attribute 0x{place.attr_id:04x}")
         elif isinstance(place, Inside):
-            said.append(f"inside {_field(place.field)}")
+            places.append(f"inside {_field(place.field)}")
         elif isinstance(place, Parsed):
-            said.append(f"found in {_field(place.field)}")
+            places.append(f"found in {_field(place.field)}")
         elif isinstance(place, Behind):
-            said.append(f"after {place.length[0].owner.__name__}")
+            places.append(f"after {place.length[0].owner.__name__}")
         elif isinstance(place, (CmService, CmPayload)):
             what = "private data" if isinstance(place, CmService) else "messages"
             side = f" to the {place.toward} side" if isinstance(place, CmPayload) and place.toward else ""
             mask = "" if place.mask == (1 << 64) - 1 else f"/0x{place.mask:x}"
-            said.append(f"{what}{side} of service " + (f"{place.named}*" if place.named else f"0x{place.service_id:x}{mask}"))
+            places.append(f"{what}{side} of service " + (f"{place.named}*" if place.named else f"0x{place.service_id:x}{mask}"))
         else:
-            said.append(f"{type(place).__name__} {', '.join(_value(place, name) for name in place.__struct_fields__)}")
-    return "; ".join(dict.fromkeys(said)) or struct.title
+            places.append(f"{type(place).__name__} {', '.join(_value(place, name) for name in place.__struct_fields__)}")
+    return "; ".join(dict.fromkeys(places)) or struct.title
 
 
 def _field(field: Any) -> str:

@@ -44,8 +44,8 @@ def command(capture: str, frame: int, form: str, only: bool, common: Common) -> 
         paint = common.paint(sys.stdout)
         many = counted(len(found), "message")
         common.tell(f"{many}, at most {MAX_MESSAGES} and {MAX_FOLLOWED >> 20} MiB before and after that of frame {frame}")
-        for said in found:
-            if said.asked or not only:
-                click.echo(paint(f"{'>' if said.forward else '<'} {said.title}", "path"))
-                for line in as_text(said, form):
+        for message in found:
+            if message.asked or not only:
+                click.echo(paint(f"{'>' if message.forward else '<'} {message.title}", "path"))
+                for line in as_text(message, form):
                     click.echo(f"  {line}")

@@ -69,19 +69,19 @@ def command(
     comparison = compared(captures, common)
     if target is not None:
         _write(comparison, target, captures, common)
-    said = result(comparison)
+    outcome = result(comparison)
     reports = _judged(comparison, options)
-    said["findings"] = [finding_object(finding) for report in reports for finding in report.findings]
+    outcome["findings"] = [finding_object(finding) for report in reports for finding in report.findings]
     fail_on = fail_on or common.settings.fail_on or "error"
     if format_ == "text":
         paint = common.paint(sys.stdout)
-        click.echo("\n".join([*lines(said, paint), ""]))
+        click.echo("\n".join([*lines(outcome, paint), ""]))
         parts: Iterable[str] = [
             *(text_report.capture_text(one, paint) for one in reports),
             text_report.summary_text(reports, len(options.rules)),
         ]
     elif format_ == "json":
-        parts = _json(said, every_packet(comparison) if packets else None)
+        parts = _json(outcome, every_packet(comparison) if packets else None)
     else:
         write_reports(format_, reports, options, RANKS[fail_on])
         parts = ()

@@ -157,8 +157,8 @@ def _named(text: str, source: Source) -> int:
     import difflib
 
     near = difflib.get_close_matches(wanted, known, 3, 0.5)
-    said = ", ".join(f'"{spelled[name]}"' for name in near)
-    raise BadLiteral(f'"{text}" is not a name of a value of {source.name}', f"did you mean {said}" if said else "")
+    names = ", ".join(f'"{spelled[name]}"' for name in near)
+    raise BadLiteral(f'"{text}" is not a name of a value of {source.name}', f"did you mean {names}" if names else "")
 
 
 def _letters(name: str) -> str:

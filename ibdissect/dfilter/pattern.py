@@ -83,8 +83,8 @@ def _byte(escape: bytes) -> bytes:
     return rb"\x%02x" % escape[1] if escape[:1] == b"\\" and escape[1] > 127 else escape
 
 
-def _bad(said: bytes, pattern: bytes) -> BadLiteral:
-    kind, _, part = said.decode("utf-8", "replace").partition(": ")
+def _bad(error: bytes, pattern: bytes) -> BadLiteral:
+    kind, _, part = error.decode("utf-8", "replace").partition(": ")
     at = pattern.find(part.encode("latin-1", "replace")) if part else 0
     reason = REASONS.get(kind, kind)
     return BadLiteral(f"{part} {reason}" if kind in _NAMES_ITS_PART else reason, at=max(at, 0))

@@ -279,13 +279,13 @@ def _unexpected(text: str, at: int, size: int) -> FilterError:
             return FilterError(text, "the final quote of a string is missing", column=at)
     elif rest[0] == "'" and "'" not in rest[1:]:
         return FilterError(text, "the final quote of a character is missing", column=at)
-    said = rest[:size]
-    hint = _HINTS.get(said, "")
-    if said.lower() in OPERATOR_WORDS and said != said.lower():
-        hint = f'operators are written in small letters: "{said.lower()}"'
-    elif not hint and at and text[:at].rstrip()[-1:].isalnum() and said[:1].isalnum():
+    word = rest[:size]
+    hint = _HINTS.get(word, "")
+    if word.lower() in OPERATOR_WORDS and word != word.lower():
+        hint = f'operators are written in small letters: "{word.lower()}"'
+    elif not hint and at and text[:at].rstrip()[-1:].isalnum() and word[:1].isalnum():
         hint = 'two conditions are joined by "and" or "or"'
-    return FilterError(text, f'"{said}" was unexpected here', column=at, hint=hint)
+    return FilterError(text, f'"{word}" was unexpected here', column=at, hint=hint)
 
 
 def _open(rest: str) -> bool:

@@ -33,14 +33,14 @@ def _attribute(catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
 
 def _modifier(_catalog: Catalog, value: int, about: tuple[int, ...]) -> str:
     base_version, mgmt_class, method, attr_id, _ = about
-    said = ""
+    meaning = ""
     if base_version == 1 and mgmt_class in SMP_CLASSES:
         shown = MODIFIERS.get(attr_id)
         if shown is not None:
-            said = shown(value).strip()
+            meaning = shown(value).strip()
         elif attr_id == SM_INFO and method == SET:
-            said = SM_CONTROL.get(value, "")
-    return hex_text(value, 32) + (f" ({said})" if said else "")
+            meaning = SM_CONTROL.get(value, "")
+    return hex_text(value, 32) + (f" ({meaning})" if meaning else "")
 
 
 def _components(catalog: Catalog, value: int, about: tuple[int, ...]) -> str:

@@ -121,10 +121,10 @@ def _ipoib(table: ChunkTable, rows: Int, places: list[int], lines: Summaries) ->
         return
     likely = likely[np.isin(u16(data, payload[likely]), list(PROTOCOLS)) & (value_at(data, payload[likely], IPoIB.reserved) == 0)]
     for i in likely.tolist():
-        said = summary_other.ipoib(data[payload[i] : stop[i]].tobytes())
-        if said is not None:
+        inner = summary_other.ipoib(data[payload[i] : stop[i]].tobytes())
+        if inner is not None:
             place = places[i]
-            lines.info[place] = f"{said} ({lines.protocol[place]} {lines.info[place]})"
+            lines.info[place] = f"{inner} ({lines.protocol[place]} {lines.info[place]})"
             lines.protocol[place] = "IPoIB"
 
 

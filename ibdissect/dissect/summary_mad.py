@@ -113,9 +113,9 @@ def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:
             info += f" modifier 0x{modifier:x}"
     elif modifier and mgmt_class != numbers.CM_CLASS:
         info += f" modifier 0x{modifier:x}"
-    said = status_text(status, mgmt_class)
-    if said != "ok" and (is_response(method, modifier, mgmt_class) or mgmt_class != numbers.DIRECTED):
-        info += f" status: {said}"
+    text = status_text(status, mgmt_class)
+    if text != "ok" and (is_response(method, modifier, mgmt_class) or mgmt_class != numbers.DIRECTED):
+        info += f" status: {text}"
     return protocol, info
 
 

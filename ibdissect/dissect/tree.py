@@ -145,10 +145,10 @@ def headline(tree: Tree) -> str:
 
 def remarks(tree: Tree) -> list[str]:
     """Notes on a malformed or truncated frame."""
-    said = [f"[Malformed: {tree.malformed}]"] if tree.malformed else []
+    found = [f"[Malformed: {tree.malformed}]"] if tree.malformed else []
     if tree.snapped:
-        said.append(f"[Truncated by the snap length: {tree.caplen} of {tree.length} bytes captured]")
-    return said
+        found.append(f"[Truncated by the snap length: {tree.caplen} of {tree.length} bytes captured]")
+    return found
 
 
 def printed(tree: Tree, paint: Paint, lines_of: Callable[[Node], Iterable[str]]) -> str:
@@ -184,8 +184,8 @@ def layer_text(layer: Node) -> str:
     values = {node.field.name: node for node in layer.children if node.field is not None}
     about = next((_ABOUT[each] for each in struct.__mro__ if each in _ABOUT), None)
     what = _what(struct)
-    said = about(values) if about is not None else ""
-    return ", ".join(part for part in (what, said) if part)
+    contents = about(values) if about is not None else ""
+    return ", ".join(part for part in (what, contents) if part)
 
 
 def _what(struct: StructType) -> str:

@@ -61,12 +61,12 @@ class Refuted:
             lid, p_key = end >> 16, end & (FULL | BASE)
             port, since = self.subnet.owner(lid, frame)
             if port is None:
-                said: tuple[int, ...] = (self.subnet.listed,)
+                sources: tuple[int, ...] = (self.subnet.listed,)
             elif port.p_keys is None:
                 continue
             else:  # with a full P_Key the table holds that form, so it would accept limited ones as well
                 verdict, shown = port.p_keys.judge(p_key & BASE if p_key & FULL else p_key | FULL, frame, port.p_key_capacity(frame))
-                said = (*shown, since) if verdict in (Verdict.LIMITED, Verdict.ABSENT) else ()
-            said = tuple(line for line in sorted(set(said)) if line < 0)
-            if said:
-                yield frame, time_ns, lid, p_key if port is not None else None, said
+                sources = (*shown, since) if verdict in (Verdict.LIMITED, Verdict.ABSENT) else ()
+            sources = tuple(line for line in sorted(set(sources)) if line < 0)
+            if sources:
+                yield frame, time_ns, lid, p_key if port is not None else None, sources

@@ -322,8 +322,8 @@ class Streams:
                 table.chunk.first + rows, table.chunk.time_ns[rows], slots[of[one]], p.psn[first], claimed[bad[one]], size[bad[one]],
                 np.diff(one, append=len(wrong)),
             )  # fmt: skip
-            for frame, time_ns, slot, psn, said, found, count in zip(*(column.tolist() for column in columns), strict=True):
-                yield LengthWrong(frame, time_ns, self.ends[slot], slot, psn, said, found, count)
+            for frame, time_ns, slot, psn, length, found, count in zip(*(column.tolist() for column in columns), strict=True):
+                yield LengthWrong(frame, time_ns, self.ends[slot], slot, psn, length, found, count)
         last = (np.append(p.starts[1:], n) - 1)[clean]
         claimed, size, lost = carry(last)
         open_ = (p.leaves_open[last] != 0) & ~lost

@@ -143,21 +143,21 @@ def headline(transfer: Reassembled, catalog: Catalog) -> str:
     first, frames = transfer.first, transfer.frames
     name = catalog.attribute_name(first.mgmt_class, first.attribute, first.method)
     count = sum(1 for _ in records(transfer, catalog))
-    said = [
+    parts = [
         f"{method_name(first.mgmt_class, first.method)}({name})",
         f"{counted(count, 'record')} in {counted(len(frames), 'segment')}",
         f"frames {min(frames)}-{max(frames)}" if len(frames) > 1 else f"frame {frames[0]}",
     ]
     gaps = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in transfer.gaps())
     if gaps:
-        said.append(f"missing segments {gaps}")
+        parts.append(f"missing segments {gaps}")
     if transfer.repeated:
-        said.append(f"{len(transfer.repeated)} segments repeated")
+        parts.append(f"{len(transfer.repeated)} segments repeated")
     if transfer.contradicting:
-        said.append(f"{len(transfer.contradicting)} segments repeated with other bytes")
+        parts.append(f"{len(transfer.contradicting)} segments repeated with other bytes")
     if transfer.ended in ("stopped", "aborted"):
-        said.append(f"{transfer.ended}: {RMPP_STATUS.get(transfer.status, f'status {transfer.status}')}")
-    return ", ".join(said)
+        parts.append(f"{transfer.ended}: {RMPP_STATUS.get(transfer.status, f'status {transfer.status}')}")
+    return ", ".join(parts)
 
 
 def nodes(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> Iterator[tuple[SaRecord, Node]]:

@@ -80,9 +80,9 @@ def _wanted(portrait: Portrait) -> Iterator[tuple[str, str, int]]:
     bad = portrait.study.repeated
     for one in troubled(talks)[:SHOWN]:
         parts = ((one.repeated, "repeated"), (one.missing, "missing"), (one.naks, "NAK"), (one.not_ready, "RNR NAK"))
-        said = ", ".join(f"{count} {what}" for count, what in parts if count)
+        troubles = ", ".join(f"{count} {what}" for count, what in parts if count)
         frames = [frame for frame in bad if frame >= one.first_frame]
-        yield f"{one.service} {one.near} and {one.far}: {said}", conversation_filter(one), min(frames, default=one.first_frame)
+        yield f"{one.service} {one.near} and {one.far}: {troubles}", conversation_filter(one), min(frames, default=one.first_frame)
 
 
 def _ladder(portrait: Portrait, text: str, frame: int) -> Ladder:
@@ -112,9 +112,9 @@ def _drawn(portrait: Portrait, title: str, text: str, ladder: Ladder) -> Drawn:
     for i, step in enumerate(steps):
         x1, x2 = at.get(step.source, LEFT), at.get(step.destination, RIGHT)
         worst, codes = findings.worst(step.frame), dict.fromkeys(findings.codes(step.frame, 1).get(step.frame, ()))
-        said = step.label if len(step.label) <= TEXT else step.label[: TEXT - 1] + "…"
+        label = step.label if len(step.label) <= TEXT else step.label[: TEXT - 1] + "…"
         arrows.append(Arrow(
-            step.frame, f"+{duration(step.time_ns - steps[i - 1].time_ns)}" if i else "", x1, x2, TOP + i * STEP, said,
+            step.frame, f"+{duration(step.time_ns - steps[i - 1].time_ns)}" if i else "", x1, x2, TOP + i * STEP, label,
             worst.value if worst is not None else "", ", ".join([*[step.note] * bool(step.note), *codes]), step.mark == AGAIN,
         ))  # fmt: skip
     return Drawn(title, text, [(x, portrait.name(name)) for name, x in at.items()], arrows, TOP + len(steps) * STEP)

@@ -214,7 +214,7 @@ def _cable(one: Box, other: Box, pairs: Sequence[tuple[Port, Port]], marked: Map
         path = f"M{start[0]:.0f},{start[1]:.0f} Q{(start[0] + stop[0]) / 2:.0f},{start[1] + 24:.0f} {stop[0]:.0f},{stop[1]:.0f}"
     else:
         path = f"M{start[0]:.0f},{start[1]:.0f} L{stop[0]:.0f},{stop[1]:.0f}"
-    said = "; ".join(f"{_port(near)} to {_port(far)}" for near, far in pairs[:8]) + ("; ..." if len(pairs) > 8 else "")
+    cables = "; ".join(f"{_port(near)} to {_port(far)}" for near, far in pairs[:8]) + ("; ..." if len(pairs) > 8 else "")
     label = f"×{len(pairs)}" if len(pairs) > 1 else ""
-    title = said + (f": {mark.text}" if mark is not None else "")
+    title = cables + (f": {mark.text}" if mark is not None else "")
     return Cable(path, title, mark, label, (start[0] + stop[0]) / 2, (start[1] + stop[1]) / 2)

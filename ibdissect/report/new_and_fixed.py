@@ -52,7 +52,7 @@ def stable(finding: Finding) -> Fault:
     return finding.code, finding.stable
 
 
-def said(finding: Finding) -> Fault:
+def shown_message(finding: Finding) -> Fault:
     """A fault by its message, all that a JSON report has."""
     return finding.code, PASSING.sub("#", finding.message)
 
@@ -75,7 +75,7 @@ def before_of_json(name: str, text: str) -> Before:
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise ConfigError("--compare", name, "is neither a report nor a baseline", hint="write it with lint --format json")
     messages = [(str(one.get("code")), str(one.get("message"))) for one in listed]
-    return Before(name, {(code, PASSING.sub("#", message)): message for code, message in messages}, said)
+    return Before(name, {(code, PASSING.sub("#", message)): message for code, message in messages}, shown_message)
 
 
 def compare(before: Before, reports: Iterable[CaptureReport], changes: Iterable[str] = ()) -> CheckDifference:

@@ -99,19 +99,19 @@ class Options(Record, kw_only=True, dict=True):
     def rules_for(self, path: str) -> list[type[Rule]]:
         return self.rules if self.ignored is None else self.ignored.rules_for(path, self.rules)
 
-    def severity_of(self, rule: Rule | type[Rule], said: Severity | None = None) -> Severity:
-        """The severity of a rule's findings; `said` is the severity the rule gave one finding, which may be lower."""
+    def severity_of(self, rule: Rule | type[Rule], own: Severity | None = None) -> Severity:
+        """The severity of a rule's findings; `own` is the severity the rule gave one finding, which may be lower."""
         given = self.severities.get(rule.code, rule.severity)
-        lowered = said is not None and said.rank < min(rule.severity.rank, given.rank)
-        return said if said is not None and lowered else given
+        lowered = own is not None and own.rank < min(rule.severity.rank, given.rank)
+        return own if own is not None and lowered else given
 
     def totals(self, linter: Linter) -> Counter[Severity]:
         """Exact number of findings so far, by severity."""
         totals, rules = Counter[Severity](), self.by_code
         for code, tally in linter.tally.items():
             totals[self.severity_of(rules[code])] += tally.count - tally.lowered.total()
-            for said, count in tally.lowered.items():
-                totals[self.severity_of(rules[code], said)] += count
+            for own, count in tally.lowered.items():
+                totals[self.severity_of(rules[code], own)] += count
         return totals
 
 

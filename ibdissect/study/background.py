@@ -236,8 +236,8 @@ class Study:
         self.model.reading.finish(finding)
         self.model.findings.add(finding)
 
-    def _occurred(self, rule: Rule, said: Severity | None, finding: Finding | None, frames: Any, offset: Any, length: int) -> None:
-        self.model.findings.take(type(rule), self.options.severity_of(rule, said), finding, frames, offset, length)
+    def _occurred(self, rule: Rule, own: Severity | None, finding: Finding | None, frames: Any, offset: Any, length: int) -> None:
+        self.model.findings.take(type(rule), self.options.severity_of(rule, own), finding, frames, offset, length)
 
     def _name(self) -> None:
         state = state_of(self._follower)

@@ -137,17 +137,17 @@ class CaptureModel:
         self.notes.setdefault(frame, []).append(text)
         self.reader.comments.note(frame, text)
 
-    def decode(self, *said: Decoding) -> None:
+    def decode(self, *decodings: Decoding) -> None:
         """Decode messages to these queue pairs so, whenever they were sent."""
-        for one in said:
+        for one in decodings:
             self.decodings.append(one)
             self.reading.services.assign(one.address, one.qp, one.service, one.side)
 
-    def reopened(self, catalog: Catalog | None, said: Sequence[Decoding]) -> CaptureModel:
+    def reopened(self, catalog: Catalog | None, decodings: Sequence[Decoding]) -> CaptureModel:
         """The same capture, read anew with another catalog or other decodings; marks and notes stay. CaptureError."""
         made = CaptureModel(self.source, catalog=catalog or self.catalog, show_keys=self.show_keys)
         made.path, made.delays, made.numbers, made.marked, made.notes = self.path, self.delays, self.numbers, self.marked, self.notes
-        made.decode(*self.decodings, *said)
+        made.decode(*self.decodings, *decodings)
         return made
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ def decodings(model: CaptureModel, frame: int) -> list[Decoding]:
                 if place.toward in ("", toward):
                     found.setdefault((place.service_id, side), []).append(struct.title)
     sides = {PASSIVE: "to the listening side", ACTIVE: "to the requesting side"}
-    said: dict[str, tuple[int, int]] = {}
+    services: dict[str, tuple[int, int]] = {}
     for (service, side), titles in found.items():  # several services may carry the same
-        said.setdefault(f"{', '.join(dict.fromkeys(titles))} ({sides[side]})", (service, side))
-    return [Decoding(f"messages to QP 0x{qp:06x}", what, 0, address, qp, *served) for what, served in said.items()]
+        services.setdefault(f"{', '.join(dict.fromkeys(titles))} ({sides[side]})", (service, side))
+    return [Decoding(f"messages to QP 0x{qp:06x}", what, 0, address, qp, *served) for what, served in services.items()]

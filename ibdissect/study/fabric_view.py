@@ -211,8 +211,8 @@ def _changes(port: Port) -> Iterator[tuple[str, str, int]]:
         ("State", port.infos, lambda body: STATES.get(body[STATE_AT] & 15, "?") if body else "uncertain"),
         ("Link", port.facing, lambda peer: port_name(peer) if peer is not None else "uncertain"),
     )
-    for what, track, said in tracks:
-        for (before, _), (after, frame) in pairwise((said(value), frame) for value, frame in track.values()):
+    for what, track, text_of in tracks:
+        for (before, _), (after, frame) in pairwise((text_of(value), frame) for value, frame in track.values()):
             if before != after:
                 yield what, f"{before} → {after}", frame
     for block in port.p_keys.blocks if port.p_keys is not None else ():

@@ -25,7 +25,7 @@ Tables = Callable[[list[int]], ChunkTable]
 
 
 @dataclass(slots=True)
-class Said:
+class SentMessage:
     """The payload of one message in one direction."""
 
     kind: str
@@ -58,7 +58,7 @@ class Said:
         return bytes(data)
 
 
-def followed(messages: MessageTable, frame: int, tables: Tables, *, show_keys: bool) -> list[Said] | None:
+def followed(messages: MessageTable, frame: int, tables: Tables, *, show_keys: bool) -> list[SentMessage] | None:
     """The messages of the queue pairs of a frame, in order; None if the frame belongs to no message with a payload."""
     every = messages.columns()
     at = messages.message_of(frame)
@@ -76,35 +76,35 @@ def followed(messages: MessageTable, frame: int, tables: Tables, *, show_keys: b
     for index, (some, places) in zip(mine.tolist(), packets, strict=True):
         kind, ends = MESSAGE_KINDS[every.kind[index]], messages.ends_of(int(every.place[index]))
         source, destination = (ends.destination, ends.source) if kind == "READ" else (ends.source, ends.destination)
-        said = Said(
+        message = SentMessage(
             kind, str(source), str(destination), source == asked, int(every.first_frame[index]), int(every.last_frame[index]),
             bool(every.complete[index]), index == at,
         )  # fmt: skip
-        _fill(said, table, np.searchsorted(frames, some).tolist(), places.tolist(), show_keys=show_keys)
-        found.append(said)
+        _fill(message, table, np.searchsorted(frames, some).tolist(), places.tolist(), show_keys=show_keys)
+        found.append(message)
     return found
 
 
-def _fill(said: Said, table: ChunkTable, rows: list[int], places: list[int], *, show_keys: bool) -> None:
+def _fill(message: SentMessage, table: ChunkTable, rows: list[int], places: list[int], *, show_keys: bool) -> None:
     """Put the payloads of a message's packets together: the first copy of each PSN that goes the way of the data, in order of PSNs."""
     located, first = table.located, dict[int, int]()
     payload, end = located.at("payload"), located.payload_end
     for row, place in zip(rows, places, strict=True):
-        if payload[row] >= 0 and end[row] > payload[row] and bool(IS_RESPONSE[located.opcode[row]]) == (said.kind == "READ"):
+        if payload[row] >= 0 and end[row] > payload[row] and bool(IS_RESPONSE[located.opcode[row]]) == (message.kind == "READ"):
             first.setdefault(place, row)
     for _, row in sorted(first.items()):
-        start, low, high = len(said.data), int(payload[row]), int(end[row])
-        said.data += table.chunk.data[low:high].tobytes()
+        start, low, high = len(message.data), int(payload[row]), int(end[row])
+        message.data += table.chunk.data[low:high].tobytes()
         if not show_keys:
             secret = table.shown.once(hidden_bytes)
             first, last = np.searchsorted(secret, (low, high)).tolist()
-            said.hidden += [(at, at + 1) for at in (secret[first:last] - low + start).tolist()]
+            message.hidden += [(at, at + 1) for at in (secret[first:last] - low + start).tolist()]
 
 
-def as_text(said: Said, form: str) -> Iterator[str]:
+def as_text(message: SentMessage, form: str) -> Iterator[str]:
     """A message's payload as lines: `ascii` (others than printable characters as dots), `hex` (offset, hex, ASCII), `raw` (hex digits)."""
-    data, secret = said.masked(), np.zeros(len(said.data), np.bool_)
-    for start, stop in said.hidden:
+    data, secret = message.masked(), np.zeros(len(message.data), np.bool_)
+    for start, stop in message.hidden:
         secret[start:stop] = True
     if form == "ascii":
         yield from "".join(chr(byte) if 32 <= byte < 127 or byte == 10 else "." for byte in data).split("\n")

@@ -63,9 +63,9 @@ def _node(subnet: Subnet, node_guid: int) -> Change:
 
 def _port(port: Port) -> Change:
     base, lmc = port.lids.now or (0, 0)
-    said: Change = {"port_guid": guid(port.guid), "node": name_of(port.node), "port": port.number, "lid": base or None, "lmc": lmc}
+    entry: Change = {"port_guid": guid(port.guid), "node": name_of(port.node), "port": port.number, "lid": base or None, "lmc": lmc}
     keys = known_p_keys(port)
-    return {**said, "pkeys": None if keys is None else [f"0x{key:04x}" for key in sorted(keys[0])], "at": _at(port)}
+    return {**entry, "pkeys": None if keys is None else [f"0x{key:04x}" for key in sorted(keys[0])], "at": _at(port)}
 
 
 def _at(port: Port) -> Change | None:

@@ -38,15 +38,15 @@ LINK = re.compile(
 
 def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
     """The topology file. It lists all LIDs if no line is damaged and every node at the end of a cable has its block."""
-    said: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     own: tuple[int, int] | None = None  # node GUID and kind of the block
     blocks, cabled = set[int](), set[int]()
     for text in lines.content():
         attribute = ATTRIBUTE.match(text) if text[0] != "[" else None  # most lines are cables
         if attribute:
             if attribute[1] == "vendid":
-                said = {}
-            said[attribute[1]] = number(attribute[2], range(1 << 64), 16) or 0
+                numbers = {}
+            numbers[attribute[1]] = number(attribute[2], range(1 << 64), 16) or 0
             continue
         head = BLOCK.match(text) if text[0] != "[" else None
         if head:
@@ -54,8 +54,8 @@ def ibnetdiscover(lines: Lines) -> Iterator[Fact]:
             blocks.add(node)
             own = node, kind
             yield NodeFact(
-                lines.number, node, kind, number(head[2], NODE_PORTS, 10) or 0, head[5] or "", said.get("sysimgguid", 0),
-                said.get("devid", 0) & 0xFFFF, said.get("vendid", 0) & 0xFFFFFF,
+                lines.number, node, kind, number(head[2], NODE_PORTS, 10) or 0, head[5] or "", numbers.get("sysimgguid", 0),
+                numbers.get("devid", 0) & 0xFFFF, numbers.get("vendid", 0) & 0xFFFFFF,
             )  # fmt: skip
             if kind == SWITCH:
                 lid, lmc = _lid(SWITCH_LID.search(head[6] or ""))

@@ -149,13 +149,13 @@ def sa_dump(lines: Lines) -> Iterator[Fact]:
         head, member = GROUP.fullmatch(text), MEMBER.fullmatch(text)
         if head:
             mlid = number(head[1], MULTICAST_LIDS, 16)
-            said = {name: int(value, 16) for name, value in PAIR.findall(text)}
+            values = {name: int(value, 16) for name, value in PAIR.findall(text)}
             if mlid is None:
                 lines.unknown("a group with its multicast LID")
                 continue
             facts = GroupFacts(
-                mlid, said.get("pkey", 0) & 0xFFFF, said.get("qkey", 0) & 0xFFFFFFFF, said.get("mtu", 0) & 63, said.get("rate", 0) & 63,
-                said.get("sl_flow_hop", 0) >> 28 & 15,
+                mlid, values.get("pkey", 0) & 0xFFFF, values.get("qkey", 0) & 0xFFFFFFFF, values.get("mtu", 0) & 63,
+                values.get("rate", 0) & 63, values.get("sl_flow_hop", 0) >> 28 & 15,
             )  # fmt: skip
             group = bytes.fromhex(head[2] + head[3]), facts
             yield GroupFact(lines.number, *group)

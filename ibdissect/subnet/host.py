@@ -80,11 +80,11 @@ def sysfs(lines: Lines, ports: Ports) -> Iterator[Fact]:
 
 def _end(device: str, port: int, ports: Ports) -> End:
     """The port by GUID (lower half of GID 0) and LID."""
-    said, node = ports.get((device, port), {}), ports.get((device, 0), {})
-    address = gid(said.get("gids/0", ""))
+    attributes, node = ports.get((device, port), {}), ports.get((device, 0), {})
+    address = gid(attributes.get("gids/0", ""))
     own = int.from_bytes(address[8:], "big") if address else 0
     node_guid = guid(node.get("node_guid", "")) or 0
-    return End(own, node_guid if own else 0, port, number(said.get("lid", ""), UNICAST_LIDS, 0) or 0)
+    return End(own, node_guid if own else 0, port, number(attributes.get("lid", ""), UNICAST_LIDS, 0) or 0)
 
 
 def _lmc(text: str, base: int) -> int:
@@ -95,20 +95,20 @@ def _lmc(text: str, base: int) -> int:
 
 def ibstat(lines: Lines) -> Iterator[Fact]:
     """ibstat, of one host or of several in sequence."""
-    node, port, said, start = 0, 0, dict[str, str](), 0
+    node, port, values, start = 0, 0, dict[str, str](), 0
     for text in lines:
         name, colon, value = (part.strip() for part in text.partition(":"))
         if name == "Node GUID":
             node = guid(value) or 0
         elif name.startswith("Port ") and name[5:].isdecimal() and len(name) < 9 and colon:
-            port, said, start = int(name[5:]), {}, lines.number
+            port, values, start = int(name[5:]), {}, lines.number
         elif colon and port:
-            said[name] = value
+            values[name] = value
             if name == "Link layer" and value != "Ethernet":
-                own, lid = guid(said.get("Port GUID", "")), number(said.get("Base lid", ""), UNICAST_LIDS, 10)
+                own, lid = guid(values.get("Port GUID", "")), number(values.get("Base lid", ""), UNICAST_LIDS, 10)
                 if own and node and port < 256:
                     yield NodeFact(start, node, CA)
-                    yield PortFact(start, End(own, node, port, lid or 0), _lmc(said.get("LMC", ""), 10))
+                    yield PortFact(start, End(own, node, port, lid or 0), _lmc(values.get("LMC", ""), 10))
                 else:
                     lines.unknown("Node GUID and Port GUID of the port")
 

@@ -172,19 +172,19 @@ class _Learner:
             end = fact.end
             if end.node and end.number >= 0 and end not in named:
                 named[end] = self.port(end, line)
-        said: dict[tuple[int, int], tuple[int, Port, set[int], int]] = {}
+        by_file_and_port: dict[tuple[int, int], tuple[int, Port, set[int], int]] = {}
         for line, fact in ports:
             end = fact.end
             port = named.get(end) or self.port(end._replace(lid=0), line)
             if port is None or not end.lid:
                 continue
-            known = said.get((line >> 32, id(port)))
+            known = by_file_and_port.get((line >> 32, id(port)))
             if known is None or fact.lmc >= 0:
-                said[line >> 32, id(port)] = line, port, {end.lid}, fact.lmc
+                by_file_and_port[line >> 32, id(port)] = line, port, {end.lid}, fact.lmc
             elif known[3] < 0:
                 known[2].add(end.lid)
-        lmcs = {id(port): (min(lids), lmc) for _, port, lids, lmc in said.values() if lmc >= 0}
-        for line, port, lids, lmc in said.values():
+        lmcs = {id(port): (min(lids), lmc) for _, port, lids, lmc in by_file_and_port.values() if lmc >= 0}
+        for line, port, lids, lmc in by_file_and_port.values():
             base, count = min(lids), len(lids)
             if lmc < 0 and count > 1 and count & (count - 1) == 0 and max(lids) - base + 1 == count:
                 lmc = count.bit_length() - 1

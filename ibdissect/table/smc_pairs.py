@@ -42,9 +42,9 @@ def added(table: ChunkTable, services: Services) -> Iterator[tuple[int, int, set
     for row, number in zip(rows.tolist(), numbers, strict=True):
         data = table.chunk.data[at[row] : stop[row]]
         if number == SERVICE and len(data) >= SMCAddLink.size and data[0] == ADD_LINK:
-            said = SMCAddLink(data.tobytes())
-            if not said.rejected and said.qpn:
-                yield row, said.qpn, _addresses(said.gid)
+            link = SMCAddLink(data.tobytes())
+            if not link.rejected and link.qpn:
+                yield row, link.qpn, _addresses(link.gid)
 
 
 def _addresses(gid: bytes) -> set[bytes]:
@@ -58,5 +58,5 @@ def _in_segments(table: ChunkTable, found: Occurrences) -> Iterator[tuple[int, i
         if kind is None or not SMCHandshake.size + kind.size + len(SMC_R) <= length <= len(data):
             continue
         if data[length - len(SMC_R) : length] == SMC_R:
-            said = kind(data[SMCHandshake.size :])
-            yield row, said.qpn, _addresses(said.gid)
+            handshake = kind(data[SMCHandshake.size :])
+            yield row, handshake.qpn, _addresses(handshake.gid)

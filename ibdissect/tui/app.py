@@ -157,11 +157,11 @@ class TuiApp(App[None]):
         else:
             self.note("It is the only capture; q ends the program")
 
-    async def reopen(self, catalog: Catalog | None, *said: Decoding) -> None:
+    async def reopen(self, catalog: Catalog | None, *decodings: Decoding) -> None:
         """Read the capture anew with other structures or decodings; filter, frame, marks and notes stay."""
         old, text, frame = self.capture, self.filtering.text, self.main.packets.frame
         try:
-            model = old.model.reopened(catalog, said)
+            model = old.model.reopened(catalog, decodings)
         except CaptureError as error:
             self.warn(str(error))
             return

@@ -73,7 +73,7 @@ class MainScreen(Screen[None]):
         self.packets = PacketList(model, study)
         self.tree_pane, self.bytes_pane = TreePane(notes.of, model.reader.members), BytesPane()
         self.bit_line = Line(self.bytes_pane.bit_line, id="bits")
-        self.findings_pane, self.key_bar = FindingsPane(model.findings, self.packets.said), KeyBar(commands)
+        self.findings_pane, self.key_bar = FindingsPane(model.findings, self.packets.sentence), KeyBar(commands)
         self._studied = 0
         self.reveal: Callable[[Tree], Place | None] | None = None
         """What to go to in the tree of the frame that is selected next."""

@@ -90,15 +90,15 @@ def service_range(service_id: int) -> str:
 
 def service_text(service_id: int) -> str:
     """`0x0000000001061144 (RDMA IP CM, TCP port 4420, NVMe)`."""
-    said = [service_range(service_id)]
+    parts = [service_range(service_id)]
     if service_id & IP_CM_MASK == IP_CM_PREFIX:
         protocol, port = service_id >> 16 & 0xFF, service_id & 0xFFFF
-        said += [f"{IP_PROTOCOLS.get(protocol, f'protocol {protocol}')} port {port}", IP_PORTS.get(port, "")]
+        parts += [f"{IP_PROTOCOLS.get(protocol, f'protocol {protocol}')} port {port}", IP_PORTS.get(port, "")]
     elif service_id & IPOIB_CM_MASK == IPOIB_CM_PREFIX:
-        said.append(f"QP 0x{service_id & 0xFFFFFF:06x}")
+        parts.append(f"QP 0x{service_id & 0xFFFFFF:06x}")
     elif service_id & SDP_MASK == SDP_PREFIX:
-        said.append(f"port {service_id & 0xFFFF}")
-    named = ", ".join(filter(None, said))
+        parts.append(f"port {service_id & 0xFFFF}")
+    named = ", ".join(filter(None, parts))
     return f"0x{service_id:016x} ({named})" if named else f"0x{service_id:016x}"
 
 

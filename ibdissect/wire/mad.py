@@ -137,20 +137,20 @@ def status_text(status: int, mgmt_class: int = 0) -> str:
     """Text of a MAD status; `ok` if no bit is set. In a directed-route SMP bit 15 is the direction and ignored."""
     if mgmt_class == DIRECTED:
         status &= 0x7FFF
-    said = []
+    parts = []
     if status & 1:
-        said.append("busy")
+        parts.append("busy")
     if status & 2:
-        said.append("redirect required")
+        parts.append("redirect required")
     code = status >> 2 & 7
     if code:
-        said.append(STATUS_CODES.get(code, f"reserved code {code}"))
+        parts.append(STATUS_CODES.get(code, f"reserved code {code}"))
     if status & 0xE0:
-        said.append(f"reserved bits {status & 0xE0:#04x}")
+        parts.append(f"reserved bits {status & 0xE0:#04x}")
     special = status >> 8
     if special:
-        said.append(CLASS_STATUS.get(mgmt_class, {}).get(special, f"class-specific status {special}"))
-    return ", ".join(said) or "ok"
+        parts.append(CLASS_STATUS.get(mgmt_class, {}).get(special, f"class-specific status {special}"))
+    return ", ".join(parts) or "ok"
 
 
 def _status_show(status: int) -> str:

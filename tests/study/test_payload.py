@@ -6,11 +6,11 @@ from pathlib import Path
 
 import ibdissect
 from ibdissect.dissect.named_values import MESSAGE_NAMES
-from ibdissect.study.payload import Said, as_text, followed
+from ibdissect.study.payload import SentMessage, as_text, followed
 from tests import craft
 
 
-def said_in(path: Path, frame: int, *, show_keys: bool = False) -> list[Said] | None:
+def said_in(path: Path, frame: int, *, show_keys: bool = False) -> list[SentMessage] | None:
     with ibdissect.open(str(path), show_keys=show_keys) as capture:
         messages = capture.answers(MESSAGE_NAMES).messages
         assert messages is not None
@@ -37,7 +37,7 @@ def test_both_ways_and_no_copy(tmp_path: Path) -> None:
         ("WRITE", b"one two!", True, True), ("READ", b"read", False, False), ("SEND", b"sent", False, False),
     ]  # fmt: skip
     assert found[0].title == "WRITE 8 bytes, frames 1-4, LID 1 → LID 2"
-    assert Said("ATOMIC", "a", "b", True, 1, 2, True, True).title == "ATOMIC without payload, frames 1-2, a → b"
+    assert SentMessage("ATOMIC", "a", "b", True, 1, 2, True, True).title == "ATOMIC without payload, frames 1-2, a → b"
 
 
 def test_frames_without_messages(repo: Path) -> None:
@@ -45,7 +45,7 @@ def test_frames_without_messages(repo: Path) -> None:
 
 
 def test_forms() -> None:
-    said = Said("SEND", "a", "b", True, 1, 2, True, True, bytearray(b"Hi\x00\n" + bytes(range(65, 85))), [(4, 8)])
+    said = SentMessage("SEND", "a", "b", True, 1, 2, True, True, bytearray(b"Hi\x00\n" + bytes(range(65, 85))), [(4, 8)])
     assert list(as_text(said, "ascii")) == ["Hi.", "****EFGHIJKLMNOPQRST"]
     assert list(as_text(said, "hex")) == [
         "00000000  48 69 00 0a ** ** ** **  45 46 47 48 49 4a 4b 4c  Hi..****EFGHIJKL",

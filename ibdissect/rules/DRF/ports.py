@@ -72,8 +72,8 @@ def contradicted(track: Track[V]) -> tuple[V, int] | None:
     """The value of a fact in a file, if the capture last showed another, and its line number."""
     if track.since <= 0 or track.now is None:
         return None
-    said = [(value, line) for value, line in track.past if line < 0 and value is not None]
-    return said[-1] if said and said[-1][0] != track.now else None
+    listed = [(value, line) for value, line in track.past if line < 0 and value is not None]
+    return listed[-1] if listed and listed[-1][0] != track.now else None
 
 
 class TableDrift(_DriftRule):

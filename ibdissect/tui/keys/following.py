@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ibdissect.flow.reassembly import Reassembled
 from ibdissect.study.background import Snapshot
-from ibdissect.study.payload import Said, followed
+from ibdissect.study.payload import SentMessage, followed
 from ibdissect.study.related_frames import counterpart, filter_for_frame, find_transfer
 
 from ..screens.payload import PayloadScreen
@@ -76,16 +76,16 @@ class Following:
             found = find_transfer(app.model, frame, wanted)
             messages, model = app.model.answers.messages, app.model
             assert messages is not None
-            said = followed(messages, frame, model.table, show_keys=model.show_keys) if found is None else None
+            messages_found = followed(messages, frame, model.table, show_keys=model.show_keys) if found is None else None
             if wanted():
-                app.call_later(self._transfer_found, frame, found, said)
+                app.call_later(self._transfer_found, frame, found, messages_found)
 
         if frame:
             app.searching.work.run(work, "transfer", app.model)
 
-    def _transfer_found(self, frame: int, transfer: Reassembled | None, said: list[Said] | None) -> None:
-        if said:
-            self.app.push_screen(PayloadScreen(self.app, said), self.app.jump)
+    def _transfer_found(self, frame: int, transfer: Reassembled | None, messages: list[SentMessage] | None) -> None:
+        if messages:
+            self.app.push_screen(PayloadScreen(self.app, messages), self.app.jump)
             return
         if transfer is None:
             yet = "" if self.app.study.finished else " yet"

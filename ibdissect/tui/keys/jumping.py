@@ -104,8 +104,8 @@ class Jumping:
         place = int(np.searchsorted(frames, here, "right")) if forward else int(np.searchsorted(frames, here)) - 1
         around = place in (-1, len(frames))
         frame = int(frames[place % len(frames)])
-        said = f"the only {what}" if frame == here else f"went round to the {'first' if forward else 'last'} {what}"
-        self.app.main.key_bar.say(said if around else "")
+        note = f"the only {what}" if frame == here else f"went round to the {'first' if forward else 'last'} {what}"
+        self.app.main.key_bar.say(note if around else "")
         if what == "finding":
             self.to_finding(frame)
         else:

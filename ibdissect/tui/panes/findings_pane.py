@@ -27,9 +27,9 @@ class FindingsPane(LineList):
         ("right,l", "open(True)", "open"), ("left,h", "open(False)", "close"),
     ]  # fmt: skip
 
-    def __init__(self, store: FindingsStore, said: Callable[[str], str] = str, *, id: str = "findings", grouped: bool = False) -> None:
+    def __init__(self, store: FindingsStore, sentence: Callable[[str], str] = str, *, id: str = "findings", grouped: bool = False) -> None:
         super().__init__(id=id)
-        self.store, self.said, self.grouped = store, said, grouped
+        self.store, self.sentence, self.grouped = store, sentence, grouped
         self.opened: set[object] = set()
         """Codes of rules, or keys of findings, whose occurrences are shown below them."""
         self.lines: Int = np.empty(0, np.int64)
@@ -118,7 +118,7 @@ class FindingsPane(LineList):
             head = [(arrow, dim), (f"{finding.severity.sign} {finding.code:<7}", ink), (f" {finding.name:<30}", self.ink("strong"))]
         related = ", ".join(f"{one.frame}" if one.frame else one.place for one in finding.related[:4])
         parts = [
-            *head, (f" frame {finding.frame:>7}", self.ink("accent")), (f"  {self.said(finding.message)}", None),
+            *head, (f" frame {finding.frame:>7}", self.ink("accent")), (f"  {self.sentence(finding.message)}", None),
             (f"  (see {related})" if related else "", dim),
         ]  # fmt: skip
         return [*line_of(parts, width - len(times) - 1), Segment(times, self.ink("strong"))]

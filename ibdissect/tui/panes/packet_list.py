@@ -73,7 +73,7 @@ class PacketList(LineList):
         self._pulled = ""
         """The column that the mouse is resizing."""
         self._resting: Timer | None = None
-        self._told = 0
+        self._posted = 0
         self._laid_out_for = 0
         """Width that the columns were measured for; a scroll bar reduces it."""
 
@@ -105,7 +105,7 @@ class PacketList(LineList):
             self._pages.discard(last)
         if before < self.scroll_offset.y + self.page_size:
             self.refresh()
-        if not self._told and len(self.rows):
+        if not self._posted and len(self.rows):
             self.tell()
 
     def forget(self) -> None:
@@ -130,7 +130,7 @@ class PacketList(LineList):
         names = self.study.names
         return printable(names.address(text)) if self.named and names is not None else text
 
-    def said(self, text: str) -> str:
+    def sentence(self, text: str) -> str:
         """A sentence with names in place of GUIDs and after LIDs, where they are known and wanted."""
         names = self.study.names
         return printable(names.sentence(text)) if self.named and names is not None else text
@@ -342,9 +342,9 @@ class PacketList(LineList):
         """Post the frame at the cursor."""
         if self._resting is not None:
             self._resting.stop()
-        self._told = self.frame
-        if self._told:
-            self.post_message(FrameSelected(self._told))
+        self._posted = self.frame
+        if self._posted:
+            self.post_message(FrameSelected(self._posted))
 
     def choose(self) -> None:
         self.tell()

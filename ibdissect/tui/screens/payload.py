@@ -11,7 +11,7 @@ from textual.binding import Binding
 
 from ibdissect.study import writing
 from ibdissect.study.number_text import octets
-from ibdissect.study.payload import FORMS, Said, as_text
+from ibdissect.study.payload import FORMS, SentMessage, as_text
 from ibdissect.wire.text import counted, printable
 
 from ..widgets.cells import line_of
@@ -28,7 +28,7 @@ class PayloadList(LineList):
 
     empty = "These queue pairs exchanged no payload."
 
-    def __init__(self, found: list[Said]) -> None:
+    def __init__(self, found: list[SentMessage]) -> None:
         super().__init__(id="payload")
         self.found, self.form = found, FORMS[0]
         self.lines: list[tuple[int, bool, str]] = []
@@ -36,10 +36,11 @@ class PayloadList(LineList):
 
     def show(self, form: str) -> None:
         """Write the bytes in a form; the cursor stays at its message, first at the one that was asked about."""
-        here = self.lines[self.cursor][0] if self.lines else next((i for i, said in enumerate(self.found) if said.asked), 0)
+        here = self.lines[self.cursor][0] if self.lines else next((i for i, message in enumerate(self.found) if message.asked), 0)
         self.form, self.lines = form, []
-        for i, said in enumerate(self.found):
-            self.lines += [(i, True, f"{'▶' if said.forward else '◀'} {said.title}"), *((i, False, line) for line in as_text(said, form))]
+        for i, message in enumerate(self.found):
+            self.lines.append((i, True, f"{'▶' if message.forward else '◀'} {message.title}"))
+            self.lines += [(i, False, line) for line in as_text(message, form)]
         self.renew()
         self.select(next((at for at, line in enumerate(self.lines) if line[0] == here), 0), center=True)
 
@@ -58,8 +59,8 @@ class PayloadScreen(Overlay[int]):
     BINDINGS = [Binding("R", "dismiss(None)", "back"), Binding("x", "form", show=False), Binding("w", "save", show=False)]
     keys = "x hex, ASCII, raw · w saves · Enter goes to the message"
 
-    def __init__(self, app: TuiApp, found: list[Said]) -> None:
-        size = octets(sum(len(said.data) for said in found))
+    def __init__(self, app: TuiApp, found: list[SentMessage]) -> None:
+        size = octets(sum(len(message.data) for message in found))
         self.owner, self.found, self.lines = app, found, PayloadList(found)
         super().__init__(f"Payload   {counted(len(found), 'message', ',')} around the frame's, {size}", self.lines)
 
@@ -89,5 +90,5 @@ class PayloadScreen(Overlay[int]):
     def _bytes(self, form: str) -> bytes:
         """What is saved: the bytes themselves for `raw`, else what is shown."""
         if form == "raw":
-            return b"".join(said.masked() for said in self.found)
-        return "".join(f"{said.title}\n" + "".join(f"{line}\n" for line in as_text(said, form)) for said in self.found).encode()
+            return b"".join(message.masked() for message in self.found)
+        return "".join(f"{message.title}\n" + "".join(f"{line}\n" for line in as_text(message, form)) for message in self.found).encode()

@@ -79,9 +79,9 @@ class Chart(Drawing):
         scale, top = {"packets": number, "bytes": octets, "delay": duration}[self.measure], max(counts, default=0)
         here = counts[self.cursor] if self.cursor < len(counts) else 0
         whole = f", {scale(sum(counts))} in all" if self.measure != "delay" else " since the point before"
-        said = f"  {scale(here)} at the cursor, at most {scale(top)}{whole}"
-        name = cut(f"  {printable(title)}", max(self.size.width - len(said) - 2, 8))
-        lines = [Text.assemble((name, "bold"), (said, self.ink("dim")))]
+        numbers = f"  {scale(here)} at the cursor, at most {scale(top)}{whole}"
+        name = cut(f"  {printable(title)}", max(self.size.width - len(numbers) - 2, 8))
+        lines = [Text.assemble((name, "bold"), (numbers, self.ink("dim")))]
         other = self.brush if self.brush >= 0 else self.cursor
         for place, cells in enumerate(stacked(counts, top, height)):
             label = scale(top) if not place else "0" if place == height - 1 else ""
