@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from rich.text import Text
 from textual import events
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding
 from textual.driver import Driver
 from textual.notifications import SeverityLevel
@@ -29,7 +29,6 @@ from ibdissect.study.threads import Work
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable
 
-from . import themes
 from .drivers import end_in_time
 from .keys import captures, coloring, columns, explaining, filtering, following, jumping, keeping, menu, searching
 from .keys.command import Command
@@ -43,6 +42,7 @@ from .open_capture import OpenCapture
 from .screens import conversations, fabric, findings_summary, ladder, page, statistics, time_chart
 from .screens.choice import Choice
 from .screens.prompt import Prompt
+from .themes import ThemedApp, with_contrast
 
 Answer = TypeVar("Answer")
 LOOK = 0.1
@@ -74,10 +74,9 @@ TYPED = ("slash", "g", "ctrl+f")
 """Bound with priority: the focus must have moved before the next key is typed. In an input, these keys are text."""
 
 
-class TuiApp(App[None]):
+class TuiApp(ThemedApp):
     """Captures on the screen. `run` it; they are closed when it ends."""
 
-    CSS_PATH = "ibdissect.tcss"
     TITLE = "ibdissect"
     ENABLE_COMMAND_PALETTE = True
     DEFAULT_MODE = "capture 1"
@@ -100,7 +99,7 @@ class TuiApp(App[None]):
         history: FilterHistory | None = None, memory: Profile | None = None, driver: type[Driver] | None = None, fields: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """`fields`: shown as columns beside those of the profile."""
-        super().__init__(driver_class=driver)
+        super().__init__(driver)
         self.load, self.first_filter, self.fields = load, display_filter, fields
         self.history = history if history is not None else FilterHistory()
         self.memory = memory if memory is not None else Profile().last()
@@ -111,9 +110,6 @@ class TuiApp(App[None]):
             self._add(model)
         self._bring(self.captures[0])
         self._look_soon = False
-        self.scroll_sensitivity_y = 3.0
-        for theme in themes.THEMES:
-            self.register_theme(theme)
         self._begin_with_theme()
 
     # -- captures
@@ -331,13 +327,9 @@ class TuiApp(App[None]):
             self.set_class(holds, name, update=False)
         self.stylesheet.set_variables(self.get_css_variables())
 
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Names that the style sheet uses, for themes that lack them."""
-        return themes.defaults(self.current_theme.dark)
-
     def get_css_variables(self) -> dict[str, str]:
         """Colours of the theme; those of text can be read."""
-        return themes.with_contrast(super().get_css_variables())
+        return with_contrast(super().get_css_variables())
 
     def watch_theme(self, theme: str) -> None:
         self.set_class(theme == "ibdissect-contrast", "contrast")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from rich.segment import Segment
-from textual.app import App
 
 from ibdissect.wire.text import printable
 
-from . import themes
 from .screens.overlay import Overlay
+from .themes import ThemedApp
 from .widgets.cells import line_of
 from .widgets.line_list import LineList
 
@@ -36,21 +35,13 @@ class ChangesScreen(Overlay[None]):
     keys = "↑ ↓ PgUp PgDn move · q quit"
 
 
-class ChangesApp(App[None]):
+class ChangesApp(ThemedApp):
     """What changed between two descriptions of a subnet; `run` it."""
-
-    CSS_PATH = "ibdissect.tcss"
 
     def __init__(self, title: str, lines: list[str]) -> None:
         super().__init__()
-        self.shown, self.scroll_sensitivity_y = ChangesScreen(title, Changes(lines)), 3.0
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Names that the style sheet uses, for themes that lack them."""
-        return themes.defaults(self.current_theme.dark)
+        self.shown = ChangesScreen(title, Changes(lines))
 
     def on_mount(self) -> None:
-        for theme in themes.THEMES:
-            self.register_theme(theme)
         self.theme = "ibdissect-dark"
         self.push_screen(self.shown, lambda _: self.exit())

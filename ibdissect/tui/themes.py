@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from textual.app import App
 from textual.color import BLACK, WHITE, Color
+from textual.driver import Driver
 from textual.theme import Theme
 
 TINTS = ("tint-smp", "tint-sa", "tint-cm", "tint-gs", "tint-nak", "tint-again", "tint-other", "tint-dim", "tint-cursor", "tint-quiet",
@@ -24,11 +26,6 @@ INKS = (*TINTS[:8], "tint-info", "tint-code", "error", "warning", "accent", "suc
 """Names of colours that text has."""
 LEAST = 4.5
 """Contrast of text and what is behind it (WCAG 2 AA)."""
-
-
-def defaults(dark: bool) -> dict[str, str]:
-    """Colours for themes that know nothing of these names."""
-    return _DARK if dark else _LIGHT
 
 
 def contrast(one: Color, other: Color) -> float:
@@ -73,3 +70,19 @@ THEMES = (
         variables=_CONTRAST,
     ),
 )  # fmt: skip
+
+
+class ThemedApp(App[None]):
+    """An application that looks like all others of this package."""
+
+    CSS_PATH = "ibdissect.tcss"
+
+    def __init__(self, driver: type[Driver] | None = None) -> None:
+        super().__init__(driver_class=driver)
+        self.scroll_sensitivity_y = 3.0
+        for theme in THEMES:
+            self.register_theme(theme)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Names that the style sheet uses, for themes that lack them."""
+        return _DARK if self.current_theme.dark else _LIGHT
