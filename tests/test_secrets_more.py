@@ -26,6 +26,7 @@ from tests.cli.test_serve import fetch, screen
 from tests.fuzz.container import pcapng
 from tests.test_secrets import FRAMES, KEYS, PLANTED, Planted, run, shown
 from tests.tui import drawn, made
+from tests.tui.conftest import seldom_drawn as seldom_drawn
 from tests.tui.made import shows, until
 
 pytestmark = pytest.mark.slow

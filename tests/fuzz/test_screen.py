@@ -9,6 +9,7 @@ import pytest
 
 from ibdissect.tui.app import TuiApp
 from tests.tui import made
+from tests.tui.conftest import seldom_drawn as seldom_drawn
 from tests.tui.made import until
 
 from .container import pcapng

@@ -1,4 +1,4 @@
-"""How are screens drawn in tests? Whenever a test waits, not sixty times a second; their style sheets are parsed once for all tests."""
+"""How are screens drawn in tests? When they open, or when a test asks (`drawn`). Style sheets are parsed once for all tests."""
 
 from __future__ import annotations
 
@@ -7,20 +7,14 @@ from typing import Any  # of Textual, whose types of these are its own
 import pytest
 from textual._compositor import Compositor
 from textual.css.stylesheet import Stylesheet
-from textual.pilot import Pilot
 
-RENDER, PAUSE, PARSE = Compositor.render_update, Pilot.pause, Stylesheet._parse_rules
+RENDER, PARSE = Compositor.render_update, Stylesheet._parse_rules
 PARSED: dict[Any, Any] = {}
 """Rules by their text and colours."""
 
 
 def _later(compositor: Compositor, full: bool = False, screen_stack: Any = None, simplify: bool = False) -> Any:
     return RENDER(compositor, full, screen_stack, simplify) if full else None
-
-
-async def _pause(pilot: Pilot[Any], delay: float | None = None) -> None:
-    await PAUSE(pilot, delay)
-    RENDER(pilot.app.screen._compositor, screen_stack=pilot.app._background_screens)
 
 
 def _parsed(sheet: Stylesheet, *words: Any, **more: Any) -> Any:
@@ -31,7 +25,6 @@ def _parsed(sheet: Stylesheet, *words: Any, **more: Any) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def _seldom_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def seldom_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Compositor, "render_update", _later)
-    monkeypatch.setattr(Pilot, "pause", _pause)
     monkeypatch.setattr(Stylesheet, "_parse_rules", _parsed)

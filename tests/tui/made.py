@@ -16,6 +16,7 @@ from ibdissect.study.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import TuiApp
 from tests.study.made import capture as capture
 from tests.study.made import frames as frames
+from tests.tui import drawn
 
 SIZE = (120, 40)
 Running = tuple[TuiApp, Pilot[None]]
@@ -45,8 +46,10 @@ async def running(path: Path, size: tuple[int, int] = SIZE, display_filter: str 
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
         await pilot.pause(0.15)
+        drawn.segments(app)
         await pilot.pause()  # columns are as wide as what was drawn first
         yield app, pilot
+        drawn.segments(app)
 
 
 async def shows(pilot: Pilot[None], frame: int) -> None:

@@ -87,7 +87,8 @@ async def test_looks_the_same(tmp_path: Path, name: str, same: Callable[[str, st
         for input_ in app.query(Input):
             input_.cursor_blink = False
         await until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
-        await pilot.pause(0.3)
+        drawn.segments(app)
+        await pilot.pause(0.3)  # columns are as wide as what was drawn first
         for key in keys:
             before = app.screen
             await pilot.press({".": "full_stop", "_": "underscore"}.get(key, key))
