@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from typing import Any
 
 from ibdissect.wire.headers import BTH, DETH, GRH, LRH
@@ -36,8 +37,16 @@ def put(buffer: bytearray, field: Field[Any], value: Any, *, offset: int = 0) ->
 
 def build(what: type[Struct], size: int | None = None, **values: Any) -> bytes:
     """The bytes of a structure, zero except for `values` (by Python field name)."""
+    try:
+        return _built(what, size, tuple(values.items()))
+    except TypeError:  # a list as a value cannot be a key of the cache
+        return _built.__wrapped__(what, size, values.items())
+
+
+@lru_cache(1 << 14)
+def _built(what: type[Struct], size: int | None, values: Iterable[tuple[str, Any]]) -> bytes:
     buffer = bytearray(what.size if size is None else size)
-    for name, value in values.items():
+    for name, value in values:
         put(buffer, getattr(what, name), value)
     return bytes(buffer)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ class World:
         return [number for _, _, number in sorted(self.seen[name])]
 
 
+@lru_cache(1 << 14)
 def _frame(
     back: bool, ttl: int, *, opcode: int = SEND_ONLY, psn: int = 0, payload: bytes = b"", syndrome: int | None = None, p_key: int = 0xFFFF,
     flipped: int = 0, ecn: int = 0,
