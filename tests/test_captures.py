@@ -77,12 +77,14 @@ def full_laboratory(repo: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes,
     return made
 
 
+@pytest.mark.slow
 def test_the_full_laboratory_capture_is_what_its_script_makes(repo: Path, full_laboratory: tuple[bytes, str]) -> None:
     capture, truth = full_laboratory
     assert capture == (repo / "captures/pkey-lab-full.pcap").read_bytes()
     assert truth == (repo / "captures/pkey-lab-full.json").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [1 << 20, 3000])
 def test_all_rules_find_the_truth_of_the_full_laboratory_and_nothing_else(repo: Path, window: int) -> None:
     linter = Linter(load(), max_findings=None)

@@ -100,6 +100,7 @@ def test_every_format_says_so(format_: str, said: str, capture: str, monkeypatch
     assert said in printed.out and "rule AM001 failed in frame 1" in printed.err
 
 
+@pytest.mark.slow
 def test_worker_processes_and_the_pytest_plugin_fail_too(capture: str, monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:
     # Forked workers have what the test changed, also where this process runs threads of the test runner.
     monkeypatch.setattr("ibdissect.session.processes._context", lambda: get_context("fork"))
@@ -162,6 +163,7 @@ def test_a_failure_of_the_process_that_runs_the_tests_commands_is_reported(monke
         commands.run("rules")
 
 
+@pytest.mark.slow
 def test_a_command_that_dies_or_loads_a_plugin_leaves_nothing_to_the_next(tmp_path: Path) -> None:
     for name, text in (("one", WORDS), ("other", WORDS), ("deadly", "import os\nos.kill(os.getpid(), 9)")):
         (tmp_path / f"{name}.py").write_text(text + "    when = Where(MAD, lambda table: table.nothing)\n" * (text is WORDS))

@@ -26,6 +26,7 @@ def test_other_files_are_read() -> None:
     assert list(toml.tables(text)) == ["a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["a." * 1_000_000, "a" * 2_000_000, '"' * 1_000_000, "a'" * 1_000_000, "a . " * 31 + " " * 1_000_000])
 def test_what_is_looked_for_is_found_at_once(text: str) -> None:
     with pytest.raises(ValueError, match=r"at line 1\b|at end"):

@@ -102,6 +102,7 @@ def test_times_that_jump_are_no_erf() -> None:
     assert not looks_like_erf(erf_record(b"z", second=2 * 10**9)[:-1], True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(which("tshark") is None, reason="needs tshark")
 def test_tshark_agrees(tmp_path: Path) -> None:
     draw = random.Random(1)

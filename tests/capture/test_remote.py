@@ -302,6 +302,7 @@ def test_a_library_that_repeats_requests_itself(monkeypatch: pytest.MonkeyPatch)
     assert len(asked) == 1
 
 
+@pytest.mark.slow
 def test_logs_of_libraries_stay_off_the_terminal() -> None:
     """They would name secrets of the URL."""
     program = "import logging, ibdissect.capture.remote as r; r.filesystem('memory://a'); logging.getLogger('gcsfs.retry').error('token')"

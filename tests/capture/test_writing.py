@@ -46,6 +46,7 @@ def test_pcapng_reads_back_with_comments(made: Made) -> None:
     assert reader.comments == made.comments
 
 
+@pytest.mark.slow
 def test_erf_headers_are_kept(tmp_path: Path) -> None:
     records = [
         erf_record(bytes([n]) * 50, second=1_600_000_000, flags=n & 3, extensions=n % 3, kind=2 if n % 4 == 3 else 21) for n in range(12)

@@ -6,6 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests import commands
 from tests.conftest import REPO
 from tests.craft import erf_pcap, rc
@@ -16,6 +18,7 @@ def diff(*arguments: str) -> subprocess.CompletedProcess[str]:
     return commands.run("diff", *arguments, cwd=REPO, text=True)
 
 
+@pytest.mark.slow
 def test_text_json_and_status(tmp_path: Path) -> None:
     for name, lid in (("before", "0x0004"), ("after", "0x0007")):
         (tmp_path / name).write_text(SAMPLES["guid2lid"].replace("0x0004", lid))

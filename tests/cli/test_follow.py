@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ibdissect.cli.follow import WITH_PAYLOAD
 from tests.commands import run
 
@@ -15,6 +17,7 @@ def test_command(repo: Path) -> None:
     assert sum(line.startswith(("> ", "< ")) for line in every) == 60
 
 
+@pytest.mark.slow
 def test_a_frame_without_a_message(repo: Path) -> None:
     capture = str(repo / "captures/rxe-rping.pcap")
     done = run("follow", capture, "1")

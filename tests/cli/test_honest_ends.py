@@ -185,6 +185,7 @@ def test_what_was_not_read_is_status_2_after_the_output(
         assert "part_00002_20261121120001.pcap: not a capture" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_checksums_that_no_filter_compares_are_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "key.pcap").write_bytes(erf_pcap([smp(1, 0x15, m_key=5), smp(1, 0x15, m_key=6), smp(1, 0x15)]))
     for words, said in ((["invariant.crc & 1"], True), (["frame.number > 0"], False), (["invariant.crc > 0", "--show-keys"], False)):

@@ -29,6 +29,7 @@ def test_text_and_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert max(map(len, tables.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_other_formats_and_chosen_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = written(tmp_path, lost={7: "server"})
     config = tmp_path / "site.toml"
@@ -47,6 +48,7 @@ def test_other_formats_and_chosen_rules(tmp_path: Path, capsys: pytest.CaptureFi
         assert re.search(f"checked with {rules} rule", capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_json_has_the_documented_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = written(tmp_path, lost={7: "server"})
     assert run(["points", *paths, "--format", "json"]) == 1

@@ -64,6 +64,7 @@ def compare(capture: Path, places: list[list[int]], folder: Path) -> None:
         assert report_of(run("lint", "--set", str(inside), "--format", "json", text=True).stdout) == whole, chosen
 
 
+@pytest.mark.slow
 def test_a_cut_makes_no_difference(repo: Path, tmp_path: Path) -> None:
     compare(repo / "captures/pkey-lab.pcap", [[12], [1, 20, 30]], tmp_path)
 
@@ -93,6 +94,7 @@ def test_lint_offers_what_it_recognizes(ring: list[str], tmp_path: Path) -> None
     assert f"{ring[2]}:7: " in taken.stdout and f"see {ring[2]}:7 (" in taken.stdout
 
 
+@pytest.mark.slow
 def test_two_rings_are_two_captures(ring: list[str], tmp_path: Path) -> None:
     for file in ring:
         Path(file.replace("cap_", "other_")).write_bytes(Path(file).read_bytes())

@@ -37,6 +37,7 @@ def exported(target: Path, *words: str, capture: str = LAB) -> tuple[bytes, str]
     return target.read_bytes(), done.stderr.replace(str(target), "FILE")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ending", "words"),
     [("csv", ()), ("jsonl", ()), ("csv", ("-Y", "frame.time_delta > 0.00015 and mad")), ("csv", ("-Y", "frame.number == 0"))],
@@ -46,6 +47,7 @@ def test_the_same_bytes(tmp_path: Path, ending: str, words: tuple[str, ...]) -> 
     assert exported(tmp_path / f"two.{ending}", *words, "--jobs", "2") == one
 
 
+@pytest.mark.slow
 def test_damage_and_no_frames(tmp_path: Path) -> None:
     whole = Path(LAB).read_bytes()
     for name, size in (("cut.pcap", 4000), ("empty.pcap", 24)):

@@ -255,6 +255,7 @@ def test_any_bytes_can_be_filtered() -> None:
     assert seen > 200
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_imported() -> None:
     code = "import sys, ibdissect.dfilter.compile; print(sorted({'rich', 'textual', 'scapy', 'lark', 'click'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

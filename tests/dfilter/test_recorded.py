@@ -72,6 +72,7 @@ def answers(request: pytest.FixtureRequest, repo: Path, tmp_path_factory: pytest
     return {(capture, text): answer for capture, text, answer in recorded()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_as_tshark_selected(repo: Path, answers: dict[tuple[str, str], str], capture: str) -> None:
     ours = dict(zip(FILTERS, map(ranges, ibdissect(repo / "captures" / capture, FILTERS)), strict=True))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.value import Presenter
 
 from .test_walk import crafted
 
 
+@pytest.mark.slow
 def test_every_byte_is_shown_outside_unused_zeros() -> None:
     for table in crafted():
         for row in range(len(table)):

@@ -71,6 +71,7 @@ def test_bulk_and_tree_agree_on_crafted_frames() -> None:
         compare(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_bulk_and_tree_agree_on_samples(path: Path) -> None:
     for table in tables(str(path)):
@@ -91,6 +92,7 @@ def test_one_row_is_dissected_as_all_are() -> None:
             assert json.loads(line)["layers"] == layers_of(dissect_row(table, row, Presenter()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_no_bytes_break_it(seed: int) -> None:
     chance = random.Random(seed)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import pytest
+
 from tests.commands import run
 
 
+@pytest.mark.slow
 def test_tables(repo: Path, tmp_path: Path) -> None:
     capture, file = str(repo / "captures/rxe-nak-bad-rkey.pcap"), tmp_path / "messages.csv"
     assert run("export", capture, "--messages", "--to", str(file), "-Y", "ibdissect.message.naks > 0").returncode == 0

@@ -33,6 +33,7 @@ def send(flow: Flow) -> bytes:
     return native(0x04, bytes(8), slid=flow[0], dlid=5, bth={"p_key": flow[1], "destqp": 2})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_flows_of_one_slot(seed: int) -> None:
     rnd = random.Random(seed)

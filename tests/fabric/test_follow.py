@@ -185,6 +185,7 @@ def test_route_that_starts_behind_lids() -> None:
     assert event.port is follower.subnet.by_lid(5)
 
 
+@pytest.mark.slow
 def test_open_requests_are_bounded() -> None:
     frames = [ask(5, PORT_INFO, header={"transaction_id": i + 1}, crc=False) for i in range(MAX_ASKED + 5)]
     follower, events = crafted(answer(6, PORT_INFO, port_info(6, m_key=7)), *frames)

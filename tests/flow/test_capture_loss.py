@@ -97,6 +97,7 @@ def test_a_request_that_is_acknowledged_and_not_there_is_a_loss(acknowledged: in
     assert of(craft.ethernet_pcap(frames)).proves_silence(FIRST) is proves
 
 
+@pytest.mark.slow
 def test_answers_alone_prove_nothing() -> None:
     """A tap on one direction: nobody would notice a missing packet."""
     assert not of(craft.erf_pcap([answer(i) for i in range(1, 600)])).proves_silence(LATER)

@@ -161,6 +161,7 @@ def test_extended_reliable_connections_are_streams() -> None:
     assert (stream["service"], stream["packets"], stream["repeated"]) == ("XRC", 3, 1)
 
 
+@pytest.mark.slow
 def test_random_bytes_never_raise() -> None:
     rnd = random.Random(11)
     frames = []

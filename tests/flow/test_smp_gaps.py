@@ -86,6 +86,7 @@ def test_another_run_of_the_program_is_no_gap() -> None:
     assert seconds([*ALL, *exchanges(range(9000, 9040))], range(40, 50)) == LOST
 
 
+@pytest.mark.slow
 def test_many_tools_do_not_push_out_a_manager() -> None:
     """Each run of a tool counts from the start, under a number of its own."""
     manager = exchanges(range(100, 140 + MAX_PROGRAMS))
@@ -105,6 +106,7 @@ def test_windows_do_not_matter(seed: int) -> None:
     assert seconds(frames, missing) == seconds(frames, missing, window=1) == LOST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [3, 9])
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 20))])
 def test_programs_that_are_pushed_out_do_not_depend_on_windows(seed: int, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +126,7 @@ def test_programs_that_are_pushed_out_do_not_depend_on_windows(seed: int, limit:
     assert states[0] == states[1] == states[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 4))])
 def test_a_disorderly_program_does_not_depend_on_windows(seed: int) -> None:
     rnd = random.Random(seed)
@@ -137,6 +140,7 @@ def test_a_disorderly_program_does_not_depend_on_windows(seed: int) -> None:
     assert program.disorderly and program.highest == max(numbers)
 
 
+@pytest.mark.slow
 def test_a_program_without_order_counts_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no other run, although it counts far within a window."""
     monkeypatch.setattr(smp_gaps, "MAX_GAPS", 5)

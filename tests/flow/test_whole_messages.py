@@ -139,6 +139,7 @@ def test_commands_agree(tmp_path: Path) -> None:
     assert "00000927" not in tree.replace(" ", ""), "keys are masked in what is put together, too"
 
 
+@pytest.mark.slow
 def test_one_frame_on_its_own_has_the_whole_message(tmp_path: Path) -> None:
     """In Python and on the screen, as `show` has it; the frame's own nodes stay those of the frame."""
     path = tmp_path / "a.pcap"

@@ -78,6 +78,7 @@ def test_long_writing_is_one_stretch() -> None:
     assert len(times.stretches) == 1 and times.others(1, FIRST) and times.others(1, FIRST + 89_999 * UNIT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 4))])
 def test_too_many_stretches_are_joined(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """No write is forgotten, and windows do not matter."""

@@ -26,6 +26,7 @@ def shown(*paths: Path | str, before: str | None = None) -> Page:
     return safe(text)
 
 
+@pytest.mark.slow
 def test_one_capture(repo: Path) -> None:
     found = shown(repo / "captures/pkey-lab.pcap")
     assert "Not healthy: 5 errors found" in found.text and "6 findings, 6 with the decoded frame" in found.text
@@ -33,6 +34,7 @@ def test_one_capture(repo: Path) -> None:
     assert len(found.svgs()) > 8 and len(found.all("svg", class_="ladder")) == 2
 
 
+@pytest.mark.slow
 def test_many_captures_and_a_file_that_is_none(repo: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.pcap"
     bad.write_bytes(b"nothing")
@@ -40,6 +42,7 @@ def test_many_captures_and_a_file_that_is_none(repo: Path, tmp_path: Path) -> No
     assert "3 captures" in found.text and "unreadable" in found.text and len(found.all("section", class_="capture")) == 2
 
 
+@pytest.mark.slow
 def test_pictures_that_would_be_too_big_are_left_out(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(made_page, "PICTURED", 10_000)
     found = shown(repo / "captures/pkey-lab.pcap", repo / "captures/rxe-nak-bad-rkey.pcap")

@@ -59,6 +59,7 @@ def test_findings_colour_the_node_its_cable_and_the_list() -> None:
     assert [(name, peer) for name, _, peer, _ in found.ports] == [("leaf1 port 1", "spine0 port 2")]
 
 
+@pytest.mark.slow
 def test_nothing_known_is_not_drawn_and_too_much_is_cut() -> None:
     assert drawing(Subnet(), {}) is None
     found = drawn(fat_tree(0, 100, MAX_NODES // 100))

@@ -18,6 +18,7 @@ def compared(world: World, folder: Path) -> tuple[Anchors, list[Point]]:
     return anchors(points, seen_once(points), 0, 1), points
 
 
+@pytest.mark.slow
 def test_steps_and_drift(tmp_path: Path) -> None:
     clock = behind(5_000_000, 120, {400_000_000: -30_000_000, 900_000_000: 2_000_000})
     world = World(points=("client", "server"), clocks={"server": clock})

@@ -12,6 +12,7 @@ from ibdissect.points.clocks import Bounds, _refuted
 from .world import START, World, behind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [{}, {1_500_000_000: -37_000_000}, {800_000_000: 250_000_000, 2_000_000_000: -250_000_900}])
 def test_clocks_of_the_simulation(tmp_path: Path, steps: dict[int, int]) -> None:
     clocks = {"tap": behind(-7_200_000_000_123, 64), "server": behind(3_200_417, -20, steps)}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.points.columns import FIELDS
@@ -51,6 +53,7 @@ def test_same_packet_everywhere(tmp_path: Path) -> None:
     assert [fields(point)["mac"] >= 0 for point in points] == [True, False, True, True]
 
 
+@pytest.mark.slow
 def test_a_packet_in_a_tunnel_is_the_same(tmp_path: Path) -> None:
     """Also where the capture or the mirror cut it: only bytes that every point has are compared."""
     plain = roce2(payload=PAYLOAD)

@@ -20,6 +20,7 @@ from .world import World, behind
 SETS = sorted(path.parent for path in (SHARED / "points").glob("*/truth.json*"))
 
 
+@pytest.mark.slow
 def test_losses_and_matches_are_those_of_the_simulation(tmp_path: Path) -> None:
     world = World(clocks={"tap": behind(-7_200_000_000_000, 40), "server": behind(3_000_000, -15)})
     world.conversation(120, lost={20: "server", 50: "tap", 80: "server"}, missing={30: ["tap"], 33: ["server"]})

@@ -21,6 +21,7 @@ def test_each_direction_is_one_line(tmp_path: Path) -> None:
     assert 1_300 < forth["latency_ns"]["min"] <= forth["latency_ns"]["p50"] < 2_200 and 0 < forth["jitter_ns"] < 600
 
 
+@pytest.mark.slow
 def test_only_the_largest_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses count first, then packets; that some are left out is said."""
     world = World()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ibdissect.points.comparison import Comparison
 from ibdissect.points.result import packets, result
 
@@ -53,6 +55,7 @@ def test_a_copy_soon_after_a_duplicate_is_no_duplicate(tmp_path: Path) -> None:
     assert len(cells(comparison)) == world.sent and not result(comparison)["lost"]
 
 
+@pytest.mark.slow
 def test_both_sides_of_a_port_while_no_earlier_point_captures(tmp_path: Path) -> None:
     """The tap sees packets come and go, usually 1.5 us apart, but 8 us during a congestion that is over when the client captures."""
     world = World()
@@ -80,6 +83,7 @@ def test_copies_too_close_together_stay_apart(tmp_path: Path) -> None:
     assert result["ambiguous"]["matches"] == 1 and not result["lost"]
 
 
+@pytest.mark.slow
 def test_a_late_stamp_does_not_bring_the_copy_before_further(tmp_path: Path) -> None:
     """A packet is lost and repeated; the client stamps the copy late, as others, so the tap seems to see the one before it."""
     world = World()

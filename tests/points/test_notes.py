@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ibdissect.points.comparison import Comparison
 from ibdissect.points.notes import notes as every_note
 
@@ -40,6 +42,7 @@ def test_one_direction_only(tmp_path: Path) -> None:
     assert "Nothing shows that server captures all that passes it" in said
 
 
+@pytest.mark.slow
 def test_a_host_that_stamps_late(tmp_path: Path) -> None:
     world = World(points=("client", "server"), clocks={"client": lambda now: now + 60_000 * (now % 97 == 0)})
     world.conversation(200)
@@ -55,6 +58,7 @@ def test_a_point_that_misses_packets(tmp_path: Path) -> None:
     assert "tap lacks 5 of " in notes(world, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_point_that_misses_every_third_packet(tmp_path: Path) -> None:
     world = World()
     world.conversation(120, missing={psn: ["tap"] for psn in range(0, 120, 3)})

@@ -37,6 +37,7 @@ def test_outside_of_the_window(tmp_path: Path) -> None:
     assert any("only" in note for note in result["notes"])
 
 
+@pytest.mark.slow
 def test_a_tap_on_one_of_two_paths(tmp_path: Path) -> None:
     """Half of the packets go by another path: the tap has not lost them."""
     world = World()
@@ -57,6 +58,7 @@ def test_reordered_packets_are_counted(tmp_path: Path) -> None:
     assert world.result(tmp_path)["pairs"][0]["reordered"] == 1
 
 
+@pytest.mark.slow
 def test_under_way_when_a_capture_stops(tmp_path: Path) -> None:
     """Packets that the client sent just before the server's capture stops would have come too late for it."""
     world = World(points=("client", "server"))
@@ -68,6 +70,7 @@ def test_under_way_when_a_capture_stops(tmp_path: Path) -> None:
     assert not result["lost"] and result["pairs"][0]["outside"] >= 190
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [2, 3, 7])
 @pytest.mark.parametrize("name", ["client", "tap", "server"])
 def test_a_thinned_capture_proves_no_loss(tmp_path: Path, name: str, step: int) -> None:
@@ -132,6 +135,7 @@ def _directed(tid: int, link: int, *, back: bool, lid: int) -> bytes:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("missing", "named", "certain"), [(0, "tap", "tap"), (60, "tap", "server"), (2, "server", "server")])
 def test_a_tap_that_misses_packets_is_not_named_as_the_place(tmp_path: Path, missing: int, named: str, certain: str) -> None:
     """Both the tap and the server lack packets that the client sent. They may have passed the tap if it misses some; if it misses few, that

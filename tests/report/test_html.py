@@ -94,6 +94,7 @@ def many(count: int, codes: int) -> CaptureReport:
                            by_rule={code: count // codes for code in names}, last_ns=count * 1000)  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codes", [1, 100])
 def test_ten_thousand_findings_fit(codes: int) -> None:
     detail = Pictures("<p>picture</p>", (), {})

@@ -102,6 +102,7 @@ def test_a_table_that_was_rewritten_unseen_proves_little(rows: int | None) -> No
         assert [str(one.severity) for one in lint([CA, shown, packet, *later], rows) if one.code == "PKY003"] == [severity]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [None, 1])
 def test_a_lid_that_sends_was_assigned_to_somebody(rows: int | None) -> None:
     packet = data(dlid=7)
@@ -117,6 +118,7 @@ def exchanged(*, written: bool) -> list[bytes]:
     return [writes[0], told[0], writes[1], told[1]] if written else told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [None, 1])
 def test_lids_that_change_unseen(rows: int | None) -> None:
     """A later reading shows another LID of the port, so the packet may have gone to another port."""
@@ -126,6 +128,7 @@ def test_lids_that_change_unseen(rows: int | None) -> None:
         assert [str(one.severity) for one in lint([*known, packet, *later], rows) if one.code == "PKY003"] == [severity]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [None, 1])
 def test_lids_that_a_manager_exchanges_are_no_conflict(rows: int | None) -> None:
     assert [str(one.severity) for one in lint(port_sweep(5), rows) if one.code == "LNK024"] == ["error"]

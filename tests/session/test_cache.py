@@ -148,6 +148,7 @@ def test_a_capture_that_grows_meanwhile(capture: Path, tmp_path: Path, monkeypat
     assert entries(tmp_path / "cache") == []
 
 
+@pytest.mark.slow
 def test_lint(repo: Path, tmp_path: Path) -> None:
     words = ("lint", str(repo / "captures/pkey-lab.pcap"), str(repo / "captures/rxe-rping.pcap"), "--statistics")
     plain = run(*words)

@@ -46,6 +46,7 @@ def report(path: Path, threads: int, window: int) -> CaptureReport:
         return check_reading(Reading(reader), Options(rules=load(), threads=threads))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CAPTURES)
 def test_a_thread_that_reads_ahead_changes_nothing(name: str, ahead: list[str]) -> None:
     path = ROOT / "captures" / name
@@ -60,6 +61,7 @@ def test_no_thread_is_started_for_a_small_capture(ahead: list[str], monkeypatch:
     assert report(ROOT / "captures" / CAPTURES[0], 2, 12 << 20).frames and not ahead
 
 
+@pytest.mark.slow
 def test_the_state_of_a_check_is_freed_at_its_end_without_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     state: list[weakref.ref[Any]] = []
     made = check.linter_of
@@ -102,6 +104,7 @@ def test_a_copy_of_a_frame_is_described_as_the_frame_that_it_repeats(tmp_path: P
     assert copy.frame == 2 and copy.context is not None and "link type" not in copy.context and "SMP" in copy.context
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pkey-lab-full.pcap", "rxe-nak-bad-rkey.pcap"])
 def test_what_is_found_at_the_end_is_described_wherever_a_window_ends(name: str) -> None:
     def lines(window: int) -> list[tuple[int, str | None, int | None]]:

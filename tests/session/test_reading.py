@@ -57,6 +57,7 @@ def run(*words: str, stdin: bytes = b"") -> str:
     return done.stdout.decode()
 
 
+@pytest.mark.slow
 def test_a_key_of_a_plugin_has_one_number_in_a_file_a_pipe_and_a_tree(grants: tuple[str, str]) -> None:
     capture, plugin = grants
     chosen = ("lint", "--plugin", plugin, "--select", "ACM901", "--format", "json", "--no-crc")

@@ -6,6 +6,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.path_ignores import PathIgnores
@@ -53,6 +55,7 @@ def test_study(tmp_path: Path) -> None:
     assert study.names is not None and "host" in study.names.node_by_address[5] and model.hosts == study.names.node_by_address
 
 
+@pytest.mark.slow
 def test_the_study_uses_the_project_configuration(tmp_path: Path) -> None:
     """Rules that are chosen, severities, site policy, ignored paths: the findings of `lint` with the same options."""
     path = made.capture(tmp_path)

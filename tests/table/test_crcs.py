@@ -83,6 +83,7 @@ def test_corruption_in_recorded_captures(shared: Path, name: str, frames: int) -
     assert not any(one.zero.any() for one in found)
 
 
+@pytest.mark.slow
 def test_every_bit_counts_unless_it_is_masked() -> None:
     frame = native(payload=b"payload.", grh={"sgid": GID, "dgid": GID})
     free = set(range(8 * 8)) | set(range(8 * 8 + 4, 12 * 8)) | set(range(15 * 8, 16 * 8)) | set(range(52 * 8, 53 * 8))

@@ -177,6 +177,7 @@ def whole() -> list[ChunkTable]:
     return chunks([(LINK_INFINIBAND, data, len(data)) for data in FRAMES])
 
 
+@pytest.mark.slow
 def test_trees_and_bytes_hide_the_same_of_whole_frames(whole: list[ChunkTable]) -> None:
     for table in whole:
         hidden = dict(in_rows(table))
@@ -203,6 +204,7 @@ def test_every_key_and_its_checksums_are_hidden_and_nothing_in_front(whole: list
             assert not hidden & set(range(8)), "no key is in an LRH"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [-1, 0, 1])
 @pytest.mark.parametrize("known", [True, False], ids=["cut off by the capture", "short"])
 def test_what_is_left_of_a_key_is_hidden(more: int, known: bool) -> None:

@@ -52,6 +52,7 @@ def all_shown(rows: list[tuple[int, bytes, int]]) -> str:
     return "\n".join(said).lower()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [None, 1, 2, 3])
 @pytest.mark.parametrize("size", [PACKET, SIZE, 40])
 def test_no_packet_of_a_message_shows_a_key(size: int, lost: int | None) -> None:
@@ -136,6 +137,7 @@ def test_the_whole_message_hides_keys_that_its_first_packet_has(tmp_path: Path) 
     assert key.hex() in run("show", str(path), "--show-keys", "-e", "nvme.cmd.command", text=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ACCEPT", "CONFIRM"])
 def test_a_handshake_that_is_cut_off_behind_its_key(kind: str) -> None:
     whole = smc.segment(getattr(smc, kind))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ def test_distinct(values: list[int], start: int) -> None:
     assert distinct_values(many) == sorted(set(many.tolist()))
 
 
+@pytest.mark.slow
 def test_values_that_share_a_slot() -> None:
     numbers = np.arange(4 * SLOTS, dtype=np.int64)
     places = slot(numbers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from ibdissect.table.needle import holding
 letters = st.text("abAB.", max_size=40).map(str.encode)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.lists(letters, max_size=8), st.lists(st.integers(0, 3), min_size=8, max_size=8), letters.filter(len))
 def test_as_one_by_one(parts: list[bytes], gaps: list[int], needle: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ def test_the_order_is_stable_also_for_keys_that_differ_in_low_bits(keys: list[in
     assert found.tolist() == sorted(range(len(keys)), key=lambda i: keys[i])
 
 
+@pytest.mark.slow
 def test_many_random_rows() -> None:
     """As many rows as a window has."""
     rng = np.random.default_rng(7)

@@ -142,6 +142,7 @@ def test_other_classes_with_rmpp_are_read_in_their_first_segment_only() -> None:
     assert len(places(managed(0x06, 0x10, ACK, 1, 64, version=0), IOUnitInfo)) == 1  # reserved bytes, no RMPP
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(min_size=24, max_size=256), min_size=1, max_size=4), st.sampled_from([NODE, LINK, MULTIPATH, 0x38, 0x99]))
 def test_no_bytes_lead_outside_their_frame(bodies: list[bytes], attr_id: int) -> None:
     frames = [ud(bytes([1, SA, 2, b[3] | 0x80]) + b[4:16] + struct.pack(">H", attr_id) + b[18:]) for b in bodies]

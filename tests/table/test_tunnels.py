@@ -81,6 +81,7 @@ def test_the_line_of_a_header_says_which_tunnel(kind: str, name: str, said: str)
     assert layer_text(layer).endswith(said)
 
 
+@pytest.mark.slow
 def test_names_are_those_of_tshark(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(craft.ethernet_pcap([tunnels.wrapped(kind, FRAME, number=7)[0] for kind in KINDS]))
     names = ("vxlan.vni", "geneve.vni", "gre.proto", "gre.sequence_number", "erspan.version", "mpls.label", "ip.src", "infiniband.bth.psn")

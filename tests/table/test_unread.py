@@ -118,6 +118,7 @@ def segment(method: int, kind: int, number: int, mask: int, data: bytes, attr_id
     return gmp(0x03, method, attr_id, struct.pack(">BBBxIIQHHQ", 1, kind, flags, number, 0, 0, 0, 0, mask) + data, at=24)
 
 
+@pytest.mark.slow
 def test_of_a_query_in_segments_only_what_the_first_one_names_is_read() -> None:
     path, left = build(PathRecord, **PATH), KEY.to_bytes(8, "big")
     mask, sources = mask_for(PathRecord, ["dgid"]), mask_for(MultiPathRecord, ["sgid_count", "sdgid"])
@@ -217,6 +218,7 @@ def shown(table: ChunkTable, row: int, **how: bool) -> dict[str, tuple[object, s
     return tree
 
 
+@pytest.mark.slow
 def test_a_query_shows_the_components_it_names() -> None:
     """The others are there neither as fields nor as bytes, whether they are zero or not."""
     table = native_table(

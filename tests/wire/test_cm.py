@@ -291,6 +291,7 @@ def write_pcap(path: Path, frames: list[bytes]) -> Path:
     return path
 
 
+@pytest.mark.slow
 @needs_tshark
 def test_every_message_on_random_bytes(tmp_path: Path) -> None:
     random = Random(12)
@@ -306,6 +307,7 @@ def test_every_message_on_random_bytes(tmp_path: Path) -> None:
     assert compared > 1000
 
 
+@pytest.mark.slow
 @needs_tshark
 def test_tshark_reads_three_bytes_of_the_flow_label(tmp_path: Path) -> None:
     """The proven mistake: bytes 88-91 hold 20 + 4 + 2 + 6 bits (IBA 12.6.5), tshark shows bits of other bytes."""

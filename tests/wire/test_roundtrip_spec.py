@@ -70,6 +70,7 @@ def values(struct: type[Struct], data: bytes, offset: int, stop: int, bits: str)
         yield field.name, got, want if field.count > 1 else want[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 1 << 32), offset=st.integers(0, 9), behind=st.integers(0, 7))
 def test_a_view_reads_the_declared_bits(seed: int, offset: int, behind: int) -> None:

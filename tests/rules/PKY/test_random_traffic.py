@@ -83,6 +83,7 @@ def test_random_traffic(seed: int) -> None:
         assert sorted((one.frame, one.code, str(one.evidence), one.count) for one in found) == wanted
 
 
+@pytest.mark.slow
 def test_large_chunks() -> None:
     """Thousands of packets of few flows, some of which share a slot."""
     rnd = random.Random(5)
