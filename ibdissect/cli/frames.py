@@ -16,7 +16,7 @@ from ibdissect.capture.chunk import Member
 from ibdissect.dissect import named_values, printers
 from ibdissect.dissect.build import tree_of
 from ibdissect.dissect.bulk import JsonLines
-from ibdissect.dissect.layout import Layout, layout_of
+from ibdissect.dissect.layout import Layouts
 from ibdissect.dissect.named_values import Run
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Tree, outline
@@ -158,7 +158,7 @@ class Json(Printer):
 class Trees(Printer):
     def __init__(self, presenter: Presenter, form: Callable[[Tree, Paint], str], paint: Paint) -> None:
         self.presenter, self.form, self.paint = presenter, form, paint
-        self.layouts: dict[int, Layout] = {}
+        self.layouts = Layouts()
         self.blank = ""
         self.transfers = Transfers() if form is outline else None
 
@@ -172,11 +172,7 @@ class Trees(Printer):
             shapes = {row: shape for shape in walk.shapes(some) for row in shape.rows.tolist()}
             lines = summaries(table, some, self.presenter)
             for i, row in enumerate(some.tolist()):
-                shape = shapes[row]
-                layout = self.layouts.get(shape.key)
-                if layout is None:
-                    layout = self.layouts[shape.key] = layout_of(walk, shape)
-                tree = tree_of(walk, layout, row, self.presenter, lines[i])
+                tree = tree_of(walk, self.layouts.of(walk, shapes[row]), row, self.presenter, lines[i])
                 if self.transfers is not None:
                     tree.joined = completed(table, row, self.presenter, ended.get(tree.frame))
                 yield self.blank + self.form(tree, self.paint)

@@ -29,15 +29,13 @@ from ibdissect.wire.spec import Field
 from ibdissect.wire.text import plain_value
 
 from .dependent_names import ABOUT, NAMES, context_text
-from .layout import BYTES, OPAQUE, Item, Layout, layout_of
+from .layout import BYTES, OPAQUE, Item, Layout, Layouts
 from .summary import summaries
 from .value import BESIDE, Presenter
 from .walk import Shape, Walk
 
 BATCH = 2048
 """Summary lines made per step."""
-LAYOUTS = 2048
-"""Frame shapes cached; limited because a hostile capture may hold a new one in every frame."""
 CACHED = 1 << 16
 """Texts cached per field."""
 SEPARATOR = "\x02"
@@ -134,7 +132,7 @@ class JsonLines:
     def __init__(self, presenter: Presenter) -> None:
         self.presenter = presenter
         self._known: dict[Field[Any], _Known] = {}
-        self._layouts: dict[int, Layout] = {}
+        self._layouts = Layouts()
 
     def lines(self, table: ChunkTable, rows: Int) -> Iterator[str]:
         """One line per row, without newline."""
@@ -155,11 +153,7 @@ class JsonLines:
 
     def _bodies(self, walk: Walk, shape: Shape) -> Iterator[str]:
         """The layers of each row of a shape, in row order."""
-        layout = self._layouts.get(shape.key)
-        if layout is None:
-            if len(self._layouts) >= LAYOUTS:
-                self._layouts.clear()
-            layout = self._layouts[shape.key] = layout_of(walk, shape)
+        layout = self._layouts.of(walk, shape)
         first = walk.start[shape.rows]
         group = _Rows(
             walk.table.chunk.data,

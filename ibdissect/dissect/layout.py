@@ -18,6 +18,8 @@ BYTES = frozenset({"raw", "rest", "hole"})
 """Kinds shown as hex; they may contain bytes of a key that another structure shows."""
 ALL = 1 << 62
 """More bytes than any field has."""
+MAX_LAYOUTS = 2048
+"""Layouts kept; limited because a hostile capture may hold a new shape in every frame."""
 OPAQUE = BYTES | {"gid", "mac", "ip4", "text"}
 """Kinds whose value is bytes, not a number."""
 
@@ -100,6 +102,18 @@ class Layout(Record):
     def secrets(self) -> list[Item]:
         """Items that hold a key."""
         return [item for layer in self.layers for item in layer.walk() if item.field is not None and item.field.secret]
+
+
+class Layouts(dict[int, Layout]):
+    """The layouts of the shapes met last, by their keys."""
+
+    def of(self, walk: Walk, shape: Shape) -> Layout:
+        """The layout of a shape, built when missing; all are forgotten when there are too many."""
+        if shape.key not in self:
+            if len(self) >= MAX_LAYOUTS:
+                self.clear()
+            self[shape.key] = layout_of(walk, shape)
+        return self[shape.key]
 
 
 def layout_of(walk: Walk, shape: Shape) -> Layout:

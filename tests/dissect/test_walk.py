@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ibdissect.cli.frames import PRINTERS
+from ibdissect.dissect import layout
 from ibdissect.dissect.build import dissect_row, tree_of
 from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.layout import layout_of
@@ -20,6 +22,7 @@ from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
 from ibdissect.session.capture import Capture
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.text import plain
 from tests.conftest import REPO, a_third_of, shared_captures
 from tests.craft import erf_pcap, ethernet_pcap
 
@@ -104,3 +107,17 @@ def test_no_bytes_break_it(seed: int) -> None:
         frames.append(bytes(data[: chance.randrange(1, len(data) + 1)]))
     for table in tables(io.BytesIO(erf_pcap(frames))):
         compare(table)
+
+
+def test_few_layouts_are_kept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown() -> tuple[str, int]:
+        with Capture(io.BytesIO(erf_pcap(all_frames()))) as opened:
+            printer: Any = PRINTERS["tree"](opened, (), plain)
+            text = "".join(text for table, rows in opened.selected() for text in printer.frames(table, rows))
+        return text, len(printer.layouts)
+
+    before = shown()
+    monkeypatch.setattr(layout, "MAX_LAYOUTS", 3)
+    after = shown()
+    assert before[0] == after[0]
+    assert before[1] > 3 >= after[1]

@@ -13,18 +13,17 @@ import numpy as np
 
 from ibdissect.dissect.build import tree_of
 from ibdissect.dissect.bulk import JsonLines
-from ibdissect.dissect.layout import Layout, layout_of
+from ibdissect.dissect.layout import Layout, Layouts
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.value import BESIDE, Presenter
-from ibdissect.dissect.walk import LEFT_OVER, Shape, Walk
+from ibdissect.dissect.walk import LEFT_OVER, Walk
 from ibdissect.table.find_structures import HEADERS
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
 from ibdissect.table.table import ChunkTable, Column
 from ibdissect.wire.headers import Payload
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
 
-REMEMBERED = 400
 SLOW = 1.0
 """Seconds of CPU that one packet may take."""
 
@@ -100,16 +99,7 @@ class Views:
     def __init__(self) -> None:
         self.presenter = Presenter(show_keys=True)
         self.lines = JsonLines(self.presenter)
-        self.layouts: dict[int, Layout] = {}
-
-    def layout(self, walk: Walk, shape: Shape) -> Layout:
-        """The layout of a shape; as many are remembered as memory allows."""
-        found = self.layouts.get(shape.key)
-        if found is None:
-            if len(self.layouts) >= REMEMBERED:
-                self.layouts.clear()
-            found = self.layouts[shape.key] = layout_of(walk, shape)
-        return found
+        self.layouts = Layouts()
 
 
 def trees(table: ChunkTable, views: Views, seen: Seen, *, json_every: int = 1) -> Iterator[tuple[int, Tree]]:
@@ -118,7 +108,7 @@ def trees(table: ChunkTable, views: Views, seen: Seen, *, json_every: int = 1) -
     presenter, walk = views.presenter, Walk(table)
     layouts: dict[int, Layout] = {}
     for shape in walk.shapes(rows):
-        layouts |= dict.fromkeys(shape.rows.tolist(), views.layout(walk, shape))
+        layouts |= dict.fromkeys(shape.rows.tolist(), views.layouts.of(walk, shape))
     lines = views.lines.lines(table, rows[::json_every])
     shown = summaries(table, rows, presenter)
     values: dict[Field[Any], Values] = defaultdict(Values)
