@@ -16,6 +16,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
+from ibdissect.rules.shared.outdated import RefutableRule
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.bits import extract
 from ibdissect.table.history import AFTER_ALL
@@ -142,7 +143,7 @@ MAX_FLOWS = 4096
 """Most pairs of LID and GUID that are judged per chunk."""
 
 
-class OtherPortsLid(Rule):
+class OtherPortsLid(RefutableRule):
     """A packet's source LID does not belong to the port that its source GID names.
 
     The GID contains the port's GUID, but answers go to the LID, so another host gets them. Somebody uses a LID that is not its own, or an
@@ -151,7 +152,8 @@ class OtherPortsLid(Rule):
     Compare both ports (smpquery PortInfo).
 
     The GUID in a NodeInfo, and the LIDs of both ports: the capture shows them being written to, or they answered the same LIDs
-    before and after the packet. Only LIDs of other systems count, since alias GUIDs move between the ports of a host.
+    before and after the packet. Only LIDs of other systems count, since alias GUIDs move between the ports of a host. An `info` where
+    connections of other packets work that the facts forbid.
     """
 
     code, name, severity = "LNK019", "slid-lmc-range", WARNING

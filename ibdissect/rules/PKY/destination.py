@@ -11,8 +11,8 @@ from ibdissect.fabric.lid_writes import LidWitness
 from ibdissect.fabric.nodes import SWITCH, Node
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, Context, Hit, Seen, fault, on_end, on_event
-from ibdissect.rules.shared.outdated import Outdated
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event
+from ibdissect.rules.shared.outdated import RefutableRule
 from ibdissect.rules.shared.refused_packets import REFUSED, RefusedPackets
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
@@ -23,7 +23,7 @@ from ibdissect.wire.numbers import P_KEY_TABLE, PORT_INFO
 ENFORCED = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x}: {port} checks P_Keys, and its table does not hold that partition"
 
 
-class RefusingTable(LearntFactRule):
+class RefusingTable(LearntFactRule, RefutableRule):
     """Base of rules about the table of one end: one finding per sender, QP and P_Key."""
 
     evidence = (
@@ -41,7 +41,6 @@ class RefusingTable(LearntFactRule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         event.once(context.get(EarlyPackets).take)
         event.once(context.get(LidWitness).take)
-        event.once(context.get(Outdated).take)
         for refused in event.once(REFUSED[self.side]):
             if refused.verdict is self.verdict:
                 yield hit_of(event.table, refused, "destination" if self.side == RECEIVER else "sender")
@@ -50,7 +49,6 @@ class RefusingTable(LearntFactRule):
         """Also INFO where the table was rewritten or the LID changed unseen, as the next reading or other packets show."""
         port = context.get(FabricFollower).subnet.by_key(hit.key[0]) if hit.evidence is LEARNT else None
         changed = port is not None and port.p_keys is not None and port.p_keys.rewritten(hit.frame)
-        changed |= hit.evidence is not SEEN and context.get(Outdated).proved
         if changed or (port is not None and context.get(LidWitness).changed_unseen(port, hit.frame)):
             return INFO
         return super().severity_at_end(hit, context)

@@ -10,8 +10,9 @@ import numpy as np
 from ibdissect.capture.scattered import gather
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.lint.rule import Context, Hit, Rule, fault, on_event
+from ibdissect.lint.rule import Context, Hit, fault, on_event
 from ibdissect.rules.shared.link_rule import stretches
+from ibdissect.rules.shared.outdated import RefutableRule
 from ibdissect.table.bits import value_at
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
@@ -50,10 +51,13 @@ def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, 
         yield gid, int(native.dlid[index[i]]), int(native.p_key[index[i]]), int(q_key[i]), rows[mine]
 
 
-class GroupRule(Rule):
+class GroupRule(RefutableRule):
     """Base of rules that compare each kind of datagram with the group that its GID names."""
 
-    evidence = "The group's record (MCMemberRecord), seen before the packet. Silent for groups without one."
+    evidence = (
+        "The group's record (MCMemberRecord), seen before the packet. Silent for groups without one. An `info` where connections "
+        "of other packets work that the facts forbid, so the record may be another subnet's."
+    )
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
         """The faulty field, its value and further arguments of the message; None if the datagram is in order."""

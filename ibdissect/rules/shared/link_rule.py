@@ -13,10 +13,9 @@ from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import SWITCH, Node, Port
-from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, Seen, fault, on_event
+from ibdissect.lint.rule import Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
-from ibdissect.rules.shared.outdated import Outdated
+from ibdissect.rules.shared.outdated import RefutableRule
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
@@ -68,7 +67,7 @@ class PortLimits:
                 self.vls[lid] = min(self.vls[lid], int(VLS[body[VLS_AT] >> 4]) or NO_LIMIT)
 
 
-class LinkRule(LearntFactRule):
+class LinkRule(LearntFactRule, RefutableRule):
     """Base of rules that group suspicious packets by source, destination and value, and judge the first one after every change."""
 
     evidence = (
@@ -95,17 +94,12 @@ class LinkRule(LearntFactRule):
         peers = (port.facing_at(hit.frame)[0] for port in ends)
         return [port.node for port in (*ends, *peers) if port is not None]
 
-    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """Also INFO where connections work although the facts forbid them."""
-        return INFO if context.get(Outdated).proved else super().severity_at_end(hit, context)
-
     def kind(self, value: int) -> int:
         """The part of a value that distinguishes findings."""
         return value
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        event.once(context.get(Outdated).take)
         if not event.subnet.lids:
             return
         native = event.table.once(Native)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.stream_packets import IN_STREAM, IS_RESPONSE
 from ibdissect.flow.streams import Streams
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import INFO, SEEN, Context, Hit, Rule, on_event
 from ibdissect.rules.shared.refused_packets import REFUSED
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.native_packets import Native
@@ -53,3 +55,19 @@ class Outdated:
         between = self.streams.between
         working = (ways for ways in between if ways[-1] and (ways[0], ways[2], ways[1], False) in between)
         return bool({end.lid for _, *ends, _ in working for end in ends} - {None, *self.subnet.lids})
+
+
+class RefutableRule(Rule):
+    """Base of rules that compare packets with facts about their ports: an `info` where these facts are outdated, or another subnet's."""
+
+    waits = True
+    needs: ClassVar[tuple[type[Any], ...]] = (Streams,)
+
+    @on_event(ChunkFollowed)
+    def note_refused(self, event: ChunkFollowed, context: Context) -> None:
+        event.once(context.get(Outdated).take)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO where connections work although the facts forbid them."""
+        doubtful = hit.evidence is not SEEN and context.get(Outdated).proved
+        return INFO if doubtful else super().severity_at_end(hit, context)

@@ -54,7 +54,8 @@ class LearntFactRule(Rule):
         asked = *((SET, one) for one in self.written), *((GET, one) for one in self.read)
         nodes, unanswered = self.rests_on(hit, context) if asked else (), context.get(UnansweredSets)
         missed = loss.between(shown, hit.time_ns) or any(unanswered.between(one, shown, hit.frame, nodes, how) for how, one in asked)
-        return Severity.INFO if missed or loss.unsettled(hit.frame, hit.time_ns) else None
+        doubtful = missed or loss.unsettled(hit.frame, hit.time_ns)
+        return Severity.INFO if doubtful else super().severity_at_end(hit, context)
 
     def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The nodes whose `written` attributes a finding rests on; None: any node's."""

@@ -8,7 +8,7 @@ from ibdissect.wire.sa_paths import MCMemberRecord
 from tests.craft import build, ethernet_pcap, gmp, native, ud
 from tests.rules.cases import case
 from tests.rules.made.gids import gid
-from tests.rules.made.subnets import data, member, packet, sent
+from tests.rules.made.subnets import data, member, packet, sent, sweep, works
 
 
 def routed(lrh: dict[str, Any] | None = None, **grh: Any) -> bytes:
@@ -66,6 +66,7 @@ case("GRH012", NOT_MADE, [join(MADE, 0x81), *NOT_MADE], frames=[1], also=["SA003
 GIDS: dict[str, Any] = {"dgid": b"\xfe\x80" + bytes(13) + b"\x05"}
 OWN = bytes(13) + b"\x01"
 packet("GRH013", data(grh={**GIDS, "sgid": b"\xfe\x90" + OWN}), data(grh={**GIDS, "sgid": b"\xfe\x80" + OWN}))
-packet("GRH009", sent(dlid=0xC002), sent(), [member()])
+packet("GRH009", sent(dlid=0xC002), sent(), [member()], severity="error")
+packet("GRH009", sent(dlid=0xC002), sent(), [*sweep(), member(), *works(1, 9)], severity="info", also=["LNK020"], twin_also=["LNK020"])
 case("GRH009", [member(), sent(dlid=0xC002)], [sent(dlid=0xC002), member()], frames=[2])
 case("GRH009", [member(), sent(dlid=0xC002)], [member(mlid=5), sent()], frames=[2], twin_also=["SA011"])

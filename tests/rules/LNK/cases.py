@@ -6,13 +6,13 @@ import struct
 from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
-from tests.craft import build, erf_pcap, gmp, native, rc, smp, ud, vcrc
+from tests.craft import build, erf_pcap, gmp, native, smp, ud, vcrc
 from tests.fabric.made import ANSWER, GUID, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 from tests.rules.cases import case
 from tests.rules.made.lanes import send
 from tests.rules.made.ports import set_port
 from tests.rules.made.site import send as site_send
-from tests.rules.made.subnets import back, data, packet, sweep
+from tests.rules.made.subnets import back, data, packet, sweep, works
 from tests.subnet.files import parsed
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, SL_TO_VL = 0x11, 0x12, 0x15, 0x17
@@ -137,11 +137,6 @@ case("LNK019", [*WRITTEN, STRANGE], [*WRITTEN, global_packet(5, 0x1234)], frames
 case("LNK019", [*HOSTS, STRANGE, *HOSTS], [*HOSTS, STRANGE], frames=[5])
 packet("LNK022", data(512), data(256), sweep(neighbor_mtu=1))
 # connections work with a LID that nobody has, or between two pairs of ports in a partition that no table holds: these ports are others
-def works(slid: int, dlid: int, p_key: int = 0xFFFF) -> list[bytes]:
-    """A SEND and its acknowledgement."""
-    return [native(0x04, bytes(8), slid=slid, dlid=dlid, bth={"p_key": p_key}), rc(0x11, slid=dlid, dlid=slid, bth={"p_key": p_key})]
-
-
 NARROW_LINKS = [*sweep(neighbor_mtu=1), *(back(0x16, p_keys(0xFFFF), path) for path in ([], [1], [1, 2]))]
 BETWEEN = [*works(1, 5, 0x8999), *works(1, 2, 0x8999)]
 packet("LNK022", data(512), data(256), NARROW_LINKS, severity="error")
@@ -149,6 +144,9 @@ case("LNK022", [*NARROW_LINKS, data(512), *works(1, 9)], [*NARROW_LINKS, *works(
      twin_also=["LNK020"])  # fmt: skip
 case("LNK022", [*NARROW_LINKS, *BETWEEN, data(512, psn=2)], [*NARROW_LINKS, *BETWEEN], severity="info", also=["PKY003", "PKY004"],
      twin_also=["PKY003", "PKY004"])  # fmt: skip
+BORROWED = [*sweep(), global_packet(5, GUID + (1 << 4) + 1), *sweep()]
+case("LNK019", BORROWED, [*sweep(), *sweep()], severity="warning")
+case("LNK019", [*BORROWED, *works(1, 9)], works(1, 9), severity="info", also=["LNK020"])
 packet("LNK016", data(vl=3), data(vl=0))
 packet("LNK016", data(vl=3), data(vl=1), sweep(operational_vls=2))
 packet("LNK020", data(dlid=7), data(dlid=2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
-from tests.craft import build, gmp, native, smp, ud
+from tests.craft import build, gmp, native, rc, smp, ud
 from tests.fabric.made import ANSWER, node, port_info, switch, switch_info
 from tests.rules.cases import case
 
@@ -36,6 +36,11 @@ def packet(code: str, bad: bytes, good: bytes, known: list[bytes] | None = None,
 
 def data(size: int = 8, *, dlid: int = 5, vl: int = 0, grh: dict[str, Any] | None = None, **bth: Any) -> bytes:
     return native(0x04, bytes(size), slid=1, dlid=dlid, lrh={"vl": vl}, grh=grh, bth=bth)
+
+
+def works(slid: int, dlid: int, p_key: int = 0xFFFF) -> list[bytes]:
+    """A SEND and its acknowledgement."""
+    return [native(0x04, bytes(8), slid=slid, dlid=dlid, bth={"p_key": p_key}), rc(0x11, slid=dlid, dlid=slid, bth={"p_key": p_key})]
 
 
 # groups
