@@ -73,6 +73,10 @@ class RequestsLost(SilenceRule):
     """
 
     code, name, severity = "RC001", "psn-gap", WARNING
+    evidence = (
+        f"{SilenceRule.evidence} What the capture alone missed looks the same if the responder died just then and nothing else shows "
+        "the loss."
+    )
     reference = "IBA 9.7.5.1.2; python-rdma BTH.PSN"
     message = "{ends}: {missing} missing from PSN {psn} on, neither asked for again nor acknowledged"
     example = "SENDs with PSN 1, 2 and 4, acknowledged up to 2, and ten seconds of silence"
@@ -193,7 +197,10 @@ class ReadUnanswered(SilenceRule):
     """
 
     code, name, severity = "RC012", "read-response-missing", WARNING
-    evidence = f"{SilenceRule.evidence} A READ that was sent twice stays a warning."
+    evidence = (
+        f"{SilenceRule.evidence} A READ that was sent twice stays a warning. The end of a connection that somebody cut out of a file, "
+        "without a gap in time, looks like a hanging READ."
+    )
     reference = "IBA 9.7.5.1.9; python-rdma RETH"
     message = "{ends}: RDMA READ up to PSN {psn} was not answered to its end"
     example = "a READ of 3000 bytes, its first two responses, and ten seconds of silence"
