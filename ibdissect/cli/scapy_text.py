@@ -13,7 +13,7 @@ import numpy as np
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
 from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.tree import Tree
-from ibdissect.dissect.value import BESIDE, TELLS, Presenter
+from ibdissect.dissect.value import BESIDE, REVEALS, Presenter
 from ibdissect.layers import ERF, LRH, layer
 from ibdissect.table.find_structures import at_place
 from ibdissect.table.table import ChunkTable
@@ -84,15 +84,15 @@ def _masked(lines: list[str], tree: Tree) -> Iterator[str]:
     for node in tree.walk():
         if node.field is not None and (node.field.secret or node.field.name in left_out):
             texts[node.field.name].append(node.text if node.value is None or node.field.secret else "")
-    tells, layer_name = any(node.text == TELLS for node in tree.walk()), ""
+    reveals, layer_name = any(node.text == REVEALS for node in tree.walk()), ""
     for line in lines:
         match = _LINE.match(line)
         if "###[" in line:
             layer_name = line.strip("|# []")
         elif match is not None:
             name = match["name"]
-            if tells and (name in ("icrc", "vcrc") or (name, layer_name) == ("chksum", "UDP")):
-                line = f"{match['indent']}{name}{match['middle']}{TELLS}"
+            if reveals and (name in ("icrc", "vcrc") or (name, layer_name) == ("chksum", "UDP")):
+                line = f"{match['indent']}{name}{match['middle']}{REVEALS}"
             elif texts.get(name) and (text := texts[name].popleft()):
                 line = f"{match['indent']}{name}{match['middle']}{text}"
         yield line

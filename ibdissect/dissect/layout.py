@@ -147,11 +147,11 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
                 if inner.kind in BYTES and not layout.pieces[number].moving:
                     holders[relative + inner.byte] = inner
     placed = [(item, layout.pieces[item.piece]) for layer in layout.layers for item in layer.walk()]
-    hidden = [(item, piece) for item, piece in placed if piece.placement.hidden and item.kind == "rest"]
-    _mark_secrets(layout, [item for item, piece in hidden if piece.layer is None])
-    tells = [(item, piece) for item, piece in placed if piece.placement.tells and item.field is not None and item.field.holds == "checksum"]
-    for item, _ in (*hidden, *tells):
-        item.hidden_spans = ((0, ALL),)
+    _mark_secrets(layout, [item for item, piece in placed if piece.placement.hidden and item.kind == "rest" and piece.layer is None])
+    for item, piece in placed:
+        is_checksum = item.field is not None and item.field.holds == "checksum"
+        if (piece.placement.hidden and item.kind == "rest") or (piece.placement.reveals and is_checksum):
+            item.hidden_spans = ((0, ALL),)
     return layout
 
 

@@ -80,7 +80,7 @@ class Placement(Record, frozen=True):
     """None for a header that `locate` finds."""
     hidden: bool = False
     """Its `rest` is masked because it may be part of a key."""
-    tells: bool = False
+    reveals: bool = False
     """Its checksum is masked because it reveals a key."""
     repeated: bool = False
     """It is the request's record in an SA answer that failed."""
@@ -158,7 +158,7 @@ class Walk:
         variant, base = divmod(number, self.each)
         if base < self.count:
             kind = self.kinds[base]
-            return replace(kind, hidden=bool(variant & 1), repeated=bool(variant & 2), tells=bool(variant & 4)) if variant else kind
+            return replace(kind, hidden=bool(variant & 1), repeated=bool(variant & 2), reveals=bool(variant & 4)) if variant else kind
         return Placement(LEFT_OVER[base - self.count], None, bool(variant))
 
     def _variants(self, kind: Int, rows: Int, at: Int) -> Int:

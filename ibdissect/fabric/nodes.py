@@ -59,7 +59,7 @@ class Port:
     def __init__(self, node: Node, number: int, frame: int) -> None:
         self.node, self.number = node, number
         self.frame = frame
-        """The first frame that told of it."""
+        """The first frame that showed it."""
         self.guid = 0
         self.infos: Track[bytes] = Track()
         """PortInfo over time, 64 bytes."""

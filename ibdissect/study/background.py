@@ -223,7 +223,7 @@ class Study:
 
     @property
     def subnet(self) -> Subnet:
-        """The subnet as learnt so far; another thread goes on teaching it."""
+        """The subnet as learnt so far; another thread keeps adding to it."""
         return self._follower.subnet
 
     @property

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Work(threading.Thread):
-    """Work on a capture, which is blamed if it fails."""
+    """Work on a capture; errors are reported for it."""
 
     def __init__(self, work: Callable[[], None], name: str, model: CaptureModel) -> None:
         super().__init__(target=work, name=name, daemon=True)

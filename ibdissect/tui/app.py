@@ -85,7 +85,7 @@ class TuiApp(ThemedApp):
     ]  # fmt: skip
 
     capture: OpenCapture
-    """The one that is shown. What belongs to it:"""
+    """The one that is shown; the next attributes are parts of it."""
     model: CaptureModel
     study: Study
     main: MainScreen
@@ -206,7 +206,7 @@ class TuiApp(ThemedApp):
         asked.want(ready)
 
     def _thread_failed(self, failure: threading.ExceptHookArgs) -> None:
-        """A traceback must not be written over the screen. What works on a capture is blamed on it, anything else on the one shown."""
+        """A traceback must not be written over the screen. The error belongs to the capture of the thread, or else to the one shown."""
         thread = failure.thread
         model = thread.model if isinstance(thread, Work) else self.model
         if not model.stopped:

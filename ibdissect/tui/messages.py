@@ -55,7 +55,7 @@ class FilterEntered(Message):
 
 @dataclass
 class FilterLeft(Message):
-    """The filter bar is done with; give the focus back."""
+    """The user left the filter bar; give the focus back."""
 
 
 @dataclass

@@ -32,7 +32,7 @@ class Jumping:
         self.past: list[int] = []
         self.ahead: list[int] = []
         self._asked = 0
-        """Frame at which `f` said that the filter shows no finding; pressed again there, it leaves the filter."""
+        """Frame at which `f` found no finding within the filter; pressed again there, it leaves the filter."""
 
     def to(self, frame: int | None, reveal: Reveal | None = None) -> None:
         """Go to a frame, and to what `reveal` finds in its tree; a frame that the filter hides is shown without it."""

@@ -88,7 +88,7 @@ class BytesPane(LineList):
         self._fold()
 
     def _fold(self) -> None:
-        """As many bytes a line as fit."""
+        """Show as many bytes per line as fit."""
         width = self.line_width
         # n bytes need OFFSET + 3n, a space every 8, 2 in front of the ASCII and n for it
         self.per_line = next((n for n in (16, 8) if OFFSET + 4 * n + n // 8 + 2 <= width), 4)
@@ -123,7 +123,7 @@ class BytesPane(LineList):
         return [*segments, Segment(" "), *text]
 
     def _ink(self, bit: int, bits: int) -> Style | None:
-        """The mark of a few bits: doubly when the field has any of them, once when only its bytes hold them."""
+        """The style of a few bits: `bits` if the selected field has any of them, `span` if only its bytes include them."""
         if not self.span[0] <= bit // 8 < self.span[1]:
             return None
         part_of_byte = self.bits[0] % 8 or self.bits[1] % 8
@@ -175,7 +175,7 @@ class BytesPane(LineList):
             self._go(index * self.per_line + place)
 
     def _column(self, x: int) -> int | None:
-        """Which byte of its line is at a cell."""
+        """The place in its line of the byte at a cell; None between bytes."""
         groups = self.per_line // 8
         text = OFFSET + 3 * self.per_line + max(groups - 1, 0) + 1
         if x >= text:

@@ -27,7 +27,7 @@ class KeyBar(Widget):
         """Cells of each key that is shown, and its action."""
 
     def say(self, note: str) -> None:
-        """Show a remark in front of the keys; empty takes it away."""
+        """Show a remark in front of the keys; an empty one removes it."""
         note = printable(note)
         if note != self.note:
             self.note = note

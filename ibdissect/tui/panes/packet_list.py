@@ -143,7 +143,7 @@ class PacketList(LineList):
         self._lay_out()
 
     def learn_names(self) -> None:
-        """There may be other names than before."""
+        """Dissect again if the names of nodes have changed."""
         if self._names is not self.study.names:
             self._names = self.study.names
             if self.named:
@@ -327,7 +327,7 @@ class PacketList(LineList):
             self._pulled = ""
 
     def widen(self, key: str, cells: int) -> None:
-        """Give a column so many cells."""
+        """Set the width of a column."""
         self.chosen[key] = max(NARROWEST, min(cells, self.line_width // 2))
         self._lay_out()
 

@@ -31,7 +31,7 @@ class TreeLine:
     node: Node | None
     """None: about the frame as a whole."""
     path: str
-    """Labels from the layer to the node; what is open is remembered by it."""
+    """Labels from the layer to the node; identifies an open node in other frames."""
     text: str = ""
     findings: list[Finding] = field(default_factory=list)
 
@@ -201,7 +201,7 @@ class TreePane(TreeList[TreeLine]):
     # -- keys
 
     def choose(self) -> None:
-        """The same packet at another point: go there."""
+        """On the same packet at another point, go there."""
         if self.node is not None and self.node.name == "frame.number":
             self.post_message(JumpTo(self.node.value))
         else:

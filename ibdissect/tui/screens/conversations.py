@@ -27,7 +27,7 @@ T = TypeVar("T")
 LEAST, MOST = 9, 26
 """Cells of an address."""
 SPARK = 12
-"""Cells of a time line, at least, while other columns can be left out."""
+"""Least width of a time line, as long as other columns can be left out."""
 NONE: Cell = "·", "dim"
 
 

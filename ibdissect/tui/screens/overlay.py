@@ -18,14 +18,14 @@ class Overlay(Screen[T | None]):
 
     BINDINGS = [Binding("escape,q", "dismiss(None)", "back")]
     keys = ""
-    """Keys and what they do, but Escape."""
+    """Keys and what they do, except Escape."""
 
     def __init__(self, title: str, *shown: Widget) -> None:
         super().__init__()
         self.heading, self.shown = title, shown
 
     def content(self) -> ComposeResult:
-        """What stands between title and keys."""
+        """The widgets between title and keys."""
         yield from self.shown
 
     def compose(self) -> ComposeResult:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..app import TuiApp
 
 MOST = 20
-"""Rows of a table that stand below each other; it scrolls to the others."""
+"""Visible rows of a table; it scrolls to the others."""
 
 
 class KindTable(Table[tuple[Kind, Exchange]]):

@@ -155,7 +155,7 @@ class TimeChartScreen(Overlay[tuple[str, int | None]]):
         self._start()
 
     def on_resize(self) -> None:
-        """The cursor's column is another time now."""
+        """Show the time at the cursor again."""
         self.call_after_refresh(self._say)
 
     def on_unmount(self) -> None:

@@ -25,7 +25,7 @@ ABOUT = 34
 
 
 def about(record: Node) -> str:
-    """What a person would call a record: its LIDs or GIDs, and its name."""
+    """A short title of a record: its LIDs or GIDs, and its name."""
     ends = [f"{node.label} {node.text}" for node in record.children if node.bits in (16, 128) and node.name.endswith(("lid", "gid"))]
     names = [node.text for node in record.walk() if node.field is not None and node.field.kind == "text" and node.text]
     return printable(", ".join([*ends[:2], *names[:1]]))

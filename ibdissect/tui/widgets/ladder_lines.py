@@ -16,11 +16,11 @@ SIDE = 8
 WIDE = 60
 """Cells between two ends from which on labels name the queue pair."""
 LEAST = 100
-"""Cells of a drawing that does not know its width."""
+"""Width of a drawing, if the screen's is unknown or smaller."""
 
 
 class Lanes:
-    """Where the ends of a ladder stand, in a drawing so many cells wide."""
+    """Draws a ladder: the place of each end, in a drawing of `width` cells."""
 
     def __init__(self, ladder: Ladder, width: int, start_ns: int = 0) -> None:
         """`start_ns`: where the times begin; 0: at the first packet of the ladder."""
@@ -68,6 +68,6 @@ class Lanes:
 
 
 def _told_apart(name: str, names: Sequence[str], room: int) -> str:
-    """The name in so many cells; its end where the beginnings are alike."""
+    """The name in `room` cells; if several names begin alike, its end."""
     begins = {cut(one, room) for one in names}
     return cut(name, room) if len(name) <= room or len(begins) == len(names) else "…" + name[1 - room :]

@@ -44,11 +44,11 @@ class LineList(ScrollView, can_focus=True):
         Binding("N", "again(-1)", "previous match", show=False),
     ]
     empty = ""
-    """What stands here when there are no lines."""
+    """Text shown when there are no lines."""
     bar = True
     """Whether the cursor's line is marked as a whole."""
     headed = False
-    """Whether `head` stands above the lines."""
+    """Whether `head` is shown above the lines."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -73,7 +73,7 @@ class LineList(ScrollView, can_focus=True):
 
     @property
     def head(self) -> str:
-        """What stands above the lines, with `headed`."""
+        """The line above the others; shown if `headed`."""
         raise NotImplementedError
 
     def moved(self) -> None:
@@ -217,7 +217,7 @@ class LineList(ScrollView, can_focus=True):
         self.app.push_screen(Prompt("Find in this list", lambda _, text: None if text.strip() else reason, value=self.sought), found)
 
     def action_again(self, step: int) -> None:
-        """Go to the next (1) or previous (-1) line that holds what was searched, in any case."""
+        """Go to the next (1) or previous (-1) line that contains the text last searched for, ignoring case."""
         total, folded = self.count(), self.sought.casefold()
         for away in range(1, total + 1) if folded else ():
             index = (self.cursor + step * away) % total

@@ -28,7 +28,7 @@ Edge = tuple[int, int]
 
 
 class LinkMap(LineList, can_focus=False):
-    """A subnet in which one node and one route stand out; `chosen` is told the slot of a node that was clicked."""
+    """A subnet in which one node and one route stand out; a click on a node calls `chosen` with its slot."""
 
     bar = False
     empty = "No node is known."
@@ -89,7 +89,7 @@ class LinkMap(LineList, can_focus=False):
         return max(min(room // max(nodes, 1), WIDE), NARROW)
 
     def _few(self, slots: list[int], most: int, near: set[int]) -> list[int]:
-        """So many of the nodes, in their order; those that stand out are among them."""
+        """At most `most` of the nodes, in their order; the selected one and those on the route are kept."""
         first = sorted(slots, key=lambda slot: slot not in near)[: max(most - 1, 1)]
         return slots if len(slots) <= most else [slot for slot in slots if slot in first]
 
@@ -154,7 +154,7 @@ class LinkMap(LineList, can_focus=False):
             self._put(top + len(hosts), x, f"└+{len(every) - len(hosts)}", "dim")
 
     def _node(self, line: int, x: int, slot: int, cells: int, *, center: bool = False) -> None:
-        """A node; the end of its name tells it apart."""
+        """Draw a node; a long name loses its beginning, as names differ at their ends."""
         name = self.named(slot)
         name = name if width_of(name) <= cells else "…" + name[1 - cells :]
         x = max(x - width_of(name) // 2, 0) if center else x

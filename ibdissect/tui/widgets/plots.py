@@ -32,7 +32,7 @@ class Drawing(Widget):
 
 
 def stacked(values: Sequence[int], top: int, height: int) -> list[str]:
-    """Values as columns of blocks, `height` lines from the top down; what is above zero shows."""
+    """Values as columns of blocks, `height` lines from the top down; each value above zero has at least one eighth."""
     eighths = [max(round(value / (top or 1) * height * 8), value > 0) for value in values]
     return ["".join(BLOCKS[max(min(each - row * 8, 8), 0)] for each in eighths) for row in range(height - 1, -1, -1)]
 

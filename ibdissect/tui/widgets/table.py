@@ -23,7 +23,7 @@ NARROW = 12
 GAP = 2
 """Cells between two columns."""
 SOME = 4
-"""What is drawn after the columns is left out if it has fewer cells."""
+"""Least width of what is drawn after the columns; it is left out if it has less."""
 UNITS = {"": 1.0, "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10,
          "h": 3.6e12}  # fmt: skip
 
@@ -37,7 +37,7 @@ class Heading(Generic[T]):
     cell: Callable[[T], Cell]
     align: str = "right"
     rank: int = 0
-    """Columns with a higher rank go first when there is no room; 0 stays."""
+    """Without room for all columns, those with the highest rank are left out first; 0: never."""
 
 
 class Table(LineList, Generic[T]):

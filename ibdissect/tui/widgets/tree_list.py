@@ -31,11 +31,11 @@ class TreeList(LineList, Generic[T]):
         raise NotImplementedError
 
     def below(self, item: T) -> Sequence[T]:
-        """What an item opens to; empty for a leaf."""
+        """The items below an item; empty for a leaf."""
         raise NotImplementedError
 
     def key(self, item: T) -> object:
-        """What an item is recognized by when the lines are made again."""
+        """Identifies an item when the lines are made again."""
         return id(item)
 
     def is_open(self, item: T) -> bool:
@@ -53,7 +53,7 @@ class TreeList(LineList, Generic[T]):
         return self.lines[self.cursor][1] if self.cursor < len(self.lines) else None
 
     def arrow(self, item: T) -> str:
-        """What stands in front of an item."""
+        """The sign in front of an item: open, closed or a leaf."""
         return " " if not self.below(item) else "▾" if self.is_open(item) else "▸"
 
     def rebuild(self) -> None:
