@@ -37,7 +37,7 @@ FIRST = {
     "export": ("export --to - --format csv",), "report": ("report",),
 }  # fmt: skip
 """What is run once, before a command runs for the first time, so that all processes find it imported and worked out."""
-ALONE = frozenset({"--plugin", "--sandbox", "serve", "tui"})
+ALONE = frozenset({"--plugin", "--sandbox", "serve", "tui", "pytest"})
 """Commands and options that change the process, which is then of no use for another command."""
 IMPORTED = {"export": ("pyarrow.parquet",), "sql": ("ibdissect.export.database",)}
 """What is only imported: a fork must not have DuckDB's threads."""
@@ -51,6 +51,8 @@ def run(
     env: dict[str, str] | None = None, text: bool = False, here: bool = False,
 ) -> CompletedProcess[Any]:  # fmt: skip
     """What `python -m ibdissect WORDS` prints, or writes to `stdout`, and returns. `stdin` is a pipe; `text` decodes the output.
+
+    With `pytest` as the first word, what `python -m pytest` prints with the other ones.
 
     `here`: in a fork of the test process, for a command that needs what that changed or opened. It has no `stdin`.
     """
@@ -248,6 +250,8 @@ def _run(asked: list[Any], stdin: int, out: int, err: int) -> int:
         os.chdir(cwd)
         forkserver._forkserver.__init__()  # the test process has one of its own
         resource_tracker._resource_tracker.__init__()
+        if words[0] == "pytest":
+            sys.exit(pytest.main(words[1:]))
         sys.argv = ["ibdissect", *words]
         from ibdissect.__main__ import main
 

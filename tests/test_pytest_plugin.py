@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from ibdissect.errors import ConfigError
 from ibdissect.pytest_plugin import NotClean, assert_clean
+from tests import commands
 from tests.craft import erf_pcap, smp
 
 pytestmark = pytest.mark.slow
@@ -44,15 +44,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
+def run(*words: str) -> CompletedProcess[str]:
     """Run pytest with only our plugin, as in an environment where it is installed."""
-    command = [sys.executable, "-m", "pytest", "-p", "ibdissect.pytest_plugin", "-p", "no:cacheprovider", "--color=no", *words]
-    path = os.pathsep.join([str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": path}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    words = ("pytest", "-p", "ibdissect.pytest_plugin", "-p", "no:cacheprovider", "--color=no", *words)
+    return commands.run(*words, env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, text=True)
 
 
-def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+def outcomes(done: CompletedProcess[str]) -> dict[str, str]:
     """PASSED or FAILED by test id, from the output of `pytest -v`."""
     lines = [line.split() for line in done.stdout.splitlines() if " PASSED" in line or " FAILED" in line]
     return {words[0]: words[1] for words in lines if "::" in words[0]}
@@ -83,9 +81,7 @@ def test_options_and_configuration_decide(project: Path) -> None:
 
 
 def test_known_findings_do_not_fail(project: Path) -> None:
-    command = [sys.executable, "-m", "ibdissect", "lint", "-q", "captures/bad.pcap", "--write-baseline", "known.json"]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
-    assert subprocess.run(command, env=environment, timeout=60, check=False).returncode == 0
+    assert commands.run("lint", "-q", "captures/bad.pcap", "--write-baseline", "known.json").returncode == 0
     assert run("--ibdissect", "--ibdissect-baseline", "known.json", "captures/bad.pcap").returncode == 0
     (project / "captures/bad.pcap").write_bytes(erf_pcap([smp(1, 0x10, modifier=3)]))
     again = run("--ibdissect", "--ibdissect-baseline", "known.json", "captures/bad.pcap")

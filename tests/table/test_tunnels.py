@@ -193,16 +193,14 @@ def told(raw: bytes) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize(("number", "path"), list(enumerate(shared_captures("rxe"))), ids=lambda value: getattr(value, "stem", ""))
 def test_findings_are_those_of_the_capture_without_the_tunnel(number: int, path: Path) -> None:
-    """Whole and cut; each capture in two of the tunnels."""
+    """Each capture whole in one of the tunnels, and cut in another one."""
     pcap = read(path)
     if pcap.link != ETHERNET:
         pytest.skip("no Ethernet")
     pcap = pcap.with_records(list(pcap.records[:300]))
-    for snap in (None, 96):
+    for snap, kind in ((None, KINDS[number % len(KINDS)]), (96, KINDS[(number + 7) % len(KINDS)])):
         bare = pcap.with_records([replace(record, data=record.data[:snap]) for record in pcap.records])
-        want = told(bare.packed())
-        for kind in (KINDS[number % len(KINDS)], KINDS[(number + 7) % len(KINDS)]):
-            assert told(tunnels.capture(pcap, kind, snap).packed()) == want, kind
+        assert told(tunnels.capture(pcap, kind, snap).packed()) == told(bare.packed()), kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
