@@ -51,7 +51,7 @@ TESTED_BY_OTHERS = {
     ),
     "lint": (
         "tests/lint/test_engine.py and tests/rules",
-        "capture_report conditions rule tally",
+        "capture_report rule tally",
     ),
     "report": (
         "tests/report/test_formats.py",

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import string
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.table.joined import SaRecord
+from ibdissect.table.joined_bytes import starts
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import Judge
+from ibdissect.table.rows import is_in
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Struct
 
@@ -62,6 +65,25 @@ class Conditions:
         return found
 
 
+def judged(table: ChunkTable, shown: ChunkTable, struct: type[Struct] | None) -> Bool | None:
+    """Which occurrences of a structure in `table.shown` rules judge: those of the table, and those in records that straddle segments.
+
+    None if no such record has the structure.
+    """
+    if struct is None or not shown.joined:
+        return None
+    found = shown.occurrences(struct)
+    if not len(found) or found.at.max() < shown.window:
+        return None
+    apart = shown.once(of_records)[np.searchsorted(shown.once(starts), found.at, "right")]
+    return apart | is_in(found.at, table.occurrences(struct).at) if apart.any() else None
+
+
+def of_records(shown: ChunkTable) -> Bool:
+    """Which of `joined` are records, not messages; first of all, bool[k + 1], the window itself, which is none."""
+    return np.array([False, *(isinstance(one, SaRecord) for _, one in shown.joined)])
+
+
 def hit_at(rule: Rule, table: ChunkTable, entries: Int) -> Hit:
     """The hit for occurrences of `rule.on` in one row, int[n]; its message describes the first."""
     assert rule.on is not None
@@ -75,9 +97,26 @@ def hit_at(rule: Rule, table: ChunkTable, entries: Int) -> Hit:
         if where is view and rule.on.size:
             offsets = (found.at[entries] - table.chunk.offset[seen.row]).tolist()
         spans = tuple(Span(seen.frame, offset + low, high - low) for offset in offsets)
+        if where is view and table.joined:
+            spans = tuple(span for start in found.at[entries].tolist() for span in _spans(table, seen, start + low, start + high))
     value = value_of(at, at.__get__(where, rule.on)) if at is not None and spans else None
     arguments = _arguments(rule, view, seen, rule.computed(seen, int(entries[0])))
     return Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments, spans=spans, field=at, value=value)
+
+
+def _spans(table: ChunkTable, seen: Seen, start: int, stop: int) -> Iterator[Span]:
+    """Where bytes of the data stand in frames; those of a record that straddles segments, in several."""
+    if start < table.window:
+        yield Span(seen.frame, start - int(table.chunk.offset[seen.row]), stop - start)
+        return
+    begins = table.once(starts)
+    one = int(np.searchsorted(begins, start, "right")) - 1
+    at = int(begins[one])
+    for piece in table.joined[one][1].spans:
+        low, high = max(start, at), min(stop, at + piece.length)
+        if low < high:
+            yield Span(piece.frame, piece.offset + low - at, high - low)
+        at += piece.length
 
 
 def _arguments(rule: Rule, view: Struct, seen: Seen, arguments: dict[str, Any]) -> dict[str, Any]:

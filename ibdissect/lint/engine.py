@@ -19,7 +19,7 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Struct
 
-from .conditions import Conditions
+from .conditions import Conditions, judged
 from .finding import Finding
 from .grouping import Grouping, OnOccurrence
 from .handlers import Handler, handlers
@@ -41,6 +41,9 @@ class Follower(Protocol):
     def feed(self, table: ChunkTable) -> Iterable[object]:
         """Process a chunk; return its events in frame order."""
         raise NotImplementedError
+
+
+Held = list[tuple[Rule, ChunkTable, Bool]]
 
 
 class Linter:
@@ -177,8 +180,20 @@ class Linter:
                 found += self.conditions.of_rules(rule.on, [rule], table) if ranks.get(rule.code, 0) == rank else []
             except Exception as error:
                 self._note_failure(f"rule {rule.code}", error)
-        for rule, hits in found:
-            self._run_timed(rule, self.findings.take_rows, table, hits, selected)
+        held = [(rule, table, hits) for rule, hits in found]
+        for rule, where, hits in self._with_joined(table, held, rank) if table.completes else held:
+            self._run_timed(rule, self.findings.take_rows, where, hits, selected)
+
+    def _with_joined(self, table: ChunkTable, held: Held, rank: int) -> Held:
+        """The same rules, the table that they hold in, and where; also those that hold in records that straddle segments."""
+        shown, ranks = table.shown, self.findings.consequences.ranks
+        joined = {struct: known for struct in self.handlers.conditions if (known := judged(table, shown, struct)) is not None}
+        held = [one for one in held if one[0].on not in joined]
+        for struct, known in joined.items():
+            rules = [self.rules[place] for place in self.handlers.conditions[struct]]
+            found = self.conditions.of_rules(struct, [rule for rule in rules if ranks.get(rule.code, 0) == rank], shown)
+            held += [(rule, shown, hits & known) for rule, hits in found]
+        return held
 
     def _add_time(self, rule: Rule, seconds: float) -> None:
         self.tally[rule.code].seconds += seconds

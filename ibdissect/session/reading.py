@@ -73,12 +73,12 @@ class Reading:
         self.joined = JoinedRecords()
         """Records that straddle RMPP segments, from the frames read so far."""
         self.joins = True
-        """Whether such records are put together: needed to show, select and number keys, but not for a plain check."""
+        """Whether messages are put together: needed to show, select and number keys, but not for a plain check."""
         self.messages = JoinedRecords()
         """Messages of upper layers that came in several packets, from the frames read so far."""
         self._joiner: Joiner | None = None
         self._message_joiner: MessageJoiner | None = None
-        self._joined_to = 0
+        self._joined_to = self._messages_to = 0
         self.keys_to = 0
         """Last frame whose keys have been numbered."""
 
@@ -152,9 +152,12 @@ class Reading:
         last = table.chunk.first + len(table) - 1
         if last > self.services.fed:
             self.services.feed(self._after(table, self.services.fed))
-        if self.joins and last > self._joined_to:
+        if last > self._joined_to:
             self._join(self._after(table, self._joined_to))
             self._joined_to = last
+        if self.joins and last > self._messages_to:
+            self._join_messages(self._after(table, self._messages_to))
+            self._messages_to = last
         if keys and last > self.keys_to:
             if not self.show_keys:
                 self.masker.feed(self._after(table, self.keys_to))
@@ -167,6 +170,8 @@ class Reading:
             self._joiner = Joiner(self.joined)
         if self._joiner is not None:
             self._joiner.feed(table)
+
+    def _join_messages(self, table: ChunkTable) -> None:
         if self._message_joiner is None and self.services.any:
             from ibdissect.flow.whole_messages import MessageJoiner  # few captures have messages of known services
 

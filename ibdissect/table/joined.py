@@ -1,7 +1,8 @@
 """Which records came in several RMPP segments, which messages in several packets, and in which frame was each complete?
 
 Most segments end in the middle of a record. No frame has all bytes of that record, so its fields belong to the frame that completed it,
-as in Wireshark. `flow.transfers.Joiner` puts such records together; only `ChunkTable.shown` has them, and nothing is learnt from them.
+as in Wireshark. `flow.transfers.Joiner` puts such records together; only `ChunkTable.shown` has them. Conditions of rules judge them
+(`Linter._with_joined`), but nothing is learnt from them.
 """
 
 from __future__ import annotations

@@ -133,12 +133,18 @@ class ChunkTable:
         return self._services
 
     @property
+    def completes(self) -> bool:
+        """Whether a frame completes a record that straddles segments, or a message (`shown.joined`)."""
+        return bool(self._joined())
+
+    @property
     def shown(self) -> ChunkTable:
         """The same chunk with the records that failed SA answers repeat, and those that straddle segments (`joined`).
 
-        Used to show and select packets. Followers and rules use `self`: nothing is learnt from these records.
+        Used to show and select packets, and for conditions of rules about records that straddle segments. Followers and all other rules use
+        `self`: nothing is learnt from these records.
         """
-        if self.repeats or not (self._joined() or self.once(failed).any()):
+        if self.repeats or not (self.completes or self.once(failed).any()):
             return self  # not kept in `_shown`: a table that refers to itself stays in memory until the garbage collector comes
         found = self._shown
         if found is None:

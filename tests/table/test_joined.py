@@ -119,10 +119,9 @@ def test_recorded_transfers(shared) -> None:  # type: ignore[no-untyped-def]
     assert expected == seen > 1000
 
 
-def test_a_later_pass_joins_what_an_earlier_one_did_not_need() -> None:
-    """A check does not put records together before it numbers keys in a second pass."""
+def test_a_check_joins_records() -> None:
+    """Its rules judge them; messages of upper layers are put together only where frames are shown."""
     opened = open_reading(io.BytesIO(erf_pcap(IN_ORDER)))
     opened.joins = False
-    assert not [one for table in opened.tables(keys=False) for one in table.shown.joined]
-    opened.joins = True
-    assert [len(table.shown.joined) for table in opened.tables()] == [2]
+    assert [len(table.shown.joined) for table in opened.tables(keys=False)] == [2]
+    assert opened.messages.among([1, 2, 3]) == []

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, each, fault, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, NamesRequest, chosen
 from ibdissect.table.locate import Bool
-from ibdissect.table.mask import occurrences_where
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.component_mask import mask_for
@@ -29,6 +28,14 @@ def _one_subnet(table: ChunkTable) -> Bool:
     near, far = table.values(PathRecord.sgid)[:, :8], table.values(PathRecord.dgid)[:, :8]
     same: Bool = (near == far).all(axis=1) & near.any(axis=1)
     return same
+
+
+def _other_scope(table: ChunkTable) -> Bool:
+    """Records whose MGID has another scope than they say; scope 0 says nothing."""
+    rows = table.matrix(MCMemberRecord)
+    scope = rows[:, 48] >> 4
+    other: Bool = (rows[:, 0] == 0xFF) & (scope != 0) & (rows[:, 1] & 15 != scope)
+    return other
 
 
 class JoinIncomplete(Rule):
@@ -93,20 +100,14 @@ class ScopeMismatch(Rule):
 
     code, name, severity = "SA012", "mcmember-scope-mismatch", WARNING
     reference = "IBA 4.1.1, 15.2.5.17; opensm"
+    on = MCMemberRecord
+    when = Where(MCMemberRecord, _other_scope) & (SA_ANSWER | (chosen(MCMemberRecord, "mgid", "scope") & SA_REQUEST))
     at = MCMemberRecord.scope
     message = "Scope {scope} in a record whose MGID has scope {of_mgid}"
     example = "SubnAdmSet(MCMemberRecord) with Scope 5 and an MGID ff12::"
 
-    @on_chunk
-    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        rows = table.matrix(MCMemberRecord)
-        scope = rows[:, 48] >> 4
-        odd = (rows[:, 0] == 0xFF) & (scope != 0) & (rows[:, 1] & 15 != scope)
-        if not odd.any():
-            return
-        judged = SA_ANSWER | (chosen(MCMemberRecord, "mgid", "scope") & SA_REQUEST)
-        for _, seen, view in each(table, MCMemberRecord, odd & occurrences_where(judged, table, MCMemberRecord)):
-            yield fault(seen, {"scope": view.scope, "of_mgid": view.mgid[1] & 15}, self.at, of=view)
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"of_mgid": int(seen.table.values(MCMemberRecord.mgid)[i, 1]) & 15}
 
 
 class LargestWithValue(Rule):
