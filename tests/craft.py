@@ -9,8 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from ibdissect.wire.headers import BTH, DETH, GRH, LRH
-from ibdissect.wire.mad import MAD
+from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.sm import SMP, SMPDirected
 from ibdissect.wire.spec import Field, Struct
 
@@ -132,6 +133,19 @@ def mad(mgmt_class: int, method: int, attr_id: int, body: bytes = b"", *, at: in
     data[:24] = build(MAD, **head)
     data[at : at + len(body)] = body
     return bytes(data[:size])
+
+
+def sa_mad(
+    method: int, attr_id: int, record: bytes = b"", *, mask: int = 0, offset: int = 0, sm_key: int = 0, rmpp: dict[str, Any] | None = None,
+    **header: Any,
+) -> bytes:  # fmt: skip
+    """A management datagram of subnet administration."""
+    data = bytearray(mad(0x03, method, attr_id, record, at=56, **header))
+    data[24 : 24 + RMPP.size] = build(RMPP, **(rmpp or {}))
+    put(data, SAFormat.component_mask, mask)
+    put(data, SAFormat.attribute_offset, offset)
+    put(data, SAFormat.sm_key, sm_key)
+    return bytes(data)
 
 
 def smp(

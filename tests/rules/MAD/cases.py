@@ -16,13 +16,13 @@ from tests.rules.made.mads import counters, sa, table
 
 NODE_INFO, PERF, GET, RESPONSE = 0x11, 0x04, 0x01, 0x81
 case("MAD001", smp(1, NODE_INFO, header={"base_version": 2}), smp(1, NODE_INFO))
-case("MAD002", sa(1, class_version=9), sa(1, class_version=2))
+case("MAD002", sa(1, mask=1, class_version=9), sa(1, mask=1, class_version=2))
 case("MAD002", smp(1, NODE_INFO, header={"class_version": 2}), smp(1, NODE_INFO))
-case("MAD003", sa(0x20), sa(0x12))
+case("MAD003", sa(0x20, mask=1), sa(0x12, mask=1))
 case("MAD003", gmp(0x21, 6, 0x11), gmp(0x21, 1, 0x11))
-case("MAD006", sa(0x81, status=0x0020), sa(0x81, status=0x0001))
-case("MAD006", sa(0x81, status=0x0020), sa(1, status=0x0020))
-case("MAD008", sa(0x81, status=0x0014), sa(0x81, status=0x001C))
+case("MAD006", sa(0x81, mask=1, status=0x0020), sa(0x81, mask=1, status=0x0001))
+case("MAD006", sa(0x81, mask=1, status=0x0020), sa(1, mask=1, status=0x0020))
+case("MAD008", sa(0x81, mask=1, status=0x0014), sa(0x81, mask=1, status=0x001C))
 case("MAD009", smp(1, NODE_INFO, header={"reserved": 1}), smp(1, NODE_INFO))
 case("MAD010", counters(class_specific=7), counters())
 case("MAD011", smp(1, 0x44), smp(1, 0xFF44))

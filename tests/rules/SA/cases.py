@@ -6,20 +6,18 @@ from typing import Any
 
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.component_mask import mask_for
-from ibdissect.wire.mad import RMPP
 from ibdissect.wire.notice import Notice
-from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo, SMInfo
-from tests.craft import build, put, ud
-from tests.craft import mad as datagram
+from tests.craft import build
 from tests.fabric.made import answer, ask, node, p_keys, port_info
 from tests.rules.cases import case
 from tests.rules.made.conversations import SECONDS, WAIT, gid_of
 from tests.rules.made.conversations import member as gsi_member
 from tests.rules.made.conversations import sa as gsi_sa
+from tests.rules.made.mads import sa
 
 GET, SET, GET_TABLE, GET_RESP, GET_TABLE_RESP, NODE = 0x01, 0x02, 0x12, 0x81, 0x92, 0x11
 SERVICE, PKEYS, PATH, MEMBER, INFORM, REPORT, TABLE = 0x31, 0x33, 0x35, 0x38, 3, 0x06, 0x12
@@ -30,19 +28,6 @@ MEMBERSHIP: dict[str, Any] = {
     "mtu_selector": 2, "mtu": 4, "p_key": 0xFFFF, "rate_selector": 2, "rate": 3, "scope": 2, "join_state": 1,
 }  # fmt: skip
 JOIN = mask_for(MCMemberRecord, ["mgid", "port_gid", "join_state"])
-
-
-def sa(
-    method: int, attr_id: int, body: bytes = b"", *, mask: int = 0, offset: int = 0, sm_key: int = 0, rmpp: dict[str, Any] | None = None,
-    **header: Any,
-) -> bytes:  # fmt: skip
-    """An SA MAD with a record."""
-    data = bytearray(datagram(0x03, method, attr_id, body, at=56, **header))
-    put(data, SAFormat.component_mask, mask)
-    put(data, SAFormat.attribute_offset, offset)
-    put(data, SAFormat.sm_key, sm_key)
-    data[24 : 24 + RMPP.size] = build(RMPP, **(rmpp or {}))
-    return ud(bytes(data))
 
 
 def member(method: int, mask: int = JOIN, **values: Any) -> bytes:

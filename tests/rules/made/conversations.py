@@ -7,11 +7,9 @@ from typing import Any
 
 from ibdissect.wire.classport import ClassPortInfo
 from ibdissect.wire.component_mask import mask_for
-from ibdissect.wire.mad import RMPP
 from ibdissect.wire.pm import PortCounters
-from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.sa_paths import MCMemberRecord
-from tests.craft import build, erf_pcap, gmp, mad, put, ud
+from tests.craft import build, erf_pcap, gmp, sa_mad, ud
 
 GET, SET, REPORT, GET_RESP, TABLE_RESP, SA, PM = 0x01, 0x02, 0x06, 0x81, 0x92, 0x03, 0x04
 SECONDS: Any = partial(erf_pcap, step_ns=1_000_000_000)
@@ -41,16 +39,13 @@ def sa(
     method: int, attribute: int, body: bytes = b"", *, mask: int = 0, key: int = 0, transaction: int = 7, status: int = 0, **ends: Any
 ) -> bytes:
     """Subnet administration between LID 5, which asks, and the SA at LID 1."""
-    header = {"transaction_id": transaction, "status": status}
-    data = bytearray(mad(SA, method, attribute, body, at=56, **header))
-    put(data, SAFormat.component_mask, mask)
-    put(data, SAFormat.sm_key, key)
+    segment: dict[str, Any] = {}
     if method == TABLE_RESP:
         rmpp = {"rmpp_version": 1, "rmpp_type": 1, "rmpp_flags": 7, "data1": 1, "data2": 20 + len(body)}
-        data[24 : 24 + RMPP.size] = build(RMPP, **rmpp)
-        put(data, SAFormat.attribute_offset, len(body) // 8)
+        segment = {"rmpp": rmpp, "offset": len(body) // 8}
+    data = sa_mad(method, attribute, body, mask=mask, sm_key=key, transaction_id=transaction, status=status, **segment)
     back = method & 0x80 or method == REPORT
-    return ud(bytes(data), **{**({"slid": 1, "dlid": 5} if back else {"slid": 5, "dlid": 1}), **ends})
+    return ud(data, **{**({"slid": 1, "dlid": 5} if back else {"slid": 5, "dlid": 1}), **ends})
 
 
 MGID = bytes.fromhex("ff12401bffff000000000000ffffffff")
