@@ -14,8 +14,9 @@ from ibdissect.table.rows import SPREAD, U64, Columns, by_value, digest, mix
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH, DETH, GRH, ICRC, LRH
-from ibdissect.wire.mad import MAD
+from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
 from ibdissect.wire.numbers import DIRECTED
+from ibdissect.wire.opa import STLSMPDirected
 from ibdissect.wire.opcodes import UD_SEND_ONLY
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.spec import Field, Struct
@@ -151,9 +152,10 @@ def _directed(table: ChunkTable, rows: Int, end: Int) -> tuple[Bool, Int, U64]:
     back, pointer, count = (value_at(data, at, field) for field in (SMPDirected.d, SMPDirected.hop_pointer, SMPDirected.hop_count))
     hop[some] = np.clip(np.where(back, count - pointer, pointer - 1), 0, np.maximum(count - 1, 0))
     value = mix([count])
-    whole = at + SMPDirected.return_path.span[0] <= table.located.limit[rows[some]]
+    path = at + np.where(data[at] == BASE_VERSION_OPA, STLSMPDirected.initial_path.span[0], SMPDirected.initial_path.span[0])
+    whole = path + 64 <= table.located.limit[rows[some]]
     if whole.any():
-        value[whole] = mix([value[whole], digest(gather(data, at[whole] + SMPDirected.initial_path.span[0], 64))])
+        value[whole] = mix([value[whole], digest(gather(data, path[whole], 64))])
     flags = back.astype(np.uint64) + whole * np.uint64(WHOLE) + (np.minimum(count, MOST_HOPS) << HOPS_AT).astype(np.uint64)
     route[some] = value >> np.uint64(ROUTE_BITS) << np.uint64(ROUTE_BITS) | flags | np.uint64(ROUTE)
     return directed, hop, route
@@ -169,8 +171,10 @@ def _body(table: ChunkTable, rows: Int, at: Int, size: Int, directed: Bool) -> U
         block = np.array(Place(table.located.front, rows[group], at[group]).part(0, width))
         block[:, width - 8 :][np.arange(width - 8, width) >= size[group][:, None]] = 0
         moving = np.flatnonzero(directed[group])
-        for field in (SMPDirected.hop_pointer, SMPDirected.return_path):
-            block[moving, DETH.size + field.span[0] : DETH.size + field.span[1]] = 0
+        opa = (block[moving, DETH.size : DETH.size + 1] == BASE_VERSION_OPA).all(axis=1)
+        for some, struct in ((moving[~opa], SMPDirected), (moving[opa], STLSMPDirected)):
+            for field in (struct.hop_pointer, struct.return_path):
+                block[some, DETH.size + field.span[0] : DETH.size + field.span[1]] = 0
         value[group] = digest(block)
     return value
 

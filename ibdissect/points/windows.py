@@ -41,7 +41,7 @@ class Windows:
             held = held.take(matched.rest)
             new = matched.transmissions, matched.repeats
             found, repeats = new if waiting is None else (Transmissions.joined(waiting[0], new[0]), Repeats.joined(waiting[1], new[1]))
-            found = found.take(np.argsort(found.time, kind="stable"))
+            found = found.take(np.lexsort((*found.frame.T[::-1], found.time)))
             longest = self.matcher.longest
             known = None if until is None else min(until - longest, int(held.time.min()) if len(held) else until)
             found, joined = join_changed(found, repeats, self._flows, self._ends, longest, known)

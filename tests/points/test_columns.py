@@ -9,9 +9,11 @@ import pytest
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.points.columns import FIELDS
+from ibdissect.points.comparison import Comparison
 from ibdissect.points.reading import Point, read_points
+from ibdissect.wire.opa import STLSMPDirected
 from tests import tunnels
-from tests.craft import ethernet_pcap, native, roce2, smp
+from tests.craft import build, ethernet_pcap, native, roce2, smp, ud
 
 PAYLOAD = bytes(range(200))
 
@@ -88,3 +90,30 @@ def test_directed_routes_change_at_each_hop(tmp_path: Path) -> None:
     assert points[0].seen.key == points[1].seen.key != points[2].seen.key
     assert [int(point.seen.fields[0, FIELDS.index("hop_pointer")]) for point in points] == [0, 1, 0]
     assert flows.known[0].text[0] == "SM"
+
+
+def test_directed_routes_of_omni_path_are_where_they_are(tmp_path: Path) -> None:
+    """Its paths precede the attribute, where a key may be: the name of the route must not depend on it, and the packet does."""
+
+    def frame(hop: int, data: bytes) -> bytes:
+        paths = {"initial_path": bytes([0, 1, 2, 3]) + bytes(60), "return_path": bytes([hop]) * 64}
+        head = build(STLSMPDirected, hop_pointer=hop, hop_count=3, **paths)
+        sent = bytearray(head + data)
+        sent[:4], sent[8:24] = b"\x80\x81\x80\1", bytes(16)
+        return ud(bytes(sent), dest_qp=0, src_qp=0)
+
+    frames = frame(1, bytes(16)), frame(2, bytes(16)), frame(1, bytes(8) + b"some key")
+    points, flows = read_points([written(tmp_path, f"{i}.pcap", one, link=LINK_INFINIBAND) for i, one in enumerate(frames)])
+    assert points[0].seen.key == points[1].seen.key != points[2].seen.key
+    assert {int(point.seen.flow[0]) for point in points} == {0} and flows.known[0].text[0] == "SM"
+
+
+def test_packets_of_one_moment_are_in_the_order_of_their_points_and_frames(tmp_path: Path) -> None:
+    """Not in that of their hashes, which tells something about hidden keys."""
+    frames = [native(payload=bytes([i, 7]), bth={"psn": i}) for i in range(1, 9)]
+    for name in ("a", "b"):
+        with CaptureWriter(str(tmp_path / f"{name}.pcap")) as writer:
+            for frame in frames:
+                writer.write(frame, link=LINK_INFINIBAND, time_ns=10**18, length=len(frame))
+    compared = Comparison([str(tmp_path / "a.pcap"), str(tmp_path / "b.pcap")])
+    assert [psn for block in compared.blocks() for psn in block.packets.psn.tolist()] == list(range(1, 9))
