@@ -15,7 +15,7 @@ from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect.table.bits import any_set
-from ibdissect.table.cut_keys import cut_keys, revealing_rows, with_keys
+from ibdissect.table.cut_keys import cut_keys, payloads_with_checksums, revealing_rows, with_keys
 from ibdissect.table.cut_messages import cut_messages, opaque_bytes
 from ibdissect.table.find_structures import HEADERS, at_place
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
@@ -243,8 +243,8 @@ class Walk:
         sort[(icrc >= 0) & (stop == icrc)] = _PAD
         whole = (payload >= 0) & (at < payload_end) & (stop > payload)  # options of IP and tunnels are before it
         sort[whole] = _PAYLOAD
-        # A gap from the payload into its pad bytes becomes two pieces.
-        both = whole & (icrc >= 0) & (stop == icrc) & (stop > payload_end)
+        # A gap from the payload into its pad bytes, or into an ICRC that was cut off, becomes two pieces.
+        both = whole & (((icrc < 0) & (located.at("bth")[row] >= 0)) | (stop == icrc)) & (stop > payload_end)
         managed = (mad >= 0) & (at >= mad) & (at < payload_end)
         if managed.any():
             known = np.zeros(len(self.table), np.bool_)
@@ -253,16 +253,19 @@ class Walk:
             known |= unread_rows
             sort[managed] = np.where(known[row[managed]], _UNUSED, _ATTRIBUTE)
         if both.any():
-            yield np.full(int(both.sum()), self.count + _PAD), row[both], payload_end[both], stop[both]
+            cut = icrc[both] < 0
+            second = np.where(cut, _DATA, _PAD) + self.each * (cut & self.table.once(revealing_rows)[row[both]])
+            yield self.count + second, row[both], payload_end[both], stop[both]
             stop = np.where(both, payload_end, stop)
         keep = (sort != _UNUSED) | any_set(self.table.chunk.data, at, stop)
-        opaque = self.table.once(cut_messages).copy()
+        opaque = self.table.once(cut_messages) | self.table.once(payloads_with_checksums)
         opaque[self.table.once(opaque_bytes)[0]] = True
         hide = np.where(sort == _PAYLOAD, opaque[row], (self.table.once(cut_keys) | unread_rows)[row])
         ignored = self.table.once(beside)
         if ignored is not None:
             hide |= ignored.of(at) != 0
-        hide |= (sort == _TRAILER) & self.table.once(revealing_rows)[row]
+        behind |= (sort == _DATA) & (located.at("bth")[row] >= 0) & (at >= located.limit[row])  # the beginning of an ICRC
+        hide |= (behind | (sort == _TRAILER)) & self.table.once(revealing_rows)[row]
         hide &= (located.at("bth")[row] >= 0) | (stop - at > BTH.size)  # a BTH contains no key
         skipped = located.at("skipped")[row]
         hide |= (skipped >= 0) & (stop > skipped)

@@ -55,7 +55,7 @@ def hidden_bytes(table: ChunkTable) -> Int:
     starts = np.max([table.chunk.offset[rows], located.at("grh")[rows], located.at("bth")[rows]], axis=0)
     stops = (table.chunk.offset + table.chunk.caplen)[rows]
     # Payload that does not start a message of a known service is data, which the tree also shows.
-    shown = ~messages[rows] & (located.at("mad")[rows] < 0) & (located.at("payload")[rows] >= 0)
+    shown = ~(messages | table.once(payloads_with_checksums))[rows] & (located.at("mad")[rows] < 0) & (located.at("payload")[rows] >= 0)
     first, last = np.where(shown, located.at("payload")[rows], stops), np.where(shown, located.payload_end[rows], stops)
     pieces = (
         *(found[1:] for found in (_pieces(table), _unread(table), table.once(opaque_bytes), _skipped(table))),
@@ -68,17 +68,32 @@ def hidden_bytes(table: ChunkTable) -> Int:
 
 def revealing_rows(table: ChunkTable) -> Bool:
     """Rows whose checksums would reveal a hidden key: a CRC is linear, so it and the other bytes give 32 bits of the key. bool[n]"""
-    found: Bool = table.once(cut_keys) | table.once(cut_messages)
+    found: Bool = table.once(cut_keys) | table.once(cut_messages) | table.once(_keyed)
     found[_pieces(table)[0]] = True
     found[table.once(opaque_bytes)[0]] = True
-    for field in secret_fields(table.catalog):
-        rows, at, _, hidden = keys_of(table, field)
-        found[rows[hidden & (at < table.window)]] = True  # messages put together: their packets are found above
     found[_unread(table)[0]] = True
     found[_skipped(table)[0]] = True
     ignored = table.once(unread_bits)
     if ignored is not None:
         found[ignored.rows] = True
+    return found
+
+
+def _keyed(table: ChunkTable) -> Bool:
+    """Rows with a hidden key, bool[n]."""
+    found = np.zeros(len(table), np.bool_)
+    for field in secret_fields(table.catalog):
+        rows, at, _, hidden = keys_of(table, field)
+        found[rows[hidden & (at < table.window)]] = True  # of messages put together, `opaque_bytes` has the packets
+    return found
+
+
+def payloads_with_checksums(table: ChunkTable) -> Bool:
+    """Rows with a hidden key whose payload may end with the checksum, because the packet claims to be longer than its frame. bool[n].
+    Call as `table.once(payloads_with_checksums)`.
+    """
+    located = table.located
+    found: Bool = table.once(_keyed) & (located.malformed != 0) & (located.at("icrc") < 0)
     return found
 
 
@@ -117,11 +132,12 @@ def _skipped(table: ChunkTable) -> tuple[Int, Int, Int]:
 
 
 def _behind(table: ChunkTable, reveals: Bool) -> tuple[Int, Int]:
-    """Start and end of the bytes after the packet in these rows, perhaps the Ethernet checksum."""
+    """Start and end of the bytes after the packet in these rows: the rest of an ICRC that was cut off, perhaps the Ethernet checksum."""
     located, chunk = table.located, table.chunk
     icrc, vcrc = located.at("icrc"), located.at("vcrc")
-    rows = np.flatnonzero(reveals & (icrc >= 0))
-    return np.maximum(icrc + ICRC.size, vcrc + VCRC.size)[rows], (chunk.offset + chunk.caplen)[rows]
+    rows = np.flatnonzero(reveals & (located.at("bth") >= 0))
+    start = np.where(icrc < 0, located.limit, np.maximum(icrc + ICRC.size, vcrc + VCRC.size))
+    return start[rows], (chunk.offset + chunk.caplen)[rows]
 
 
 def cut_keys(table: ChunkTable) -> Bool:

@@ -392,7 +392,8 @@ class Finder:
         if complete.all():
             limit = stop - 4
         else:
-            limit = np.where(complete, stop - 4, np.minimum(stop, end))
+            ends = stop - 4 if whole is None else np.where(whole, stop - 4, stop)  # also if it is cut off within the ICRC
+            limit = np.where(complete | (ends - at >= 12), np.minimum(ends, end), np.minimum(stop, end))
             good = at + 12 <= limit
             if not good.all():
                 self.bad(rows[~good], NO_BTH)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import re
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -319,3 +320,29 @@ def test_a_key_in_what_is_not_read_is_hidden() -> None:
         assert set(range(there, there + 4)) <= secret if row < len(hidden) else not secret
         sums = [node.text for node in tree.walk() if node.name == "udp.checksum"]
         assert [text.startswith("hidden") for text in sums] == [row < len(hidden)] * len(sums)
+
+
+@pytest.mark.parametrize("r_key", [0xA1B2C3D4, 0])
+@pytest.mark.parametrize("roce", [False, True])
+def test_a_checksum_that_is_cut_off_or_looks_like_payload_is_hidden_beside_a_key(r_key: int, roce: bool) -> None:
+    """Each of its bytes gives 8 bits of the key; what an application sends is shown."""
+    words = b"some words of mine.."
+    native = craft.rc(0x0A, words, ext={"RETH": {"r_key": r_key}})
+    frame, link = (tunnels.roce(native), LINK_ETHERNET) if roce else (native[:-2], LINK_INFINIBAND)
+    start, icrc, longer = frame.index(b"some"), len(frame) - 4, frame
+    for at in (16, 38) if roce else (4,):
+        (size,) = struct.unpack_from(">H", frame, at)
+        longer = longer[:at] + struct.pack(">H", size + (4 if roce else 1)) + longer[at + 2 :]
+    cut = [(link, frame[: icrc + left], len(frame)) for left in range(4)]
+    for table in chunks([*cut, (link, longer, len(longer))]):
+        hidden = dict(in_rows(table))
+        for row, tree in trees(table):
+            secret = {at for low, high in tree.secret_bytes for at in range(low, high)}
+            last = set(range(icrc, tree.caplen))
+            if not r_key:
+                assert not hidden[row] & set(range(start, tree.caplen)) and not secret
+            elif tree.frame == len(cut) + 1:
+                assert hidden[row] >= secret >= set(range(start, tree.caplen))
+            else:
+                assert last <= hidden[row] & secret and not (hidden[row] | secret) & set(range(start, icrc))
+                assert [node.value for node in tree.walk() if node.name == "infiniband.payload"] == [words.hex()]

@@ -114,7 +114,7 @@ def expected(kind: Kind, cut: int, snapped: bool) -> Found:
             there["payload"] = start
         return there, 0 if snapped else reason, False, min(cut, kind.stop) if cut > start else None, None
     complete = cut >= kind.stop
-    limit = kind.stop - 4 if complete else cut
+    limit = min(kind.stop - 4, cut)
     if len(there) < len(kind.outer) or kind.bth + 12 > limit:
         return there, 0 if snapped else reason, False, None, None
     there["bth"] = kind.bth
