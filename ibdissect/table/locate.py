@@ -353,7 +353,11 @@ class Finder:
         self.udp(rows[datagram], (at + 40)[datagram], stop[datagram])
 
     def udp(self, rows: Int, at: Int, stop: Int) -> None:
-        good = at + 8 <= np.minimum(stop, self.pick(self.loc.end, rows))
+        end = self.pick(self.loc.end, rows)
+        good = at + 8 <= np.minimum(stop, end)
+        if not good.all():
+            short = ~good & (at + 8 <= end)  # the IP packet claims to end in front of it
+            self.skip(rows[short], at[short])
         rows, at, stop = select(good, rows, at, stop)
         if not rows.size:
             return

@@ -305,7 +305,8 @@ def test_a_key_in_what_is_not_read_is_hidden() -> None:
     labels = tunnels.ethernet(0x8847, b"\0\6\x40\x40" * len(LABELS) + b"\0\6\x41\x40" + frame[14:])
     unknown = [changed(*each) for each in (("GRE", (35, 1)), ("ERSPAN II", (42, 0x20)), ("VXLAN-GPE", (45, 4)), ("GENEVE", (44, 9)))]
     six = changed("VXLAN over IPv6", (24, 44))
-    hidden = [*parts, deeper, labels, *unknown, six, *(each[:-1] for each in parts)]
+    short = frame[:16] + b"\0\x1b" + frame[18:]  # IPv4 that claims to end within the UDP header
+    hidden = [*parts, short, deeper, labels, *unknown, six, *(each[:-1] for each in parts)]
     empty = craft.roce2(payload=b"")
     trailers = [tunnels.wrapped(kind, empty)[0] + key for kind in ("IP in IP", "GRE")]
     shown = [*trailers, plain, tunnels.wrapped("VXLAN", plain)[0], tunnels.ip4(17, tunnels.udp(53, key, 0), 0, flags=0x2000)]

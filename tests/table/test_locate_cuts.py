@@ -237,7 +237,7 @@ NOTHING: dict[str, int] = {"eth": 0}
         (changed(V2, 20, 0xE0), LINK_ETHERNET, {"eth": 0, "ip4": 14, "udp": 34, "bth": 42, "payload": 54, "icrc": 66}, 0),
         (changed(V2, 21, 0x01), LINK_ETHERNET, {"eth": 0, "ip4": 14, "skipped": 34}, 0),
         (changed(V2, 36, 0x12, 0xB8), LINK_ETHERNET, {"eth": 0, "ip4": 14, "udp": 34}, 0),
-        (changed(V2, 16, 0, 27), LINK_ETHERNET, {"eth": 0, "ip4": 14}, 0),
+        (changed(V2, 16, 0, 27), LINK_ETHERNET, {"eth": 0, "ip4": 14, "skipped": 34}, 0),
         (changed(V2, 16, 0, 28), LINK_ETHERNET, {"eth": 0, "ip4": 14, "udp": 34}, where.NO_BTH),
         (changed(V2, 16, 0, 57), LINK_ETHERNET, {"eth": 0, "ip4": 14, "udp": 34, "bth": 42, "payload": 54, "icrc": 66}, where.IP_LARGE),
         (changed(V2, 38, 0, 35), LINK_ETHERNET, {"eth": 0, "ip4": 14, "udp": 34, "bth": 42, "payload": 54, "icrc": 65}, 0),
