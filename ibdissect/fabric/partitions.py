@@ -126,11 +126,15 @@ class PKeys:
         return keys, known, tuple(sorted(set(shown)))
 
     def members(self) -> dict[int, int]:
-        """The 16-bit keys and the frames that showed them: of the table as it is now or, if it was never shown, of partitions.conf."""
-        if self.blocks:
-            return {key: block.since for block in self.blocks for key in keys_in(block.now) if key & BASE}
-        keys = self.intended.keys if self.intended is not None else {}
-        return {key: line for key, line in sorted(keys.items()) if not is_doubtful(line)}
+        """The 16-bit keys, each once, with a frame that showed it: of the table as it is now or, if never shown, of partitions.conf."""
+        if not self.blocks and self.intended is not None:
+            return {key: line for key, line in sorted(self.intended.keys.items()) if not is_doubtful(line)}
+        found: dict[int, int] = {}
+        for block in self.blocks:
+            for key in keys_in(block.now):
+                if key & BASE:
+                    found.setdefault(key, block.since)
+        return found
 
     def judge(self, p_key: int, frame: int, size: int | None) -> tuple[Verdict, tuple[int, ...]]:
         """Verdict of a table of `size` entries (None: unknown) on a packet's P_Key, and the frames that showed the table."""

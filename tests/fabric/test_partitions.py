@@ -35,6 +35,10 @@ def test_partly_known_table_never_says_absent() -> None:
     assert table(p_keys(0xFFFF), p_keys()).judge(0x1234, 99, 64) == (Verdict.ABSENT, (10, 11))
 
 
+def test_a_key_in_two_blocks_makes_one_member() -> None:
+    assert table(p_keys(0xFFFF, 0x1234), p_keys(0x1234, 0x9234)).members() == {0xFFFF: 10, 0x1234: 10, 0x9234: 11}
+
+
 def test_by_frame() -> None:
     keys = table(p_keys(0x1234))
     keys.learn(0, None, 20)
