@@ -69,6 +69,18 @@ def vcrc(data: bytes) -> bytes:
     return struct.pack("<H", crc ^ 0xFFFF)
 
 
+def flipped(frame: bytes, at: int, bits: int = 1) -> bytes:
+    """The frame with bits of one byte inverted."""
+    data = bytearray(frame)
+    data[at] ^= bits
+    return bytes(data)
+
+
+def sealed(frame: bytes) -> bytes:
+    """The frame with its VCRC made right again."""
+    return frame[:-2] + vcrc(frame[:-2])
+
+
 def native(
     opcode: int = 0x04,
     payload: bytes = b"",

@@ -15,7 +15,7 @@ from ibdissect.table.history import SECOND_NS
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
-from tests.craft import erf_pcap, gmp, rc, smp, vcrc
+from tests.craft import erf_pcap, flipped, gmp, rc, sealed, smp, vcrc
 from tests.fabric.made import answer, ask, node, p_keys, port_info
 from tests.rules.findings import lint
 from tests.rules.made.conversations import agent, counters
@@ -182,13 +182,6 @@ def shorter(frame: bytes) -> bytes:
     return frame[:5] + bytes([frame[5] - 1]) + frame[6:]
 
 
-def flipped(frame: bytes) -> bytes:
-    """A bit of the payload is wrong, with the right VCRC."""
-    data = bytearray(frame[:-2])
-    data[-20] ^= 1
-    return bytes(data) + vcrc(data)
-
-
 ASKED = [perf(1, 1), perf(0x81, 1)]
 KEPT = answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=2), m_key=KEY)
 PARTITIONED = [answer(2, NODE_INFO, node(2)), answer(2, P_KEY_TABLE, p_keys(0x8001))]
@@ -199,7 +192,7 @@ PARTITIONED = [answer(2, NODE_INFO, node(2)), answer(2, P_KEY_TABLE, p_keys(0x80
     [
         ("QKY001", ASKED, perf(1, 2, q_key=1)),
         ("LNK003", ASKED, longer(perf(1, 2))),
-        ("ROC006", ASKED, flipped(perf(1, 2))),
+        ("ROC006", ASKED, sealed(flipped(perf(1, 2), -22))),
         ("PKY003", [*ASKED, *PARTITIONED], perf(1, 2, bth={"p_key": 0x8002})),
         ("MKY003", [ask(5, NODE_INFO), answer(5, NODE_INFO, node(5)), KEPT], ask(5, NODE_INFO, header={"transaction_id": 2})),
     ],

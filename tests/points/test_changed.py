@@ -7,14 +7,11 @@ from pathlib import Path
 import pytest
 
 from ibdissect.points.result import packets, result
+from tests.craft import flipped
 
 from .world import World
 
 IP, BTH = 14, 14 + 20 + 8
-
-
-def _flipped(frame: bytes, at: int) -> bytes:
-    return frame[:at] + bytes([frame[at] ^ 0x55]) + frame[at + 1 :]
 
 
 @pytest.mark.parametrize(("at", "name"), [(BTH + 3, "p_key"), (BTH + 12, "payload"), (IP + 19, "address")])
@@ -25,10 +22,11 @@ def test_changed_is_not_lost(tmp_path: Path, at: int, name: str) -> None:
     numbers = world.numbers("client")
     forty = next(number for _, frame, number in world.seen["client"] if frame[BTH] == 4 and frame[BTH + 11] == 40)
     for point in ("tap", "server"):
-        world.seen[point] = [(time, _flipped(frame, at) if number == forty else frame, number) for time, frame, number in world.seen[point]]
+        seen = world.seen[point]
+        world.seen[point] = [(time, flipped(frame, at, 0x55) if number == forty else frame, number) for time, frame, number in seen]
     thirty = max(world.lost)
     time, frame, _ = next(one for one in world.seen["tap"] if one[2] == thirty)
-    world.seen["server"].append((time + 800, _flipped(frame, at), thirty))
+    world.seen["server"].append((time + 800, flipped(frame, at, 0x55), thirty))
     comparison = world.compare(tmp_path)
     said = result(comparison)
     assert [world.numbers(one["point"])[one["frame"] - 1] for one in said["lost"]] == [min(world.lost)]

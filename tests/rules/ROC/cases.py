@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ibdissect.wire.headers import BTH
-from tests.craft import build, ethernet_pcap, native, roce2, vcrc
+from tests.craft import build, ethernet_pcap, flipped, native, roce2, sealed
 from tests.rules.cases import case
 from tests.rules.made.gids import gid
 
@@ -76,18 +76,6 @@ roce("ROC011", general(0), general(0x80010000))
 roce("ROC012", roce2(bth={"p_key": 0x8001}), roce2(bth={"p_key": 0xFFFF}))
 roce("ROC013", roce2(ip={"more_fragments": 1, "dont_fragment": 0}), roce2(ip={"dont_fragment": 0}))
 roce("ROC015", roce1(), roce2())
-
-
-def flipped(frame: bytes, at: int, bits: int = 1) -> bytes:
-    """The frame with bits of one byte inverted."""
-    data = bytearray(frame)
-    data[at] ^= bits
-    return bytes(data)
-
-
-def sealed(frame: bytes) -> bytes:
-    """The frame with its VCRC made right again."""
-    return frame[:-2] + vcrc(frame[:-2])
 
 
 PLAIN = native(payload=b"twelve bytes")
