@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import product, repeat
 from operator import gt
 
 import numpy as np
@@ -19,7 +20,8 @@ from ibdissect.wire.expr import Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET_RESP, PM_CLASS, SET
-from ibdissect.wire.pm import PortCounters, PortCountersExtended
+from ibdissect.wire.pm import OfPort, PortCounters, PortCountersExtended
+from ibdissect.wire.spec import Field
 
 COUNTER_ATTRIBUTES = frozenset({0x0012, 0x001D})
 """PortCounters and PortCountersExtended."""
@@ -119,6 +121,14 @@ WIDE = (
 NARROW = (C.link_error_recovery_counter, C.link_downed_counter, C.port_xmit_constraint_errors, C.port_rcv_constraint_errors)
 """Counters of 8 bits."""
 COUNTERS = (*WIDE, *NARROW, *TRAFFIC)
+KINDS: tuple[tuple[type[OfPort], tuple[Field[int], ...]], ...] = (
+    (PortCounters, COUNTERS),
+    (PortCountersExtended, (
+        E.port_xmit_data, E.port_rcv_data, E.port_xmit_pkts, E.port_rcv_pkts, E.port_unicast_xmit_pkts, E.port_unicast_rcv_pkts,
+        E.port_multicast_xmit_pkts, E.port_multicast_rcv_pkts,
+    )),
+)  # fmt: skip
+"""Attributes with counters that every agent has which answers them."""
 
 
 class ErrorCountersFull(Rule):
@@ -151,7 +161,8 @@ class CountersFell(Rule):
 
     Look for a restart of the node, or a second monitoring tool.
 
-    Two readings of the same port's counters, and no PerformanceSet to it in between. Answers with a GRH are not compared.
+    Two readings of the same port's PortCounters or PortCountersExtended (without its error counters, which few agents have), and no
+    PerformanceSet to it in between. Answers with a GRH are not compared.
     """
 
     code, name, severity = "PM010", "counter-jump", INFO
@@ -160,45 +171,57 @@ class CountersFell(Rule):
     example = "two GetResp(PortCounters) of a port, SymbolErrorCounter 5 and 3"
 
     def __init__(self) -> None:
-        self.last = BoundedDict[int, tuple[int, list[int]]](MAX_PORTS, "ports with counters")
-        """Frame and counters of the latest answer by address and port; frame 0: a Set was sent, whose answer is skipped."""
+        self.last = BoundedDict[tuple[int, int], tuple[int, list[int]]](MAX_PORTS, "ports with counters")
+        """Frame and counters of the latest answer by address and port, and by kind; frame 0: a Set was sent, whose answer is skipped."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[LazyHit]:
-        """Compare the counters of each port in the order of its answers; a Set starts anew."""
-        found = table.occurrences(PortCounters)
+        """Compare the counters of each port in the order of its answers; a Set of either kind starts both anew."""
+        readings = sorted(one for kind in range(len(KINDS)) for one in self._readings(table, kind))
+        for row, kind, i, written, key, now in readings:
+            if written:
+                ports = [key] if key & 0xFF != ALL_PORTS else {k for k, _ in self.last if k >> 8 == key >> 8}
+                for known in product(ports, range(len(KINDS))):
+                    self.last[known] = 0, now
+                continue
+            if key & 0xFF == ALL_PORTS:
+                continue
+            before, frame = self.last.pop((key, kind), None), table.chunk.first + row
+            if before is not None and not before[0]:
+                continue
+            self.last.put((key, kind), (frame, now), frame, int(table.chunk.time_ns[row]))
+            if before is not None and any(map(gt, before[1], now)):
+                proof = ((before[0], "the reading before"),)
+                made = partial(self._made, table, KINDS[kind], i, key, before[1], now, proof)
+                yield LazyHit(frame=frame, key=key, make=made, proof=proof)
+
+    def _readings(self, table: ChunkTable, kind: int) -> Iterator[tuple[int, int, int, bool, int, list[int]]]:
+        """Row, kind, index, whether it is a Set, key and counters of each answer and Set of one kind."""
+        struct, counters = KINDS[kind]
+        found = table.occurrences(struct)
         if not len(found):
             return
-        answered, written = (occurrences_where(when, table, PortCounters) for when in (GOOD_ANSWER, MAD.method == SET))
+        answered, written = (occurrences_where(when, table, struct) for when in (GOOD_ANSWER, MAD.method == SET))
         grh, lrh = (table.located.at(name)[found.rows] for name in ("grh", "lrh"))
         answered &= (grh < 0) | (lrh < 0)  # a router has one LID for many ports, and so has an adapter with virtual ones
         asked = table.once(Queries)
         index = np.flatnonzero((answered | written) & (asked.place[found.rows] >= 0))
         at = asked.place[found.rows[index]]
-        ports = table.values(PortCounters.port_select)[index].astype(np.uint64)
+        ports = table.values(struct.port_select)[index].astype(np.uint64)
         keys = np.where(answered[index], asked.source[at], asked.destination[at]) << np.uint64(8) | ports
-        counters = np.stack([table.values(field)[index].astype(np.int64) for field in COUNTERS], axis=1).tolist()
-        for i, key, now in zip(index.tolist(), keys.tolist(), counters, strict=True):
-            if written[i]:
-                for known in [key] if key & 0xFF != ALL_PORTS else [k for k in self.last if k >> 8 == key >> 8]:
-                    self.last[known] = 0, now
-                continue
-            if key & 0xFF == ALL_PORTS:
-                continue
-            before = self.last.pop(key, None)
-            if before is not None and not before[0]:
-                continue
-            row = int(found.rows[i])
-            self.last.put(key, (table.chunk.first + row, now), table.chunk.first + row, int(table.chunk.time_ns[row]))
-            if before is not None and any(map(gt, before[1], now)):
-                proof = ((before[0], "the reading before"),)
-                yield LazyHit(frame=self.last[key][0], key=key, make=partial(self._made, table, i, key, before[1], now, proof), proof=proof)
+        values = np.stack([table.values(field)[index].astype(np.uint64) for field in counters], axis=1)
+        rows, sets = found.rows[index].tolist(), written[index].tolist()
+        yield from zip(rows, repeat(kind), index.tolist(), sets, keys.tolist(), values.tolist(), strict=False)
 
-    def _made(self, table: ChunkTable, i: int, key: int, before: list[int], now: list[int], proof: tuple[tuple[int, str]]) -> Hit:
+    def _made(
+        self, table: ChunkTable, of: tuple[type[OfPort], tuple[Field[int], ...]], i: int, key: int, before: list[int], now: list[int],
+        proof: tuple[tuple[int, str]],
+    ) -> Hit:  # fmt: skip
+        struct, counters = of
         k = next(k for k in range(len(now)) if before[k] > now[k])
-        port, owner, counter = key & 0xFF, number_text(key >> 8), COUNTERS[k]
+        port, owner, counter = key & 0xFF, number_text(key >> 8), counters[k]
         return fault(
-            Seen(table, int(table.occurrences(PortCounters).rows[i])),
+            Seen(table, int(table.occurrences(struct).rows[i])),
             {"port": port, "owner": owner, "counter": counter.label, "before": before[k], "now": now[k]}, counter,
-            of=table.view(PortCounters, i), proof=proof, evidence=INFERRED, key=key,
+            of=table.view(struct, i), proof=proof, evidence=INFERRED, key=key,
         )  # fmt: skip

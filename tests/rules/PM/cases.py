@@ -30,6 +30,9 @@ case("PM005", counters(GET_RESP, link_downed_counter=0xFF), counters(GET_RESP, p
 FELL = [counters(GET_RESP, symbol_error_counter=5), counters(GET_RESP, symbol_error_counter=3)]
 case("PM010", FELL, [FELL[0], counters(SET, 8), counters(GET_RESP, 8), FELL[1]], frames=[2], twin_also=["PM004"])
 case("PM010", FELL, list(reversed(FELL)), frames=[2])
+MORE_DATA, LESS_DATA = (perf(GET_RESP, 0x1D, build(PortCountersExtended, port_select=1, port_xmit_data=data)) for data in (1 << 63, 9))
+case("PM010", [MORE_DATA, LESS_DATA], [LESS_DATA, MORE_DATA], frames=[2])
+case("PM010", [MORE_DATA, LESS_DATA], [MORE_DATA, counters(SET, 8), counters(GET_RESP, 8), LESS_DATA], frames=[2], twin_also=["PM004"])
 # two ports behind a router
 GLOBAL = [
     gmp(PM, GET_RESP, 0x12, build(PortCounters, port_select=1, symbol_error_counter=errors), header={"transaction_id": lid}, slid=5, dlid=1,
