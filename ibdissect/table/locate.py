@@ -330,7 +330,7 @@ class Finder:
         stop, at = at + first_bytes.u16(first, 2), at + header
         if not datagram.all():
             later = (fragment[:, 0] & 0x1F != 0) | (fragment[:, 1] != 0)
-            parts = later | ((fragment[:, 0] & 0x20 != 0) & tunnels.is_tunnel(protocol))
+            parts = (later & tunnels.may_hold_keys(protocol)) | ((fragment[:, 0] & 0x20 != 0) & tunnels.is_tunnel(protocol))
             self.skip(rows[parts], at[parts])
             whole = ~datagram & ~parts
             tunnels.behind_ip(self, rows[whole], at[whole], protocol[whole])
@@ -347,8 +347,8 @@ class Finder:
         datagram = protocol == 17
         if not datagram.all():
             tunnels.behind_ip(self, rows[~datagram], at[~datagram] + 40, protocol[~datagram])
-            fragment = protocol == encapsulation.IP6_FRAGMENT
-            self.skip(rows[fragment], at[fragment] + 40)
+            parts = (protocol == encapsulation.IP6_FRAGMENT) & tunnels.may_hold_keys(self.data[np.minimum(at + 40, self.data.size - 1)])
+            self.skip(rows[parts], at[parts] + 40)
         stop = at + 40 + u16(self.data, at + 4)
         self.udp(rows[datagram], (at + 40)[datagram], stop[datagram])
 

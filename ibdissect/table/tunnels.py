@@ -67,6 +67,11 @@ def is_tunnel(protocol: npt.NDArray[np.uint8]) -> Bool:
     return np.isin(protocol, (4, 41, 47))
 
 
+def may_hold_keys(protocol: npt.NDArray[np.uint8]) -> Bool:
+    """Which IP protocols may carry a packet or message with keys: tunnels, UDP (RoCE), and TCP (SMC-R). ICMP and others do not."""
+    return is_tunnel(protocol) | np.isin(protocol, (6, 17))
+
+
 def behind_ip(finder: Finder, rows: Int, at: Int, protocol: npt.NDArray[np.uint8]) -> None:
     """GRE, and IP in IP, by the protocol of an IP packet that is no fragment."""
     gre, four, six = protocol == 47, protocol == 4, protocol == 41

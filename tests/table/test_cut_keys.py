@@ -289,7 +289,7 @@ def test_the_checksum_of_ethernet_is_hidden_beside_a_key_only() -> None:
 
 
 def test_a_key_in_what_is_not_read_is_hidden() -> None:
-    """The packet may be one of RoCE. What is read and is none stays visible, and so does a fragment of a datagram to another port."""
+    """The packet may be one of RoCE. Other packets stay visible: what is read, fragments of ICMP, first fragments to other UDP ports."""
     key = bytes.fromhex("a1b2c3d4")
     frame = craft.roce2(0x0A, bytes(20), ext={"RETH": {"r_key": int.from_bytes(key, "big")}})
     plain = tunnels.ip4(6, bytes(20) + key, 0)
@@ -304,12 +304,13 @@ def test_a_key_in_what_is_not_read_is_hidden() -> None:
     deeper = tunnels.wrapped("GRE", tunnels.wrapped("VXLAN in ERSPAN", frame)[0])[0]
     labels = tunnels.ethernet(0x8847, b"\0\6\x40\x40" * len(LABELS) + b"\0\6\x41\x40" + frame[14:])
     unknown = [changed(*each) for each in (("GRE", (35, 1)), ("ERSPAN II", (42, 0x20)), ("VXLAN-GPE", (45, 4)), ("GENEVE", (44, 9)))]
-    six = changed("VXLAN over IPv6", (24, 44))
+    six = [tunnels.ip6(44, bytes([inside, 0, 0, 9]) + bytes(4) + key, 0) for inside in (6, 17, 47)]
     short = frame[:16] + b"\0\x1b" + frame[18:]  # IPv4 that claims to end within the UDP header
-    hidden = [*parts, short, deeper, labels, *unknown, six, *(each[:-1] for each in parts)]
+    hidden = [*parts, short, deeper, labels, *unknown, *six, *(each[:-1] for each in parts)]
     empty = craft.roce2(payload=b"")
     trailers = [tunnels.wrapped(kind, empty)[0] + key for kind in ("IP in IP", "GRE")]
-    shown = [*trailers, plain, tunnels.wrapped("VXLAN", plain)[0], tunnels.ip4(17, tunnels.udp(53, key, 0), 0, flags=0x2000)]
+    pings = [tunnels.ip4(1, key, 0, flags=1), tunnels.ip6(44, b"\x3a\0\0\x09\0\0\0\7" + key, 0)]
+    shown = [*trailers, *pings, plain, tunnels.wrapped("VXLAN", plain)[0], tunnels.ip4(17, tunnels.udp(53, key, 0), 0, flags=0x2000)]
     table = ethernet_table([*hidden, *shown])
     data, blank = table.chunk.data, table.once(without_keys)
     for row, start in enumerate(table.chunk.offset.tolist()):
