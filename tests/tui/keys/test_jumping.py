@@ -37,6 +37,17 @@ async def test_findings_marks_and_the_way_back(tmp_path: Path) -> None:
         await until(pilot, lambda: app.filtering.text == "")
 
 
+async def test_the_first_finding_follows_the_last(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        first, *_, last = app.model.findings.frames().tolist()
+        app.jump(last)
+        await shows(pilot, last)
+        for key, frame, which in (("f", first, "first"), ("d", last, "last")):
+            await pilot.press(key)
+            await shows(pilot, frame)
+            assert app.main.key_bar.note == f"went round to the {which} finding"
+
+
 async def test_next_finding_stays_inside_the_filter_or_asks(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         clean = next(frame for frame in range(22, 30) if app.model.findings.worst(frame) is None)
