@@ -182,8 +182,9 @@ class Walk:
         if forms.any():
             hide |= forms & (self.table.once(cut_keys) | self.table.once(unread))[rows]
         opaque, begin, _ = self.table.once(opaque_bytes)
-        if len(opaque):
-            since = np.full(len(self.table), len(self.table.chunk.data))
+        skipped = self.table.located.at("skipped")
+        if len(opaque) or (skipped >= 0).any():
+            since = np.where(skipped >= 0, skipped, len(self.table.chunk.data))
             since[opaque] = begin
             end = np.array([p.struct.fields[-1].bit // 8 for p in self.kinds])
             hide |= opened & (at + end[kind] >= since[rows])

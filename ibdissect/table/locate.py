@@ -81,7 +81,7 @@ class Located(Record, eq=False):
     """Bytes that the frame had on the wire, int64[n]; if a tunnel holds only the beginning of a packet, what it would have had."""
     start: dict[str, Int] = field(default_factory=dict)
     """By name: erf eth vlan vlan2 sll sll2 ip4 ip6 udp link lrh rwh grh bth payload mad icrc vcrc; `inner`: the packet inside a tunnel;
-    `skipped`: what is not read of an IP fragment or a tunnel, up to the end of the frame.
+    `skipped`: what is not read of an IP fragment, a tunnel or an ICMP error, up to the end of the frame.
 
     eth to udp are the innermost headers. Those around a tunnel are `eth.0`, `ip4.0` ... with the tunnel's own (`gre.0`),
     those around a tunnel inside it `eth.1` ...
@@ -332,6 +332,8 @@ class Finder:
             later = (fragment[:, 0] & 0x1F != 0) | (fragment[:, 1] != 0)
             parts = (later & tunnels.may_hold_keys(protocol)) | ((fragment[:, 0] & 0x20 != 0) & tunnels.is_tunnel(protocol))
             self.skip(rows[parts], at[parts])
+            icmp = (protocol == 1) & ~later
+            self.quoted(rows[icmp], at[icmp] + 8, 20, 9)
             whole = ~datagram & ~parts
             tunnels.behind_ip(self, rows[whole], at[whole], protocol[whole])
         rows, at, stop = select(datagram, rows, at, stop)
@@ -349,8 +351,16 @@ class Finder:
             tunnels.behind_ip(self, rows[~datagram], at[~datagram] + 40, protocol[~datagram])
             parts = (protocol == encapsulation.IP6_FRAGMENT) & tunnels.may_hold_keys(self.data[np.minimum(at + 40, self.data.size - 1)])
             self.skip(rows[parts], at[parts] + 40)
+            icmp = protocol == 58
+            self.quoted(rows[icmp], at[icmp] + 48, 40, 6)
         stop = at + 40 + u16(self.data, at + 4)
         self.udp(rows[datagram], (at + 40)[datagram], stop[datagram])
+
+    def quoted(self, rows: Int, at: Int, size: int, protocol_at: int) -> None:
+        """RoCE packets that ICMP errors quote are not read; `size`: of their IP header, without options."""
+        rows, at = select(at + size + 8 + headers.BTH.size < self.loc.end[rows], rows, at)  # a BTH contains no key
+        roce = (self.data[at + protocol_at] == 17) & np.isin(u16(self.data, at + size + 2), self.roce_ports)
+        self.skip(rows[roce], at[roce])
 
     def udp(self, rows: Int, at: Int, stop: Int) -> None:
         end = self.pick(self.loc.end, rows)

@@ -306,10 +306,13 @@ def test_a_key_in_what_is_not_read_is_hidden() -> None:
     unknown = [changed(*each) for each in (("GRE", (35, 1)), ("ERSPAN II", (42, 0x20)), ("VXLAN-GPE", (45, 4)), ("GENEVE", (44, 9)))]
     six = [tunnels.ip6(44, bytes([inside, 0, 0, 9]) + bytes(4) + key, 0) for inside in (6, 17, 47)]
     short = frame[:16] + b"\0\x1b" + frame[18:]  # IPv4 that claims to end within the UDP header
-    hidden = [*parts, short, deeper, labels, *unknown, *six, *(each[:-1] for each in parts)]
+    quoted = frame[14:], tunnels.ip6(17, frame[34:], 0)[18:], tunnels.ip4(17, tunnels.udp(53, bytes(16) + key, 0), 0)[14:]
+    errors = [tunnels.ip4(1, b"\3\3" + bytes(6) + quoted[0], 0), tunnels.ip6(58, b"\1\4" + bytes(6) + quoted[1], 0)]
+    hidden = [*parts, short, deeper, labels, *unknown, *six, *errors, *(each[:-1] for each in parts)]
     empty = craft.roce2(payload=b"")
     trailers = [tunnels.wrapped(kind, empty)[0] + key for kind in ("IP in IP", "GRE")]
-    pings = [tunnels.ip4(1, key, 0, flags=1), tunnels.ip6(44, b"\x3a\0\0\x09\0\0\0\7" + key, 0)]
+    pings = [tunnels.ip4(1, b"\3\3" + bytes(6) + quoted[2], 0)]
+    pings += [tunnels.ip4(1, key, 0, flags=1), tunnels.ip6(44, b"\x3a\0\0\x09\0\0\0\7" + key, 0)]
     shown = [*trailers, *pings, plain, tunnels.wrapped("VXLAN", plain)[0], tunnels.ip4(17, tunnels.udp(53, key, 0), 0, flags=0x2000)]
     table = ethernet_table([*hidden, *shown])
     data, blank = table.chunk.data, table.once(without_keys)
