@@ -10,7 +10,7 @@ import numpy as np
 from ibdissect.dissect.build import fields_of
 from ibdissect.dissect.tree import Node
 from ibdissect.dissect.value import Presenter
-from ibdissect.table.addresses import ends_at
+from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.bits import value_at
 from ibdissect.table.joined import JoinedRecords, SaRecord, Span
 from ibdissect.table.locate import Int
@@ -32,8 +32,8 @@ def messages(table: ChunkTable) -> Iterator[Message]:
 
 
 def _messages(table: ChunkTable, rows: Int) -> Iterator[Message]:
-    for row in rows.tolist():
-        message = _message(table, row)
+    for row, ends in zip(rows.tolist(), ends_of(table, rows), strict=True):
+        message = _message(table, row, ends)
         if message is not None:
             yield message
 
@@ -48,7 +48,7 @@ def _rows(table: ChunkTable) -> Int:
     return found
 
 
-def _message(table: ChunkTable, row: int) -> Message | None:
+def _message(table: ChunkTable, row: int, ends: tuple[End, End]) -> Message | None:
     chunk, located = table.chunk, table.located
     frame, mad, stop = int(chunk.offset[row]), int(located.at("mad")[row]), int(located.payload_end[row])
     header = chunk.data[mad:stop].tobytes()
@@ -64,7 +64,6 @@ def _message(table: ChunkTable, row: int) -> Message | None:
             end = max(RMPP_END + rmpp.data2, data_at)
         elif end < MAD_SIZE.get(base_version, end):
             return None  # the capture cut the segment off: what follows it in the transfer would be taken for its end
-    ends = ends_at(table, row)
     return Message(
         frame=chunk.first + row,
         time_ns=int(chunk.time_ns[row]),
