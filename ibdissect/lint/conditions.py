@@ -51,7 +51,7 @@ class Conditions:
 
     def of_rules(self, struct: type[Struct] | None, rules: list[Rule], table: ChunkTable) -> Holding:
         """Where rules about one structure hold."""
-        if struct is not None and not len(table.occurrences(struct)):
+        if not rules or (struct is not None and not len(table.occurrences(struct))):
             return []
         found, judge = [], Judge(table, struct)
         for rule in rules:

@@ -180,16 +180,22 @@ class Linter:
                 found += self.conditions.of_rules(rule.on, [rule], table) if ranks.get(rule.code, 0) == rank else []
             except Exception as error:
                 self._note_failure(f"rule {rule.code}", error)
-        held = [(rule, table, hits) for rule, hits in found]
-        for rule, where, hits in self._with_joined(table, held, rank) if table.completes else held:
+        joined, held = table.once(self._joined), [(rule, table, hits) for rule, hits in found]
+        for rule, where, hits in self._with_joined(joined, held, rank) if joined else held:
             self._run_timed(rule, self.findings.take_rows, where, hits, selected)
 
-    def _with_joined(self, table: ChunkTable, held: Held, rank: int) -> Held:
+    def _joined(self, table: ChunkTable) -> dict[type[Struct] | None, tuple[ChunkTable, Bool]]:
+        """Structures of rules that are in records that straddle segments: the table with these, and which occurrences in it are judged."""
+        if not table.completes:
+            return {}
+        shown = table.shown
+        return {struct: (shown, known) for struct in self.handlers.conditions if (known := judged(table, shown, struct)) is not None}
+
+    def _with_joined(self, joined: dict[type[Struct] | None, tuple[ChunkTable, Bool]], held: Held, rank: int) -> Held:
         """The same rules, the table that they hold in, and where; also those that hold in records that straddle segments."""
-        shown, ranks = table.shown, self.findings.consequences.ranks
-        joined = {struct: known for struct in self.handlers.conditions if (known := judged(table, shown, struct)) is not None}
+        ranks = self.findings.consequences.ranks
         held = [one for one in held if one[0].on not in joined]
-        for struct, known in joined.items():
+        for struct, (shown, known) in joined.items():
             rules = [self.rules[place] for place in self.handlers.conditions[struct]]
             found = self.conditions.of_rules(struct, [rule for rule in rules if ranks.get(rule.code, 0) == rank], shown)
             held += [(rule, shown, hits & known) for rule, hits in found]

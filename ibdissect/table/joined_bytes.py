@@ -45,13 +45,17 @@ def whole_messages(table: ChunkTable) -> tuple[Occurrences, npt.NDArray[np.uint6
     return found, np.array([one.service for _, _, one in of], np.uint64), np.array([one.side for _, _, one in of], np.int64)
 
 
+def known_bytes(table: ChunkTable) -> Int:
+    """Bytes of each record or message that its first packets show, int64[k]; none of a record."""
+    return np.array([one.known if isinstance(one, WholeMessage) else 0 for _, one in table.joined], np.int64)
+
+
 def not_in_first(table: ChunkTable, field: Field[Any], found: Occurrences) -> Bool:
     """Which entries of a field, in occurrences of its structure, only the frame that completed a message shows, bool[k, entries].
 
     The first packets of a message (`known` bytes) show the structures that fit into them, perhaps with only part of the last field.
     """
-    begin = table.once(starts)
-    first = np.array([one.known if isinstance(one, WholeMessage) else 0 for _, one in table.joined])
+    begin, first = table.once(starts), table.once(known_bytes)
     of = np.searchsorted(begin, found.at, "right") - 1
     has = np.where(of >= 0, begin[of] + first[np.minimum(of, len(first) - 1)], -1)
     size = found.at + field.owner.size
