@@ -250,7 +250,7 @@ def _run(asked: list[Any], stdin: int, out: int, err: int) -> int:
         os.chdir(cwd)
         forkserver._forkserver.__init__()  # the test process has one of its own
         resource_tracker._resource_tracker.__init__()
-        if words[0] == "pytest":
+        if words[:1] == ["pytest"]:
             sys.exit(pytest.main(words[1:]))
         sys.argv = ["ibdissect", *words]
         from ibdissect.__main__ import main
