@@ -104,8 +104,10 @@ class TooMuch(str):
 class Unpacking:
     """What this process may unpack."""
 
-    most = 1 << 40
-    """Bytes of one compressed capture; the command line sets it."""
+    usual = 1 << 40
+    """Bytes of one compressed capture, unless a command says otherwise."""
+    most = usual
+    """Bytes of one compressed capture in this command."""
 
     @classmethod
     def too_much(cls, size: int) -> TooMuch | None:

@@ -202,14 +202,15 @@ class Common(Record, dict=True):
 
 
 def _limited(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """Parse a size, and make it the limit of this process."""
+    """Parse a size, and make it the limit of this command."""
+    from ibdissect.capture.stream import Unpacking
+
     if text is None:
+        Unpacking.most = Unpacking.usual
         return None
     size = re.fullmatch(r"(\d{1,18})([KMGT]?)", text.upper())
     if size is None or not int(size[1]):
         raise ConfigError("--max-unpacked", text, "is no size", hint="write 500M, 20G or 2T")
-    from ibdissect.capture.stream import Unpacking
-
     Unpacking.most = int(size[1]) << 10 * ("KMGT".index(size[2]) + 1 if size[2] else 0)
     return Unpacking.most
 

@@ -63,7 +63,7 @@ class Options(Record, kw_only=True, dict=True):
     show_keys: bool = False
     timing: bool = False
     max_unpacked: int | None = None
-    """Most bytes that a compressed capture may unpack to; None: the process's own limit."""
+    """Most bytes that a compressed capture may unpack to; None: `Unpacking.usual`."""
     threads: int = 1
     """If more than one, a second thread reads ahead."""
     selection: Selection | None = None
@@ -134,7 +134,7 @@ def _options(codes: list[str], rest: dict[str, Any]) -> Options:
 def check(source: Source, options: Options, *, progress: Progress | None = None, stop: Stop | None = None) -> CaptureReport:
     """Check one capture. Never raises because of its contents: an unreadable capture gives a report with an error."""
     try:
-        Unpacking.most = options.max_unpacked or Unpacking.most
+        Unpacking.most = options.max_unpacked or Unpacking.usual
         reading = open_reading(source, catalog=options.catalog, show_keys=options.show_keys)
     except CaptureError as error:
         if stop is not None and stop():

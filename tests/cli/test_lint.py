@@ -212,13 +212,14 @@ def test_a_job_summary_has_what_annotations_leave_out(files: Path) -> None:
 def test_a_capture_that_unpacks_to_too_much_is_checked_up_to_there(tmp_path: Path) -> None:
     (tmp_path / "a.pcap.gz").write_bytes(gzip.compress(erf_pcap([smp(1, 0x10, modifier=1), *[smp(1, 0x10)] * 100])))
     (tmp_path / "b.pcap").write_bytes(WARN)
-    for jobs in ("1", "2"):
+    for jobs in ("2", "1"):
         done = run("--max-unpacked", "8K", "--format", "json", "--jobs", jobs, str(tmp_path))
         report = json.loads(done.stdout)
         assert done.returncode == 2 and b"it unpacks to more than 8,192 bytes (--max-unpacked)" in done.stderr
         assert [one["code"] for one in report["findings"]] == ["AM001", "CAP013", "AM027"]
         assert [one["status"] for one in report["captures"]] == ["truncated", "ok"]
         assert 1 < report["captures"][0]["frames"] < 101
+    assert run(str(tmp_path / "a.pcap.gz")).returncode == 1, "the limit of an earlier command in this process"
     assert run("--max-unpacked", "1M", str(tmp_path / "a.pcap.gz")).returncode == 1
     assert b"is no size; write 500M, 20G or 2T" in run("--max-unpacked", "1X", str(tmp_path)).stderr
 
