@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibdissect.report import charts
 from ibdissect.report.html import Pictures, environment
 
-from .conversations import asked, talks
+from .conversations import conversations, requests
 from .frames import chosen, decoded
 from .ladders import ladders
 from .marks import marks
@@ -25,8 +25,8 @@ def pictures(portrait: Portrait, number: int, frames: int) -> Pictures:
     )
     html = environment().get_template("capture.html").render(
         number=number, path=report.path, mixes=[charts.bars(title, mix) for title, mix in mixes if mix], frames=traffic.frames,
-        drawing=drawing(portrait.subnet, marks(portrait)), talks=talks(portrait), asked=asked(portrait), ladders=ladders(portrait),
-        matrix=matrix(portrait),
+        drawing=drawing(portrait.subnet, marks(portrait)), conversations=conversations(portrait),
+        requests=requests(portrait), ladders=ladders(portrait), matrix=matrix(portrait),
     )  # fmt: skip
     line = traffic.line
     return Pictures(html, line.packets[: line.used].tolist(), portrait.over_time(charts.STEPS), _details(portrait, frames))

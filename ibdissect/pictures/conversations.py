@@ -19,7 +19,7 @@ SPARK = (96, 16)
 """Width and height of a conversation's line over time."""
 
 
-class Talk(Record):
+class Line(Record):
     """A conversation between two queue pairs, or requests of management between two ends."""
 
     one: Conversation | Exchange
@@ -32,13 +32,13 @@ class Talk(Record):
     spark: str = ""
 
 
-def talks(portrait: Portrait) -> tuple[list[Talk], int]:
+def conversations(portrait: Portrait) -> tuple[list[Line], int]:
     """Conversations, and the number of further ones."""
     found = portrait.shot.conversations
     shown = sorted(found, key=lambda one: (-trouble(one), -one.total))[:SHOWN]
     name = portrait.name
     made = [
-        Talk(
+        Line(
             one, _end(name(str(one.near)), one.near_qp), _end(name(str(one.far)), one.far_qp), *_times(one.times),
             polyline(one.spark, *SPARK),
         )
@@ -47,12 +47,12 @@ def talks(portrait: Portrait) -> tuple[list[Talk], int]:
     return made, len(found) - len(shown)
 
 
-def asked(portrait: Portrait) -> tuple[list[Talk], int]:
+def requests(portrait: Portrait) -> tuple[list[Line], int]:
     """Management requests by pair of ends, and the number of further pairs."""
     found = portrait.shot.exchanges
     shown = sorted(found, key=lambda one: (-one.unanswered, -one.retries, -one.requests))[:SHOWN]
     name = portrait.name
-    made = [Talk(one, name(str(one.requester)), name(str(one.responder)), *_times(one.times)) for one in shown]
+    made = [Line(one, name(str(one.requester)), name(str(one.responder)), *_times(one.times)) for one in shown]
     return made, len(found) - len(shown)
 
 

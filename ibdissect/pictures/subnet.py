@@ -88,12 +88,13 @@ def drawing(subnet: Subnet, marked: Mapping[Port, Mark]) -> Drawing | None:
             made.cables.append(_cable(places[one], places[other], pairs, marked))
     made.cables.sort(key=lambda cable: cable.mark.rank if cable.mark is not None else 0)
     for port, mark in sorted(marked.items(), key=lambda item: (-item[1].rank, -item[1].count)):
-        peer = _port(port.peer) if port.peer is not None else ""
-        made.ports.append((_port(port), port.lid, peer, mark))
+        peer = port_title(port.peer) if port.peer is not None else ""
+        made.ports.append((port_title(port), port.lid, peer, mark))
     return made
 
 
-def _port(port: Port) -> str:
+def port_title(port: Port) -> str:
+    """`host07 HCA-1 port 1`; a switch's own port has no number."""
     return node_name(port.node) + (f" port {port.number}" if port.number else "")
 
 
@@ -214,7 +215,7 @@ def _cable(one: Box, other: Box, pairs: Sequence[tuple[Port, Port]], marked: Map
         path = f"M{start[0]:.0f},{start[1]:.0f} Q{(start[0] + stop[0]) / 2:.0f},{start[1] + 24:.0f} {stop[0]:.0f},{stop[1]:.0f}"
     else:
         path = f"M{start[0]:.0f},{start[1]:.0f} L{stop[0]:.0f},{stop[1]:.0f}"
-    cables = "; ".join(f"{_port(near)} to {_port(far)}" for near, far in pairs[:8]) + ("; ..." if len(pairs) > 8 else "")
+    cables = "; ".join(f"{port_title(near)} to {port_title(far)}" for near, far in pairs[:8]) + ("; ..." if len(pairs) > 8 else "")
     label = f"×{len(pairs)}" if len(pairs) > 1 else ""
     title = cables + (f": {mark.text}" if mark is not None else "")
     return Cable(path, title, mark, label, (start[0] + stop[0]) / 2, (start[1] + stop[1]) / 2)

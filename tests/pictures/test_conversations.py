@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.pictures.conversations import asked, talks, troubled
+from ibdissect.pictures.conversations import conversations, requests, troubled
 from ibdissect.study.conversations import trouble
 from tests.study import made
 
@@ -13,7 +13,7 @@ from .looks import portrait
 
 def test_latency_of_a_clean_conversation(repo: Path) -> None:
     with portrait(repo / "captures/rxe-rping.pcap") as found:
-        (talk,), more = talks(found)
+        (talk,), more = conversations(found)
     assert more == 0 and not trouble(talk.one) and talk.one.counted
     assert talk.near.endswith("QP 0x000011") or talk.far.endswith("QP 0x000011")
     assert all(talk.times) and talk.nanoseconds == sorted(talk.nanoseconds) and talk.nanoseconds[0] > 0
@@ -28,7 +28,7 @@ def test_latency_of_a_clean_conversation(repo: Path) -> None:
 
 def test_the_worst_comes_first(tmp_path: Path) -> None:
     with portrait(made.capture(tmp_path)) as found:
-        numbers = [trouble(talk.one) for talk in talks(found)[0]]
+        numbers = [trouble(talk.one) for talk in conversations(found)[0]]
         worst = troubled(found.shot.conversations)
     assert numbers == sorted(numbers, reverse=True) and numbers[0] > numbers[-1] == 0
     assert [trouble(one) for one in worst] == [number for number in numbers if number]
@@ -36,6 +36,6 @@ def test_the_worst_comes_first(tmp_path: Path) -> None:
 
 def test_requests_of_management(repo: Path) -> None:
     with portrait(repo / "captures/opensm-first-sweep.pcap") as found:
-        (sweep,), more = asked(found)
+        (sweep,), more = requests(found)
     assert more == 0 and sweep.one.answered and not sweep.one.unanswered
     assert (sweep.near, sweep.far) == ("LID 65535", "directed routes") and all(sweep.times)
