@@ -81,6 +81,11 @@ class Port:
         return self.node.slot << 8 | self.number
 
     @property
+    def is_endport(self) -> bool:
+        """Whether it has a LID and a P_Key table of its own: any port but the external ones of a switch (IBA, "endport")."""
+        return self.node.kind != SWITCH or not self.number
+
+    @property
     def m_key(self) -> MKey | None:
         """Its M_Key as last shown; None if unknown."""
         return self.guard.held.now if self.guard is not None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
@@ -37,6 +38,11 @@ def keys_in(block: bytes | None) -> list[int]:
     """The P_Keys of a block of a table, in its order; none if the block is unknown."""
     keys: list[int] = np.frombuffer(block or b"", ">u2").tolist()
     return keys
+
+
+def block_of(keys: Iterable[int]) -> bytes:
+    """A block of a table that begins with these P_Keys, 64 bytes."""
+    return b"".join(key.to_bytes(2, "big") for key in keys).ljust(2 * BLOCK, b"\0")
 
 
 class Block(Track[bytes]):

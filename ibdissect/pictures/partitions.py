@@ -10,8 +10,9 @@ from msgspec import Struct as Record
 from ibdissect.fabric.describe import name_of
 from ibdissect.fabric.levels import natural
 from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import SWITCH, Port
+from ibdissect.fabric.nodes import Port
 from ibdissect.lint.finding import Severity
+from ibdissect.study.fabric_view import node_name
 from ibdissect.study.findings_store import FindingsStore
 from ibdissect.table.addresses import End
 from ibdissect.table.history import AFTER_ALL
@@ -20,6 +21,7 @@ from ibdissect.wire.numbers import BASE, FULL
 from ibdissect.wire.text import counted
 
 from .portrait import Portrait
+from .subnet import port_title
 
 ALONE = 24
 """Ports that have a line each; more are joined if their tables are equal."""
@@ -94,7 +96,7 @@ def _forbidden(findings: FindingsStore) -> Iterator[int]:
 def _keys(port: Port) -> Keys:
     """The P_Keys of the end of a cable or of a switch's own port; empty where no table is known."""
     held = port.p_keys
-    if held is None or not port.node.alive or (port.node.kind == SWITCH and port.number):
+    if held is None or not port.node.alive or not port.is_endport:
         return frozenset()
     found = held.keys(AFTER_ALL)[0] if held.blocks else held.intended.keys if held.intended is not None else ()
     return frozenset(key for key in found if key & BASE)
@@ -117,10 +119,8 @@ def _at(subnet: Subnet, end: End, frame: int, place: Mapping[Port, int]) -> int 
 
 def _title(ports: Sequence[Port]) -> str:
     if len(ports) == 1:
-        port = ports[0]
-        name = name_of(port.node) or f"0x{port.node.guid:016x}"
-        return name + (f" port {port.number}" if port.number else "") + (f" (LID {port.lid})" if port.lid else "")
-    names = ", ".join(name_of(port.node) or f"0x{port.node.guid:016x}" for port in ports[:2])
+        return port_title(ports[0]) + (f" (LID {ports[0].lid})" if ports[0].lid else "")
+    names = ", ".join(node_name(port.node) for port in ports[:2])
     return f"{len(ports)} ports: {names}" + (", ..." if len(ports) > 2 else "")
 
 

@@ -12,7 +12,7 @@ from ibdissect.fabric.describe import name_of
 from ibdissect.fabric.model import Subnet
 from ibdissect.flow.traffic import WIDTHS, Traffic
 from ibdissect.lint.finding import Finding
-from ibdissect.subnet.text import gid
+from ibdissect.subnet.text import port_guid
 from ibdissect.wire.text import counted
 
 from .check import Options, check_reading
@@ -50,8 +50,7 @@ def contents_of(path: str, options: Options, subnet: Subnet) -> Contents:
     guids, talks = {port.guid: port for port in subnet.ports() if port.guid}, dict[tuple[str, str], tuple[int, int]]()
 
     def end(text: str) -> str:
-        low = gid(text)
-        found = subnet.by_lid(int(text[4:])) if text.startswith("LID ") else guids.get(int.from_bytes(low[8:], "big")) if low else None
+        found = subnet.by_lid(int(text[4:])) if text.startswith("LID ") else guids.get(port_guid(text))
         return f"{name_of(found.node)} port {found.number} (0x{found.guid:016x})".lstrip() if found is not None and found.guid else text
 
     for kind in WIDTHS:

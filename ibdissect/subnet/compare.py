@@ -11,7 +11,7 @@ from typing import Any
 from ibdissect.fabric.describe import guid, name_of
 from ibdissect.fabric.file_lines import is_doubtful
 from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import SWITCH, Port
+from ibdissect.fabric.nodes import Port
 from ibdissect.fabric.partitions import BLOCK, PKeys, keys_in
 from ibdissect.fabric.topology import links
 from ibdissect.wire.numbers import BASE, MASTER
@@ -49,7 +49,7 @@ def changes(before: Subnet, after: Subnet) -> dict[str, list[Change]]:
 
 def _ports(subnet: Subnet) -> dict[int, Port]:
     """Ports of adapters and routers, and port 0 of switches, by GUID."""
-    return {port.guid: port for port in subnet.ports() if port.guid and (port.node.kind != SWITCH or not port.number)}
+    return {port.guid: port for port in subnet.ports() if port.guid and port.is_endport}
 
 
 def _identity(port: Port) -> Change:

@@ -8,6 +8,7 @@ from typing import Any
 from ibdissect.fabric.describe import JOIN, KINDS, SM_STATES
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.nodes import SWITCH, SwitchFacts
+from ibdissect.fabric.partitions import BLOCK, block_of
 from ibdissect.wire.numbers import MASTER, MULTICAST_LIDS
 
 from .facts import (
@@ -68,9 +69,8 @@ def _node(node: dict[str, Any]) -> Iterator[Fact]:
         if isinstance(key, dict) and isinstance(key.get("value"), int):
             yield MKeyFact(_int(key, "frame"), end, _int(key, "value", range(1 << 64)))
         for block in _list(port, "p_keys"):
-            keys = [key for key in _values(block, "keys") if isinstance(key, int) and 0 <= key < 1 << 16][:32]
-            entries = b"".join(key.to_bytes(2, "big") for key in keys).ljust(64, b"\0")
-            yield TableFact(_int(block, "frame"), end, _int(block, "block", range(1024)), entries)
+            keys = [key for key in _values(block, "keys") if isinstance(key, int) and 0 <= key < 1 << 16]
+            yield TableFact(_int(block, "frame"), end, _int(block, "block", range(1024)), block_of(keys[:BLOCK]))
     switch = node.get("switch")
     if isinstance(switch, dict) and switch_lid:
         facts = SwitchFacts(*(_int(switch, name, range(1 << 16)) for name in SwitchFacts._fields))

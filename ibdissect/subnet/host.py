@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator
 
 from ibdissect.fabric.nodes import CA
+from ibdissect.fabric.partitions import BLOCK, block_of
 
 from .facts import End, Fact, NodeFact, PortFact, TableFact
-from .text import NODE_PORTS, UNICAST_LIDS, Lines, gid, guid, number
+from .text import NODE_PORTS, UNICAST_LIDS, Lines, guid, number, port_guid
 
 SYSFS = re.compile(
     r"(?:==> )?(?:\S*?/)?(?P<device>[^/\s]+)/(?:ports/(?P<port>\d+)/)?"
     r"(?P<name>pkeys/\d+|gids/\d+|lid|lid_mask_count|node_guid|link_layer)(?: <==|:(?P<value>.*))?\s*"
 )
-ENTRIES = 32
 LINK = re.compile(r"link (\S+)/(\d+) (?=.*\blid (\d+)\b)(?=.*\blmc (\d)\b)?.*")
 SHOWN = re.compile(r"(\S+)\s+(\d+)\s+(\d+)\s+([0-9a-fA-F:]{15,39})(\s.*)?")
 Ports = dict[tuple[str, int], dict[str, str]]
@@ -72,17 +72,16 @@ def sysfs(lines: Lines, ports: Ports) -> Iterator[Fact]:
             continue
         # A full table may be part of a longer one.
         whole = sorted(keys) == list(range(len(keys))) and not keys[len(keys) - 1][0]
-        for block in sorted({index // ENTRIES for index in keys}):
-            mine = [keys.get(index, (0, 0)) for index in range(block * ENTRIES, (block + 1) * ENTRIES)]
+        for block in sorted({index // BLOCK for index in keys}):
+            mine = [keys.get(index, (0, 0)) for index in range(block * BLOCK, (block + 1) * BLOCK)]
             line = next(line for _, line in mine if line)
-            yield TableFact(line, end, block, b"".join(key.to_bytes(2, "big") for key, _ in mine), len(keys) if whole else 0)
+            yield TableFact(line, end, block, block_of(key for key, _ in mine), len(keys) if whole else 0)
 
 
 def _end(device: str, port: int, ports: Ports) -> End:
     """The port by GUID (lower half of GID 0) and LID."""
     attributes, node = ports.get((device, port), {}), ports.get((device, 0), {})
-    address = gid(attributes.get("gids/0", ""))
-    own = int.from_bytes(address[8:], "big") if address else 0
+    own = port_guid(attributes.get("gids/0", ""))
     node_guid = guid(node.get("node_guid", "")) or 0
     return End(own, node_guid if own else 0, port, number(attributes.get("lid", ""), UNICAST_LIDS, 0) or 0)
 
@@ -130,8 +129,8 @@ def ibv_devinfo(lines: Lines) -> Iterator[Fact]:
             end = end._replace(lid=number(value, UNICAST_LIDS, 10) or 0)
         elif name == "port_lmc":
             lmc = _lmc(value, 0)
-        elif name.replace(" ", "") == "GID[0]" and (address := gid(value.split(",")[0])):
-            end = end._replace(guid=int.from_bytes(address[8:], "big"), node=node)
+        elif name.replace(" ", "") == "GID[0]" and (own := port_guid(value.split(",")[0])):
+            end = end._replace(guid=own, node=node)
     if end.lid and end.number > 0:
         yield PortFact(line, end, lmc)
 
@@ -149,6 +148,5 @@ def show_gids(lines: Lines) -> Iterator[Fact]:
     """show_gids: for InfiniBand, GID 0 is the prefix and the port GUID. RoCE lines (v1, v2) teach no port GUID."""
     for text in lines:
         found = SHOWN.fullmatch(text.strip())
-        address = gid(found[4]) if found else None
-        if found and address and found[3] == "0" and not re.search(r"\bv[12]\b", found[5] or ""):
-            yield PortFact(lines.number, End(int.from_bytes(address[8:], "big"), number=-1))
+        if found and (own := port_guid(found[4])) and found[3] == "0" and not re.search(r"\bv[12]\b", found[5] or ""):
+            yield PortFact(lines.number, End(own))

@@ -24,7 +24,7 @@ from . import facts
 from .facts import End, Fact
 from .partitions_conf import memberships
 from .text import guid as guid_of
-from .text import uncollected
+from .text import lmc_of, uncollected
 
 F = TypeVar("F")
 P = TypeVar("P", facts.InfoFact, facts.LanesFact, facts.MKeyFact, facts.TableFact, facts.WeightsFact)
@@ -185,9 +185,9 @@ class _Learner:
                 known[2].add(end.lid)
         lmcs = {id(port): (min(lids), lmc) for _, port, lids, lmc in by_file_and_port.values() if lmc >= 0}
         for line, port, lids, lmc in by_file_and_port.values():
-            base, count = min(lids), len(lids)
-            if lmc < 0 and count > 1 and count & (count - 1) == 0 and max(lids) - base + 1 == count:
-                lmc = count.bit_length() - 1
+            base = min(lids)
+            if lmc < 0 and (listed := lmc_of(lids)) > 0:
+                lmc = listed
             elif lmc < 0:
                 before = lmcs.get(id(port), (0, 0))
                 lmc = before[1] if before[0] == base else 0
@@ -278,7 +278,7 @@ class _Learner:
         both = options["allow_both_pkeys"].upper() == "TRUE" if "allow_both_pkeys" in options else (False if options else None)
         own = guid_of(options.get("guid", "")) or 0
         managers = [fact.guid for _, fact in self._of(facts.ManagerFact) if fact.master]
-        ports = {guid: port for guid, port in self.by_guid.items() if port.node.kind != SWITCH or not port.number}
+        ports = {guid: port for guid, port in self.by_guid.items() if port.is_endport}
         whole = newest << 32
         kinds = ((guid, port.node.kind) for guid, port in ports.items())
         for guid, membership in memberships(definitions, kinds, own or (managers[-1] if managers else 0), both=both, whole=whole).items():

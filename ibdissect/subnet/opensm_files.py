@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ibdissect.fabric.nodes import SWITCH
 
 from .facts import End, Fact, LinkFact, ManagerFact, MKeyFact, NodeFact, OptionFact, PortFact, WholeFact
-from .text import NODE_PORTS, Lines, guid, number
+from .text import NODE_PORTS, UNICAST_LIDS, Lines, guid, lmc_of, number
 
 BOUND = re.compile(r"binding to port GUID (0x[0-9a-fA-F]+)")
 OPTION = re.compile(r"([a-z_0-9]+)\s+(\S.*)")
@@ -31,12 +31,12 @@ def opensm_conf(lines: Lines) -> Iterator[Fact]:
 def guid2lid(lines: Lines) -> Iterator[Fact]:
     """`0x<port guid> 0x<first lid> 0x<last lid>`; the LMC is the size of the range. Lists all LIDs, also of ports that are gone."""
     for words in _records(lines, 3):
-        port, first, last = guid(words[0]), number(words[1], range(1, 0xC000), 16), number(words[2], range(1, 0xC000), 16)
-        count = last - first + 1 if first is not None and last is not None else 0
-        if port is None or first is None or count < 1 or count & (count - 1) or count > 128:
+        port, first, last = guid(words[0]), number(words[1], UNICAST_LIDS, 16), number(words[2], UNICAST_LIDS, 16)
+        lmc = lmc_of(range(first, last + 1)) if first is not None and last is not None else -1
+        if port is None or first is None or lmc < 0:
             lines.unknown("a port GUID, its first LID and its last LID")
             continue
-        yield PortFact(lines.number, End(port, lid=first), count.bit_length() - 1)
+        yield PortFact(lines.number, End(port, lid=first), lmc)
     if not lines.strange:
         yield WholeFact(0, sure=False)
 

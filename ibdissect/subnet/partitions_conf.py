@@ -17,6 +17,7 @@ from .facts import DefinitionFact, Fact
 from .text import GUIDS, Lines, number
 
 DEFAULT = 0x7FFF
+"""Number of the default partition."""
 KEYWORDS = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF", "NONE")
 """In the order in which opensm compares them."""
 MEMBERSHIPS = ("full", "limited", "both")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.nodes import SWITCH, SwitchFacts
+from ibdissect.fabric.partitions import BLOCK, block_of
 from ibdissect.wire.names import PORT_STATE
 from ibdissect.wire.numbers import MASTER, MULTICAST_LIDS
 from ibdissect.wire.sm_port import PortInfo
@@ -20,9 +21,9 @@ from ibdissect.wire.spec import Field
 from .facts import End, Fact, GroupFact, InfoFact, LinkFact, ManagerFact, NodeFact, PortFact, RouteFact, SwitchFact, TableFact
 from .lanes import VLS as VL_NUMBERS
 from .lanes import WEIGHTS, mapped, weighted
-from .text import KIND_WORDS, NODE_PORTS, UNICAST_LIDS, Lines, gid, guid, number
+from .text import KIND_WORDS, NODE_PORTS, UNICAST_LIDS, Lines, gid, guid, lmc_of, number, port_guid
 
-ENTRIES, BLOCK_BYTES = 32, 64
+INFO_BYTES = 64
 P_KEY_ROW = re.compile(r"\s*(\d+):((?:\s+0x[0-9a-fA-F]{4}){1,8})\s*")
 CAPACITY = re.compile(r"\s*(\d+) pkeys capacity for this port\s*")
 ASKED = re.compile(r".*\bsmpquery\b.*\bpkeys?\s+(?:-\S+\s+)*(0x[0-9a-fA-F]+|\d+)(?:\s+(\d+))?")
@@ -74,14 +75,14 @@ def smpquery(lines: Lines) -> Iterator[Fact]:
             if place is None:
                 lines.unknown("eight P_Keys and the place of the first")
                 continue
-            block = table.setdefault(place // ENTRIES, (lines.number, [0] * ENTRIES))
+            block = table.setdefault(place // BLOCK, (lines.number, [0] * BLOCK))
             for i, key in enumerate(row[2].split()):
-                block[1][place % ENTRIES + i] = int(key, 16)
+                block[1][place % BLOCK + i] = int(key, 16)
         elif last:
             if asked is None:
                 lines.unknown("the LID of the port, in the file's name (lid9-port1.txt) or in a command line above (smpquery pkeys 9 1)")
             for number_, (line, keys) in table.items() if asked is not None else ():
-                yield TableFact(line, asked, number_, _packed(keys), number(last[1], range(1, 1 << 15), 10) or 0)  # type: ignore[arg-type]
+                yield TableFact(line, asked, number_, block_of(keys), number(last[1], range(1, 1 << 15), 10) or 0)  # type: ignore[arg-type]
             table, asked = {}, None
         elif (command := _asked(text, ASKED)) is not None:
             asked, table = command, {}
@@ -96,10 +97,6 @@ def _asked(text: str, pattern: re.Pattern[str]) -> End | None:
         return None
     at = number(found[2], NODE_PORTS, 10) if found[2] else None
     return End(lid=lid, number=-1 if at is None else at)
-
-
-def _packed(keys: Iterable[int | None]) -> bytes:
-    return b"".join((key or 0).to_bytes(2, "big") for key in keys)
 
 
 class PrintedStructure:
@@ -152,8 +149,8 @@ def _port_info(info: PrintedStructure) -> Iterator[Fact]:
     for name, (field, words) in PORT_INFO.items():
         text = info.text(name)
         value = words.get(text) if words else number(text, range(1 << field.bits), 0)
-        whole |= (value or 0) << (8 * BLOCK_BYTES - field.bit - field.bits)
-    yield InfoFact(info.line, End(lid=lid, number=at), whole.to_bytes(BLOCK_BYTES, "big"))
+        whole |= (value or 0) << (8 * INFO_BYTES - field.bit - field.bits)
+    yield InfoFact(info.line, End(lid=lid, number=at), whole.to_bytes(INFO_BYTES, "big"))
 
 
 def _node_info(info: PrintedStructure) -> Iterator[Fact]:
@@ -219,19 +216,17 @@ def saquery(lines: Lines) -> Iterator[Fact]:
             PrintedStructure(lines)
     yield from _sized(tables, lines)
     for port, (line, lids) in paths.items():
-        first, count = min(lids), len(lids)
-        whole = count & (count - 1) == 0 and count <= 128 and max(lids) - first + 1 == count
-        yield PortFact(line, End(port, lid=first), count.bit_length() - 1 if whole else -1)
+        yield PortFact(line, End(port, lid=min(lids)), lmc_of(lids))
 
 
 def _p_key_record(lines: Lines) -> Iterator[TableFact]:
     line, record = lines.number, PrintedStructure(lines)
     keys = [number(word, range(1 << 16), 16) for _, text in record.rows for word in text.split() if word.startswith("0x")]
     lid, at, block = record.number("LID", UNICAST_LIDS), record.number("Port", NODE_PORTS), record.number("Block", range(1024))
-    if lid is None or at is None or block is None or len(keys) != ENTRIES or None in keys:
+    if lid is None or at is None or block is None or len(keys) != BLOCK or None in keys:
         lines.unknown("LID, Port, Block and 32 P_Keys")
         return
-    yield TableFact(line, End(lid=lid, number=at), block, _packed(keys))
+    yield TableFact(line, End(lid=lid, number=at), block, block_of(key or 0 for key in keys))
 
 
 def _sized(tables: list[TableFact], lines: Lines) -> Iterator[TableFact]:
@@ -246,7 +241,7 @@ def _sized(tables: list[TableFact], lines: Lines) -> Iterator[TableFact]:
     for one in tables:
         mine = blocks[one.end]
         whole = not lines.strange and len(mine) == max(mine) + 1 and (len(mine) == most or one.end != tables[-1].end)
-        yield TableFact(one.line, one.end, one.block, one.keys, ENTRIES * len(mine) if whole else 0)
+        yield TableFact(one.line, one.end, one.block, one.keys, BLOCK * len(mine) if whole else 0)
 
 
 def _lanes_record(record: PrintedStructure) -> Iterator[Fact]:
@@ -272,8 +267,7 @@ def _forwarding_record(record: PrintedStructure) -> Iterator[Fact]:
 
 def _path(record: PrintedStructure, paths: dict[int, tuple[int, set[int]]]) -> None:
     for gid_name, lid_name in (("sgid", "slid"), ("dgid", "dlid")):
-        address, lid = gid(record.text(gid_name)), record.number(lid_name, UNICAST_LIDS)
-        port = int.from_bytes(address[8:], "big") if address is not None else 0
+        port, lid = port_guid(record.text(gid_name)), record.number(lid_name, UNICAST_LIDS)
         if port and lid:
             paths.setdefault(port, (record.values[lid_name][1], set()))[1].add(lid)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
@@ -87,6 +87,18 @@ def guid(text: str) -> int | None:
     """A GUID in any of its spellings: 0x0002c9.., 2c9.., 0002:c903:0087:ee11; None if invalid, as in `<redacted>`."""
     text = text.strip().replace(":", "")
     return number(text.removeprefix("0x") or "-", GUIDS, 16)
+
+
+def lmc_of(lids: Collection[int]) -> int:
+    """The LMC of a port that has exactly these LIDs; -1 if no port can."""
+    count = len(lids)
+    fits = count in (1, 2, 4, 8, 16, 32, 64, 128) and max(lids) - min(lids) + 1 == count
+    return count.bit_length() - 1 if fits else -1
+
+
+def port_guid(text: str) -> int:
+    """The port GUID in a GID, its lower half; 0 if invalid."""
+    return int.from_bytes((gid(text) or b"")[8:], "big")
 
 
 def gid(text: str) -> bytes | None:

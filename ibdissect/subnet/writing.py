@@ -10,15 +10,15 @@ from ibdissect.fabric.nodes import CA, ROUTER, SWITCH, Node, Port
 from ibdissect.wire.numbers import BASE, FULL
 
 from .compare import known_p_keys
+from .partitions_conf import DEFAULT
 
-DEFAULT = 0x7FFF
 KINDS = {CA: ("Ca", "H", "caguid"), SWITCH: ("Switch", "S", "switchguid"), ROUTER: ("Rt", "R", "rtguid")}
 
 
 def partitions_conf(subnet: Subnet) -> Iterator[str]:
     """Partitions and members according to the P_Key tables of the ports. Partition names are invented: no table holds them."""
     members: dict[int, dict[int, set[int]]] = {}
-    ports = [port for port in subnet.ports() if port.guid and (port.node.kind != SWITCH or not port.number)]
+    ports = [port for port in subnet.ports() if port.guid and port.is_endport]
     named = {port.guid: name_of(port.node) for port in ports}
     outside = []
     for port in ports:
