@@ -50,7 +50,7 @@ class Failures:
 
     def add(self, who: str, error: Exception, frame: int | None = None) -> None:
         """Record an exception, raised on a frame or somewhere in the current window."""
-        how = f"{said_of(error, show_keys=self.show_keys)} ({_place(error.__traceback__)})"
+        how = f"{error_text(error, show_keys=self.show_keys)} ({_place(error.__traceback__)})"
         known = self.found.get((who, _kind(error)))
         if known is not None:
             known.count += 1
@@ -72,7 +72,7 @@ class Failures:
         return f" in frames {first} to {last}" if first else " at the end of the capture"
 
 
-def said_of(error: BaseException, *, show_keys: bool = False) -> str:
+def error_text(error: BaseException, *, show_keys: bool = False) -> str:
     """The kind and text of an exception in one line, unless keys are shown without what may be one."""
     try:
         text = " ".join(str(error).split())

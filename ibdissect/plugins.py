@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError, IbdissectError, PluginError, defined_in, nearest
-from ibdissect.failures import said_of
+from ibdissect.failures import error_text
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.table.plugin_calls import complain
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
@@ -193,7 +193,7 @@ def _module(name: str) -> ModuleType:
     except (IbdissectError, SyntaxError) as error:
         raise PluginError(name, str(error)) from error
     except BaseException as error:  # a plugin is foreign code: report whatever it raises in one line
-        raise PluginError(name, f"cannot be imported: {said_of(error)}") from error
+        raise PluginError(name, f"cannot be imported: {error_text(error)}") from error
 
 
 def _declared(path: Path) -> ModuleType:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, TypeVar
 
-from ibdissect.failures import collector, said_of
+from ibdissect.failures import collector, error_text
 
 T = TypeVar("T")
 _WARNED: set[tuple[object, type[Exception]]] = set()
@@ -38,4 +38,4 @@ def complain(function: Callable[..., Any], error: Exception) -> None:
         check.add(who, error)
     elif (code or function, type(error)) not in _WARNED:
         _WARNED.add((code or function, type(error)))
-        warnings.warn(f"{who} failed: {said_of(error)}", PluginWarning, stacklevel=3)
+        warnings.warn(f"{who} failed: {error_text(error)}", PluginWarning, stacklevel=3)
