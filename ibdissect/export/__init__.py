@@ -1,1 +1,1 @@
-"""How is a capture exported? As columns, findings, frames with comments, or a capture without secrets."""
+"""How is a capture exported? As tables, by SQL, or as frames with comments."""

@@ -6,6 +6,7 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from ibdissect.dfilter.names import names_of
 from ibdissect.errors import CaptureError, FilterError, nearest
 from ibdissect.lint.finding import Finding
 from ibdissect.session import findings
-from ibdissect.session.arrow import ArrowColumns, schema_of
+from ibdissect.session.arrow import BATCH, ArrowColumns, schema_of
 from ibdissect.session.capture import Capture
 from ibdissect.session.rows import NamedColumn, named_columns
 from ibdissect.table.locate import Bool
@@ -48,7 +49,6 @@ PORTS = (
 )  # fmt: skip
 """One row per frame with a PortInfo: the state of a port at that time."""
 TABLES = {"packets": PACKETS, "mads": MADS, "ports": PORTS}
-BATCH = 4096
 SHOW_TABLES = """select table_name as name, column_name as "column", lower(data_type) as type from duckdb_columns() where not internal
     order by table_oid, column_index"""
 """What `show tables` says: the columns, too."""
@@ -189,9 +189,8 @@ class Database:
                 (column,) = named_columns(self.opened.catalog, [full or ""], first=True)
                 self.columns[each][name.lower()] = column
                 empty = _of_sql(schema_of([column])).empty_table()
-                self.connection.register("new_rows", empty)
-                ((kind,),) = self.connection.execute("select column_type from (describe new_rows)").fetchall()
-                self.connection.unregister("new_rows")
+                with self._rows(empty):
+                    ((kind,),) = self.connection.execute("select column_type from (describe new_rows)").fetchall()
                 self.connection.execute(f"ALTER TABLE {each} ADD COLUMN {name.lower()} {kind}")
                 added = True
         return added
@@ -241,15 +240,20 @@ class Database:
                 hint = f"in SQL, {dotted} is {_plain(field.name)}"
         return FilterError(query, f"query: {printable(' '.join(str(error).split()))}", hint=hint)
 
-    def _create(self, name: str, schema: pa.Schema) -> None:
-        self.connection.register("new_rows", schema.empty_table())
-        self.connection.execute(f"CREATE TABLE {name} AS SELECT * FROM new_rows")
+    @contextmanager
+    def _rows(self, rows: pa.Table) -> Iterator[None]:
+        """Inside the `with`, queries see these rows as the table `new_rows`."""
+        self.connection.register("new_rows", rows)
+        yield
         self.connection.unregister("new_rows")
 
+    def _create(self, name: str, schema: pa.Schema) -> None:
+        with self._rows(schema.empty_table()):
+            self.connection.execute(f"CREATE TABLE {name} AS SELECT * FROM new_rows")
+
     def _insert(self, name: str, rows: pa.Table, schema: pa.Schema) -> None:
-        self.connection.register("new_rows", rows.rename_columns(schema.names).cast(schema))
-        self.connection.execute(f"INSERT INTO {name} ({', '.join(schema.names)}) SELECT * FROM new_rows")
-        self.connection.unregister("new_rows")
+        with self._rows(rows.rename_columns(schema.names).cast(schema)):
+            self.connection.execute(f"INSERT INTO {name} ({', '.join(schema.names)}) SELECT * FROM new_rows")
 
 
 def _not_loaded(opened: Capture, error: Exception) -> CaptureError:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ibdissect.dissect.named_values import MESSAGE_KINDS, MESSAGE_NAMES
-from ibdissect.session.arrow import SECONDS, TIME, decimal
+from ibdissect.session.arrow import BATCH, SECONDS, TIME, decimal
 from ibdissect.session.capture import Capture
 
 SCHEMA = pa.schema([
@@ -18,7 +18,6 @@ SCHEMA = pa.schema([
     ("complete", pa.bool_()),
 ])  # fmt: skip
 """One row per message, in order of the first frame; the columns are the filter names `ibdissect.message.*`, and who sent it to whom."""
-BATCH = 4096
 
 
 def batches(opened: Capture) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ibdissect.dissect.tree import Node
 from ibdissect.flow.reassembly import Reassembled
 from ibdissect.flow.transfers import Transfers, nodes
-from ibdissect.session.arrow import TIME
+from ibdissect.session.arrow import BATCH, TIME
 from ibdissect.session.capture import Capture
 from ibdissect.wire.mad import method_name
 
@@ -25,7 +25,6 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 """One row per record, in the order in which the transfers ended. `frames`, `offsets` and `lengths` say where its bytes are; `time` is that
 of the transfer's first segment, `complete` whether all segments were seen; `fields` are filter names with values, as a JSON object."""
-BATCH = 4096
 
 
 def batches(opened: Capture, masked: Counter[str] | None = None) -> Iterator[pa.RecordBatch]:

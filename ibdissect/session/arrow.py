@@ -15,6 +15,8 @@ from ibdissect.table.locate import Bool, Int
 from ibdissect.table.table import ChunkTable
 
 TIME = pa.timestamp("ns", "UTC")
+BATCH = 4096
+"""Rows of a batch."""
 SECONDS = pa.decimal128(28, 9)
 """Seconds with all nine decimals; a float would lose the last two."""
 TYPES = {

@@ -13,7 +13,7 @@ from ibdissect.lint.finding import Finding
 from ibdissect.report.json import finding_object
 from ibdissect.wire.text import counted, printable
 
-from .arrow import TIME
+from .arrow import BATCH, TIME
 from .tabular import Tabular, table_html
 
 _SPAN = pa.struct([("frame", pa.int64()), ("offset", pa.int64()), ("length", pa.int64())])
@@ -27,7 +27,6 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 """The keys of `lint --format json`, with `time` instead of `time_ns`, and `value` as text. `file` and `file_frame`: only of a set."""
 
-BATCH = 4096
 
 
 class FindingsTable(Tabular):
