@@ -34,12 +34,10 @@ def _declared(owner: str, field: Any) -> Field[Any]:
     if isinstance(field, StrFixedLenField) and field.length_from.__defaults__ == (field.sz,):  # not given by another field
         return raw(field.sz, label)
     plain = isinstance(field, ScapyField) and type(field).getfield is ScapyField.getfield and type(field).addfield is ScapyField.addfield
-    if plain and not field.islist and not field.holds_packets and field.fmt[0] in "!>" and field.fmt[1:] in _WIDTHS:
-        return _number(field, _WIDTHS[field.fmt[1:]], label)
     if plain and field.fmt in ("!b", "B", "=B", "<B"):
         return _number(field, 8, label)
-    if plain and not field.islist and not field.holds_packets and field.fmt[0] == "<" and field.fmt[1:] in _WIDTHS:
-        return _number(field, _WIDTHS[field.fmt[1:]], label, little=True)
+    if plain and not field.islist and not field.holds_packets and field.fmt[0] in "!><" and field.fmt[1:] in _WIDTHS:
+        return _number(field, _WIDTHS[field.fmt[1:]], label, little=field.fmt[0] == "<")
     raise SpecError(owner, field.name, f"{type(field).__name__} has no fixed layout, a structure needs one")
 
 
