@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ibdissect.dissect.named_values import ANSWER_NAMES, MESSAGE_NAMES
-from ibdissect.errors import FilterError
 from ibdissect.table.locate import Bool
 from ibdissect.table.mask import rows_where
 from ibdissect.table.table import ChunkTable
@@ -256,6 +255,3 @@ def _numbers_of(choices: tuple[tuple[Operand, ...], ...]) -> frozenset[int] | No
             return None
         numbers.update(range(ends[0], ends[-1] + 1))
     return frozenset(numbers)
-
-
-__all__ = ["Filter", "FilterError", "compile_filter"]

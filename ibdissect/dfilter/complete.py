@@ -70,12 +70,12 @@ def _values(source: Source | None, quoted: str | None, word: str, start: int) ->
         return []
     if source.kind == "bool":
         return [Completion(value, start) for value in ("True", "False") if value.lower().startswith(word.lower()) and quoted is None]
-    base = "x" if any(field.base == "hex" for field in source.fields) else "d"
+    spell = "0x{:x}" if any(field.base == "hex" for field in source.fields) else "{}"
     wanted = (quoted[1:] + word if quoted is not None else word).lower()
     start -= len(quoted) if quoted is not None else 0
     offered = []
     for number, name in sorted(source.values.items()):
-        shown = f"0x{number:x}" if base == "x" else str(number)
+        shown = spell.format(number)
         if shown.startswith(wanted) or wanted in name.lower():
             offered.append(Completion(shown, start, name))
     return offered[:LIMIT]

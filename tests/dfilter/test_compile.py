@@ -14,9 +14,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.dfilter.compile import FilterError, compile_filter
+from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dfilter.names import names_of
 from ibdissect.dfilter.syntax import MAX_DEPTH, MAX_TEXT, parse, read_by_grammar, read_plainly
+from ibdissect.errors import FilterError
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sm_port import PortInfo

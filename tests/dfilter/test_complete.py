@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibdissect.dfilter.compile import FilterError, compile_filter
+from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dfilter.complete import LIMIT, complete
+from ibdissect.errors import FilterError
 
 
 def texts(text: str) -> list[str]:

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from ibdissect.dfilter.compile import FilterError, compile_filter
+from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dfilter.complete import complete
 from ibdissect.dfilter.names import names_of
+from ibdissect.errors import FilterError
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 from tests import craft

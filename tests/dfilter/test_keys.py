@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from ibdissect.dfilter.compile import FilterError, compile_filter
+from ibdissect.dfilter.compile import compile_filter
+from ibdissect.errors import FilterError
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
