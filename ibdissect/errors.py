@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 def defined_in(kind: type) -> str:
@@ -37,6 +38,15 @@ class CaptureError(IbdissectError):
         self.path, self.reason, self.offset, self.hint = path, reason, offset, hint
         where = f"{path}: " if offset is None else f"{path}, byte {offset}: "
         super().__init__(where + reason + (f"; {hint}" if hint else ""))
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Inside the `with`, an OSError becomes a CaptureError that says that the file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise CaptureError(path, f"cannot be written: {error.strerror or error}") from error
 
 
 class FilterError(IbdissectError):

@@ -12,7 +12,7 @@ from dpkt import pcap, pcapng
 from ibdissect.capture.chunk import LINK_ERF, Chunk
 from ibdissect.capture.interfaces import NANOSECONDS, Interfaces
 from ibdissect.capture.records import LONGEST
-from ibdissect.errors import CaptureError
+from ibdissect.errors import CaptureError, writing
 
 ORIGINAL_LENGTH = 24
 """Offset of the original length in an Enhanced Packet Block; dpkt writes the captured length there."""
@@ -31,10 +31,8 @@ class CaptureWriter:
         if isinstance(target, str | os.PathLike):
             self.path = os.fspath(target)
             container = container or ("pcapng" if self.path.endswith(".pcapng") else "pcap")
-            try:
+            with writing(self.path):
                 self._file: IO[bytes] = open(self.path, "wb")  # noqa: SIM115 - closed by close()
-            except OSError as error:
-                raise CaptureError(self.path, f"cannot be written: {error.strerror}") from error
             self._owned = True
         else:
             self.path, self._file, self._owned = str(getattr(target, "name", "file object")), target, False

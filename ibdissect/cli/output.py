@@ -15,7 +15,7 @@ import click
 from ibdissect.capture.discover import discover, one_set, sets_of
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.common import Common, incomplete, progress_bar, say
-from ibdissect.errors import CaptureError, ConfigError, missing_extra
+from ibdissect.errors import ConfigError, missing_extra, writing
 from ibdissect.wire.text import counted
 
 if TYPE_CHECKING:
@@ -172,8 +172,5 @@ def write_text(result: str, output: str | None) -> None:
     from ibdissect.export.files import replacing
 
     special = os.path.exists(output) and not os.path.isfile(output)  # a pipe or terminal cannot be replaced
-    try:
-        with open(output, "wb") if special else replacing(output) as file:
-            file.write(result.encode())
-    except OSError as error:
-        raise CaptureError(output, f"cannot be written: {error.strerror}") from error
+    with writing(output), open(output, "wb") if special else replacing(output) as file:
+        file.write(result.encode())

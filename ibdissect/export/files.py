@@ -10,7 +10,7 @@ from typing import IO
 
 from ibdissect.capture.opening import Source
 from ibdissect.capture.sets import files_of
-from ibdissect.errors import CaptureError, ConfigError
+from ibdissect.errors import CaptureError, ConfigError, writing
 
 
 @contextmanager
@@ -25,19 +25,16 @@ def replacing(target: str, source: Source | None = None, option: str = "--to") -
         raise ConfigError(option, target, "is the capture itself", hint="name another file")
     if os.path.exists(path) and not os.path.isfile(path):
         raise CaptureError(target, "cannot be written: is not a regular file")
-    try:
+    with writing(target):
         descriptor, private = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".part", dir=os.path.dirname(path))
-    except OSError as error:
-        raise CaptureError(target, f"cannot be written: {error.strerror}") from error
     try:
-        with os.fdopen(descriptor, "w+b") as file:
-            yield file
-            file.flush()
-            os.fsync(descriptor)
-            os.fchmod(descriptor, mode_of(path))
-        os.replace(private, path)
-    except OSError as error:
-        raise CaptureError(target, f"cannot be written: {error.strerror or error}") from error
+        with writing(target):
+            with os.fdopen(descriptor, "w+b") as file:
+                yield file
+                file.flush()
+                os.fsync(descriptor)
+                os.fchmod(descriptor, mode_of(path))
+            os.replace(private, path)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(private)

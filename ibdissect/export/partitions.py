@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ibdissect.capture.remote import is_url, public_name
 from ibdissect.capture.sets import Unit, files_of
-from ibdissect.errors import CaptureError
+from ibdissect.errors import CaptureError, writing
 from ibdissect.table.rows import run_starts
 from ibdissect.wire.text import printable
 
@@ -35,11 +35,9 @@ MAX_OPEN, MAX_FILES = 64, 10_000
 @contextmanager
 def unfinished_files(folder: str) -> Iterator[str]:
     """A hidden folder for files that are not finished, in the folder of a dataset; removed at the end, also after a killed process."""
-    try:
+    with writing(folder):
         os.makedirs(folder, exist_ok=True)
         private = tempfile.mkdtemp(prefix=".", suffix=".part", dir=folder)
-    except OSError as error:
-        raise CaptureError(folder, f"cannot be written: {error.strerror}") from error
     try:
         yield private
     finally:
@@ -79,13 +77,12 @@ class Partitions:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
-            for partition in list(self._open):
-                self._finish(partition)
-            if kind is None:
-                for number, (partition, private) in enumerate(self._done):
-                    self._place(partition, private, number)
-        except OSError as failed:
-            raise CaptureError(self.folder, f"cannot be written: {failed.strerror or failed}") from failed
+            with writing(self.folder):
+                for partition in list(self._open):
+                    self._finish(partition)
+                if kind is None:
+                    for number, (partition, private) in enumerate(self._done):
+                        self._place(partition, private, number)
         finally:
             for _, private in self._done:
                 with suppress(OSError):  # renamed, or the folder is gone
@@ -98,12 +95,10 @@ class Partitions:
         unit = {0: "Y", 10: "D", 13: "h"}[width]
         times = time_ns.astype("datetime64[ns]").astype(f"datetime64[{unit}]")
         edges = [*run_starts(times).tolist(), len(times)]
-        try:
+        with writing(self.folder):
             for start, stop in pairwise(edges):
                 if stop > start:
                     self._writer(self._partition(str(times[start]))).write_batch(batch.slice(start, stop - start))
-        except OSError as error:
-            raise CaptureError(self.folder, f"cannot be written: {error.strerror or error}") from error
 
     def _partition(self, time: str) -> str:
         return "/".join(f"{key}={self.name if key == 'capture' else time[: KEYS[key]]}" for key in self.keys)
