@@ -74,12 +74,20 @@ class Linter:
         self.conditions = Conditions(self.rules, self.handlers.conditions, self._add_time if timing else None)
         for rule in self.rules if timing else ():
             self.tally[rule.code].seconds = 0.0
-        self.followers: list[Follower] = [self.context.get(kind) for kind in self.handlers.followers]
+        self.followers: list[Follower] = []
+        for kind in self.handlers.followers:
+            self.follow(kind)
         self.parts: dict[int, Linter] = {}
         """By number of the subnet: a linter for its packets alone; 0: for packets whose subnet is not certain."""
-        for follower in self.followers:
-            if hasattr(follower, "emit_only"):
-                follower.emit_only(self.handlers.of_event)
+
+    def follow(self, kind: type[Any]) -> None:
+        """Feed a follower, too, whether or not a rule needs it."""
+        follower = self.context.get(kind)
+        if follower in self.followers:
+            return
+        if hasattr(follower, "emit_only"):
+            follower.emit_only(self.handlers.of_event)
+        self.followers.append(follower)
 
     def know(self, files: Sequence[KnownFile]) -> None:
         """Set the subnet files whose facts the model holds before the first frame."""

@@ -174,9 +174,11 @@ def linter_of(
         return linter
 
     rules, subnets = options.rules_for(reading.path), options.division.subnets
-    linter = make_linter([rule for rule in rules if not subnets or rule.code.startswith("CAP")])
+    others = [rule for rule in rules if not rule.code.startswith("CAP")]
+    linter = make_linter([rule for rule in rules if not subnets or rule not in others])
+    if others and not subnets:
+        linter.follow(FabricFollower)  # whichever rules are selected, it notices that subnets are mixed
     if subnets:
-        others = [rule for rule in rules if not rule.code.startswith("CAP")]
         stateless = [rule for rule in others if rule.when is not None]
         linter.parts = {0: make_linter(stateless), **{number: make_linter(others) for number in subnets}}
     if options.subnet is not None:

@@ -77,6 +77,17 @@ def test_two_interfaces_tell_all_packets_apart() -> None:
     assert codes(raw) == ["CAP017", "PKY001"]  # both are limited members in one subnet only
 
 
+def test_a_rule_that_is_selected_alone_judges_each_subnet_alone() -> None:
+    def sent(psn: int) -> bytes:
+        return rc(4, b"12345678", lrh={"slid": 2, "dlid": 1}, bth={"destqp": 0x201, "psn": psn})
+
+    (repeated,) = (rule for rule in load() if rule.code == "RC002")
+    here, there = [sent(psn) for psn in (1, 2, 3)], [sent(psn) for psn in (9, 10, 11)]
+    apart = mixed([*HERE, *here], [*THERE, *there], interfaces=True)
+    for raw, found in ((apart, []), (erf_pcap([*there, *here]), ["RC002"])):
+        assert [one.code for one in check(io.BytesIO(raw), Options(rules=[repeated])).findings] == found
+
+
 def test_files_describe_the_subnet_whose_ports_they_list(tmp_path: Path) -> None:
     there = subnet(0x255, 2, (1, 2, 3, 4), FULL)
     raw = mixed([*HERE, data(2, 1, LIMITED)], [*there, data(2, 1, FULL)], interfaces=True)
