@@ -46,7 +46,12 @@ class Outdated:
 
     @cached_property
     def proved(self) -> bool:
-        """Whether two pairs of ports use partitions that their tables lack, or a LID talks that no port of the whole subnet has."""
+        """Whether two pairs of ports use partitions that their tables lack, or a LID talks that no port of the whole subnet has.
+
+        That casts doubt on all facts, not only on those about these ports. Either the data are another subnet's, whose other LIDs may all
+        exist in the swept one, too (managers number from 1); or a manager wrote ports where the capture does not show it, and may have
+        written any. In sweeps merged with data of other subnets, even ports that these connections reach over others get false errors.
+        """
         works = (flow[:2] for flow in self.flows if flow[3] and (*flow[:3], False) in self.flows)
         return len({frozenset(pair) for pair in works}) > 1 or (self._strangers() and self.subnet.swept(AFTER_ALL)[0])
 
