@@ -23,6 +23,7 @@ from ibdissect.wire.sm_port import PortInfo
 from .groups import GroupFacts
 from .model import Subnet
 from .nodes import SWITCH, NodeFacts, Port, SmFacts, SwitchFacts
+from .partitions import BLOCK
 
 NO_GID = bytes(16)
 Learn = Callable[[Subnet, Any, int], None]
@@ -156,8 +157,14 @@ def _arbitration(subnet: Subnet, record: Any, frame: int) -> None:
 
 def _p_keys(subnet: Subnet, record: Any, frame: int) -> None:
     port = _at(subnet, record.lid, record.port_num, frame)
-    if port is not None and (port.p_keys is None or port.p_keys.block(record.block_num) is None):
-        subnet.learn_p_keys(port, record.block_num, _body(record, 8), frame)
+    if port is None:
+        return
+    number, size = record.block_num, port.p_key_capacity(frame) or 0
+    swapped = (number & 0xFF) << 8 | number >> 8
+    if swapped * BLOCK < size <= number * BLOCK:  # OpenSM writes it in the byte order of its host (osm_sa_pkey_record.c)
+        number = swapped
+    if port.p_keys is None or port.p_keys.block(number) is None:
+        subnet.learn_p_keys(port, number, _body(record, 8), frame)
 
 
 def _manager(subnet: Subnet, record: Any, frame: int) -> None:

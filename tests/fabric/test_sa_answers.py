@@ -130,6 +130,21 @@ def test_partitions_of_a_port() -> None:
     assert {0xFFFF, 0x8001} <= members and frames == (3,)
 
 
+def test_blocks_that_opensm_numbers_in_the_byte_order_of_its_host() -> None:
+    def blocks(capacity: int) -> list[int]:
+        """The blocks that a record with number 0x0100 and one with 0x0300 teach of a table of so many entries."""
+        host = record(r.NodeRecord, node(HOST, partition_cap=capacity)[:40], at=4, lid=HOST)
+        numbered = (record(r.PKeyTableRecord, p_keys(0x8000 | number), lid=HOST, port_num=1, block_num=number) for number in (0x100, 0x300))
+        port = learnt(host, *numbered).by_lid(HOST)
+        assert port is not None and port.p_keys is not None
+        return [block.number for block in port.p_keys.blocks]
+
+    assert blocks(128) == [1, 3]
+    assert blocks(96) == [1, 0x300], "such a table has no block 3 either"
+    assert blocks(0x101 * 32) == [0x100, 3], "this one has a block 256"
+    assert blocks(0) == [0x100, 0x300], "nobody knows"
+
+
 def test_subnet_managers() -> None:
     def info(guid: int, state: int, priority: int) -> bytes:
         return craft.build(SMInfo, 24, guid=guid, sm_state=state, priority=priority)
