@@ -41,10 +41,9 @@ def described(subnet: Any) -> Iterator[Fact]:
             yield LinkFact(_int(link, "frame"), *ends)
     for sm in _list(subnet, "sms"):
         state = SM_NUMBERS.get(str(sm.get("state")), 0)
-        if _guid(sm, "guid"):
-            yield ManagerFact(
-                _int(sm, "frame"), _guid(sm, "guid"), _int(sm, "lid", UNICAST_LIDS), _int(sm, "priority", range(16)), state, state == MASTER
-            )
+        if own := _guid(sm, "guid"):
+            lid, priority = _int(sm, "lid", UNICAST_LIDS), _int(sm, "priority", range(16))
+            yield ManagerFact(_int(sm, "frame"), own, lid, priority, state, state == MASTER)
     for group in _list(subnet, "groups"):
         yield from _group(group)
 

@@ -75,14 +75,15 @@ def smpquery(lines: Lines) -> Iterator[Fact]:
             if place is None:
                 lines.unknown("eight P_Keys and the place of the first")
                 continue
-            block = table.setdefault(place // BLOCK, (lines.number, [0] * BLOCK))
-            for i, key in enumerate(row[2].split()):
-                block[1][place % BLOCK + i] = int(key, 16)
+            _, entries = table.setdefault(place // BLOCK, (lines.number, [0] * BLOCK))
+            for i, key in enumerate(row[2].split(), place % BLOCK):
+                entries[i] = int(key, 16)
         elif last:
             if asked is None:
                 lines.unknown("the LID of the port, in the file's name (lid9-port1.txt) or in a command line above (smpquery pkeys 9 1)")
-            for number_, (line, keys) in table.items() if asked is not None else ():
-                yield TableFact(line, asked, number_, block_of(keys), number(last[1], range(1, 1 << 15), 10) or 0)  # type: ignore[arg-type]
+            else:
+                size = number(last[1], range(1, 1 << 15), 10) or 0
+                yield from (TableFact(line, asked, block, block_of(keys), size) for block, (line, keys) in table.items())
             table, asked = {}, None
         elif (command := _asked(text, ASKED)) is not None:
             asked, table = command, {}

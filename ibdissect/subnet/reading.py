@@ -125,17 +125,14 @@ class SubnetFiles(Record):
         return {fact.end.guid for file in self.files for fact in file.facts if type(fact) is PortFact and fact.end.guid}
 
 
+@uncollected()
 def read_files(arguments: Iterable[str], taken: float | None = None) -> SubnetFiles:
     """Read the files, directories and globs that `arguments` name; a leading `kind:` forces the kind.
 
     `taken`: when their contents held (seconds since 1970), instead of the files' own times. Raises SubnetFileError for a file that cannot
     be read, that opensm would refuse or that is not of the forced kind, and if no file is of a known kind.
     """
-    with uncollected():
-        return _read(list(arguments), _Reader(taken))
-
-
-def _read(arguments: list[str], reader: _Reader) -> SubnetFiles:
+    reader, arguments = _Reader(taken), list(arguments)
     for argument in arguments:
         kind, path = _split(argument)
         if os.path.isdir(path):
