@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.places import Parsed
-from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
 
 from .walk import ERF_HEADER, TAIL, Placement, Shape, Walk
 
@@ -20,7 +20,7 @@ ALL = 1 << 62
 """More bytes than any field has."""
 MAX_LAYOUTS = 2048
 """Layouts kept; limited because a hostile capture may hold a new shape in every frame."""
-OPAQUE = BYTES | {"gid", "mac", "ip4", "text"}
+OPAQUE = BYTES | BYTE_KINDS
 """Kinds whose value is bytes, not a number."""
 
 

@@ -15,7 +15,7 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH, DETH, GRH, ICRC, LRH
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
-from ibdissect.wire.numbers import DIRECTED
+from ibdissect.wire.numbers import DIRECTED, RESPONSE_BIT
 from ibdissect.wire.opa import STLSMPDirected
 from ibdissect.wire.opcodes import UD_SEND_ONLY
 from ibdissect.wire.sm import SMPDirected
@@ -223,7 +223,7 @@ def _transactions(table: ChunkTable, rows: Int) -> tuple[npt.NDArray[np.uint32],
     some = np.flatnonzero(at >= 0)
     head = gather(data, at[some], 24)
     method = head[:, 3]
-    asks[some] = np.where(method & 0x80, 2, 1)
+    asks[some] = np.where(method & RESPONSE_BIT, 2, 1)
     head = head.copy()
     head[:, 3:8] = 0  # method, status, hop pointer and count
     found[some] = digest(head) >> np.uint64(32)
