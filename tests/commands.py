@@ -120,6 +120,8 @@ def _serve(asked: socket.socket) -> None:
     while True:
         request, files = _received(asked)
         if not files:
+            if worker:
+                worker.end()
             return
         words, _, env, own_env = request
         for command in {"lint", *words[:1]} & (FIRST.keys() | IMPORTED.keys()) - ran:
@@ -170,10 +172,13 @@ class _Worker:
         """The status of a command, and whether the process stays for another one."""
         _send(self.connection, asked, files)
         status, _, stays = self.connection.recv(64).decode().partition(" ")
-        if stays != "1":
-            self.connection.close()
-            ended = os.waitpid(self.child, 0)[1]
+        ended = self.end() if stays != "1" else 0
         return int(status or ended), stays == "1"
+
+    def end(self) -> int:
+        """The status with which the process ended, whose CPU time is then part of the tests'."""
+        self.connection.close()
+        return os.waitpid(self.child, 0)[1]
 
 
 def _worked(asked: socket.socket) -> bool:
