@@ -31,6 +31,19 @@ def test_bad():
     check("captures/bad.pcap")
 """
 
+RAISING = """
+from ibdissect.lint.rule import ERROR, Rule, on_struct
+from ibdissect.wire.mad import MAD
+
+class Bad(Rule):
+    "Raises."
+    code, name, message, severity = "OWN001", "bad", "x", ERROR
+
+    @on_struct(MAD)
+    def look(self, mad, seen):
+        raise KeyError("nothing")
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -93,7 +106,15 @@ def test_the_function_and_the_fixture(project: Path) -> None:
     done = run("-v", "test_mine.py")
     assert outcomes(done) == {"test_mine.py::test_good": "PASSED", "test_mine.py::test_known": "PASSED", "test_mine.py::test_bad": "FAILED"}
     assert "NotClean: captures/bad.pcap: 2 findings at or above error (AM001)" in done.stdout
-    assert "_prepared" not in done.stdout  # no traceback through our own code
+    assert "pytest_plugin.py" not in done.stdout  # no traceback through our own code
+
+
+def test_a_rule_that_raises_fails_the_test(project: Path) -> None:
+    (project / "own.py").write_text(RAISING)
+    (project / "test_mine.py").write_text('def test(assert_clean):\n    assert_clean("captures/clean.pcap", plugins=["own.py"])\n')
+    done = run("-v", "test_mine.py")
+    assert done.returncode == 1 and outcomes(done) == {"test_mine.py::test": "FAILED"}
+    assert "not checked to the end" in done.stdout and "rule OWN001 failed" in done.stdout
 
 
 def test_called_without_pytest(project: Path) -> None:
