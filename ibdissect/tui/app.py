@@ -173,13 +173,13 @@ class TuiApp(ThemedApp):
     # -- start and end
 
     async def on_mount(self) -> None:
-        threading.excepthook = self._thread_failed
+        self._excepthook, threading.excepthook = threading.excepthook, self._thread_failed
         if not self.is_headless:
             end_in_time(self.exit)
         await self.show(self.capture, self.first_filter)
 
     def on_unmount(self) -> None:
-        threading.excepthook = threading.__excepthook__
+        threading.excepthook = self._excepthook
         for capture in self.captures:
             capture.close()
 
