@@ -30,6 +30,9 @@ def nearest(word: str, known: Iterable[str], otherwise: str | None = None) -> st
 class IbdissectError(Exception):
     """Base of all exceptions that this package raises on purpose; the command line turns them into exit status 2."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self).__new__, (type(self), *self.args), vars(self)  # for other processes; `__init__` wants other arguments
+
 
 class CaptureError(IbdissectError):
     """A capture cannot be opened or read at all (no such file, not a capture, unsupported link type)."""

@@ -86,6 +86,12 @@ def blamed(error: BaseException) -> str | None:
     return name
 
 
+def failure(error: BaseException) -> PluginError | None:
+    """The error to report for an exception that was raised in a plugin's code; None if no plugin was involved."""
+    name = blamed(error)
+    return PluginError(name, f"failed: {error_text(error)}") if name is not None else None
+
+
 def _with_parts(module: ModuleType) -> list[ModuleType]:
     """A module, and if it is a package, its imported submodules."""
     if not hasattr(module, "__path__"):

@@ -79,6 +79,14 @@ def test_a_plugin_that_ends_the_process_is_no_success(
     assert name in said and "Traceback" not in said and "a1b2c3d4" not in said and what.partition("(")[0] in said
 
 
+def test_a_plugin_that_ends_a_worker_process_is_named(capture: str, tmp_path: Path) -> None:
+    body = "    @on_struct(MAD)\n    def look(self, mad, seen):\n        raise SystemExit\n"
+    (tmp_path / "ends.py").write_text(WORDS.replace("BAD001", "BAD950") + body)
+    (tmp_path / "other.pcap").write_bytes(BAD)
+    done = commands.run("lint", "-q", "--jobs", "2", "--plugin", "ends.py", capture, "other.pcap", cwd=tmp_path, text=True)
+    assert done.returncode == 2 and done.stderr == "error: plugin ends.py: failed: SystemExit: \n"
+
+
 def test_what_a_plugin_function_raises_is_told_without_values(capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = "from ibdissect.wire.column import column\nfrom ibdissect.wire.headers import BTH\none = column(BTH, 'one', ask, 'One')\n"
     (tmp_path / "col.py").write_text("def ask(view):\n    raise ValueError(f'key {0xa1b2c3d4}')\n" + words)

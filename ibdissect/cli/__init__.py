@@ -218,12 +218,11 @@ def _refuse_file_names(words: list[str]) -> None:
 def _failed(error: BaseException) -> int:
     """Say what failed: plugins may raise anything, a traceback is shown only for exceptions of our own code."""
     from ibdissect.cli.common import say
-    from ibdissect.failures import error_text
 
     plugins = sys.modules.get("ibdissect.plugins")
-    name = plugins.blamed(error) if plugins is not None else None
-    if name is not None:
-        say(f"error: plugin {name} failed: {error_text(error)}")
+    failure = plugins.failure(error) if plugins is not None else None
+    if failure is not None:
+        say(f"error: {failure}")
     elif isinstance(error, OSError):  # for example a full disk or a removed folder
         _give_up_output()
         say(f"error: {error.filename}: {error.strerror}" if error.filename else f"error: {error.strerror or error}")

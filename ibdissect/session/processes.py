@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from ibdissect import heap
 from ibdissect.capture.sets import Unit
+from ibdissect.plugins import failure
 
 from .spread import Work
 
@@ -77,4 +78,7 @@ def _start(work: Work[Any]) -> None:
 
 
 def _all(paths: Sequence[Unit]) -> list[Any]:
-    return [_work[0](path, stop=None) for path in paths]
+    try:
+        return [_work[0](path, stop=None) for path in paths]
+    except BaseException as error:  # also SystemExit; the traceback, which names the plugin, does not leave this process
+        raise failure(error) or error from None
