@@ -19,7 +19,6 @@ from tests.craft import erf_pcap, flipped, gmp, rc, sealed, smp, vcrc
 from tests.fabric.made import answer, ask, node, p_keys, port_info
 from tests.rules.findings import lint
 from tests.rules.made.conversations import agent, counters
-from tests.rules.made.subnets import data, sweep
 from tests.table.made import tables_of
 
 
@@ -226,7 +225,6 @@ P_KEY_BLOCK = {"modifier": 1, "header": {"transaction_id": 3}}
         ("TXN005", "TXN001", [*ASKED, perf(1, 2), perf(0x81, 2, slid=900), *OTHERS, *OTHERS], 4, 3),
         ("SEM032", "PKY011", [ca(node_type=9), ask(2, P_KEY_TABLE, **P_KEY_BLOCK)], 1, 2),
         ("SEM034", "SEM038", [ca(num_ports=2), ca(num_ports=1, local_port_num=2)], 2, 2),
-        ("LNK020", "LNK021", [*sweep(top=4), data(dlid=9)], 10, 10),
     ],
 )
 def test_a_finding_that_another_one_proves_wrong_already_is_its_consequence(

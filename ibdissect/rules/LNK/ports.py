@@ -116,7 +116,7 @@ class UnassignedLid(LinkRule):
     """
 
     code, name, severity = "LNK020", "lid-not-assigned", WARNING
-    explains = ("LNK021", "TXN001")  # nobody raises the top of a forwarding table for such a LID
+    explains = ("TXN001",)
     reference = "IBA 4.1.3"
     message = "LID {slid} sends to LID {dlid}, which no port of the swept subnet has"
     example = "a complete sweep of a subnet, then a packet to LID 0x7777"
