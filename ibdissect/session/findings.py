@@ -28,7 +28,6 @@ SCHEMA = pa.schema([
 """The keys of `lint --format json`, with `time` instead of `time_ns`, and `value` as text. `file` and `file_frame`: only of a set."""
 
 
-
 class FindingsTable(Tabular):
     """Findings as rows, from which Arrow, polars, DuckDB and pandas read."""
 

@@ -80,5 +80,7 @@ def _start(work: Work[Any]) -> None:
 def _all(paths: Sequence[Unit]) -> list[Any]:
     try:
         return [_work[0](path, stop=None) for path in paths]
-    except BaseException as error:  # also SystemExit; the traceback, which names the plugin, does not leave this process
-        raise failure(error) or error from None
+    except BaseException as error:  # also SystemExit
+        if (failed := failure(error)) is not None:  # the traceback, which names the plugin, does not leave this process
+            raise failed from None
+        raise
