@@ -110,6 +110,7 @@ class TuiApp(ThemedApp):
             self._add(model)
         self._bring(self.captures[0])
         self._look_soon = False
+        self._excepthook = threading.excepthook
         self._begin_with_theme()
 
     # -- captures
@@ -173,7 +174,7 @@ class TuiApp(ThemedApp):
     # -- start and end
 
     async def on_mount(self) -> None:
-        self._excepthook, threading.excepthook = threading.excepthook, self._thread_failed
+        threading.excepthook = self._thread_failed
         if not self.is_headless:
             end_in_time(self.exit)
         await self.show(self.capture, self.first_filter)
