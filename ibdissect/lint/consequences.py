@@ -66,7 +66,7 @@ class Consequences:
 
     def await_end(self, rule: Rule, hit: Hit) -> None:
         """Record that a hit waits for the end of the capture: the hits that it explains wait, too."""
-        for frame in {hit.frame, *hit.mads} if rule.explains else ():
+        for frame in {hit.frame, *hit.mads} if rule.explains and hit.explains else ():
             self._put(rule, frame, Cause(HIGHEST, waits=True))
 
     def _oldest(self, code: str, frame: int) -> int:

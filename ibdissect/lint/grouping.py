@@ -180,9 +180,10 @@ class Grouping:
                 key = *key, hit.severity  # one finding for certain hits; rules that wait also count the others in it
         known = self.flows.get(key) if key is not None else None
         lowered = hit.severity if isinstance(hit, Hit) else known.severity if known is not None else None
-        self.consequences.note(rule, hit.frame, lowered, hit.count)
-        for frame in hit.mads if isinstance(hit, Hit) else ():
-            self.consequences.note(rule, frame, lowered)
+        if isinstance(hit, LazyHit) or hit.explains:
+            self.consequences.note(rule, hit.frame, lowered, hit.count)
+            for frame in hit.mads if isinstance(hit, Hit) else ():
+                self.consequences.note(rule, frame, lowered)
         if known is not None:
             known.count += hit.count
         if key is not None and key in self.flows:
@@ -273,6 +274,8 @@ class Grouping:
             template=hit.message or rule.message, arguments=hit.arguments, field=hit.field.filter_name if hit.field is not None else None,
             value=hit.value, spans=hit.spans, related=hit.related, evidence=hit.evidence, count=hit.count, reference=rule.reference,
         )  # fmt: skip
+        if not hit.explains:
+            return finding
         self.consequences.note(rule, hit.frame, hit.severity, hit.count, finding)
         for frame in hit.mads[:1]:  # those of further frames are not listed
             self.consequences.note(rule, frame, hit.severity, hit.count if frame == hit.frame else 1, finding)

@@ -59,6 +59,8 @@ class Hit(Record, kw_only=True):
     """Replaces the rule's message, for example when the site policy proves the fault."""
     severity: Severity | None = None
     """A lower severity than the rule's if the capture proves less; None: the rule's."""
+    explains: bool = True
+    """Whether it explains what the rule `explains`: not if the site's policy forbids a packet that everybody accepts."""
 
 
 class LazyHit(Record, frozen=True, eq=False, kw_only=True):
@@ -129,6 +131,7 @@ def fault(
     where: Place, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
     of: Struct | None = None, spans: tuple[Span, ...] = (), proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None,
     count: int = 1, frames: Any = (), rows: Any = (), key: Any = None, message: str = "", severity: Severity | None = None,
+    explains: bool = True,
 ) -> Hit:  # fmt: skip
     """A fault. `at` is the faulty field: its bytes are marked in its structure, which begins at `start` or is the view `of`.
 
@@ -150,7 +153,7 @@ def fault(
     return Hit(
         frame=where.frame, time_ns=where.time_ns, arguments=arguments, spans=spans, field=at, value=value, related=related,
         evidence=evidence or (LEARNT if related else SEEN), count=max(count, len(frames)), frames=frames, key=key, message=message,
-        severity=severity,
+        severity=severity, explains=explains,
     )  # fmt: skip
 
 

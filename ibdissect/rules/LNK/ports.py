@@ -175,6 +175,7 @@ class UnassignedLid(LinkRule):
                 yield fault(
                     Seen(event.table, int(rows[0])), {"lid": lid, "verb": verb}, field, lid,
                     proof=[(subnet.listed, "lists all ports of the subnet")], rows=rows, key=("files", lid, verb),
+                    explains=field is LRH.dlid,
                     message="LID {lid} {verb}, but no port of the subnet has it",
                 )  # fmt: skip
 

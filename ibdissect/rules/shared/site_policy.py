@@ -105,7 +105,7 @@ def foreign_lids(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
 
 def _foreign(table: ChunkTable, rows: Int, start: int | None, field: Field[int], lid: int, what: str, key: tuple[str, int]) -> Hit:
     return fault(
-        Seen(table, int(rows[0])), {"what": what}, field, lid, start=start, rows=rows, key=(SITE, *key),
+        Seen(table, int(rows[0])), {"what": what}, field, lid, start=start, rows=rows, key=(SITE, *key), explains=False,
         message="{what}, which is outside of the site's LID ranges",
     )  # fmt: skip
 

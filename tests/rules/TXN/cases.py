@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from ibdissect.lint.policy import SitePolicy
 from ibdissect.wire.cm import APR, LAP, MRA
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.notice import Notice
@@ -21,6 +22,7 @@ from tests.rules.made.connections import WAIT as CM_WAIT
 from tests.rules.made.conversations import agent, counters
 from tests.rules.made.conversations import perf as gsi_perf
 from tests.rules.made.mads import table
+from tests.subnet.files import parsed
 
 PERF, SA, PORT_COUNTERS, LINK_RECORD, NOTICE, GET = 0x04, 0x03, 0x12, 0x20, 0x02, 0x01
 GET_RESP, REPORT_RESP, TRAP, REPRESS, TABLE, TABLE_RESP = 0x81, 0x86, 0x05, 0x07, 0x12, 0x92
@@ -76,6 +78,12 @@ TO_OTHERS = [perf(GET_RESP, 1, dlid=9), perf(GET_RESP, 2, dlid=9)]
 case("TXN001", [*DONE, perf(GET, 2), *TO_OTHERS], [*TO_OTHERS, perf(GET, 2), other(1), other(2)], frames=[3], file=SLOW)
 # the end of the capture
 case("TXN001", [*DONE, perf(GET, 2), other(1)], [*DONE, perf(GET, 2)], frames=[3], file=SLOW)
+# the requester's LID is nobody's, but it is answered; the twin: nobody has LID 7
+UNANSWERED, STRANGE = [*DONE, perf(GET, 2), other(1), other(2)], {"also": ["LNK020"], "twin_also": ["LNK020"], "file": SLOW}
+case("TXN001", UNANSWERED, [*DONE, perf(GET, 2, dlid=7), other(1), other(2)], frames=[3],
+     known=[parsed("guid2lid", "0x0002c90300001021 0x0002 0x0002")[0]], **STRANGE)  # fmt: skip
+# the site does not allow LID 1, but somebody has it
+case("TXN001", UNANSWERED, [*DONE, perf(GET, 2), perf(GET_RESP, 2)], frames=[3], policy=SitePolicy(lids=((2, 15),)), **STRANGE)
 case("TXN003", [*DONE, perf(GET_RESP, 1)], [*DONE, perf(GET, 1), perf(GET_RESP, 1)], frames=[3])
 case("TXN005", [perf(GET, 1), perf(GET_RESP, 1, slid=900)], [perf(GET, 1), perf(GET_RESP, 1, slid=900, dlid=3)], frames=[2])
 # the answer repeats the addresses of its request; the twin: the answer follows, so the other answered somebody else
