@@ -1,17 +1,39 @@
-"""How does a container that grows with a capture stay small? It evicts its oldest entry, or takes no more, and counts that in `dropped`."""
+"""How does state that grows with a capture stay small? It evicts its oldest entry, or takes no more, and counts that in `dropped`."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from ibdissect.dropped import Dropped
+from msgspec import Struct as Record
 
 BUDGET = 2 << 30
 """Most bytes of all state of a check, if all its bounds are reached at once. tests/test_budget.py adds up the shares."""
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+
+class Dropped(Record, eq=False):
+    """How many entries of one kind were evicted or not stored; rule CAP016 reports it.
+
+    A class with a limit has one, or a tuple of them, as its attribute `dropped`, or a container of this module, which has its own.
+    """
+
+    ever: ClassVar[bool] = False
+    """Whether anything was ever dropped in this process; if not, nobody has to search."""
+    what: str
+    """What there were too many of, in the plural."""
+    count: int = 0
+    frame: int = 0
+    """Frame of the first eviction."""
+    time_ns: int = 0
+
+    def add(self, frame: int, time_ns: int, count: int = 1) -> None:
+        if not self.count:
+            self.frame, self.time_ns = frame, time_ns
+        self.count += count
+        Dropped.ever = True
 
 
 class BoundedDict(OrderedDict[K, V]):

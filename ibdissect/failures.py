@@ -1,13 +1,16 @@
-"""Which code failed during the check of a capture, in which frames, and how?"""
+"""Which code failed on a capture, in which frames, and how? A check goes on and reports failures; outside a check each is a warning."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from types import TracebackType
+from typing import Any, TypeVar
 
 from msgspec import Struct as Record
 
@@ -96,6 +99,9 @@ def _place(trace: TracebackType | None) -> str:
 
 
 _COLLECTED: ContextVar[Failures | None] = ContextVar("failures", default=None)
+"""Where failures of plugin functions go; None outside a check."""
+_WARNED: set[tuple[object, type[Exception]]] = set()
+T = TypeVar("T")
 
 
 @contextmanager
@@ -108,6 +114,29 @@ def collected(failures: Failures) -> Iterator[Failures]:
         _COLLECTED.reset(token)
 
 
-def collector() -> Failures | None:
-    """Where failures of plugin functions go; None outside a check."""
-    return _COLLECTED.get()
+class PluginWarning(UserWarning):
+    """A plugin function raised an exception on something in a capture."""
+
+
+def guarded(function: Callable[..., Iterable[T] | None], *arguments: Any, limit: int | None = None) -> list[T]:
+    """Up to `limit` items that `function` yields; if it raises, those it yielded before."""
+    found: list[T] = []
+    try:
+        for item in islice(function(*arguments) or (), limit):
+            found.append(item)
+    except Exception as error:  # plugin code: an exception loses only its own result
+        complain(function, error)
+    return found
+
+
+def complain(function: Callable[..., Any], error: Exception) -> None:
+    """Report a function that raised, by file and name: to the running check, else as a warning, once per exception type."""
+    code = getattr(function, "__code__", None)
+    where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else getattr(function, "__module__", "?")
+    who = f"plugin function {getattr(function, '__qualname__', repr(function))} ({where})"
+    check = _COLLECTED.get()
+    if check is not None:
+        check.add(who, error)
+    elif (code or function, type(error)) not in _WARNED:
+        _WARNED.add((code or function, type(error)))
+        warnings.warn(f"{who} failed: {error_text(error)}", PluginWarning, stacklevel=3)

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError, IbdissectError, PluginError, defined_in, nearest
-from ibdissect.failures import error_text
+from ibdissect.failures import complain, error_text
 from ibdissect.lint.rule import REGISTRY, Rule
-from ibdissect.table.plugin_calls import complain
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
 from ibdissect.wire.text import hex_text, printable
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.bounded import BoundedDict, KeptDict, KeptList
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import BoundedDict, Dropped, KeptDict, KeptList
 
 
 def test_the_oldest_key_makes_room_and_is_counted() -> None:

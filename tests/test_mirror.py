@@ -19,7 +19,7 @@ WALKED = {
 TESTED_BY_OTHERS = {
     ".": (
         "small, and used by the tests of every room",
-        "dropped errors version",
+        "errors version",
     ),
     "cli": (
         "tests/cli/test_main.py, test_refusals.py and tests/test_docs.py run the commands",
@@ -27,7 +27,7 @@ TESTED_BY_OTHERS = {
     ),
     "dfilter": (
         "tests/dfilter/test_compile.py, test_corners.py, test_recorded.py and test_tshark.py put filters through all of it",
-        "check computed literals names syntax values",
+        "check computed literals names syntax",
     ),
     "dissect": (
         "tests/dissect/test_walk.py, test_summary.py and tests/cli/test_show.py",
@@ -63,7 +63,7 @@ TESTED_BY_OTHERS = {
     ),
     "table": (
         "tests/table/test_locate*.py and test_mask.py",
-        "bits compare computed mads plugin_calls series services table",
+        "bits computed mads series services table",
     ),
     "tui": ("tests/tui/test_snapshots.py, and test_ending.py for the drivers", "drivers messages"),
     "tui/panes": (
@@ -80,7 +80,7 @@ TESTED_BY_OTHERS = {
     ),
 }
 """Folder: (which tests run its modules instead, modules without a test file of their own)."""
-AT_MOST = 95
+AT_MOST = 91
 """Modules in that list. Lower this number when you write a test file; never raise it."""
 TOPICS = {
     ".": (

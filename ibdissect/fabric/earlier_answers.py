@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import field
 
+from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import Bytes
-from ibdissect.dropped import Dropped
 from ibdissect.table.bits import extract
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import Columns, Entry

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped
 from ibdissect.wire.numbers import SET, TRAP_REPRESS
 
 from .events import ChunkFollowed, WrongMKey

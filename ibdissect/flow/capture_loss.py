@@ -8,9 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ibdissect.bounded import dropped_of
+from ibdissect.bounded import Dropped, dropped_of
 from ibdissect.capture.chunk import LINK_ERF
-from ibdissect.dropped import Dropped
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable

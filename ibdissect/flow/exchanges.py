@@ -12,8 +12,7 @@ from msgspec import Struct as Record
 from msgspec import field
 from msgspec.structs import replace
 
-from ibdissect.bounded import KeptDict
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.table.addresses import End
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value, groups

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.table.history import SECOND_NS
 
 MAX_SECONDS = 65536

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.bounded import Dropped
 from ibdissect.dissect.named_values import MESSAGE_KINDS
-from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Int

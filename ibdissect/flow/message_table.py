@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.bounded import KeptDict
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.table.connections import Connections
 from ibdissect.table.connections import messages as cm_messages
 from ibdissect.table.locate import Int

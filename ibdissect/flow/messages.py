@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import looked_up, u24
-from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import ends_hash, ends_of
 from ibdissect.table.connections import Connections
 from ibdissect.table.locate import Bool, Int

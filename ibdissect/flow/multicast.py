@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.bounded import KeptDict
+from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.capture.scattered import gather, u16
-from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import IP4_SIZE, LID_SIZE, NETWORK, OF_LRH, SHOWN, by_header
 from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where

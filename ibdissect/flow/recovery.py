@@ -8,7 +8,7 @@ from msgspec import Struct as Record
 from msgspec import field
 from msgspec.structs import replace
 
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped
 from ibdissect.wire.headers import ACK, NAK, RNR
 
 from .events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEnds, StreamEvent, Wrapped

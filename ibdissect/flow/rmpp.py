@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
-from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.table.addresses import End
 from ibdissect.wire.mad import TransferKey, transfer_key
 from ibdissect.wire.numbers import ABORT, ACK, DATA, LAST_SEGMENT, STOP

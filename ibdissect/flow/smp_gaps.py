@@ -13,9 +13,8 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.capture.scattered import flags
-from ibdissect.dropped import Dropped
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, run_starts

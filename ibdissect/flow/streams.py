@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import looked_up
-from ibdissect.dropped import Dropped
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.connections import Connections
 from ibdissect.table.crcs import wrong_icrcs

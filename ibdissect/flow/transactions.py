@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict, KeptList
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import BoundedDict, Dropped, KeptList
 from ibdissect.table.history import AFTER_ALL, SECOND_NS
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, is_in, mix

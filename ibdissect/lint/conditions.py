@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.table.joined import SaRecord
-from ibdissect.table.joined_bytes import starts
+from ibdissect.table.joined import SaRecord, starts
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import Judge
 from ibdissect.table.rows import is_in

@@ -9,8 +9,7 @@ from functools import lru_cache, partial
 
 from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import BoundedDict, Dropped
 
 from .finding import Finding, Related, Severity
 from .rule import Hit, Rule, family

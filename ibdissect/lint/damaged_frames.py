@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped
 from ibdissect.table.crcs import icrc
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.bounded import BoundedDict, KeptList
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import BoundedDict, Dropped, KeptList
 from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import groups, is_in, members
 from ibdissect.table.table import ChunkTable

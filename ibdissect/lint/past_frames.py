@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 import numpy as np
 
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.table import ChunkTable
 

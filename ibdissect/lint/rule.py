@@ -15,9 +15,8 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec import field as default
 
-from ibdissect.bounded import dropped_of
+from ibdissect.bounded import Dropped, dropped_of
 from ibdissect.capture.chunk import Damage
-from ibdissect.dropped import Dropped
 from ibdissect.errors import PluginError, defined_in
 from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.table.table import ChunkTable

@@ -13,11 +13,11 @@ from msgspec import Struct as Record
 
 from ibdissect.dfilter.computed import State
 from ibdissect.dfilter.names import Source, names_of
-from ibdissect.dfilter.undeclared import column as undeclared
+from ibdissect.dfilter.values import column as undeclared
 from ibdissect.dissect import named_values
 from ibdissect.dissect.named_values import Run
 from ibdissect.table.find_structures import HEADERS
-from ibdissect.table.joined_bytes import in_order
+from ibdissect.table.joined import in_order
 from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import BOTH, Catalog, StructType

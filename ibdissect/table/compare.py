@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import operator
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import gather
 
-from .locate import Bool
-from .needle import holding
+from .locate import Bool, Int
 from .series import Blobs, Numbers, Series, Values, alike, blobs_of, constant
 
 ORDER: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -129,3 +130,25 @@ def _masked(left: Blobs, right: Blobs) -> Blobs:
         size = min(len(a), len(b))
         out.append((int.from_bytes(a[:size], "big") & int.from_bytes(b[:size], "big")).to_bytes(size, "big"))
     return blobs_of(rows, out)
+
+
+def holding(data: npt.NDArray[np.uint8], at: Int, stop: Int, needle: bytes) -> Bool:
+    """Which of the ranges `data[at:stop]` contain `needle`, bool[k]; none contains an empty one, as in Wireshark."""
+    hits = np.zeros(len(at), np.bool_)
+    if not len(at) or not needle:
+        return hits
+    low = int(at.min())
+    hay = data[low : int(stop.max())].tobytes()
+    starts, stops = (at - low).tolist(), (stop - low).tolist()
+    if (at[1:] < stop[:-1]).any():  # ranges overlap or are not ascending
+        return np.array([hay.find(needle, a, b) >= 0 for a, b in zip(starts, stops, strict=True)], np.bool_)
+    place = hay.find(needle)
+    while place >= 0:
+        row = bisect_right(starts, place) - 1
+        if row >= 0 and place + len(needle) <= stops[row]:
+            hits[row] = True
+        # A later match in this range would overrun it too.
+        if row + 1 == len(starts):
+            break
+        place = hay.find(needle, max(starts[row + 1], place))
+    return hits

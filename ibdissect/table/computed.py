@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.failures import complain
 from ibdissect.wire.column import ComputedField, evaluate
 from ibdissect.wire.expr import Arith
 from ibdissect.wire.spec import Struct
-
-from .plugin_calls import complain
 
 if TYPE_CHECKING:
     from .table import ChunkTable

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict, KeptList
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import BoundedDict, Dropped, KeptList
 from ibdissect.wire import cm
 from ibdissect.wire.cm import APR, LAP, SIDRRep, SIDRReq
 from ibdissect.wire.cm_names import service_name

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scattered import gather
+from ibdissect.failures import guarded
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.encapsulation import SLL, SLL2, UDP, VLAN, Ethernet
 from ibdissect.wire.headers import BTH, DETH, RWH
@@ -18,10 +19,9 @@ from ibdissect.wire.spec import field_named
 from ibdissect.wire.ulp.ip import TCP
 from ibdissect.wire.ulp.ipoib import IPoIB
 
-from .joined_bytes import whole_messages
+from .joined import whole_messages
 from .locate import Bool, Int
 from .occurrences import Occurrences, merged
-from .plugin_calls import guarded
 from .sa_tables import pieces, starts_data
 from .services import ACTIVE, PASSIVE
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.numbers import GSI_Q_KEY
 from ibdissect.wire.places import Parsed

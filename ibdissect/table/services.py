@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ibdissect.bounded import KeptDict
+from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.capture.scattered import gather
-from ibdissect.dropped import Dropped
 from ibdissect.wire import cm, dm
 from ibdissect.wire.cm import SIDRRep
 from ibdissect.wire.headers import BTH

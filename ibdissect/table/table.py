@@ -22,8 +22,7 @@ from .bits import extract
 from .computed import values_of
 from .find_structures import HEADERS, find
 from .first_bytes import Front, Place, tight, u16
-from .joined import Joined, WholeMessage
-from .joined_bytes import in_order, not_in_first
+from .joined import Joined, WholeMessage, in_order, not_in_first
 from .locate import EXTENDED_STRUCTS, Bool, Int, Located, locate
 from .occurrences import Occurrences
 from .services import Services

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from ibdissect.bounded import Dropped
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.opening import open_capture
-from ibdissect.dropped import Dropped
 from ibdissect.lint import grouping
 from ibdissect.lint.engine import Context, Follower, Linter
 from ibdissect.lint.finding import Evidence, Finding, Related, Span

@@ -16,9 +16,12 @@ from ibdissect.table import joined
 from ibdissect.table.joined import JoinedRecords, SaRecord, Span
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sa_service import ServiceRecord
+from ibdissect.wire.ulp import rpcrdma
+from tests.acme import connection
 from tests.commands import run
 from tests.craft import build, erf_pcap
 from tests.flow.test_transfers import ABORT, FIRST, LAST, MIDDLE, ROOM, segment
+from tests.flow.test_whole_messages import NFS, PACKET, SEGMENTS, packets
 
 IN_ORDER = [FIRST, MIDDLE, LAST]
 
@@ -125,3 +128,15 @@ def test_a_check_joins_records() -> None:
     opened.joins = False
     assert [len(table.shown.joined) for table in opened.tables(keys=False)] == [2]
     assert opened.messages.among([1, 2, 3]) == []
+
+
+def test_each_entry_of_a_list_is_found_once() -> None:
+    with Capture(io.BytesIO(erf_pcap([*connection(rpcrdma.SERVICE), *packets(NFS)]))) as opened:
+        (table,) = opened.tables()
+        column = table.shown.column(rpcrdma.RPCRDMASegment.offset_)
+        assert sorted(column.values.tolist()) == list(range(SEGMENTS))
+        first = (PACKET - 28) // 16
+        assert column.rows.tolist() == [2] * first + [len(table) - 1] * (SEGMENTS - first)
+        assert table.shown.column(rpcrdma.RPCRDMA.xid).rows.tolist() == [2]
+        assert table.shown.column(rpcrdma.RPCCall.program).rows.tolist() == [len(table) - 1]
+        assert len(table.column(rpcrdma.RPCRDMASegment.offset_).rows) == first, "nothing is learnt of the whole"

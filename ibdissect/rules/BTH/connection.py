@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.streams import Streams
 from ibdissect.lint.rule import ERROR, Context, Hit, Moment, fault, on_chunk, on_end

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.earlier_answers import AttributeHistory, PKeyTables, PortInfos
 from ibdissect.fabric.events import ChunkFollowed

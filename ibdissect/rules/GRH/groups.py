@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.model import Subnet

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict, KeptDict
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import BoundedDict, Dropped, KeptDict
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.flow.multicast import Multicast, Sender

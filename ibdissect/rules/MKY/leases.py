@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.bounded import KeptDict
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.lint.finding import value_of

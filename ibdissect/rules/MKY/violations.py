@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen, WrongMKey
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.flow.capture_loss import CaptureLoss

@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict, KeptDict
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import BoundedDict, Dropped, KeptDict
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, Context, Hit, Rule, fault, on_chunk, on_end
 from ibdissect.table.connection_events import Connection

@@ -10,8 +10,7 @@ from operator import itemgetter
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.bounded import KeptDict
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.fabric.events import SmSeen
 from ibdissect.flow.datagrams import Queries, number_text
 from ibdissect.flow.transactions import Transactions

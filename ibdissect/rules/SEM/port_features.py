@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule

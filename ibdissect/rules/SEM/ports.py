@@ -8,8 +8,7 @@ from operator import or_
 
 import numpy as np
 
-from ibdissect.bounded import KeptDict
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.earlier_answers import NO_KEY, AttributeSmp, AttributeSmps
 from ibdissect.fabric.events import ChunkFollowed, TrapSeen

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.bounded import Dropped
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.capture.scattered import flags
-from ibdissect.dropped import Dropped
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Sm, Subnet

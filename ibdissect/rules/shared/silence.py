@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
-from ibdissect.bounded import KeptList
-from ibdissect.dropped import Dropped
+from ibdissect.bounded import Dropped, KeptList
 from ibdissect.fabric.nodes import Node
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import Request, Unanswered

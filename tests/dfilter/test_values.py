@@ -12,7 +12,7 @@ import ibdissect
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.dfilter.computed import State
 from ibdissect.dfilter.names import names_of
-from ibdissect.dfilter.undeclared import column
+from ibdissect.dfilter.values import column
 from ibdissect.errors import ConfigError, FilterError
 from tests.craft import erf_pcap, ethernet_pcap, native, smp
 

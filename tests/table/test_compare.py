@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibdissect.table.needle import holding
+from ibdissect.table.compare import holding
 
 letters = st.text("abAB.", max_size=40).map(str.encode)
 
