@@ -16,9 +16,13 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
 from tests.craft import erf_pcap, flipped, gmp, rc, sealed, smp, vcrc
-from tests.fabric.made import answer, ask, node, p_keys, port_info
-from tests.rules.findings import lint
+from tests.fabric.made import SET, answer, ask, node, p_keys, port_info, switch_info
+from tests.rules.cases import inform
+from tests.rules.findings import lint, rules
 from tests.rules.made.conversations import agent, counters
+from tests.rules.made.subnets import data, sweep
+from tests.subnet.files import parsed
+from tests.subnet.samples import SAMPLES
 from tests.table.made import tables_of
 
 
@@ -225,6 +229,7 @@ P_KEY_BLOCK = {"modifier": 1, "header": {"transaction_id": 3}}
         ("TXN005", "TXN001", [*ASKED, perf(1, 2), perf(0x81, 2, slid=900), *OTHERS, *OTHERS], 4, 3),
         ("SEM032", "PKY011", [ca(node_type=9), ask(2, P_KEY_TABLE, **P_KEY_BLOCK)], 1, 2),
         ("SEM034", "SEM038", [ca(num_ports=2), ca(num_ports=1, local_port_num=2)], 2, 2),
+        ("LNK020", "LNK021", [*sweep(top=4), data(dlid=9)], 10, 10),
     ],
 )
 def test_a_finding_that_another_one_proves_wrong_already_is_its_consequence(
@@ -234,6 +239,32 @@ def test_a_finding_that_another_one_proves_wrong_already_is_its_consequence(
     (one,) = lint(frames, cause, consequence, step_ns=SECOND_NS)
     assert (one.code, one.frame) == (cause, cause_at)
     assert [part.why for part in one.related if part.frame == consequence_at][-1].startswith(f"therefore {consequence} ")
+
+
+@pytest.mark.parametrize("chunks", [(), (10,), (1,) * 14])
+def test_packets_from_before_the_sweep_was_complete_stay_their_own_finding(chunks: tuple[int, ...]) -> None:
+    *others, last = sweep(top=4)
+    found = lint([*others, data(dlid=9), last, *[data(dlid=9)] * 3], "LNK020", "LNK021", chunks=chunks)
+    assert [(one.code, one.frame, one.count) for one in found] == [("LNK021", 9, 1), ("LNK020", 11, 3)]
+
+
+def test_a_lid_that_only_some_unanswered_write_may_have_assigned_does_not_explain_the_top() -> None:
+    """The write to LID 5 makes LNK020 an info, but not LNK021, which rests on the switch and the sender."""
+    write = smp(SET, PORT_INFO, port_info(9), slid=1, dlid=5)
+    found = lint([*sweep(top=4), write, data(dlid=9)], "LNK020", "LNK021")
+    assert [(one.code, one.severity) for one in found if one.frame == 11] == [("LNK020", Severity.INFO), ("LNK021", Severity.WARNING)]
+
+
+@pytest.mark.parametrize("window", [1 << 20, 64, 400])
+def test_a_file_that_lists_all_ports_explains_the_top_for_all_senders(window: int) -> None:
+    linter = Linter([rules()[code] for code in ("LNK020", "LNK021")])
+    inform(linter, None, [parsed("ibnetdiscover", SAMPLES["ibnetdiscover"])[0]])
+    shown = smp(0x81, 0x12, switch_info(linear_fdb_top=4), slid=2, dlid=3)
+    for table in tables_of(erf_pcap([shown, *(data(slid=lid, dlid=9) for lid in (3, 4, 4, 3))]), window):
+        linter.feed(table)
+    (one,) = linter.finish()
+    assert (one.code, one.frame, one.count) == ("LNK020", 2, 4)
+    assert [part.why for part in one.related] == ["lists all ports of the subnet", "therefore LNK021 dlid-above-lft-top"]
 
 
 def test_a_finding_lists_the_first_consequence_of_each_rule() -> None:

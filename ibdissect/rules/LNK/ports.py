@@ -11,7 +11,7 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import DOWN, STATE_AT, SWITCH
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, fault, on_event
 from ibdissect.rules.LNK.packet import LOCAL
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import NO_LIMIT, VLS_AT, LinkRule, PortLimits, flows
@@ -19,6 +19,7 @@ from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import also, foreign_lids
 from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
+from ibdissect.table.rows import is_in
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, MANAGEMENT_VL
 from ibdissect.wire.sm_port import PortInfo
@@ -116,7 +117,7 @@ class UnassignedLid(LinkRule):
     """
 
     code, name, severity = "LNK020", "lid-not-assigned", WARNING
-    explains = ("TXN001",)
+    explains = ("LNK021", "TXN001")
     reference = "IBA 4.1.3"
     message = "LID {slid} sends to LID {dlid}, which no port of the swept subnet has"
     example = "a complete sweep of a subnet, then a packet to LID 0x7777"
@@ -164,18 +165,18 @@ class UnassignedLid(LinkRule):
         self.senders[native.slids] = True
         if not subnet.listed:
             return
-        for lids, distinct, field, verb in (
-            (native.slid, native.slids, LRH.slid, "sends a packet"), (native.dlid, native.dlids, LRH.dlid, "is sent a packet"),
+        for end, distinct, field, verb in (
+            (0, native.slids, LRH.slid, "sends a packet"), (1, native.dlids, LRH.dlid, "is sent a packet"),
         ):  # fmt: skip
             strange = [lid for lid in distinct.tolist() if 0 < lid < FIRST_MULTICAST and lid not in subnet.lids]
             if strange and any(port.info is not None and port.info.is_virtualization_supported for port in subnet.ports()):
                 return
-            for lid in strange:
-                rows = native.rows[lids == lid]
+            index = np.flatnonzero(is_in((native.slid, native.dlid)[end], np.array(strange, np.int64)))
+            complete = complete_since(native.rows[index] + event.table.chunk.first, subnet.swept)
+            for lids, seen, rows in flows(event, native.rows[index], (native.slid[index], native.dlid[index], complete)):
                 yield fault(
-                    Seen(event.table, int(rows[0])), {"lid": lid, "verb": verb}, field, lid,
-                    proof=[(subnet.listed, "lists all ports of the subnet")], rows=rows, key=("files", lid, verb),
-                    explains=field is LRH.dlid,
+                    seen, {"lid": lids[end], "verb": verb}, field, lids[end], proof=[(subnet.listed, "lists all ports of the subnet")],
+                    rows=rows, key=("files", lids[end], verb), explains=end == 1,
                     message="LID {lid} {verb}, but no port of the subnet has it",
                 )  # fmt: skip
 
@@ -238,7 +239,8 @@ class LidAboveTop(LinkRule):
     Look at the subnet manager: it assigned the LID but did not raise the top, or the sender has an outdated LID.
 
     The packet, the sender's LID and cable, and what the switch showed before. Silent for a LID that sends, although no known port has it:
-    it may be in another subnet of the same file. An `info` where the capture misses packets in between, or a SubnSet was not answered.
+    it may be in another subnet of the same file. LNK020 reports it where nobody has the LID. An `info` where the capture misses packets
+    in between, or a SubnSet was not answered.
     """
 
     code, name, severity = "LNK021", "dlid-above-lft-top", WARNING
@@ -260,11 +262,15 @@ class LidAboveTop(LinkRule):
         return bool(context.get(FabricFollower).subnet.owners(dlid)) or not self.senders[dlid]
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
+        """The value is the frame since which the subnet was complete, as of LNK020, which may explain these packets."""
         if not len(ends.unicast) or ends.unicast[-1] <= ends.lowest_top:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         above = (native.dlid > ends.top[native.slid]) & (native.dlid < FIRST_MULTICAST) & (native.slid != native.dlid)
         index = np.flatnonzero(above)
-        return index, np.zeros(len(index), np.int64)
+        return index, complete_since(native.rows[index] + event.table.chunk.first, event.subnet.swept)
+
+    def kind(self, value: int) -> int:
+        return 0
 
     def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> FaultDetails | None:
         port = subnet.owner(slid, frame)[0]

@@ -160,10 +160,12 @@ case("LNK015", [*FILTERING, BARE], [*sweep(), BARE], frames=[10], also=["LNK014"
 AGAINST = native(slid=5, dlid=1, lrh={"lnh": 0})  # from the port behind the other switch port: only what comes in is filtered
 case("LNK015", [*FILTERING, BARE], [*FILTERING, AGAINST], frames=[10], also=["LNK014"], twin_also=["LNK014"])
 packet("LNK021", data(dlid=5), data(dlid=2), sweep(top=4))
-# a LID that sends, but that no known port has
-STRANGE = [*sweep(top=4), data(dlid=9)]
-case("LNK021", STRANGE, [*STRANGE, native(0x04, bytes(8), slid=9, dlid=1)], frames=[len(STRANGE)],
-     also=["LNK020"], twin_also=["LNK020"])  # fmt: skip
+# a LID that sends, but that no known port has; after a whole sweep, LNK020 reports it
+STRANGE = [*sweep(top=4)[:-1], data(dlid=9)]
+case("LNK021", STRANGE, [*STRANGE, native(0x04, bytes(8), slid=9, dlid=1)], frames=[len(STRANGE)])
+# the site's policy does not say that nobody has LID 5
+case("LNK021", [*sweep(top=4), data(dlid=5)], [*sweep(), data(dlid=5)], frames=[10], also=["LNK020"], twin_also=["LNK020"],
+     policy=SitePolicy(lids=((1, 4),)))  # fmt: skip
 case("LNK025", answer(5, PORT_INFO, port_info(5, lmc=1)), answer(6, PORT_INFO, port_info(6, lmc=1)))
 case("LNK025", answer(6, PORT_INFO, port_info(6, lmc=2)), answer(4, PORT_INFO, port_info(4, lmc=2)))
 

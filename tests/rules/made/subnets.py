@@ -34,8 +34,8 @@ def packet(code: str, bad: bytes, good: bytes, known: list[bytes] | None = None,
     case(code, [*known, bad], [*known, good], frames=[len(known) + 1], **kw)
 
 
-def data(size: int = 8, *, dlid: int = 5, vl: int = 0, grh: dict[str, Any] | None = None, **bth: Any) -> bytes:
-    return native(0x04, bytes(size), slid=1, dlid=dlid, lrh={"vl": vl}, grh=grh, bth=bth)
+def data(size: int = 8, *, slid: int = 1, dlid: int = 5, vl: int = 0, grh: dict[str, Any] | None = None, **bth: Any) -> bytes:
+    return native(0x04, bytes(size), slid=slid, dlid=dlid, lrh={"vl": vl}, grh=grh, bth=bth)
 
 
 def works(slid: int, dlid: int, p_key: int = 0xFFFF) -> list[bytes]:
