@@ -14,23 +14,9 @@ import click
 from msgspec import Struct as Record
 
 from ibdissect.capture.sets import Unit
+from ibdissect.cli import output
 from ibdissect.cli.common import Common, common_options, grouped, refuse, say
 from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
-from ibdissect.cli.output import (
-    FRAME_ENDINGS,
-    captures_argument,
-    ending_of,
-    findings_of,
-    max_findings_option,
-    open_for,
-    opened_capture,
-    require_extra,
-    selection_of,
-    set_option,
-    source_of,
-    to_option,
-    units_of,
-)
 from ibdissect.errors import ConfigError
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
@@ -83,12 +69,12 @@ class ExportArguments(Record):
     def ending(self) -> str:
         """The extension that says how to write. Raises ConfigError if it cannot hold what is wanted."""
         given = self.format_ or ("csv" if self.target == "-" else None)
-        ending = f".{given}" if given else ending_of(self.target, (*TABLE_ENDINGS, *FRAME_ENDINGS))
-        if ending in FRAME_ENDINGS:
+        ending = f".{given}" if given else output.ending_of(self.target, (*TABLE_ENDINGS, *output.FRAME_ENDINGS))
+        if ending in output.FRAME_ENDINGS:
             hint = "`ibdissect points --write` writes a capture with all frames" if self.points else "name a .csv or .parquet"
             refuse(*OTHERS, "names", "first", reason="does nothing here: a capture holds frames only", hint=hint)
         elif self.rows != "frames" or ending != ".csv":
-            require_extra("pyarrow")
+            output.require_extra("pyarrow")
         return ending
 
     @property
@@ -100,7 +86,7 @@ class ExportArguments(Record):
             refuse("format_", reason="is not a format of --partition-by, which writes Parquet")
         if self.target == "-" or os.path.isfile(self.target):
             raise ConfigError("--to", self.target, "is a file, and a dataset is a folder", hint="name a folder")
-        require_extra("pyarrow")
+        output.require_extra("pyarrow")
         from ibdissect.export.partitions import KEYS, keys_of
 
         keys = tuple(self.partition_by.split(","))
@@ -118,12 +104,12 @@ class ExportArguments(Record):
 
 
 @click.command()
-@captures_argument
+@output.captures_argument
 @grouped(
     ExportArguments,
     "wanted",
-    set_option,
-    to_option,
+    output.set_option,
+    output.to_option,
     click.option("--format", "format_", type=click.Choice(FORMATS), help="The format, whatever the name of FILE.  [csv if FILE is -]"),
     click.option("-e", "names", multiple=True, metavar="NAME", help="A column; repeat for more. `ibdissect fields` lists the names."),
     click.option("--first", is_flag=True, help="Only the first value of a name in a frame, in place of lists."),
@@ -137,7 +123,7 @@ class ExportArguments(Record):
     ),
     jobs_option,
     engine_option,
-    max_findings_option,
+    output.max_findings_option,
 )  # fmt: skip
 @common_options
 def command(captures: tuple[str, ...], wanted: ExportArguments, common: Common) -> int:
@@ -150,26 +136,26 @@ def command(captures: tuple[str, ...], wanted: ExportArguments, common: Common) 
     """
     rows = wanted.rows
     if wanted.partition_by is not None:
-        return _partitioned(units_of(captures, wanted.as_set), wanted, common)
+        return _partitioned(output.units_of(captures, wanted.as_set), wanted, common)
     ending = wanted.ending
     if rows != "frames" or ending not in LINES:
         refuse("jobs", "engine", reason="is for --partition-by, and for the frames of a capture as .csv or .jsonl")
     if rows == "points":
         rows, count = "sightings", _sightings(captures, wanted.target, ending, common)
     else:
-        capture = source_of(captures, wanted.as_set)
+        capture = output.source_of(captures, wanted.as_set)
         if wanted.engine is not None or (wanted.jobs or 1) > 1:
             return _by_windows(capture, wanted, ending, common)
-        with opened_capture(capture, common, passes=1) as opened, _written(wanted.target, capture) as file:
-            if ending in FRAME_ENDINGS:
+        with output.opened_capture(capture, common, passes=1) as opened, _written(wanted.target, capture) as file:
+            if ending in output.FRAME_ENDINGS:
                 from ibdissect.export.frames import write_frames
 
-                count = write_frames(opened, file, FRAME_ENDINGS[ending])
+                count = write_frames(opened, file, output.FRAME_ENDINGS[ending])
             elif rows == "frames":
                 count = _columns(opened, wanted, ending, file)
             else:
                 count = _others(opened, wanted, ending, common, file)
-    if ending in FRAME_ENDINGS:
+    if ending in output.FRAME_ENDINGS:
         say("note: frames are written as they are, with the keys in them")
     _tell_written(count, rows.removesuffix("s"), wanted, common)
     return 0
@@ -233,7 +219,7 @@ def _others(opened: Capture, wanted: ExportArguments, ending: str, common: Commo
 
     masked = Counter[str]()
     if wanted.findings:
-        report = findings_of(opened, common, wanted.max_findings)
+        report = output.findings_of(opened, common, wanted.max_findings)
         schema, batches = findings.SCHEMA, findings.batches(report.findings)
     elif wanted.messages:
         schema, batches = messages.SCHEMA, messages.batches(opened)
@@ -286,9 +272,9 @@ def _added(
     from ibdissect.export.partitions import Partitions
     from ibdissect.session.arrow import ArrowColumns
 
-    with open_for(unit, common) as opened:
+    with output.open_for(unit, common) as opened:
         columns = _columns_of(ArrowColumns, opened, wanted)
-        opened.selection, opened.progress = (selection := selection_of(opened, common)), progress
+        opened.selection, opened.progress = (selection := output.selection_of(opened, common)), progress
         with Partitions(wanted.target, keys, columns.schema, unit, private) as dataset:
             for table, indices in opened.selected(keys=columns.numbers_keys):
                 dataset.add(columns.batch(table, indices), table.chunk.time_ns[indices])

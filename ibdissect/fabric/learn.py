@@ -9,20 +9,8 @@ from ibdissect.wire import numbers
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
 
+from . import events
 from . import smps as c
-from .events import (
-    BlockOfSeveralLearnt,
-    FabricEvent,
-    LidAssigned,
-    LinkFound,
-    LinkLost,
-    MKeyLearnt,
-    MKeyShown,
-    NodeFound,
-    PKeysLearnt,
-    PortStateChanged,
-    SmSeen,
-)
 from .keys import Guard, MKey, hides
 from .mixed_subnets import KIND, SIZE
 from .model import Subnet
@@ -62,8 +50,8 @@ class Learner:
 
     def __init__(self, subnet: Subnet, routes: Routes) -> None:
         self.subnet, self.routes = subnet, routes
-        self.out: list[FabricEvent] = []
-        self.handled: Container[type[FabricEvent]] = (PortStateChanged, PKeysLearnt)
+        self.out: list[events.FabricEvent] = []
+        self.handled: Container[type[events.FabricEvent]] = (events.PortStateChanged, events.PKeysLearnt)
         """High-volume events to emit."""
         self.lost = False
         """A node without GUID was dropped because its NodeInfo arrived."""
@@ -138,7 +126,7 @@ class Learner:
         if self.subnet.without_node and self.subnet.adopt(manager):
             self.lost = True
         if new:
-            self.out.append(NodeFound(smp.frame, smp.time_ns, node))
+            self.out.append(events.NodeFound(smp.frame, smp.time_ns, node))
         if smp.origin is not None:
             self.routes.lead(smp.origin, smp.path, node, number, smp.frame)
             near = self.routes.before(smp.origin, smp.path, smp.frame)
@@ -150,9 +138,9 @@ class Learner:
     def _linked(self, smp: Smp, near: Port, far: Port) -> None:
         known = near.peer is far
         for a, b in connect(near, far, smp.frame):
-            self.out.append(LinkLost(smp.frame, smp.time_ns, a, b))
+            self.out.append(events.LinkLost(smp.frame, smp.time_ns, a, b))
         if not known:
-            self.out.append(LinkFound(smp.frame, smp.time_ns, near, far))
+            self.out.append(events.LinkFound(smp.frame, smp.time_ns, near, far))
 
     def about(self, hop: Hop, number: int, receiver: int, frame: int) -> Port | None:
         """The port that a PortInfo modifier selects ; `receiver` is LocalPortNum, 0 if unknown."""
@@ -189,7 +177,7 @@ class Learner:
             was, state = before[STATE_AT] & 15 if before is not None and infos.since > 0 else 0, body[STATE_AT] & 15
             # External ports of a switch have no LIDs, so their PortInfos are often equal.
             infos.change(body if own else self.subnet.share(body), frame)
-            if was != state and (state in (DOWN, INIT) or PortStateChanged in self.handled):
+            if was != state and (state in (DOWN, INIT) or events.PortStateChanged in self.handled):
                 self._state_changed(smp, port, was, state)
             if body[DIAG_AT] & 0x80:
                 self._add_page(port, (body[DIAG_AT] << 8 | body[DIAG_AT + 1]) >> 4 & 0x7FF, frame)
@@ -200,7 +188,7 @@ class Learner:
             if lid < FIRST_MULTICAST and port.lids.now != ((lid, lmc) if lid else None):
                 taken = self.subnet.assign(port, lid, lmc, frame)
                 if lid:
-                    self.out.append(LidAssigned(frame, smp.time_ns, port, lid, lmc, taken))
+                    self.out.append(events.LidAssigned(frame, smp.time_ns, port, lid, lmc, taken))
             shown = int.from_bytes(body[:M_KEY_SIZE], "big"), body[LMC_AT] >> 6, LID.unpack_from(body, LEASE_AT)[0]
             guard = port.guard
             if guard is None:
@@ -215,18 +203,18 @@ class Learner:
         if state == DOWN:
             peer = disconnect(port, smp.frame)
             if peer is not None:
-                self.out.append(LinkLost(smp.frame, smp.time_ns, port, peer))
+                self.out.append(events.LinkLost(smp.frame, smp.time_ns, port, peer))
         elif was in (ARMED, ACTIVE) and state == INIT:
             for end in (port, port.peer):
                 if end is not None and end.node.kind != SWITCH:
                     forget_volatile(end, smp.frame)
-        if PortStateChanged in self.handled:
-            self.out.append(PortStateChanged(smp.frame, smp.time_ns, port, was, state))
+        if events.PortStateChanged in self.handled:
+            self.out.append(events.PortStateChanged(smp.frame, smp.time_ns, port, was, state))
 
     def _m_key(self, smps: Smps, smp: Smp, port: Port, shown: MKey, asked: KeyedRequest | None) -> None:
         method, presented, frame = asked if asked is not None else (0, smps.m_key(smp.i), 0)
         if method == numbers.GET and shown.key and not smp.local and hides(shown, presented):
-            self.out.append(MKeyShown(smp.frame, smp.time_ns, port, shown, presented, frame, smp.sender, int(smps.mad[smp.i])))
+            self.out.append(events.MKeyShown(smp.frame, smp.time_ns, port, shown, presented, frame, smp.sender, int(smps.mad[smp.i])))
         guard, held = port.guard, port.m_key
         if shown.key == 0 and shown.protect == 1 and method != numbers.SET and (presented == 0 or held is None or presented != held.key):
             if held is None:
@@ -235,16 +223,16 @@ class Learner:
         if guard is None:
             guard = port.guard = Guard()
         if guard.learn(shown, smp.frame):
-            self.out.append(MKeyLearnt(smp.frame, smp.time_ns, port, held, shown))
+            self.out.append(events.MKeyLearnt(smp.frame, smp.time_ns, port, held, shown))
 
     def _p_keys(self, smp: Smp, hop: Hop) -> None:
         port = self.table_port(hop, smp.modifier >> 16, smp.frame)
         block = smp.modifier & 0xFFFF
         if port is not None and self.subnet.learn_p_keys(port, block, smp.body, smp.frame):
-            if PKeysLearnt in self.handled:
-                self.out.append(PKeysLearnt(smp.frame, smp.time_ns, port, block))
+            if events.PKeysLearnt in self.handled:
+                self.out.append(events.PKeysLearnt(smp.frame, smp.time_ns, port, block))
             if port.p_keys is not None and port.p_keys.several:
-                self.out.append(BlockOfSeveralLearnt(smp.frame, smp.time_ns, port, block))
+                self.out.append(events.BlockOfSeveralLearnt(smp.frame, smp.time_ns, port, block))
 
     def _table(self, smp: Smp, hop: Hop, attribute: int) -> None:
         node, modifier, body = hop.node, smp.modifier, smp.body
@@ -294,7 +282,7 @@ class Learner:
         sm.frame = smp.frame
         sm.facts.learn(SmFacts(state, priority, port.lid if port is not None else 0), smp.frame)
         if changed or count < counted:
-            self.out.append(SmSeen(smp.frame, smp.time_ns, sm, before, was, int(smps.mad[smp.i])))
+            self.out.append(events.SmSeen(smp.frame, smp.time_ns, sm, before, was, int(smps.mad[smp.i])))
 
     def _vendor_page(self, smp: Smp, hop: Hop) -> None:
         port = hop.node.manager(hop.entered)

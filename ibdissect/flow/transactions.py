@@ -18,22 +18,11 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import RESPONSE_OF
 from ibdissect.wire.numbers import DIRECTED, LID_ROUTED, NOTICE, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
 
+from . import requests
 from .answered_once import ANSWER, Pairs, pair, roles
 from .datagrams import ASKS, DatagramLists, Datagrams
 from .loss_times import MissedPackets
-from .requests import (
-    Answered,
-    AnsweredAgain,
-    AnsweredFromElsewhere,
-    AnsweredMany,
-    MadEvent,
-    RepressAlone,
-    Request,
-    TrapAnswered,
-    Unanswered,
-    combined_answers,
-    request_of,
-)
+from .requests import Request, request_of
 from .rmpp import Message, OpenTransfers, Transfer, TransferEvent
 
 RETRY_NS = 10_000_000_000
@@ -119,7 +108,7 @@ class Transactions:
         self.swapped = 0
         """Number of answers that were recorded before their requests, and of copies of requests that were recorded after the answers."""
         self.first_ns = self.last_ns = 0
-        self.matched: AnsweredMany | None = None
+        self.matched: requests.AnsweredMany | None = None
         """The matched answers of the present chunk; None if there are none."""
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
@@ -154,7 +143,7 @@ class Transactions:
         if first is not None:
             yield from (one.time_ns for one in self.unmatched.values() if first.frame < one.frame < self.first_match)
 
-    def answers_to(self, frames: Collection[int]) -> Iterator[Answered]:
+    def answers_to(self, frames: Collection[int]) -> Iterator[requests.Answered]:
         """The answers in the present chunk to the requests that were first sent in some frames."""
         if self.matched is not None and frames:
             yield from self.matched.some(np.isin(self.matched.request_frames, list(frames)))
@@ -205,7 +194,7 @@ class Transactions:
         for asker in [asker for asker, keys in self.by_asker.items() if self.open.keys().isdisjoint(keys)]:
             del self.by_asker[asker]
         if len(pairs.answers) or found:
-            self.matched = combined_answers(mads, pairs, index, found)
+            self.matched = requests.combined_answers(mads, pairs, index, found)
             self.paired += len(self.matched.frames)
             yield self.matched
 
@@ -228,7 +217,7 @@ class Transactions:
             return pairs
         return pairs.without(is_in(marks[pairs.waits], mix(mads.take(lone).keys(np.zeros(len(lone), np.bool_)))))
 
-    def _wait(self, mads: Datagrams, index: Int) -> Iterator[MadEvent]:
+    def _wait(self, mads: Datagrams, index: Int) -> Iterator[requests.MadEvent]:
         """Keep the latest requests that may be answered in a later chunk; yields evicted ones as unanswered."""
         over = max(0, len(index) - MAX_OPEN)
         for gone in _requests(mads.take(index[:over])):
@@ -240,12 +229,12 @@ class Transactions:
         """Find answered requests that answers without an open request may belong to, or that requests may repeat."""
         for recent in self.recent if len(marks) else ():
             hits = np.flatnonzero(is_in(recent.marks, marks))
-            requests = DatagramLists(recent.requests, hits, recent.marks)
+            asked = DatagramLists(recent.requests, hits, recent.marks)
             for i, k in enumerate(hits.tolist()):
-                key, ordinal = _key(requests, i, False), int(recent.ordinals[k])
+                key, ordinal = _key(asked, i, False), int(recent.ordinals[k])
                 known = self.answered.get(key)
                 if known is None or known.ordinal < ordinal:
-                    self._keep(key, request_of(requests, i), int(recent.frames[k]), ordinal)
+                    self._keep(key, request_of(asked, i), int(recent.frames[k]), ordinal)
 
     def _keep(self, key: Key, request: Request, frame: int, ordinal: int) -> None:
         self.answered.pop(key, None)
@@ -256,11 +245,11 @@ class Transactions:
         oldest = last - MAX_ANSWERED
         late = ordinals[pairs.answers] > oldest
         if late.any():
-            requests, answers = pairs.requests[late], pairs.answers[late]
-            self.recent.append(_Recent(mads.take(requests), marks[requests], mads.frames[answers], ordinals[answers]))
+            asked, answers = pairs.requests[late], pairs.answers[late]
+            self.recent.append(_Recent(mads.take(asked), marks[asked], mads.frames[answers], ordinals[answers]))
         self.recent = [recent for recent in self.recent if recent.ordinals[-1] > oldest]
 
-    def _take(self, mads: DatagramLists, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
+    def _take(self, mads: DatagramLists, i: int, found: list[tuple[int, Request]]) -> Iterator[requests.MadEvent]:
         method = mads.method[i]
         if method & RESPONSE_BIT:
             yield from self._answer(mads, i, found)
@@ -271,15 +260,15 @@ class Transactions:
             self.traps.pop(key, None)
             self.traps.put(key, request_of(mads, i), mads.frames[i], mads.times[i])
         elif _key(mads, i, True) not in self.traps:
-            yield RepressAlone(mads.frames[i], mads.times[i], request_of(mads, i))
+            yield requests.RepressAlone(mads.frames[i], mads.times[i], request_of(mads, i))
 
-    def _unanswered(self, request: Request) -> Unanswered:
+    def _unanswered(self, request: Request) -> requests.Unanswered:
         """Stop waiting for an answer."""
         if request.method == SET:
             self.superseded.keep(request, request.frame, request.time_ns)
-        return Unanswered(request.frame, request.time_ns, request)
+        return requests.Unanswered(request.frame, request.time_ns, request)
 
-    def _ask(self, mads: DatagramLists, i: int) -> Iterator[MadEvent]:
+    def _ask(self, mads: DatagramLists, i: int) -> Iterator[requests.MadEvent]:
         key = _key(mads, i, False)
         before = self.open.get(key)
         if before is not None:
@@ -322,7 +311,7 @@ class Transactions:
                 request.lone_answer = found.frame, found.time_ns
             request.answered_before = True
 
-    def _answer(self, mads: DatagramLists, i: int, found: list[tuple[int, Request]]) -> Iterator[MadEvent]:
+    def _answer(self, mads: DatagramLists, i: int, found: list[tuple[int, Request]]) -> Iterator[requests.MadEvent]:
         key = _key(mads, i, True)
         frame, time_ns = mads.frames[i], mads.times[i]
         request = self.open.get(key)
@@ -345,11 +334,11 @@ class Transactions:
         again = known is not None and self.answers - known.ordinal <= MAX_ANSWERED
         self.unmatched.put(key, _LoneAnswer(frame, time_ns, mads.marks[i], missed=False))
         if known is not None and again:
-            yield AnsweredAgain(frame, time_ns, known.request, known.frame)
+            yield requests.AnsweredAgain(frame, time_ns, known.request, known.frame)
             return
         trap = self.traps.get(key)
         if trap is not None and (mads.transaction[i] or (trap.mgmt_class == LID_ROUTED and mads.attribute[i] == NOTICE)):
-            yield TrapAnswered(frame, time_ns, trap, mads.method[i])
+            yield requests.TrapAnswered(frame, time_ns, trap, mads.method[i])
             return
         asker = mads.mgmt_class[i], mads.transaction[i], mads.destination[i]
         keys = (other for other in self.by_asker.get(mads.askers[i], ()) if other[:3] == asker and other in self.open)
@@ -357,7 +346,7 @@ class Transactions:
         if request is None and mads.mgmt_class[i] != DIRECTED:
             request = self.open.get(_key(mads, i, False))  # its addresses are not swapped
         if request is not None and request.attribute == mads.attribute[i] and mads.method[i] in RESPONSE_OF[request.method]:
-            yield AnsweredFromElsewhere(frame, time_ns, request, mads.source[i])
+            yield requests.AnsweredFromElsewhere(frame, time_ns, request, mads.source[i])
         elif frame > self.first_match:
             self.missed.add(frame, time_ns)
             self.lone_answers.put(frame, request_of(mads, i))
@@ -394,4 +383,4 @@ def _key(mads: DatagramLists, i: int, back: bool) -> Key:
     return mgmt_class, transaction, *ends
 
 
-MadEvent.source = AnsweredMany.source = TransferEvent.source = Transactions
+requests.MadEvent.source = requests.AnsweredMany.source = TransferEvent.source = Transactions

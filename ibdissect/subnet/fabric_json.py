@@ -11,94 +11,81 @@ from ibdissect.fabric.nodes import SWITCH, SwitchFacts
 from ibdissect.fabric.partitions import BLOCK, block_of
 from ibdissect.wire.numbers import MASTER, MULTICAST_LIDS
 
-from .facts import (
-    End,
-    Fact,
-    GroupFact,
-    LinkFact,
-    ManagerFact,
-    MKeyFact,
-    MulticastFact,
-    NodeFact,
-    PortFact,
-    RouteFact,
-    SwitchFact,
-    TableFact,
-)
+from . import facts
 from .text import GUIDS, NODE_PORTS, UNICAST_LIDS, gid, number
 
 NUMBERS = {name: number for number, name in KINDS.items()}
 SM_NUMBERS = {name: number for number, name in SM_STATES.items()}
 
 
-def described(subnet: Any) -> Iterator[Fact]:
+def described(subnet: Any) -> Iterator[facts.Fact]:
     """The facts of a description. Values that are not as `describe` writes them are ignored."""
     for node in _list(subnet, "nodes"):
         yield from _node(node)
     for link in _list(subnet, "links"):
-        ends = [End(node=_guid(end, "node"), number=_int(end, "port", NODE_PORTS)) for end in _list(link, "ends")]
+        ends = [facts.End(node=_guid(end, "node"), number=_int(end, "port", NODE_PORTS)) for end in _list(link, "ends")]
         if len(ends) == 2 and all(end.node for end in ends):
-            yield LinkFact(_int(link, "frame"), *ends)
+            yield facts.LinkFact(_int(link, "frame"), *ends)
     for sm in _list(subnet, "sms"):
         state = SM_NUMBERS.get(str(sm.get("state")), 0)
         if own := _guid(sm, "guid"):
             lid, priority = _int(sm, "lid", UNICAST_LIDS), _int(sm, "priority", range(16))
-            yield ManagerFact(_int(sm, "frame"), own, lid, priority, state, state == MASTER)
+            yield facts.ManagerFact(_int(sm, "frame"), own, lid, priority, state, state == MASTER)
     for group in _list(subnet, "groups"):
         yield from _group(group)
 
 
-def _node(node: dict[str, Any]) -> Iterator[Fact]:
+def _node(node: dict[str, Any]) -> Iterator[facts.Fact]:
     own, kind, line = _guid(node, "guid"), NUMBERS.get(str(node.get("kind")), 0), _int(node, "frame")
     if own:
         name = str(node.get("name", "")).encode("utf-8", "replace").decode()  # JSON may contain escaped halves of characters
-        yield NodeFact(
+        yield facts.NodeFact(
             line, own, kind, _int(node, "num_ports", NODE_PORTS), name, _guid(node, "system_image_guid"),
             _int(node, "device_id", range(1 << 16)), _int(node, "vendor_id", range(1 << 24)), _int(node, "partition_cap", range(1 << 16)),
         )  # fmt: skip
     switch_lid = 0
     for port in _list(node, "ports"):
         at, lid = _int(port, "number", NODE_PORTS), _int(port, "lid", UNICAST_LIDS)
-        end = End(_guid(port, "guid"), own, at, lid)
+        end = facts.End(_guid(port, "guid"), own, at, lid)
         switch_lid = lid if kind == SWITCH and at == 0 else switch_lid
         if kind == SWITCH and at:
             end = end._replace(guid=0)
-        yield PortFact(_int(port, "frame"), end, _int(port, "lmc", range(8)) if lid else -1)
+        yield facts.PortFact(_int(port, "frame"), end, _int(port, "lmc", range(8)) if lid else -1)
         key = port.get("m_key")
         if isinstance(key, dict) and isinstance(key.get("value"), int):
-            yield MKeyFact(_int(key, "frame"), end, _int(key, "value", range(1 << 64)))
+            yield facts.MKeyFact(_int(key, "frame"), end, _int(key, "value", range(1 << 64)))
         for block in _list(port, "p_keys"):
             keys = [key for key in _values(block, "keys") if isinstance(key, int) and 0 <= key < 1 << 16]
-            yield TableFact(_int(block, "frame"), end, _int(block, "block", range(1024)), block_of(keys[:BLOCK]))
+            yield facts.TableFact(_int(block, "frame"), end, _int(block, "block", range(1024)), block_of(keys[:BLOCK]))
     switch = node.get("switch")
     if isinstance(switch, dict) and switch_lid:
-        facts = SwitchFacts(*(_int(switch, name, range(1 << 16)) for name in SwitchFacts._fields))
-        yield SwitchFact(_int(switch, "frame"), switch_lid, facts, _int(switch, "linear_fdb_top", range(1 << 16)))
+        shown = SwitchFacts(*(_int(switch, name, range(1 << 16)) for name in SwitchFacts._fields))
+        yield facts.SwitchFact(_int(switch, "frame"), switch_lid, shown, _int(switch, "linear_fdb_top", range(1 << 16)))
     tables = node.get("forwarding")
     if own and isinstance(tables, dict):
         for entry in _list(tables, "linear"):
             for lid in _ranges(str(entry.get("lids", ""))):
-                yield RouteFact(line, End(own, own, 0), lid, _int(entry, "port", NODE_PORTS))
+                yield facts.RouteFact(line, facts.End(own, own, 0), lid, _int(entry, "port", NODE_PORTS))
         for entry in _list(tables, "multicast"):
             ports = tuple(port for port in _values(entry, "ports") if isinstance(port, int) and port in NODE_PORTS)
-            yield MulticastFact(line, End(own, own, 0), _int(entry, "lid", MULTICAST_LIDS), ports)
+            yield facts.MulticastFact(line, facts.End(own, own, 0), _int(entry, "lid", MULTICAST_LIDS), ports)
 
 
-def _group(group: dict[str, Any]) -> Iterator[Fact]:
+def _group(group: dict[str, Any]) -> Iterator[facts.Fact]:
     mgid = gid(str(group.get("mgid", "")))
     if mgid is None:
         return
     mtu, rate, sl = (_int(group, name, range(256)) for name in ("mtu", "rate", "sl"))
     q_key = group.get("q_key")
     key = _int(q_key, "value", range(1 << 32)) if isinstance(q_key, dict) else 0
-    facts = GroupFacts(_int(group, "mlid", MULTICAST_LIDS), _int(group, "p_key", range(1 << 16)), key, mtu, rate, sl)
+    shown = GroupFacts(_int(group, "mlid", MULTICAST_LIDS), _int(group, "p_key", range(1 << 16)), key, mtu, rate, sl)
     line = _int(group, "frame")
-    yield GroupFact(line, mgid, facts)
+    yield facts.GroupFact(line, mgid, shown)
     for member in _list(group, "members"):
         port = gid(str(member.get("port_gid", "")))
         if port is not None:
             words = _values(member, "join_state")
-            yield GroupFact(_int(member, "frame"), mgid, facts, port, sum(bit for bit, word in JOIN.items() if word in words))
+            yield facts.GroupFact(_int(member, "frame"), mgid, shown, port, sum(bit for bit, word in JOIN.items() if word in words))
 
 
 def _list(of: Any, name: str) -> list[dict[str, Any]]:

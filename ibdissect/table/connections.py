@@ -16,21 +16,9 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, SEND
 from ibdissect.wire.ulp.nvme_rdma import served_by
 
+from . import connection_events as events
 from .addresses import End, ends_of
-from .connection_events import (
-    Confirmed,
-    Connection,
-    ConnectionEvent,
-    Disconnecting,
-    PathAnswered,
-    QueuePair,
-    Rejected,
-    RejectedAlone,
-    Replied,
-    Requested,
-    Resolution,
-    Resolved,
-)
+from .connection_events import Connection, QueuePair, Resolution
 from .locate import Bool, Int
 from .rows import SLOTS, slot
 
@@ -137,25 +125,25 @@ class Connections:
             resolution = self.asked.get((message.receiver, view.request_id))
             if resolution is not None and not resolution.reply_frame:
                 resolution.reply_frame, resolution.status, resolution.qpn, resolution.q_key = frame, view.status, view.qpn, view.q_key
-                yield Resolved(frame, time_ns, resolution, sender)
+                yield events.Resolved(frame, time_ns, resolution, sender)
             return
         if isinstance(view, cm.REQ):
-            yield Requested(frame, time_ns, self._request(message))
+            yield events.Requested(frame, time_ns, self._request(message))
             return
         connection = self.of_message(view, sender, message.receiver)
         if connection is None:
             if isinstance(view, cm.REJ):
-                yield RejectedAlone(frame, time_ns, sender, message.receiver, view.reason)
+                yield events.RejectedAlone(frame, time_ns, sender, message.receiver, view.reason)
             return
         if isinstance(view, cm.REP):
             self._reply(connection, message)
-            yield Replied(frame, time_ns, connection, sender)
+            yield events.Replied(frame, time_ns, connection, sender)
         elif isinstance(view, cm.REJ):
             connection.rej_frame, connection.rej_reason, connection.rejected_by = frame, view.reason, sender
-            yield Rejected(frame, time_ns, connection, view.reason)
+            yield events.Rejected(frame, time_ns, connection, view.reason)
         elif isinstance(view, cm.RTU):
             connection.rtu_frame = connection.rtu_frame or frame
-            yield Confirmed(frame, time_ns, connection, sender)
+            yield events.Confirmed(frame, time_ns, connection, sender)
         elif isinstance(view, cm.MRA):
             connection.mra_frame, connection.mra_ns = frame, time_ns
             connection.mra_of, connection.mra_timeout = view.message_mraed, view.service_timeout
@@ -163,14 +151,14 @@ class Connections:
             connection.lap_frame, connection.apr_frame = frame, 0
         elif isinstance(view, APR):
             connection.apr_frame, connection.ap_status = frame, view.ap_status
-            yield PathAnswered(frame, time_ns, connection)
+            yield events.PathAnswered(frame, time_ns, connection)
         else:
             connection.ended = min(connection.ended, frame)
             if isinstance(view, cm.DREQ):
                 connection.dreq_frame, connection.dreq_ns = connection.dreq_frame or frame, time_ns
                 connection.dreq_by = connection.dreq_by if connection.dreqs else sender
                 connection.dreqs += connection.dreq_by == sender
-                yield Disconnecting(frame, time_ns, connection, message.receiver, view.remote_qpn)
+                yield events.Disconnecting(frame, time_ns, connection, message.receiver, view.remote_qpn)
             else:
                 connection.drep_frame = connection.drep_frame or frame
 
@@ -226,4 +214,4 @@ class Connections:
             self._occupied[slot(np.array([lid << 24 | qp], np.int64))] = True
 
 
-ConnectionEvent.source = RejectedAlone.source = Resolved.source = Connections
+events.ConnectionEvent.source = events.RejectedAlone.source = events.Resolved.source = Connections

@@ -25,22 +25,10 @@ from msgspec import structs
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.scattered import Bytes, gather, u16
+from ibdissect.wire import numbers
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.component_mask import component_fields, components_of
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD, RMPP
-from ibdissect.wire.numbers import (
-    DATA,
-    FIRST_VENDOR,
-    GET,
-    GET_MULTI,
-    GET_TABLE,
-    GET_TRACE,
-    NO_DATA,
-    PM_CLASS,
-    RESPONSE_BIT,
-    SA_CLASS,
-    SMP_CLASSES,
-)
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Field, field_named
 
@@ -52,10 +40,10 @@ from .rows import places_in
 if TYPE_CHECKING:
     from .table import ChunkTable
 
-QUERY_CLASSES = SMP_CLASSES | {SA_CLASS, PM_CLASS}
+QUERY_CLASSES = numbers.SMP_CLASSES | {numbers.SA_CLASS, numbers.PM_CLASS}
 """Classes whose requests may carry data that no receiver reads."""
 MASK_AT, MASK_END = SAFormat.component_mask.span
-QUERIES = {SA_CLASS: (GET, GET_TABLE, GET_TRACE, GET_MULTI), PM_CLASS: (GET,)}
+QUERIES = {numbers.SA_CLASS: (numbers.GET, numbers.GET_TABLE, numbers.GET_TRACE, numbers.GET_MULTI), numbers.PM_CLASS: (numbers.GET,)}
 """Methods of requests that name a part of the attribute."""
 CHOOSING = ("op_code", "port_select", "counter_select", "counter_select2")
 """Fields of performance management that say which counters of which port are meant."""
@@ -67,16 +55,16 @@ def unread(table: ChunkTable) -> Bool:
     data = table.chunk.data
     for (mgmt_class, attr_id), rows in table.attributes().items():
         known = table.catalog.attributes.get((mgmt_class, attr_id), ())
-        if mgmt_class not in QUERY_CLASSES or attr_id >= FIRST_VENDOR or not known:
+        if mgmt_class not in QUERY_CLASSES or attr_id >= numbers.FIRST_VENDOR or not known:
             continue
         at = table.located.at("mad")[rows]
         method = data[at + 3]
-        asks = method == GET
-        if mgmt_class == SA_CLASS:
+        asks = method == numbers.GET
+        if mgmt_class == numbers.SA_CLASS:
             whole = at + MASK_END <= table.located.payload_end[rows]
             rows, at = rows[whole], at[whole]
             asks = _unread_of_sa(table, at)
-        elif mgmt_class == PM_CLASS:
+        elif mgmt_class == numbers.PM_CLASS:
             asks &= (data[at] == BASE_VERSION_IB) & (not any(_chosen(struct).any() for _, struct in known))
         found[rows[asks]] = True
     return found
@@ -86,10 +74,10 @@ def _unread_of_sa(table: ChunkTable, mad: Int) -> Bool:
     """Which of these MADs have only unread data."""
     data = table.chunk.data
     method, (kind, number) = data[mad + MAD.method.span[0]], segment(data, mad)
-    asks = np.isin(method, QUERIES[SA_CLASS])
+    asks = np.isin(method, QUERIES[numbers.SA_CLASS])
     blank = ~data[mad[:, None] + np.arange(MASK_AT, MASK_END)].any(axis=1)
-    later = (method != GET_MULTI) & (kind == DATA) & (number > 1)
-    found: Bool = (asks & (blank | later)) | (kind > DATA)
+    later = (method != numbers.GET_MULTI) & (kind == numbers.DATA) & (number > 1)
+    found: Bool = (asks & (blank | later)) | (kind > numbers.DATA)
     return found
 
 
@@ -98,7 +86,7 @@ def segment(data: Bytes, mad: Int) -> tuple[Int, Int]:
     core/mad_rmpp.c): an ACK, STOP or ABORT is none then. Types of data stay, so that a segment is never taken for a whole record.
     """
     kind, number, active = (value_at(data, mad + MAD.size, field) for field in (RMPP.rmpp_type, RMPP.segment_number, RMPP.active))
-    return np.where((kind > DATA) & (active == 0), 0, kind), number
+    return np.where((kind > numbers.DATA) & (active == 0), 0, kind), number
 
 
 class Beside(Record, frozen=True, eq=False):
@@ -145,8 +133,8 @@ def beside(table: ChunkTable) -> Beside | None:
     parts = []
     for (mgmt_class, attr_id), rows in table.attributes().items():
         for place, struct in table.catalog.attributes.get((mgmt_class, attr_id), ()) if mgmt_class in QUERIES else ():
-            named = components_of(struct) if mgmt_class == SA_CLASS else _chosen(struct).any()
-            if named and place.base_version == BASE_VERSION_IB and attr_id < FIRST_VENDOR:
+            named = components_of(struct) if mgmt_class == numbers.SA_CLASS else _chosen(struct).any()
+            if named and place.base_version == BASE_VERSION_IB and attr_id < numbers.FIRST_VENDOR:
                 parts.append(_beside(table, rows, mgmt_class, table.catalog.start_of(place), struct))
     if not any(len(at) for at, _ in parts):
         return None
@@ -161,10 +149,10 @@ def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: S
     data, mad, stop = table.chunk.data, table.located.at("mad")[rows], table.located.payload_end[rows]
     good = (data[mad] == BASE_VERSION_IB) & (mad + start < stop) & np.isin(data[mad + 3], QUERIES[mgmt_class])
     rows, mad, stop = rows[good], mad[good], stop[good]
-    if mgmt_class == SA_CLASS:
+    if mgmt_class == numbers.SA_CLASS:
         mask = extract(gather(data, mad + MASK_AT, MASK_END - MASK_AT), 0, 64)
         kind, number = segment(data, mad)
-        good = (mask != 0) & ((kind == 0) | ((kind == DATA) & (number == 1)))
+        good = (mask != 0) & ((kind == 0) | ((kind == numbers.DATA) & (number == 1)))
         rows, mad, stop, mask = rows[good], mad[good], stop[good], mask[good]
         read = np.zeros((len(rows), struct.size), np.uint8)
         for place, named in enumerate(_components(struct)):
@@ -242,10 +230,10 @@ def failed(table: ChunkTable) -> Bool:
     """Rows with an SA answer that failed, bool[n]. Call as `table.once(failed)`."""
     found = np.zeros(len(table), np.bool_)
     for (mgmt_class, _), rows in table.attributes().items():
-        if mgmt_class == SA_CLASS:
+        if mgmt_class == numbers.SA_CLASS:
             at = table.located.at("mad")[rows]
-            answers = (table.chunk.data[at + MAD.method.span[0]] & RESPONSE_BIT) != 0
-            found[rows] = answers & ((u16(table.chunk.data, at + MAD.status.span[0]) & NO_DATA) != 0)
+            answers = (table.chunk.data[at + MAD.method.span[0]] & numbers.RESPONSE_BIT) != 0
+            found[rows] = answers & ((u16(table.chunk.data, at + MAD.status.span[0]) & numbers.NO_DATA) != 0)
     return found
 
 

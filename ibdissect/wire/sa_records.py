@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from . import sm_tables
 from .places import Mad
 from .sm import NodeDescription, NodeInfo, SMInfo, SwitchInfo
 from .sm_port import PortInfo, PortInfoExtended
-from .sm_tables import (
-    GUIDInfo,
-    LinearForwardingTable,
-    LinkSpeedWidthPairsTable,
-    MulticastForwardingTable,
-    PKeyTable,
-    RandomForwardingTable,
-    SLtoVLMappingTable,
-    VLArbitrationTable,
-)
 from .spec import Struct, bit, lid, nested, pad, uint
 
 LID_WS = "infiniband.sa.lid"
@@ -121,7 +112,7 @@ class SLtoVLMappingTableRecord(Struct):
     input_port_num = uint(8, "InputPortNum", at="2", ws="infiniband.sa.inputportnum")
     output_port_num = uint(8, "OutputPortNum", at="3", ws="infiniband.sa.outputportnum")
     reserved_32 = pad(32, at="4")
-    sl_to_vl_mapping_table = nested(SLtoVLMappingTable, "SLtoVLMappingTable", at="8")
+    sl_to_vl_mapping_table = nested(sm_tables.SLtoVLMappingTable, "SLtoVLMappingTable", at="8")
 
 
 class LinearForwardingTableRecord(Struct):
@@ -133,7 +124,7 @@ class LinearForwardingTableRecord(Struct):
     lid = lid("LID", at="0", ws=LID_WS)
     block_num = uint(16, "BlockNum", at="2", ws=BLOCK16_WS)
     reserved_32 = pad(32, at="4")
-    linear_forwarding_table = nested(LinearForwardingTable, "LinearForwardingTable", at="8")
+    linear_forwarding_table = nested(sm_tables.LinearForwardingTable, "LinearForwardingTable", at="8")
 
 
 class RandomForwardingTableRecord(Struct):
@@ -145,7 +136,7 @@ class RandomForwardingTableRecord(Struct):
     lid = lid("LID", at="0", ws=LID_WS)
     block_num = uint(16, "BlockNum", at="2", ws=BLOCK16_WS)
     reserved_32 = pad(32, at="4")
-    random_forwarding_table = nested(RandomForwardingTable, "RandomForwardingTable", at="8")
+    random_forwarding_table = nested(sm_tables.RandomForwardingTable, "RandomForwardingTable", at="8")
 
 
 class MulticastForwardingTableRecord(Struct):
@@ -162,7 +153,7 @@ class MulticastForwardingTableRecord(Struct):
     reserved_20 = pad(3, at="2[4]")
     block_num = uint(9, "BlockNum", at="2[7]", ws="infiniband.sa.blocknum_ninebit")
     reserved_32 = pad(32, at="4")
-    multicast_forwarding_table = nested(MulticastForwardingTable, "MulticastForwardingTable", at="8")
+    multicast_forwarding_table = nested(sm_tables.MulticastForwardingTable, "MulticastForwardingTable", at="8")
 
 
 class VLArbitrationTableRecord(Struct):
@@ -175,7 +166,7 @@ class VLArbitrationTableRecord(Struct):
     output_port_num = uint(8, "OutputPortNum", at="2", ws="infiniband.sa.outputportnum")
     block_num = uint(8, "BlockNum", at="3", ws=BLOCK8_WS)
     reserved_32 = pad(32, at="4")
-    vl_arbitration_table = nested(VLArbitrationTable, "VLArbitrationTable", at="8")
+    vl_arbitration_table = nested(sm_tables.VLArbitrationTable, "VLArbitrationTable", at="8")
 
 
 class PKeyTableRecord(Struct):
@@ -188,7 +179,7 @@ class PKeyTableRecord(Struct):
     block_num = uint(16, "BlockNum", at="2", ws=BLOCK16_WS)
     port_num = uint(8, "PortNum", at="4", ws="infiniband.sa.portnum")
     reserved_40 = pad(24, at="5")
-    p_key_table = nested(PKeyTable, "P_KeyTable", at="8")
+    p_key_table = nested(sm_tables.PKeyTable, "P_KeyTable", at="8")
 
 
 class GuidInfoRecord(Struct):
@@ -201,7 +192,7 @@ class GuidInfoRecord(Struct):
     block_num = uint(8, "BlockNum", at="2", ws=BLOCK8_WS)
     reserved_24 = pad(8, at="3")
     reserved_32 = pad(32, at="4")
-    guid_info = nested(GUIDInfo, "GUIDInfo", at="8")
+    guid_info = nested(sm_tables.GUIDInfo, "GUIDInfo", at="8")
 
 
 class LinkSpeedWidthPairsTableRecord(Struct):
@@ -212,4 +203,4 @@ class LinkSpeedWidthPairsTableRecord(Struct):
 
     key, section, size = "linkspeedwidthpairstablerecord", "attribute id: libibumad umad_sa.h; layout: Wireshark 4.0", 36
     carried_by = (Mad(0x03, 0x0019),)
-    link_speed_width_pairs_table = nested(LinkSpeedWidthPairsTable, "LinkSpeedWidthPairsTable", at="0")
+    link_speed_width_pairs_table = nested(sm_tables.LinkSpeedWidthPairsTable, "LinkSpeedWidthPairsTable", at="0")

@@ -2,22 +2,7 @@
 
 from __future__ import annotations
 
-from . import names
-from .convert import (
-    fec_mask_text,
-    lease_text,
-    lid_text,
-    lifetime_text,
-    speed_enabled_text,
-    speed_ext2_enabled_text,
-    speed_ext2_mask_text,
-    speed_ext_enabled_text,
-    speed_ext_mask_text,
-    speed_mask_text,
-    timeout_text,
-    width_enabled_text,
-    width_mask_text,
-)  # fmt: skip
+from . import convert, names
 from .places import smp
 from .spec import Field, Struct, bit, enum, flag, guid, lid, pad, part, secret, uint
 
@@ -36,7 +21,7 @@ class PortInfo(Struct):
     m_key = secret(64, "M_Key", at="0")
     gid_prefix = guid("GidPrefix", at="8", ws="guid", holds="prefix")
     lid = lid("LID", at="16")
-    master_sm_lid = uint(16, "MasterSMLID", at="18", show=lid_text, holds="lid")
+    master_sm_lid = uint(16, "MasterSMLID", at="18", show=convert.lid_text, holds="lid")
     capability_mask = uint(32, "CapabilityMask", at="20", base="hex")
     is_sm = bit(capability_mask, 1, "IsSM", ws="+capabilitymask.issm")
     is_notice_supported = _named(capability_mask, 2, "IsNoticeSupported")
@@ -75,12 +60,12 @@ class PortInfo(Struct):
     diag_code_chain = part(diag_code, 15, 15, "DiagCodeChain")
     diag_code_vendor = part(diag_code, 14, 4, "DiagCodeVendor")
     diag_code_universal = part(diag_code, 3, 0, "DiagCodeUniversal", values=names.DIAG_UNIVERSAL)
-    m_key_lease_period = uint(16, "M_KeyLeasePeriod", at="26", show=lease_text)
+    m_key_lease_period = uint(16, "M_KeyLeasePeriod", at="26", show=convert.lease_text)
     local_port_num = uint(8, "LocalPortNum", at="28")
-    link_width_enabled = uint(8, "LinkWidthEnabled", at="29", show=width_enabled_text)
-    link_width_supported = uint(8, "LinkWidthSupported", at="30", show=width_mask_text)
+    link_width_enabled = uint(8, "LinkWidthEnabled", at="29", show=convert.width_enabled_text)
+    link_width_supported = uint(8, "LinkWidthSupported", at="30", show=convert.width_mask_text)
     link_width_active = enum(8, names.LINK_WIDTH, "LinkWidthActive", at="31")
-    link_speed_supported = uint(4, "LinkSpeedSupported", at="32", show=speed_mask_text)
+    link_speed_supported = uint(4, "LinkSpeedSupported", at="32", show=convert.speed_mask_text)
     port_state = enum(4, names.PORT_STATE, "PortState", at="32[4]")
     port_physical_state = enum(4, names.PORT_PHYSICAL_STATE, "PortPhysicalState", at="33")
     link_down_default_state = enum(4, names.LINK_DOWN_DEFAULT_STATE, "LinkDownDefaultState", at="33[4]")
@@ -88,7 +73,7 @@ class PortInfo(Struct):
     reserved1 = pad(3, at="34[2]")
     lmc = uint(3, "LMC", at="34[5]")
     link_speed_active = enum(4, {0: "see LinkSpeedExtActive", **names.LINK_SPEED}, "LinkSpeedActive", at="35")
-    link_speed_enabled = uint(4, "LinkSpeedEnabled", at="35[4]", show=speed_enabled_text)
+    link_speed_enabled = uint(4, "LinkSpeedEnabled", at="35[4]", show=convert.speed_enabled_text)
     neighbor_mtu = enum(4, names.MTU, "NeighborMTU", at="36")
     master_smsl = uint(4, "MasterSMSL", at="36[4]")
     vl_cap = enum(4, names.VL_CAP, "VLCap", at="37")
@@ -99,7 +84,7 @@ class PortInfo(Struct):
     init_type_reply = uint(4, "InitTypeReply", at="41", base="hex")
     mtu_cap = enum(4, names.MTU, "MTUCap", at="41[4]")
     vl_stall_count = uint(3, "VLStallCount", at="42")
-    hoq_life = uint(5, "HOQLife", at="42[3]", show=lifetime_text)
+    hoq_life = uint(5, "HOQLife", at="42[3]", show=convert.lifetime_text)
     operational_vls = enum(4, {0: "No change", **names.VL_CAP}, "OperationalVLs", at="43")
     partition_enforcement_inbound = flag("PartitionEnforcementInbound", at="43[4]")
     partition_enforcement_outbound = flag("PartitionEnforcementOutbound", at="43[5]")
@@ -111,16 +96,16 @@ class PortInfo(Struct):
     guid_cap = uint(8, "GUIDCap", at="50")
     client_reregister = flag("ClientReregister", at="51")
     multicast_p_key_trap_suppression_enabled = uint(2, "MulticastPKeyTrapSuppressionEnabled", at="51[1]")
-    subnet_time_out = uint(5, "SubnetTimeOut", at="51[3]", show=timeout_text)
+    subnet_time_out = uint(5, "SubnetTimeOut", at="51[3]", show=convert.timeout_text)
     reserved2 = pad(3, at="52")
-    resp_time_value = uint(5, "RespTimeValue", at="52[3]", show=timeout_text)
+    resp_time_value = uint(5, "RespTimeValue", at="52[3]", show=convert.timeout_text)
     local_phy_errors = uint(4, "LocalPhyErrors", at="53")
     overrun_errors = uint(4, "OverrunErrors", at="53[4]")
     max_credit_hint = uint(16, "MaxCreditHint", at="54")
     reserved3 = pad(1, at="56")
     link_speed_ext_active2 = enum(2, {0: "none", **names.LINK_SPEED_EXT2}, "LinkSpeedExtActive2", at="56[1]")
-    link_speed_ext_supported2 = uint(2, "LinkSpeedExtSupported2", at="56[3]", show=speed_ext2_mask_text)
-    link_speed_ext_enabled2 = uint(3, "LinkSpeedExtEnabled2", at="56[5]", show=speed_ext2_enabled_text)
+    link_speed_ext_supported2 = uint(2, "LinkSpeedExtSupported2", at="56[3]", show=convert.speed_ext2_mask_text)
+    link_speed_ext_enabled2 = uint(3, "LinkSpeedExtEnabled2", at="56[5]", show=convert.speed_ext2_enabled_text)
     link_round_trip_latency = uint(24, "LinkRoundTripLatency", at="57")
     capability_mask2 = uint(16, "CapabilityMask2", at="60", base="hex")
     is_set_node_description_supported = _named(capability_mask2, 0, "IsSetNodeDescriptionSupported")
@@ -137,9 +122,9 @@ class PortInfo(Struct):
     is_extended_speeds2_supported = _named(capability_mask2, 11, "IsExtendedSpeeds2Supported")
     is_link_speed_xdr_supported = _named(capability_mask2, 12, "IsLinkSpeedXDRSupported")
     link_speed_ext_active = enum(4, {0: "none", **names.LINK_SPEED_EXT}, "LinkSpeedExtActive", at="62")
-    link_speed_ext_supported = uint(4, "LinkSpeedExtSupported", at="62[4]", show=speed_ext_mask_text)
+    link_speed_ext_supported = uint(4, "LinkSpeedExtSupported", at="62[4]", show=convert.speed_ext_mask_text)
     reserved4 = pad(3, at="63")
-    link_speed_ext_enabled = uint(5, "LinkSpeedExtEnabled", at="63[3]", show=speed_ext_enabled_text)
+    link_speed_ext_enabled = uint(5, "LinkSpeedExtEnabled", at="63[3]", show=convert.speed_ext_enabled_text)
 
 
 class PortInfoExtended(Struct):
@@ -150,12 +135,12 @@ class PortInfoExtended(Struct):
     cap_mask = uint(32, "CapMask", at="0", base="hex")
     is_fec_mode_supported = _named(cap_mask, 0, "IsFECModeSupported")
     fec_mode_active = enum(16, names.FEC_MODE, "FECModeActive", at="4")
-    fdr_fec_mode_supported = uint(16, "FDRFECModeSupported", at="6", show=fec_mask_text)
-    fdr_fec_mode_enabled = uint(16, "FDRFECModeEnabled", at="8", show=fec_mask_text)
-    edr_fec_mode_supported = uint(16, "EDRFECModeSupported", at="10", show=fec_mask_text)
-    edr_fec_mode_enabled = uint(16, "EDRFECModeEnabled", at="12", show=fec_mask_text)
-    hdr_fec_mode_supported = uint(16, "HDRFECModeSupported", at="14", show=fec_mask_text)
-    hdr_fec_mode_enabled = uint(16, "HDRFECModeEnabled", at="16", show=fec_mask_text)
-    ndr_fec_mode_supported = uint(16, "NDRFECModeSupported", at="18", show=fec_mask_text)
-    ndr_fec_mode_enabled = uint(16, "NDRFECModeEnabled", at="20", show=fec_mask_text)
+    fdr_fec_mode_supported = uint(16, "FDRFECModeSupported", at="6", show=convert.fec_mask_text)
+    fdr_fec_mode_enabled = uint(16, "FDRFECModeEnabled", at="8", show=convert.fec_mask_text)
+    edr_fec_mode_supported = uint(16, "EDRFECModeSupported", at="10", show=convert.fec_mask_text)
+    edr_fec_mode_enabled = uint(16, "EDRFECModeEnabled", at="12", show=convert.fec_mask_text)
+    hdr_fec_mode_supported = uint(16, "HDRFECModeSupported", at="14", show=convert.fec_mask_text)
+    hdr_fec_mode_enabled = uint(16, "HDRFECModeEnabled", at="16", show=convert.fec_mask_text)
+    ndr_fec_mode_supported = uint(16, "NDRFECModeSupported", at="18", show=convert.fec_mask_text)
+    ndr_fec_mode_enabled = uint(16, "NDRFECModeEnabled", at="20", show=convert.fec_mask_text)
     reserved1 = pad(42 * 8, at="22")

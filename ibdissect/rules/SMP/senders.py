@@ -20,26 +20,16 @@ from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.senders import port_of_sender, sender_changes, senders_of
 from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value
+from ibdissect.wire import numbers
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import (
-    FIRST_MULTICAST,
-    GUID_INFO,
-    LID_ROUTED,
-    LINEAR,
-    MULTICAST,
-    P_KEY_TABLE,
-    PORT_INFO,
-    RANDOM,
-    SET,
-    SL_TO_VL,
-    SWITCH_INFO,
-    VL_ARBITRATION,
-)  # fmt: skip
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
-CONFIGURED = (SWITCH_INFO, GUID_INFO, P_KEY_TABLE, SL_TO_VL, VL_ARBITRATION, LINEAR, RANDOM, MULTICAST)
+CONFIGURED = (
+    numbers.SWITCH_INFO, numbers.GUID_INFO, numbers.P_KEY_TABLE, numbers.SL_TO_VL, numbers.VL_ARBITRATION, numbers.LINEAR,
+    numbers.RANDOM, numbers.MULTICAST,
+)  # fmt: skip
 """Attributes besides PortInfo that only the subnet manager writes."""
 
 
@@ -66,8 +56,8 @@ class AnswerFromOtherLid(Elsewhere):
     def sent_elsewhere(self, context: Context) -> Iterator[Hit]:
         """Answers of the port that was asked, to another one."""
         transactions: Transactions = context.get(Transactions)
-        answers = [one for one in transactions.lone_answers.values() if one.mgmt_class == LID_ROUTED and one.transaction]
-        requests = transactions.open_requests(LID_ROUTED) if answers else ()
+        answers = [one for one in transactions.lone_answers.values() if one.mgmt_class == numbers.LID_ROUTED and one.transaction]
+        requests = transactions.open_requests(numbers.LID_ROUTED) if answers else ()
         waiting = {(one.target, one.transaction, one.attribute, one.modifier): one for one in requests}
         for answer in answers:
             request = waiting.get((answer.source, answer.transaction, answer.attribute, answer.modifier))
@@ -140,7 +130,7 @@ class SetFromNonMaster(Rule):
             yield from _beside_the_master(event, context)
             return
         asks = event.requests
-        index = np.flatnonzero(asks.method == SET)
+        index = np.flatnonzero(asks.method == numbers.SET)
         if not len(index):
             return
         sender, hidden = senders_of(event.table, asks.rows[index])
@@ -166,12 +156,12 @@ def _beside_the_master(event: ChunkFollowed, context: Context) -> Iterator[Hit]:
     infos: PortInfos = context.get(PortInfos)
     infos.of(event)  # learns from the chunk
     every, slid = event.smps, event.table.values_at(LRH.slid, event.smps.rows)
-    by_lid = (every.method == SET) & (slid > 0) & (slid < FIRST_MULTICAST)
+    by_lid = (every.method == numbers.SET) & (slid > 0) & (slid < numbers.FIRST_MULTICAST)
     found: list[Iterator[Hit]] = []
-    for attributes in ((PORT_INFO,), CONFIGURED) if by_lid.any() else ():
+    for attributes in ((numbers.PORT_INFO,), CONFIGURED) if by_lid.any() else ():
         sets = AttributeSmps(*every.some(np.flatnonzero(by_lid & np.isin(every.attribute, attributes))), event=event)
         if len(sets):
-            sets.about_ports = PORT_INFO in attributes
+            sets.about_ports = numbers.PORT_INFO in attributes
             number = sets.number if sets.about_ports else sets.entered
             sets.before, sets.since = infos.at(port_key(sets.slot, np.where(sets.kind == SWITCH, 0, number)), sets.frames)
             named = sets.now(PortInfo.master_sm_lid).astype(np.int64) if sets.about_ports else np.zeros(len(sets), np.int64)
@@ -187,7 +177,7 @@ def _from_elsewhere(smps: AttributeSmps, named: Int) -> Iterator[Hit]:
     slid = table.values_at(LRH.slid, smps.rows).astype(np.int64)
     beside = (manager > 0) & (smps.since > 0) & (slid & mask != manager & mask) & (slid & mask != named & mask)
     for smp in smps.each(beside):
-        sender, attribute = int(slid[smp.i]), table.catalog.attribute_name(LID_ROUTED, smp.attribute, SET)
+        sender, attribute = int(slid[smp.i]), table.catalog.attribute_name(numbers.LID_ROUTED, smp.attribute, numbers.SET)
         about = {"sender": f"LID {sender}", "port": smp.name, "manager": smp.was(PortInfo.master_sm_lid), "attribute": attribute}
         yield fault(
             Seen(table, smp.rows), about, LRH.slid, sender, proof=[(smp.since, "its MasterSMLID")], key=sender, severity=INFO,
@@ -197,7 +187,7 @@ def _from_elsewhere(smps: AttributeSmps, named: Int) -> Iterator[Hit]:
 
 def _writer(event: ChunkFollowed, context: Context, policy: SitePolicy, sender: int, hidden: bool, frame: int) -> tuple[str, int] | None:
     """The sender if it is not a manager, and the frame that identified it; None if it is one, or unknown."""
-    if not hidden and (not 0 < sender < FIRST_MULTICAST or sender in policy.manager_lids):
+    if not hidden and (not 0 < sender < numbers.FIRST_MULTICAST or sender in policy.manager_lids):
         return None
     port, shown = port_of_sender(event, context, sender, hidden, frame)
     if port is None or not (hidden or port.guid):

@@ -9,53 +9,29 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.lint.rule import Rule, Seen
+from ibdissect.wire import numbers
 from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.mad import MAD, RMPP
-from ibdissect.wire.numbers import (
-    BM_CLASS,
-    CC_CLASS,
-    CM_CLASS,
-    DATA,
-    DELETE,
-    DELETE_RESP,
-    DM_CLASS,
-    GET,
-    GET_MULTI,
-    GET_RESP,
-    GET_TABLE,
-    GET_TABLE_RESP,
-    GET_TRACE,
-    PM_CLASS,
-    REPORT,
-    REPORT_RESP,
-    SA_CLASS,
-    SEND,
-    SET,
-    SMP_CLASSES,
-    SNMP_CLASS,
-    STATUS,
-    TABLE_RESPONSES,
-    TRAP,
-    TRAP_REPRESS,
-)  # fmt: skip
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Struct
 
-BY_SMP = MAD.mgmt_class.isin(SMP_CLASSES)
-BY_SA = MAD.mgmt_class == SA_CLASS
-NO_ERROR = (MAD.status & STATUS) == 0
-SMP_SET = (MAD.method == SET) & BY_SMP
+BY_SMP = MAD.mgmt_class.isin(numbers.SMP_CLASSES)
+BY_SA = MAD.mgmt_class == numbers.SA_CLASS
+NO_ERROR = (MAD.status & numbers.STATUS) == 0
+SMP_SET = (MAD.method == numbers.SET) & BY_SMP
 """A request that writes an attribute by SMP."""
-SMP_ANSWER = (MAD.method == GET_RESP) & BY_SMP & NO_ERROR
+SMP_ANSWER = (MAD.method == numbers.GET_RESP) & BY_SMP & NO_ERROR
 """A response by SMP that holds the attribute."""
 FIRST_RECORD = (RMPP.rmpp_type == 1) & (RMPP.segment_number == 1) & (RMPP.payload_length > 20)
 """An RMPP segment that begins with a whole record, after 20 bytes from SM_Key to ComponentMask (IBA 13.6.2, 15.2.1.1)."""
-SA_ANSWER = BY_SA & (MAD.status == 0) & ((MAD.method == GET_RESP) | (MAD.method.isin(TABLE_RESPONSES) & (RMPP.rmpp_type == DATA)))
+_TABLE = MAD.method.isin(numbers.TABLE_RESPONSES)
+SA_ANSWER = BY_SA & (MAD.status == 0) & ((MAD.method == numbers.GET_RESP) | (_TABLE & (RMPP.rmpp_type == numbers.DATA)))
 """A response of subnet administration that holds records: one, or a segment of a table."""
-SA_TABLE = (MAD.status == 0) & MAD.method.isin(TABLE_RESPONSES) & BY_SA & FIRST_RECORD
+SA_TABLE = (MAD.status == 0) & _TABLE & BY_SA & FIRST_RECORD
 """The beginning of a table of records."""
-SA_REQUEST = MAD.method.isin({GET, SET, GET_TABLE, GET_TRACE, GET_MULTI, DELETE}) & BY_SA & (RMPP.rmpp_type < 2)
+_SA_REQUESTS = frozenset({numbers.GET, numbers.SET, numbers.GET_TABLE, numbers.GET_TRACE, numbers.GET_MULTI, numbers.DELETE})
+SA_REQUEST = MAD.method.isin(_SA_REQUESTS) & BY_SA & (RMPP.rmpp_type < 2)
 """A request of subnet administration; an RMPP ACK of a table looks like one, but for its type."""
 HAS_CONTENT = SMP_SET | SMP_ANSWER | SA_ANSWER
 """The attribute is written or answered, by SMP or inside an SA record."""
@@ -63,13 +39,14 @@ READ = SMP_ANSWER | SA_ANSWER
 """The attribute is answered, by SMP or inside an SA record."""
 OF_EXTERNAL_PORT = (MAD.attribute_modifier & 0xFF) != 0
 """A PortInfo of a numbered port: of a switch's port 0 some components mean nothing."""
-METHODS_WITH_CONTENT = frozenset({SET, GET_RESP, GET_TABLE_RESP})
+METHODS_WITH_CONTENT = frozenset({numbers.SET, numbers.GET_RESP, numbers.GET_TABLE_RESP})
 """A Get may carry anything (infiniband-diags leave old bytes there)."""
-_BASIC, _TRAPS = frozenset({GET, SET, GET_RESP}), frozenset({TRAP, TRAP_REPRESS})
+_BASIC, _TRAPS = frozenset({numbers.GET, numbers.SET, numbers.GET_RESP}), frozenset({numbers.TRAP, numbers.TRAP_REPRESS})
 METHODS_OF = {
-    **dict.fromkeys((*SMP_CLASSES, DM_CLASS, CC_CLASS), _BASIC | _TRAPS), **dict.fromkeys((CM_CLASS, SNMP_CLASS), _BASIC | {SEND}),
-    PM_CLASS: _BASIC, BM_CLASS: _BASIC | _TRAPS | {SEND},
-    SA_CLASS: _BASIC | {REPORT, REPORT_RESP, GET_TABLE, GET_TRACE, GET_MULTI, DELETE, DELETE_RESP, *TABLE_RESPONSES},
+    **dict.fromkeys((*numbers.SMP_CLASSES, numbers.DM_CLASS, numbers.CC_CLASS), _BASIC | _TRAPS),
+    **dict.fromkeys((numbers.CM_CLASS, numbers.SNMP_CLASS), _BASIC | {numbers.SEND}),
+    numbers.PM_CLASS: _BASIC, numbers.BM_CLASS: _BASIC | _TRAPS | {numbers.SEND},
+    numbers.SA_CLASS: _BASIC | _SA_REQUESTS | {numbers.REPORT, numbers.REPORT_RESP, numbers.DELETE_RESP, *numbers.TABLE_RESPONSES},
 }  # fmt: skip
 """Methods by class (IBA 13.4.5; attributes.csv); others are SMP002, PM009 and MAD003."""
 
