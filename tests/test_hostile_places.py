@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect.report import FORMATS
 from tests import commands
 from tests.test_hostile import harmless
 
@@ -19,7 +20,6 @@ pytestmark = pytest.mark.slow
 
 NAMES = [b"a\nb.pcap", b"\x1b[31mred.pcap", b"\xff\xfe.pcap", "\u202egpj.pcap".encode(), b"$(id).pcap", b"-rf.pcap", b"%s%n.pcap",
          b"<b>&'\".pcap", b"::error::x.pcap", b"[bold]x[@click=quit].pcap", b"]]>.pcap", b" .pcap", b"*.pcap"]  # fmt: skip
-FORMATS = ("text", "json", "jsonl", "sarif", "junit", "github")
 
 
 def run(*words: str) -> subprocess.CompletedProcess[bytes]:

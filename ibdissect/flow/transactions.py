@@ -27,7 +27,10 @@ from .rmpp import Message, OpenTransfers, Transfer, TransferEvent
 
 RETRY_NS = 10_000_000_000
 """The same request after this time is another one, no further try. An answer counts however late it is."""
-MAX_OPEN, MAX_TRAPS, MAX_UNMATCHED = 32768, 4096, 4096
+MAX_OPEN = 32768
+"""Requests that wait for an answer: those kept as columns, and as many that are processed one by one. The oldest is given up first."""
+MAX_TRAPS, MAX_UNMATCHED = 4096, 4096
+"""Traps remembered, and answers without a request."""
 MAX_TARGETS = 8
 """Open requests remembered of one requester with one transaction id, to different targets."""
 SWAPPED, SWAPPED_NS = 64, 10_000_000
@@ -154,11 +157,11 @@ class Transactions:
         self.waiting = None
 
     def _chunk(self, mads: Datagrams) -> Iterator[object]:
-        early, late = 0, self._recorded_behind(int(mads.frames[0]), int(mads.times.min()))
+        before, late = 0, self._recorded_behind(int(mads.frames[0]), int(mads.times.min()))
         if self.waiting is not None:
-            mads, early = mads.preceded_by(self.waiting), len(self.waiting)
+            mads, before = mads.preceded_by(self.waiting), len(self.waiting)
         role, segments = roles(mads)
-        segments[:early] = False  # already processed
+        segments[:before] = False  # requests of earlier chunks: already processed
         columns = mads.keys((mads.method >= RESPONSE_BIT) | (mads.method == TRAP_REPRESS))
         marks, askers = mix(columns), mix([columns[0] & np.uint64(0xFFFF), *columns[1:3], *columns[4:5]])  # class, transaction, requester
         waited = np.array([*late, *(request.mark for request in self.open.values())], np.uint64)
@@ -182,13 +185,13 @@ class Transactions:
             matters, numbers = one_by_one[index].tolist(), ordinals[index].tolist()
             for i in range(len(each)):
                 self.answers = numbers[i]
-                if each.rmpp_type[i] and index[i] >= early:
+                if each.rmpp_type[i] and index[i] >= before:
                     yield from self.transfers.take(_message(each, i))
                 if matters[i]:
                     yield from self._take(each, i, found)
         self.answers = last
         yield from self._wait(mads, pairs.waits)
-        if one_by_one[:early].any():
+        if one_by_one[:before].any():
             for key, _ in sorted(self.open.items(), key=lambda entry: entry[1].frame):
                 self.open.move_to_end(key)
         for asker in [asker for asker, keys in self.by_asker.items() if self.open.keys().isdisjoint(keys)]:

@@ -14,7 +14,7 @@ from ibdissect.wire.spec import Field
 
 
 class Kind(StrEnum):
-    """How a field is scrubbed. Names of identities are those of `wire.spec.HELD`."""
+    """How a field is scrubbed. Names of identities are those of `wire.spec.HOLDS`."""
 
     KEEP = auto()
     """Stays unchanged."""
@@ -38,7 +38,7 @@ IDENTITIES = Kind.KEY, Kind.TEXT, Kind.GUID, Kind.PREFIX, Kind.GID, Kind.LID, Ki
 _BY_WORD = {
     "number": Kind.KEEP, "checksum": Kind.KEEP, "pkey": Kind.KEEP, "ports": Kind.KEEP, "data": Kind.DROP, "reserved": Kind.MARK,
 }  # fmt: skip
-"""How a field is scrubbed that holds no identity, by its `holds` (`wire.spec.HELD`)."""
+"""How a field is scrubbed that holds no identity, by its `holds` (`wire.spec.HOLDS`)."""
 _TRANSPORT = (frozenset(HEADERS) | frozenset(EXTENDED_STRUCTS)) - {headers.Payload, mad.MAD}
 
 

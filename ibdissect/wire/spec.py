@@ -30,10 +30,10 @@ PROTOCOLS = frozenset((
 ))  # fmt: skip
 """First words of a full filter name in `ws=`; any other `ws` is the last part, after `infiniband.<key>.`"""
 BYTE_KINDS = frozenset({"gid", "mac", "ip4", "raw", "text"})
-HELD_BY_KIND = {"flag": "number", "pad": "reserved", "raw": "data", "rest": "data", "hole": "data", "nested": "data"}
+HOLDS_BY_KIND = {"flag": "number", "pad": "reserved", "raw": "data", "rest": "data", "hole": "data", "nested": "data"}
 """Default of `holds` by kind; for gid, mac, ip4 and text it is the kind itself."""
-HELD = frozenset(
-    {*HELD_BY_KIND.values(), "checksum", "gid", "guid", "ip4", "key", "lid", "mac", "pkey", "ports", "prefix", "qpn", "text", "unknown"}
+HOLDS = frozenset(
+    {*HOLDS_BY_KIND.values(), "checksum", "gid", "guid", "ip4", "key", "lid", "mac", "pkey", "ports", "prefix", "qpn", "text", "unknown"}
 )
 """Valid values of `Field.holds`."""
 WIDTHS = {"lid": (16, 32), "qpn": (24, 32), "guid": (64,), "prefix": (64,), "gid": (128,), "mac": (48,), "ip4": (32,), "pkey": (16,)}
@@ -92,7 +92,7 @@ class Field(Value, Generic[V]):
         self.values, self.unit, self.show, self.secret, self.filter_key = values, unit, show, secret, ws
         self.of, self.part_of, self.when, self.little = of, part_of, when, little
         plain = "number" if values or unit else "unknown"
-        self.holds = holds or ("key" if secret else plain if kind == "uint" else HELD_BY_KIND.get(kind, kind))
+        self.holds = holds or ("key" if secret else plain if kind == "uint" else HOLDS_BY_KIND.get(kind, kind))
         self.count, self.bit, self.name, self._filter_name = 1, 0, "", ""
         self.owner: type[Struct] = Struct  # until it is declared in one
 
@@ -114,8 +114,8 @@ class Field(Value, Generic[V]):
 
     def _fault(self, bit: int) -> str:
         """What is wrong with the field at `bit`; empty if nothing is."""
-        if self.holds not in HELD:
-            return f"holds {self.holds!r}, which is none of {', '.join(sorted(HELD))}"
+        if self.holds not in HOLDS:
+            return f"holds {self.holds!r}, which is none of {', '.join(sorted(HOLDS))}"
         if self.bits not in WIDTHS.get(self.holds, (self.bits,)) or (self.holds in WIDTHS and bit % 8):
             return f"holds a {self.holds}, which has {' or '.join(map(str, WIDTHS[self.holds]))} bits and starts on a byte"
         if self.at is not None and (want := _bit_at(self.at)) != bit:

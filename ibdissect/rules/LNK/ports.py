@@ -123,15 +123,15 @@ class UnassignedLid(LinkRule):
     example = "a complete sweep of a subnet, then a packet to LID 0x7777"
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
-        """Packets to LIDs without an owner, in a subnet that was complete; the value is the frame since which it was."""
+        """Packets to LIDs without an owner, sent after a complete sweep; the value is the frame that completed it."""
         lids, none = event.subnet.lids, np.empty(0, np.int64)
         first = event.table.chunk.first
-        owned = {lid: lids[lid].changes()[0] if lid in lids else NO_LIMIT for lid in ends.unicast.tolist() if lid}
-        late = [lid for lid, since in owned.items() if since > first]
-        if not late:
+        owned_since = {lid: lids[lid].changes()[0] if lid in lids else NO_LIMIT for lid in ends.unicast.tolist() if lid}
+        unowned = [lid for lid, since in owned_since.items() if since > first]  # at the first frame of the chunk
+        if not unowned:
             return none, none
         since = np.zeros(LID_COUNT, np.int64)
-        since[late] = [owned[lid] for lid in late]
+        since[unowned] = [owned_since[lid] for lid in unowned]
         index = np.flatnonzero(native.rows + first < since[native.dlid])
         complete = complete_since(native.rows[index] + first, event.subnet.swept)
         return index[complete > 0], complete[complete > 0]
