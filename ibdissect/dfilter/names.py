@@ -99,6 +99,8 @@ _OF_PROTOCOL: dict[StructType, str] = {
 
 
 class Source(Record, frozen=True):
+    """What a name means, and where its values come from: fields, structures, a condition (`mark`), or `computed`."""
+
     name: str
     kind: Kind
     fields: tuple[Field[Any], ...] = ()
@@ -127,6 +129,8 @@ def kind_of(field: Field[Any]) -> Kind:
 
 
 class Names:
+    """All names of a catalog that a display filter may use: get it with `names_of`."""
+
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         structs: dict[str, list[StructType]] = {}
@@ -176,6 +180,7 @@ class Names:
         yield from dict.fromkeys((*COMPUTED, *BOTH, *MARKS, *self.catalog.names, *keys))
 
     def label(self, name: str) -> str:
+        """What a name means, in a few words; empty if it is unknown."""
         if name in COMPUTED or name in MARKS:
             return (COMPUTED.get(name) or MARKS[name])[1]
         source = self.find(name)
@@ -207,4 +212,5 @@ def _of_fields(name: str, fields: tuple[Field[Any], ...]) -> Source:
 
 @cache
 def names_of(catalog: Catalog) -> Names:
+    """The names of a catalog, made once."""
     return Names(catalog)

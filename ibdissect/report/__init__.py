@@ -37,6 +37,7 @@ class Run(Record, frozen=True, kw_only=True):
 
 
 def render(name: str, reports: list[CaptureReport], run: Run) -> str:
+    """The text of all reports in a format of FORMATS."""
     module, function = FORMATS[name].split(":")
     text: str = getattr(import_module(f".{module}", __name__), function)(reports, run)
     return text

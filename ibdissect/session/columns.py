@@ -92,7 +92,10 @@ class Columns(Tabular):
         return Columns(self._capture, compile_filter(both, catalog, hide_keys=hide, hosts=hosts), self.names)
 
     def select(self, *names: str) -> Columns:
-        """The same frames with other columns in their rows. FilterError for an unknown name."""
+        """The same frames with other columns in their rows. FilterError for an unknown name.
+
+        Columns have full names: that of `lrh.slid` is called `infiniband.lrh.slid`.
+        """
         named_columns(self._capture.catalog, names)
         return Columns(self._capture, self._only, names or self.names)
 

@@ -85,6 +85,7 @@ def icrc_sums(table: ChunkTable, some: Int | None = None) -> Sums:
 
 
 def vcrc_sums(table: ChunkTable) -> Sums:
+    """The VCRCs of a chunk, from its current bytes."""
     loc, data = table.located, table.chunk.data
     at = loc.start.get("vcrc")
     if at is None:

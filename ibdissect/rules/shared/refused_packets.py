@@ -27,7 +27,7 @@ Bad = tuple[Verdict, Port, tuple[int, ...]]
 
 
 class RefusedPackets(Record, frozen=True):
-    """Packets of a chunk with the same sender, receiver and P_Key, which their destination refuses."""
+    """Packets of a chunk with the same sender, receiver and P_Key, which a P_Key table refuses."""
 
     verdict: Verdict
     port: Port
@@ -46,22 +46,22 @@ class RefusedPackets(Record, frozen=True):
         return int(self.rows[0])
 
 
-def _refused(event: ChunkFollowed, *, outbound: bool) -> list[RefusedPackets]:
-    """The packets of a chunk that are refused by the tables of their destinations (else sources) or of the switch ports before them."""
-    return sorted(_refusals(event.table, event.subnet, event.table.once(Native), outbound), key=lambda refused: refused.row)
+def _refused(event: ChunkFollowed, *, receiver: bool) -> list[RefusedPackets]:
+    """The packets of a chunk that are refused by the table of their receiver (or else their sender), or of the switch port before it."""
+    return sorted(_refusals(event.table, event.subnet, event.table.once(Native), receiver), key=lambda refused: refused.row)
 
 
-REFUSED = {RECEIVER: partial(_refused, outbound=True), SENDER: partial(_refused, outbound=False)}
-"""By whose table refuses; for `event.once`."""
+REFUSED = {RECEIVER: partial(_refused, receiver=True), SENDER: partial(_refused, receiver=False)}
+"""Whose table refuses -> packets, for `event.once`."""
 
 
-def _refusals(table: ChunkTable, subnet: Subnet, native: Native, outbound: bool) -> Iterator[RefusedPackets]:
+def _refusals(table: ChunkTable, subnet: Subnet, native: Native, receiver: bool) -> Iterator[RefusedPackets]:
     if not subnet.lids or not subnet.partitioned:
         return
-    lids = native.dlid if outbound else native.slid
+    lids = native.dlid if receiver else native.slid
     keep = BY_P_KEY_TABLE[native.opcode] & (native.dest_qp != 0)  # QP0 does not check P_Keys
     known = np.zeros(LID_COUNT, np.bool_)
-    for lid in (native.dlids if outbound else native.slids).tolist():
+    for lid in (native.dlids if receiver else native.slids).tolist():
         known[lid] = 0 < lid < FIRST_MULTICAST and any(keys is not None for port in subnet.owners(lid) for keys in _tables(port))
     keep &= known[lids]
     if not keep.any():
@@ -71,7 +71,7 @@ def _refusals(table: ChunkTable, subnet: Subnet, native: Native, outbound: bool)
     for combination in distinct_values(combined):
         p_key = combination & 0xFFFF
         if p_key & BASE:  # partition 0 is PKY002
-            for of_them, bad in _spans(table, subnet, rows, combined, combination, outbound):
+            for of_them, bad in _spans(table, subnet, rows, combined, combination, receiver):
                 yield from _flows(table, of_them, qp[np.searchsorted(rows, of_them)], p_key, bad)
 
 
@@ -83,7 +83,7 @@ def _tables(port: Port) -> Iterator[PKeys | None]:
             yield peer.p_keys
 
 
-def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, outbound: bool) -> Bad | None:
+def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, receiver: bool) -> Bad | None:
     port, since = subnet.owner(lid, frame)
     if port is None or port.node.kind == ROUTER:  # beyond a router another subnet's table decides
         return None
@@ -91,7 +91,7 @@ def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, outbound: bool) -> 
         verdict, shown = port.p_keys.judge(p_key, frame, port.p_key_capacity(frame))
         if verdict in (Verdict.LIMITED, Verdict.ABSENT):
             return verdict, port, (*shown, since)
-    found = _enforcer(port, frame, outbound)
+    found = _enforcer(port, frame, receiver)
     near, proof = found if found is not None else (None, ())
     if near is None or near.p_keys is None:
         return None
@@ -99,22 +99,22 @@ def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, outbound: bool) -> 
     return (verdict, near, (*shown, since, *proof)) if verdict is Verdict.ABSENT else None
 
 
-def _enforcer(port: Port, frame: int, outbound: bool) -> tuple[Port, tuple[int, ...]] | None:
-    """The switch port that checks P_Keys of packets to or from a port, and the frames that show it."""
+def _enforcer(port: Port, frame: int, receiver: bool) -> tuple[Port, tuple[int, ...]] | None:
+    """The switch port next to a port, if it checks the P_Keys of packets to the port (or else from it), and the frames that show it."""
     near, faced = port.facing_at(frame)
     if near is None or near.node.kind != SWITCH or not near.number or near.p_keys is None:
         return None
     info, shown = near.info_at(frame)
-    asked = PortInfo.partition_enforcement_outbound if outbound else PortInfo.partition_enforcement_inbound
+    asked = PortInfo.partition_enforcement_outbound if receiver else PortInfo.partition_enforcement_inbound
     return (near, (shown, faced)) if info is not None and asked.__get__(info, PortInfo) else None
 
 
-def _spans(table: ChunkTable, subnet: Subnet, rows: Int, combined: Int, combination: int, outbound: bool) -> Iterator[tuple[Int, Bad]]:
+def _spans(table: ChunkTable, subnet: Subnet, rows: Int, combined: Int, combination: int, receiver: bool) -> Iterator[tuple[Int, Bad]]:
     """Rows of one destination and P_Key that are refused; the chunk is cut where the table or the LID's owner changed."""
     lid, p_key = combination >> 16, combination & 0xFFFF
     first, last = table.chunk.first, table.chunk.first + len(table) - 1
     edges = [first, *sorted(change for change in subnet.changes(lid, after=first) if first < change <= last), last + 1]
-    verdicts = [_judge(subnet, lid, p_key, start, outbound) for start in edges[:-1]]
+    verdicts = [_judge(subnet, lid, p_key, start, receiver) for start in edges[:-1]]
     if not any(verdicts):
         return
     mine = rows[combined == combination]
