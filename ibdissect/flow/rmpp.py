@@ -119,7 +119,7 @@ class SegmentAlone(TransferEvent, frozen=True):
 
 
 class LengthDisagrees(TransferEvent, frozen=True):
-    """The length of a complete transfer differs from that announced in its first segment."""
+    """The length of a complete transfer differs from that announced in its first segment. Not if the last one has an impossible length."""
 
     found: int
 
@@ -194,7 +194,8 @@ class OpenTransfers(Generic[T]):
         if message.flags & LAST_SEGMENT and key in self.open:
             transfer.last = segment
             found = (segment - 1) * SEGMENT_BYTES + message.length
-            if not transfer.missing and transfer.announced and segment > 1 and found != transfer.announced:
+            known = not transfer.missing and transfer.announced and message.length <= SEGMENT_BYTES
+            if known and segment > 1 and found != transfer.announced:
                 yield LengthDisagrees(frame, time_ns, transfer, segment, found)
             del self.open[key]
             self._put(self.sent, key, transfer, message)

@@ -6,13 +6,22 @@ from collections.abc import Iterator
 
 from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.rmpp import AGAIN_NS, LengthDisagrees, SegmentAlone, SegmentMissing, SegmentRepeated, TransferEvent, WindowBehind
+from ibdissect.flow.rmpp import (
+    AGAIN_NS,
+    SEGMENT_BYTES,
+    LengthDisagrees,
+    SegmentAlone,
+    SegmentMissing,
+    SegmentRepeated,
+    TransferEvent,
+    WindowBehind,
+)
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.MAD.packet import IN_USE
 from ibdissect.rules.shared.silence import lowered_severity, warm
-from ibdissect.wire.mad import RMPP
+from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
 
 ABANDONED_NS = 10_000_000_000
@@ -123,23 +132,26 @@ class SegmentGap(Rule):
 
 
 class TransferLength(Rule):
-    """The length of a transfer differs from what its first segment announced.
+    """The length of a transfer differs from what its first segment announced, or its last segment claims more than fits into a MAD.
 
     The receiver aborts with status 119 (inconsistent last and PayloadLength), or reads records that are not there.
 
     Correct the sender: the first segment holds the length of the whole transfer with class headers, the last one its own.
 
-    All segments of the transfer.
+    All segments of the transfer; a last segment of more than 220 bytes alone proves it, also if it is the only one.
     """
 
     code, name, severity = "TXN013", "rmpp-payloadlength", ERROR
     reference = "IBA 13.6.2.1; kernel core/mad_rmpp.c"
-    message = "{ends}: the transfer has {found} bytes, its first segment announced {claimed}"
+    when = (RMPP.payload_length > SEGMENT_BYTES) & (RMPP.last == 1) & (RMPP.rmpp_type == DATA) & (MAD.base_version == 1) & IN_USE
+    message = f"PayloadLength {{payload_length}} in the last segment of a transfer; a segment has {SEGMENT_BYTES} bytes"
     example = "a transfer of two segments that announces 300 bytes and ends with 10"
 
     @on_event(LengthDisagrees)
     def disagrees(self, event: LengthDisagrees, _context: Context) -> Iterator[Hit]:
-        yield of_transfer(event, found=event.found, claimed=event.transfer.announced)
+        hit = of_transfer(event, found=event.found, claimed=event.transfer.announced)
+        hit.message = "{ends}: the transfer has {found} bytes, its first segment announced {claimed}"
+        yield hit
 
 
 class WindowTooSmall(Rule):

@@ -147,6 +147,12 @@ case("TXN012", ethernet_pcap(TWICE, link=247), ethernet_pcap(TWICE, link=247, st
      also=["CAP009"], twin_also=["CAP009"], file=None)  # fmt: skip
 case("TXN013", [segment(DATA, 1, 300, flags=FIRST), segment(DATA, 2, 40, flags=LAST)],
      [segment(DATA, 1, 260, flags=FIRST), segment(DATA, 2, 40, flags=LAST)], frames=[2])  # fmt: skip
+# more than a segment holds; the twin: of a segment that is not the last one, nobody reads the length
+case("TXN013", [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 2, 221, flags=LAST)],
+     [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 2, 221, flags=MIDDLE), segment(DATA, 3, 220, flags=LAST)], frames=[2])  # fmt: skip
+case("TXN013", [segment(DATA, 1, 540, flags=FIRST), segment(DATA, 2, 320, flags=LAST)],
+     [segment(DATA, 1, 540, flags=FIRST), segment(DATA, 2, 0, flags=MIDDLE), segment(DATA, 3, 100, flags=LAST)], frames=[2])  # fmt: skip
+case("TXN013", segment(DATA, 1, 221, flags=FIRST | LAST), segment(DATA, 1, 0, flags=FIRST | LAST), frames=[1])
 case("TXN017", segment(ACK, 5, 1, method=TABLE), segment(ACK, 5, 5, method=TABLE))
 case("TXN020", [segment(DATA, 1, 0, flags=FIRST), *WAIT],
      [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 2, 40, flags=LAST), *WAIT], frames=[1], file=SLOWER)  # fmt: skip
