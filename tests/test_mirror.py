@@ -51,7 +51,7 @@ TESTED_BY_OTHERS = {
     ),
     "lint": (
         "tests/lint/test_engine.py and tests/rules",
-        "capture_report rule tally",
+        "capture_report rule",
     ),
     "report": (
         "tests/report/test_formats.py",
@@ -68,7 +68,7 @@ TESTED_BY_OTHERS = {
     "tui": ("tests/tui/test_snapshots.py, and test_ending.py for the drivers", "drivers messages"),
     "tui/panes": (
         "tests/tui/test_main_screen.py and test_snapshots.py",
-        "key_bar title_bar",
+        "bars",
     ),
     "tui/screens": (
         "tests/tui/keys/test_explaining.py, test_searching.py and test_columns.py open them",
@@ -76,7 +76,7 @@ TESTED_BY_OTHERS = {
     ),
     "tui/widgets": (
         "tests of the panes and screens that are built of them",
-        "line line_list plain_input plots splitter tree_list",
+        "line line_list plots splitter tree_list",
     ),
 }
 """Folder: (which tests run its modules instead, modules without a test file of their own)."""

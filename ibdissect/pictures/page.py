@@ -1,4 +1,4 @@
-"""How is the page of `ibdissect report` made? Captures are read, drawn and closed one after the other."""
+"""How is the page of `ibdissect report` made, and which pictures does it show? Captures are read, drawn and closed one after the other."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from ibdissect.errors import CaptureError
 from ibdissect.fabric.model import Subnet
 from ibdissect.lint.baseline import MOST
 from ibdissect.lint.capture_report import CaptureReport
-from ibdissect.report import Run
-from ibdissect.report.html import Pictures, page_text
+from ibdissect.report import Run, charts
+from ibdissect.report.html import Pictures, environment, page_text
 from ibdissect.report.new_and_fixed import Before, before_of_json, before_of_reports, compare
 from ibdissect.session.check import Options
 from ibdissect.session.reading import Progress
 from ibdissect.study.background import KEPT
 from ibdissect.subnet.compare import changes, texts
 
-from .capture import pictures
+from .conversations import conversations, requests
+from .frames import chosen, decoded
+from .ladders import ladders
+from .marks import marks
+from .partitions import matrix
 from .portrait import Portrait, read
+from .subnet import drawing
 
 PICTURED = 3 << 20
 """Characters of pictures; captures after these have their findings only."""
@@ -82,3 +87,28 @@ def page(
     have = "1 capture has" if bare == 1 else f"{bare} captures have"
     notes = [f"{have} no pictures here, as the page would become too big: report on fewer captures to see them."] if bare else []
     return page_text(reports, Run(rules=tuple(options.rules)), shown, compared, notes, limit), reports
+
+
+def pictures(portrait: Portrait, number: int, frames: int) -> Pictures:
+    """The pictures of capture `number` of the page, and the decoded frames of at most so many findings."""
+    shot, report = portrait.shot, portrait.report
+    traffic = shot.traffic
+    mixes = (
+        ("Management datagrams by class", traffic.classes),
+        ("Packets by partition", traffic.p_keys),
+        ("Packets by OpCode", traffic.opcodes),
+    )
+    html = environment().get_template("capture.html").render(
+        number=number, path=report.path, mixes=[charts.bars(title, mix) for title, mix in mixes if mix], frames=traffic.frames,
+        drawing=drawing(portrait.subnet, marks(portrait)), conversations=conversations(portrait),
+        requests=requests(portrait), ladders=ladders(portrait), matrix=matrix(portrait),
+    )  # fmt: skip
+    line = traffic.line
+    return Pictures(html, line.packets[: line.used].tolist(), portrait.over_time(charts.STEPS), _details(portrait, frames))
+
+
+def _details(portrait: Portrait, most: int) -> dict[int, str]:
+    template = environment().get_template("frame.html")
+    findings = chosen(portrait.report.findings, most)
+    trees = portrait.model.trees(sorted({finding.frame for finding in findings}))
+    return {id(one): template.render(one=one, frame=decoded(trees[one.frame], one)) for one in findings}

@@ -23,12 +23,11 @@ from ibdissect.wire.text import counted, printable
 
 from .keys import coloring
 from .messages import ByteSelected, ExplainFinding, FilterEntered, FilterLeft, FrameSelected, JumpTo, NodeSelected
+from .panes.bars import KeyBar, TitleBar
 from .panes.bytes_pane import BytesPane
 from .panes.filter_bar import FilterBar
 from .panes.findings_pane import FindingsPane
-from .panes.key_bar import KeyBar
 from .panes.packet_list import PacketList
-from .panes.title_bar import TitleBar
 from .panes.tree_pane import TreePane
 from .widgets.cells import cut
 from .widgets.line import Line

@@ -1,11 +1,16 @@
-"""Are the details of further hits computed only on demand?"""
+"""Are the details of further hits computed only on demand, and does a choice of frames hold for each chunk?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 
 from ibdissect.lint.engine import Context
+from ibdissect.lint.grouping import SelectedFrames
 from ibdissect.lint.rule import REGISTRY, Hit, LazyHit, Rule, on_chunk
 from ibdissect.table.table import ChunkTable
 from tests.craft import native
@@ -47,3 +52,13 @@ def test_a_flow_without_room_for_its_finding_is_counted_once_and_leaves_only_its
     tally = linter.tally["ZZC001"]
     assert [(f.frame, f.count) for f in found] == [(1, 8)] and tally.count == 2
     assert list(linter.findings.flows.items()) == [(("ZZC001", 1), found[0]), (("ZZC001", 0), None)]
+
+
+def test_choice_by_chunk() -> None:
+    selected = SelectedFrames()
+    assert 7 in selected
+    chunks: list[tuple[int, str]] = [(11, "0100000001"), (31, "1")]
+    for first, bits in chunks:
+        table: Any = SimpleNamespace(chunk=SimpleNamespace(first=first))
+        selected.choose(table, np.array([bit == "1" for bit in bits]))
+    assert [frame for frame in range(9, 34) if frame not in selected] == [11, 13, 14, 15, 16, 17, 18, 19]

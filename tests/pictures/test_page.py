@@ -1,4 +1,4 @@
-"""Is the page of `ibdissect report` safe and whole for any capture, and does it show what changed?"""
+"""Is the page of `ibdissect report` safe and whole for any capture, with all pictures, and does it show what changed?"""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from ibdissect.pictures import page as made_page
-from ibdissect.pictures.page import earlier, page
+from ibdissect.pictures.page import earlier, page, pictures
 from ibdissect.report import Run, render
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check
 from tests import test_hostile
 from tests.report.pages import Page, safe
 from tests.study import made
+
+from .looks import portrait
 
 pytest.importorskip("jinja2")
 
@@ -85,3 +87,22 @@ def test_before_and_now(repo: Path, tmp_path: Path) -> None:
 def test_changes_of_the_subnet(repo: Path) -> None:
     found = shown(repo / "captures/pkey-lab.pcap", before=str(repo / "captures/opensm-first-sweep.pcap"))
     assert "Changes in the subnet" in found.text and any(text.strip().startswith("+") for text in found.said)
+
+
+pytest.importorskip("jinja2")
+
+
+def test_all_pictures(repo: Path) -> None:
+    with portrait(repo / "captures/pkey-lab.pcap") as found:
+        made = pictures(found, 1, 4)
+        assert sum(made.packets) == 37 and len(made.details) == 4
+    for said in ("Management datagrams by class", "Packets by partition", "Packets by OpCode", "The subnet", "Who may talk to whom",
+                 "Conversations: latency and loss", "Management requests: latency and loss", "packet by packet"):  # fmt: skip
+        assert said in made.html
+    assert made.html.count('class="bad"') == 3
+
+
+def test_missing_nodes_and_tables_are_named(repo: Path) -> None:
+    with portrait(repo / "captures/rxe-rping.pcap") as found:
+        html = pictures(found, 1, 4).html
+    assert "nodes and cables are not known" in html and "No P_Key tables are known" in html and "packet by packet" not in html

@@ -19,7 +19,7 @@ from ibdissect.wire.text import printable
 
 from ..messages import FilterEntered, FilterLeft
 from ..widgets.cells import fit, width_of
-from ..widgets.plain_input import PlainInput
+from ..widgets.line import PlainInput
 
 if TYPE_CHECKING:
     from ibdissect.dfilter.complete import Completion

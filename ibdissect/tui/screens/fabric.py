@@ -1,4 +1,4 @@
-"""The fabric: nodes, ports, partitions and subnet managers on the left; links and details of the selection on the right."""
+"""The fabric: nodes, ports, partitions and subnet managers on the left, links and details of the selection on the right; its history."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from textual.containers import Horizontal, Vertical
 
 from ibdissect.fabric.nodes import Port
 from ibdissect.study.background import Snapshot
-from ibdissect.study.fabric_view import Entry, FabricView, port_name, route
+from ibdissect.study.fabric_view import Change, Entry, FabricView, port_name, route
 from ibdissect.wire.text import counted
 
 from ..keys.command import Command
 from ..widgets.cells import fit, line_of, width_of
 from ..widgets.link_map import LinkMap
 from ..widgets.splitter import Splitter
-from ..widgets.table import GAP, MARGIN, Heading, Table
+from ..widgets.table import GAP, MARGIN, Cell, Heading, Table
 from ..widgets.tree_list import TreeList
-from .fabric_history import HistoryScreen
 from .overlay import Overlay
 
 if TYPE_CHECKING:
     from ..app import TuiApp
 
 INKS = {"switch": "smp", "ca": "strong", "sm": "good", "partition": "cm", "down": "dim"}
+CHANGE_INKS = {"Manager": "good", "P_Keys": "cm", "LID": "smp", "State": "sa", "Link": "gs"}
 LABEL = 18
 """Cells of what a fact is called."""
 LEAST_NOTE = 16
@@ -197,3 +197,45 @@ def _open(app: TuiApp) -> None:
 
 
 COMMAND = Command("b", "Fabric", _open, "Look", "fabric: nodes, links, routes, SMs, their history", "fabric", 13)
+
+
+class HistoryTable(Table[Change]):
+    """Changes in the order of time. The axis has a dot for each change of the same port, a full one for that of the line."""
+
+    empty = "Nothing changed, as far as the capture shows."
+    rest_title, least_rest = "Time axis", 16
+
+    def __init__(self, changes: Sequence[Change], seconds: Callable[[int], float], span: float) -> None:
+        super().__init__(changes, id="history")
+        who, text = (max((width_of(one) for one in texts), default=9)
+                     for texts in ([change.who for change in changes], [change.text for change in changes]))  # fmt: skip
+        self.columns = (
+            Heading("Seconds", 11, lambda change: (f"{seconds(change.frame):.6f}", "dim")),
+            Heading("Frame", 7, lambda change: (str(change.frame), "accent")),
+            Heading("What", 7, lambda change: (change.what, CHANGE_INKS[change.what]), "left"),
+            Heading("Who", min(who, 28), lambda change: (change.who, ""), "left"),
+            Heading("Change", min(text, 40), lambda change: (change.text, "strong"), "left"),
+        )
+        self.seconds, self.span = seconds, span
+        self.of: dict[str, list[Change]] = {}
+        for change in changes:
+            self.of.setdefault(change.who, []).append(change)
+
+    def rest(self, item: Change, room: int) -> Cell:
+        axis = ["─"] * max(room, 1)
+        for change in (*self.of[item.who], item):
+            axis[round(self.seconds(change.frame) / self.span * (len(axis) - 1))] = "●" if change is item else "○"
+        return "".join(axis), "plot"
+
+    def answer(self, item: Change) -> int:
+        return item.frame
+
+
+class HistoryScreen(Overlay[int]):
+    """Returns a frame to go to."""
+
+    keys = "Enter to the frame · o O sort · / search"
+
+    def __init__(self, changes: Sequence[Change], seconds: Callable[[int], float], span: float) -> None:
+        title = f"History of the fabric   {counted(len(changes), 'change', ',')} in {span:.3f} s"
+        super().__init__(title, HistoryTable(changes, seconds, span))

@@ -13,7 +13,7 @@ from textual.widgets import Input, Label
 
 from ibdissect.wire.text import printable
 
-from ..widgets.plain_input import PlainInput
+from ..widgets.line import PlainInput
 
 
 class Prompt(ModalScreen[tuple[str, str] | None]):

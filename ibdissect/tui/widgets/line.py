@@ -1,4 +1,4 @@
-"""One line of text that is computed whenever it is drawn."""
+"""One line of text: computed whenever it is drawn, or typed, with invisible characters as escapes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 from rich.text import Text
 from textual.widget import Widget
+from textual.widgets import Input
+
+from ibdissect.wire.text import printable
 
 
 class Line(Widget):
@@ -17,3 +20,11 @@ class Line(Widget):
 
     def render(self) -> Text:
         return Text.assemble(self.draw(self.size.width), no_wrap=True, overflow="crop")
+
+
+class PlainInput(Input):
+    """An `Input` draws its value as it is, escape sequences and bidi marks too."""
+
+    def validate_value(self, value: str) -> str:
+        """What Textual stores instead of a new value."""
+        return printable(value)

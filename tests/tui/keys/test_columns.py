@@ -10,7 +10,7 @@ from textual.widgets import SelectionList
 
 from ibdissect.study import packet_columns
 from ibdissect.subnet.names import Names
-from ibdissect.tui.panes.key_bar import KeyBar
+from ibdissect.tui.panes.bars import KeyBar
 from ibdissect.tui.screens.choice import ColumnChoice
 from tests.tui import made
 from tests.tui.made import running, shows, text, until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.tui.panes.key_bar import KeyBar
+from ibdissect.tui.panes.bars import KeyBar
 from tests.conftest import REPO
 from tests.study.made import written
 from tests.study.test_related_frames import FRAMES

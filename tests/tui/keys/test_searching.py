@@ -6,7 +6,7 @@ from pathlib import Path
 
 from textual.widgets import Input
 
-from ibdissect.tui.panes.key_bar import KeyBar
+from ibdissect.tui.panes.bars import KeyBar
 from ibdissect.tui.screens.prompt import Prompt
 from tests.tui import made
 from tests.tui.made import running, shows, type_text, until

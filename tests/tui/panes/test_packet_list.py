@@ -7,9 +7,9 @@ from pathlib import Path
 from textual import events
 
 from ibdissect.tui.app import TuiApp
+from ibdissect.tui.panes.bars import TitleBar
 from ibdissect.tui.panes.bytes_pane import BytesPane
 from ibdissect.tui.panes.findings_pane import FindingsPane
-from ibdissect.tui.panes.title_bar import TitleBar
 from ibdissect.tui.widgets.splitter import Splitter
 from tests.study.made import TOTAL
 from tests.tui import made

@@ -1,11 +1,18 @@
-"""Which frames were damaged before they were captured? Their receiver dropped them, so what they seem to show proves nothing."""
+"""From which frames does little follow? From those damaged before they were captured, and those older than an earlier frame of the file.
+
+The receiver of a damaged frame dropped it, so what it seems to show proves nothing. Files joined in the wrong order have frames that are
+older than earlier ones, and so have clocks that were set back: what was learnt before may not yet have been true then.
+"""
 
 from __future__ import annotations
+
+from bisect import bisect_right
 
 import numpy as np
 
 from ibdissect.bounded import Dropped
 from ibdissect.table.crcs import icrc
+from ibdissect.table.history import SECOND_NS
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 
@@ -51,3 +58,35 @@ class DamagedFrames:
             return False
         places = np.minimum(np.searchsorted(self._kept, frames), len(self._kept) - 1)
         return bool((self._kept[places] == frames).any())
+
+
+MAX_STRETCHES = 4096
+"""Stretches of such frames that are told apart: from the next one on, all frames count as such."""
+
+
+class PastFrames:
+    """Frames whose time is more than a second before that of an earlier one: what was learnt may not yet have been true then."""
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("stretches of frames that were recorded late")
+        self._latest, self._late = 0, False
+        self._edges: list[int] = []
+        """First frame of a stretch, first frame behind it, and so on."""
+
+    def feed(self, table: ChunkTable) -> None:
+        """Look at the times of a chunk."""
+        times = table.chunk.time_ns
+        if not len(times):
+            return
+        latest = np.maximum(np.maximum.accumulate(times), self._latest)
+        self._latest = int(latest[-1])
+        past = (times < latest - SECOND_NS) & (times > 0)
+        for row in np.flatnonzero(np.diff(past, prepend=self._late)).tolist():
+            if past[row] and len(self._edges) >= 2 * MAX_STRETCHES:
+                self.dropped.add(table.chunk.first + row, int(times[row]))
+            if len(self._edges) <= 2 * MAX_STRETCHES:
+                self._edges.append(table.chunk.first + row)
+        self._late = bool(past[-1])
+
+    def __contains__(self, frame: int) -> bool:
+        return bisect_right(self._edges, frame) % 2 == 1

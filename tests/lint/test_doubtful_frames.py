@@ -1,16 +1,20 @@
-"""Does a damaged frame prove nothing about others, unless most ICRCs are wrong?"""
+"""Does a damaged frame prove nothing about others, unless most ICRCs are wrong, and what was learnt later little about an older frame?"""
 
 from __future__ import annotations
 
 import pytest
 
-from ibdissect.lint import damaged_frames
+from ibdissect.lint import doubtful_frames
+from ibdissect.lint.doubtful_frames import PastFrames
 from ibdissect.lint.engine import Linter
 from tests.craft import erf_pcap, native
-from tests.fabric.made import answer, node
+from tests.fabric.made import answer, ask, node
+from tests.robustness.manipulations import ETHERNET, Pcap, Record
 from tests.rules.findings import rules
 from tests.table.made import tables_of
 
+SECOND = 1_000_000_000
+LINK = 247
 OTHERS = [native(bth={"psn": n}) for n in range(3)]
 LESSON, CONTRADICTS = answer(2, 0x11, node(2)), answer(2, 0x11, node(2, device_id=9))
 
@@ -53,9 +57,44 @@ def test_without_checks_of_the_icrc() -> None:
 def test_the_first_are_remembered_and_the_others_reported_in_every_window(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     codes = ("ROC006", "SEM034", "CAP016")
     frames = [*OTHERS, *OTHERS, *OTHERS, damaged(LESSON), *OTHERS, damaged(OTHERS[0]), *OTHERS, CONTRADICTS]
-    monkeypatch.setattr(damaged_frames, "MAX_DAMAGED", 2)
+    monkeypatch.setattr(doubtful_frames, "MAX_DAMAGED", 2)
     assert [one for one in found(frames, codes, window) if one[0] != "ROC006"] == [("SEM034", 18, "info")]
-    monkeypatch.setattr(damaged_frames, "MAX_DAMAGED", 1)
+    monkeypatch.setattr(doubtful_frames, "MAX_DAMAGED", 1)
     assert [one for one in found(frames, codes, window) if one[0] != "ROC006"] == [("CAP016", 14, "info"), ("SEM034", 18, "info")]
     frames[9], frames[13] = frames[13], frames[9]
     assert [one for one in found(frames, codes, window) if one[0] != "ROC006"] == [("CAP016", 14, "info"), ("SEM034", 18, "error")]
+
+
+def found_at(*records: tuple[int, bytes], codes: tuple[str, ...]) -> list[tuple[str, int, str]]:
+    linter = Linter([rules()[code] for code in codes])
+    pcap = Pcap(LINK, tuple(Record(i, time, data, len(data)) for i, (time, data) in enumerate(records, 1)))
+    for table in tables_of(pcap.packed()):
+        linter.feed(table)
+    return [(one.code, one.frame, str(one.severity)) for one in linter.finish()]
+
+
+def test_what_was_learnt_later_proves_little_about_earlier_packets() -> None:
+    shown, asked = answer(2, 0x11, node(2)), ask(2, 0x15, modifier=9)
+    assert found_at((5 * SECOND, shown), (6 * SECOND, asked), codes=("AM007",)) == [("AM007", 2, "error")]
+    assert found_at((5 * SECOND, shown), (3 * SECOND, asked), codes=("AM007",)) == [("AM007", 2, "info")]
+    assert found_at((5 * SECOND, shown), (9 * SECOND // 2, asked), codes=("AM007",)) == [("AM007", 2, "error")]
+
+
+def test_what_a_packet_shows_itself_counts_at_any_time() -> None:
+    faulty = native(bth={"tver": 1})
+    assert found_at((5 * SECOND, native()), (1 * SECOND, faulty), codes=("BTH003",)) == [("BTH003", 2, "error")]
+
+
+@pytest.mark.parametrize("window", [200, 300, 1 << 20])
+@pytest.mark.parametrize(
+    ("most", "expected", "lost"), [(4096, [3, 4, 7], 0), (2, [3, 4, 7], 0), (1, [3, 4, 7, 8], 1), (0, [3, 4, 5, 6, 7, 8], 2)]
+)
+def test_stretches(most: int, expected: list[int], lost: int, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also across chunks; a time of 0 is unknown; if there are too many stretches, all that follows is taken for one."""
+    monkeypatch.setattr(doubtful_frames, "MAX_STRETCHES", most)
+    past, times = PastFrames(), [10, 20, 12, 13, 0, 21, 15, 22]
+    pcap = Pcap(ETHERNET, tuple(Record(i, time * SECOND, bytes(60), 60) for i, time in enumerate(times, 1)))
+    for table in tables_of(pcap.packed(), window):
+        past.feed(table)
+    assert [frame for frame in range(1, 9) if frame in past] == expected
+    assert (past.dropped.count, past.dropped.frame) == (lost, {0: 0, 1: 7, 2: 3}[lost])
