@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from ibdissect.capture.records import ROWS
@@ -65,7 +66,7 @@ class Track(Generic[V]):
         """The value at `frame`, and the frame that set it; (None, 0) before the oldest value kept."""
         if frame >= self.since:
             return self.now, self.since
-        i = bisect_right(self.past, frame, key=lambda value: value[1])
+        i = bisect_right(self.past, frame, key=itemgetter(1))
         return self.past[i - 1] if i else (None, 0)
 
     def since_frame(self, frame: int) -> Iterator[V]:
