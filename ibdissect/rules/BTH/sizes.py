@@ -44,8 +44,8 @@ class NotPathMtu(PacketRule):
 
     Check the ICRC: if it is wrong, the packet was damaged; otherwise the sender's transport is at fault.
 
-    One packet whose payload is no path MTU, or two packets of one message with different ones and all packets in between. A wrong ICRC
-    silences the latter.
+    One packet whose payload is not a path MTU. Or two packets of one message with different payloads, all packets between them, and no
+    wrong ICRC.
     """
 
     code, name, severity = "BTH007", "first-middle-not-pmtu", ERROR

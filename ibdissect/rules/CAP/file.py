@@ -28,8 +28,7 @@ DEEPEST = 78
 class PacketTruncated(Rule):
     """Frames were only partly captured (snap length).
 
-    CRCs, payload lengths and, below 300 bytes, management attributes cannot be checked. That rules report nothing about such frames proves
-    nothing.
+    CRCs, payload lengths and, below 300 bytes, management attributes cannot be checked. Silence about such frames proves nothing.
 
     Capture again without a snap length (`tcpdump -s 0`), or with at least 300 bytes if only management matters.
 
@@ -122,8 +121,9 @@ class DuplicateFrames(Rule):
 
     Check the mirror's configuration, or remove the copies (`editcap -d`). A network that really duplicates packets looks the same.
 
-    The same bytes up to eight frames later; of packets in a tunnel only their own bytes count. Within one microsecond that is always a
-    copy; within three, only if so far at least every 32nd frame was repeated, because retransmissions are rarely that fast.
+    The same bytes up to eight frames later; of packets in a tunnel, the headers around them are not compared. Within one microsecond
+    that is always a copy; within three, only if so far at least every 32nd frame was repeated, because retransmissions are rarely that
+    fast.
     """
 
     code, name, severity = "CAP012", "duplicate-frames", INFO
@@ -341,18 +341,18 @@ class SubnetsAreMixed(Rule):
     """The capture holds packets of two subnets.
 
     LIDs and directed routes mean different things in each subnet. If capture interfaces, the origins of directed routes or GID prefixes
-    tell the subnets apart, each is checked alone, and packets that could belong to several are checked only by rules that need one packet.
-    Otherwise the rules that rely on the subnet's state report nothing.
+    distinguish the subnets, each is checked alone, and packets that could belong to several are checked only by rules that need one
+    packet. Otherwise the rules that rely on the subnet's state report nothing.
 
     Capture each subnet alone, or name the addresses of each in `[[site.subnets]]` of the configuration.
 
-    Two senders of directed routes found ports with the same LIDs, and no node in common. Or four facts of two kinds, which a subnet
-    does not change by itself, contradict earlier packets, and one other than a LID returns to its earlier value: the port with a LID,
-    the node at the end of a directed route, the size of a node. Or a manager's own node changes, and an adapter answers as a switch.
-    Two managers of one subnet with the same transaction ids look the same; an `info` if the routes of one led to the other. `lint`
-    reads the capture again to tell its subnets apart; a pipe cannot be read again, and the screen and `fabric` do not. Files of
-    `--subnet` describe the subnet whose ports they list, or the first of `[[site.subnets]]`. An `info` if the site's policy names the
-    subnets.
+    Two senders of directed routes found ports with the same LIDs, and no node in common. Or four facts of at least two kinds contradict
+    earlier packets, although a subnet does not change them by itself: the port with a LID, the node at the end of a directed route, the
+    size of a node. One of them, not a LID, must return to its earlier value. Or a manager's own node changes, and an adapter answers as
+    a switch. Two managers of one subnet with the same transaction ids look like two subnets; that is an `info` if the routes of one led
+    to the other. `lint` reads the capture again to separate its subnets; a pipe cannot be read again, and the screen and `fabric` do
+    not. Files of `--subnet` describe the subnet whose ports they list, or the first of `[[site.subnets]]`. An `info` if the site's
+    policy names the subnets.
     """
 
     code, name, severity = "CAP017", "subnets-mixed", WARNING

@@ -202,8 +202,8 @@ class WrongTurn(Rule):
 
     Look at the sender's connection manager.
 
-    The messages of the connection. A request that was sent again is not judged, nor one that the capture may have missed: in ERF captures
-    unless the traffic shows that nothing is missing, elsewhere if packets are missing within ten seconds.
+    The messages of the connection. Silent if the request was sent again, or if the capture may have missed one: in ERF captures unless
+    the traffic shows that nothing is missing, in others if packets are missing within ten seconds.
     """
 
     code, name, severity = "CM004", "cm-sequence", WARNING

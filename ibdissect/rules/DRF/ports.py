@@ -181,7 +181,7 @@ class KeyDrift(_DriftRule):
 
     A subnet manager that starts with the file (guid2mkey) cannot write to the port.
 
-    Find out which subnet manager set the key; let the master write the file anew.
+    Find out which subnet manager set the key; let the master write the file again.
     """
 
     code, name, severity = "DRF004", "m-key-drift", WARNING

@@ -101,7 +101,7 @@ class RoceVlan(_RoceRule):
 class RocePriority(_RoceRule):
     """The VLAN priority of a RoCE packet does not fit its DSCP, as a file maps them.
 
-    Some switches queue by the VLAN tag, others by the DSCP: part of the way the packet is in a queue without flow control or ECN.
+    Some switches queue by the VLAN tag, others by the DSCP: for part of its way the packet is in a queue without flow control or ECN.
 
     Make trust mode and priority maps of cards and switches the same (`mlnx_qos`, `cma_roce_tos`).
     """

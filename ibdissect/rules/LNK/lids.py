@@ -54,11 +54,12 @@ class LidConflict(LearntFactRule):
 
     Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
-    PortInfo of two active, cabled ports; port 0 of a switch counts as cabled if any other port of it is. Ports that become active later, as
-    in a first sweep, must both show the LID then. An `info` where the first port has another LID later, as a manager may be exchanging
-    LIDs, where the second had another one before and the capture shows neither who wrote the new one nor the LID of the first port again,
-    where it misses packets between the two, or a SubnSet was not answered. Silent where the directed route to the first node now leads to
-    another, as the node may have been replaced, and where no sender of directed routes found both nodes, as they may be of two subnets.
+    PortInfo of two active, cabled ports; port 0 of a switch counts as cabled if any other port of it is. Ports that become active later,
+    as in a first sweep, must both show the LID then. An `info` in four cases: the first port has another LID later (a manager may be
+    exchanging LIDs); the second had another one before, and the capture shows neither who wrote the new one nor the LID of the first
+    port again; the capture misses packets between the two; a SubnSet was not answered. Silent if the directed route to the first node
+    now leads to another (the node may have been replaced), or if no sender of directed routes found both nodes (they may be in two
+    subnets).
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
@@ -151,9 +152,9 @@ class OtherPortsLid(RefutableRule):
 
     Compare both ports (smpquery PortInfo).
 
-    The GUID in a NodeInfo, and the LIDs of both ports: the capture shows them being written to, or they answered the same LIDs
-    before and after the packet. Only LIDs of other systems count, since alias GUIDs move between the ports of a host. An `info` where
-    connections of other packets work that the facts forbid.
+    The GUID in a NodeInfo, and the LIDs of both ports: the capture shows them being written to, or they answered the same LIDs before
+    and after the packet. Only LIDs of other systems count, since alias GUIDs move between the ports of a host. An `info` if other
+    connections work although the facts forbid them.
     """
 
     code, name, severity = "LNK019", "slid-lmc-range", WARNING

@@ -109,10 +109,10 @@ class UnassignedLid(LinkRule):
 
     Let the sender query the path again.
 
-    A sweep before the packet that left no link and no port unread, or a file given with --subnet that lists all ports, such as the
-    output of ibnetdiscover; then a source LID that nobody has is reported as well. Silent in subnets with routers or with virtual
-    ports (IsVirtualizationSupported), whose LIDs appear in no PortInfo. An `info` where that LID may have been assigned unseen: it
-    sends packets itself, the sender's LID is not assigned either, or the capture missed some since the sweep. With a site policy, LIDs
+    Before the packet, a sweep that read every link and port. Or a file given with --subnet that lists all ports, such as the output of
+    ibnetdiscover; then a source LID that nobody has is reported as well. Silent in subnets with routers or with virtual ports
+    (IsVirtualizationSupported), whose LIDs appear in no PortInfo. An `info` where that LID may have been assigned unseen: it sends
+    packets itself, the sender's LID is not assigned either, or the capture missed packets since the sweep. With a site policy, LIDs
     outside its ranges are reported too.
     """
 

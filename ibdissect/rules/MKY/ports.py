@@ -42,7 +42,7 @@ class _WrongKey(LearntFactRule):
     evidence = (
         "The M_Key that the port showed in PortInfo, and no good answer to the request. An `info` where the capture may have "
         "missed a packet since that PortInfo. Silent for a TrapRepress to a port that sends its traps to the sender, although it named "
-        "another manager in that PortInfo: it was set up anew unseen."
+        "another manager in that PortInfo: the capture missed that it was set up again."
     )
 
     def __init__(self) -> None:

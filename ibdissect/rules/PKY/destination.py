@@ -29,7 +29,7 @@ class RefusingTable(LearntFactRule, RefutableRule):
     evidence = (
         "Needs the complete P_Key table of the port. An `info` if the table may have changed since it was read: the capture missed "
         "packets or changed their order, a Set was not answered, the next reading differs although the capture shows no Set, "
-        "connections between two pairs of ports or more work in partitions that these tables lack, or with a LID that no port of a "
+        "connections work between two pairs of ports or more in partitions that their tables lack, or with a LID that no port of a "
         "completely read subnet has."
     )
     written = (P_KEY_TABLE, PORT_INFO)

@@ -57,9 +57,9 @@ class BothLimited(Rule):
 
     Make one of the two ports a full member (opensm: `full` in partitions.conf), or choose a partition in which one of them is.
 
-    Packets in both directions of one queue pair: datagrams, which name both queue pairs, connections with REQ and REP in the
-    capture, or the only connected queue pair between two LIDs, with one transport service; an `info` if no PSN of one direction is
-    answered in the other, as the capture may then miss another queue pair. A full P_Key in one direction clears it.
+    Packets in both directions of one queue pair: datagrams, which name both queue pairs; connections whose REQ and REP are in the
+    capture; or the only connected queue pair between two LIDs, with one transport service. The last is an `info` if no PSN of one
+    direction is answered in the other: the capture may miss another queue pair. Silent if one direction has a full P_Key.
     """
 
     code, name, severity = "PKY021", "limited-both-directions", ERROR

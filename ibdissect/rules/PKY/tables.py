@@ -72,9 +72,9 @@ class PartitionTwice(LearntFactRule):
 
     Look for the partition in the subnet manager's configuration: it is probably defined twice.
 
-    One block with both, or two blocks that the port showed and that still hold the key a second later, when the capture ends. An `info`
-    if the capture may have missed a change. Blocks beyond the port's capacity are not compared, and none if that is unknown. Both
-    membership forms of one partition side by side are legal and not reported.
+    One block with both entries. Or two blocks that the port showed with the key, if both still hold it at the end of the capture, a
+    second later or more; an `info` if the capture may have missed a change. Blocks beyond the port's capacity are not compared, and none
+    if that is unknown. Both membership forms of one partition side by side are legal and not reported.
     """
 
     code, name, severity = "PKY009", "pkey-table-duplicate", WARNING

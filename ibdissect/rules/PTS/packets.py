@@ -16,8 +16,8 @@ class LostBetweenPoints(PointRule):
     Look at the counters of switches and links between both points: PortXmitDiscards point to congestion or a wrong virtual lane,
     PortRcvErrors to cables, PortXmitConstraintErrors to partitions. Record at a third point between them.
 
-    The frame at the last point that has it. That a file lacks a packet is not enough: the next point is known to miss nothing, two
-    later points do not have it, or the receiver asked for this packet with a NAK. A likely loss that is not proved is an `info`.
+    The frame at the last point that has it. It is not enough that a file lacks the packet. The next point must be known to miss nothing,
+    or two later points do not have it, or the receiver asked for this packet with a NAK. A likely loss that is not proved is an `info`.
     """
 
     code, name, severity = "PTS001", "lost-between-points", ERROR

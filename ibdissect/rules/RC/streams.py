@@ -74,8 +74,8 @@ class RequestsLost(SilenceRule):
 
     code, name, severity = "RC001", "psn-gap", WARNING
     evidence = (
-        f"{SilenceRule.evidence} What the capture alone missed looks the same if the responder died just then and nothing else shows "
-        "the loss."
+        f"{SilenceRule.evidence} Requests that only the capture missed look the same if the responder died at that moment and nothing "
+        "else shows the loss."
     )
     reference = "IBA 9.7.5.1.2; python-rdma BTH.PSN"
     message = "{ends}: {missing} missing from PSN {psn} on, neither asked for again nor acknowledged"
@@ -310,14 +310,15 @@ class NakIgnored(SilenceRule):
 class MessageLost(Rule):
     """Packets of an unreliable connection are missing.
 
-    UC does not repeat: the messages that they belonged to are lost, and nobody is told.
+    UC does not repeat: the messages that they belonged to are lost, and nobody is notified.
 
     Look for drops on the path (congestion, bad ICRCs), or use RC.
 
-    Nobody acknowledges packets of UC, so their loss looks the same whether the network or the capture lost them. A warning where the
-    rest of the traffic shows that the capture misses nothing (a thousand packets that follow each other or were answered, and so many
-    that ten of them would be missing if the capture lost as large a share as of UC), an `info` elsewhere, except in captures of ibdump.
-    A packet that arrives late was recorded out of order. Silent where the snap length cut off headers within ten seconds.
+    Nobody acknowledges packets of UC, so their loss looks the same whether the network or the capture lost them. A warning if the rest
+    of the traffic shows that the capture misses nothing: a thousand packets follow each other or were answered, and they are so many
+    that ten would be missing if the capture had lost the same share of them as of UC. Otherwise an `info`; silent in ERF captures whose
+    traffic does not show that (ibdump counts no losses). A packet that arrives late was recorded out of order. Silent where the snap
+    length cut off headers within ten seconds.
     """
 
     code, name, severity = "RC021", "uc-message-gap", WARNING

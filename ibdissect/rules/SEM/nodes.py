@@ -181,8 +181,8 @@ class PortGuidTwice(AttributeRule):
 
     Compare the GUIDs burnt into both devices.
 
-    Two NodeInfos with one PortGUID, of different nodes or of different ports of an adapter or router. All ports of a switch show its port
-    0's PortGUID: two NodeInfos of a switch with different ones.
+    Two NodeInfos with one PortGUID, of different nodes or of different ports of an adapter or router. Or two NodeInfos of one switch
+    with different PortGUIDs, since all its ports show that of its port 0.
     """
 
     code, name, severity = "SEM035", "portguid-not-unique-ca", ERROR

@@ -123,7 +123,7 @@ class ExtSpeeds2NotOffered(ExtSpeedsNotOffered):
     Correct the subnet manager or the tool that sent the Set.
 
     The LinkSpeedExtSupported2 that the port itself showed before; silent where it showed none, where the Set repeats what the port had
-    enabled, and for 4 to 7, of which no public source says more than that 7 is all.
+    enabled, and for 4 to 7: public sources define only 7 (all).
     """
 
     code, name, severity = "SEM064", "linkspeedext2-enabled", WARNING
@@ -166,8 +166,8 @@ class CounterWritten(LearntFactRule, AttributeRule):
 
     Nothing if the sender copies an older PortInfo (as OpenSM does); otherwise correct the tool.
 
-    The Set, and the PortInfo that the port answered before. An `info` where the capture may have missed a packet in between, as where
-    the port was asked again and the answer is not there.
+    The Set, and the PortInfo that the port answered before. An `info` where the capture may have missed a packet in between, for
+    instance if the port was asked again and the answer is missing.
     """
 
     code, name, severity = "SEM014", "violation-counter-nonzero-set", WARNING
@@ -283,9 +283,9 @@ class ActiveWithoutArmed(AttributeRule):
     Set the port, and the one it faces, to Armed first.
 
     The port showed Initialize, and the answer to the Set is an error: a port that accepts it was armed. A port that does not answer
-    counts as refusing where the capture shows that it misses nothing (in ERF by its traffic, elsewhere no packet is missing within
-    ten seconds) and does not change the order of Sets. Ports that were armed once are not judged, nor any after a Set to Armed of a
-    port that is not known yet, nor other steps, since a port goes down and comes up unseen.
+    counts as refusing where the capture shows that it misses nothing (in ERF by its traffic, elsewhere no packet is missing within ten
+    seconds) and does not change the order of Sets. Ports that were armed once are not judged, nor any port after a Set to Armed of a
+    port that is not known yet. Other changes of state are not judged either, since a port may go down and come up unseen.
     """
 
     code, name, severity = "SEM012", "portstate-transition", ERROR

@@ -40,10 +40,10 @@ class AnswerFromOtherLid(Elsewhere):
 
     Correct the responder; look whether two ports share a LID.
 
-    A request, and an answer with its transaction id from another LID. LIDs within one block of 128 may belong to one port: they are told
-    apart only where the port that was asked answered its LID and LMC itself, and Sets or a later answer show that it kept them. An answer
-    that repeats the addresses of its request counts if no other answer follows; it is an `info` where the capture misses packets. An
-    answer to another LID than the requester's is an `info`, if nothing else answers: the capture may have missed that port's request.
+    A request, and an answer with its transaction id from another LID. LIDs within one block of 128 may belong to one port: they count as
+    different only if the port that was asked showed its LID and LMC, and Sets or a later answer show that it kept them. An answer that
+    repeats the addresses of its request counts if no other answer follows; it is an `info` where the capture misses packets. An answer
+    to another LID than the requester's is an `info`, if nothing else answers: the capture may have missed that port's request.
     """
 
     code, name, severity = "SMP016", "getresp-lid-swap", ERROR

@@ -178,8 +178,8 @@ class MasterSmLid(TrapRule, LearntFactRule):
     Nothing around a handover; otherwise update the firmware of the sender.
 
     The trap, and the PortInfo that its port answered before. Silent for a LID or level that any PortInfo names, and for a LID that
-    acknowledges traps: the port may have been told so unseen. An `info` where the capture misses packets in between, or a Set of
-    PortInfo was not answered.
+    acknowledges traps: a Set that the capture does not show may have written it. An `info` where the capture misses packets in between,
+    or a Set of PortInfo was not answered.
     """
 
     code, name, severity = "SMP014", "trap-dlid-mastersmlid", WARNING

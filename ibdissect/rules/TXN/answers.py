@@ -44,11 +44,11 @@ class RequestUnanswered(UnansweredRule):
 
     Check whether one target or attribute stands out, whether the node is alive, its keys, and drops on VL15, which switches may discard.
 
-    The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, where the capture shows
-    within ten seconds that it misses packets, and where nothing at all was recorded for more than a second after the only try, as between
-    two recordings. Silent where the answer was recorded just before the request, or an answer to the same request less than a second
-    before it, as with two mirrors, and where another finding says why the request was dropped (keys, partitions, checksums, lengths,
-    LIDs), which then lists this as its consequence.
+    The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, if the capture misses packets
+    within ten seconds, or if nothing at all was recorded for more than a second after the only try, as between two recordings. Silent if
+    the answer was recorded just before the request, or an answer to the same request less than a second before it, as with two mirrors.
+    Silent, too, if another finding says why the request was dropped (keys, partitions, checksums, lengths, LIDs): it lists this as its
+    consequence.
     """
 
     code, name, severity = "TXN001", "request-unanswered", WARNING

@@ -73,11 +73,11 @@ class SegmentGap(Rule):
 
     Look for drops between the sender and the capture; a window that is too large for the receiver has the same effect.
 
-    The sender goes back: it sends what is missing and was not acknowledged, then again what followed the gap. Otherwise the capture
-    must show that it misses nothing: in ERF by its traffic; elsewhere a packet missing within ten seconds silences the rule, and so
-    does an acknowledgement of the skipped segment. A segment that arrives late and alone was recorded out of order; if other
-    segments come again within half a millisecond, they and it are copies of a second mirror. An `info` where answers
-    were recorded before requests, or the capture misses other packets within ten seconds.
+    The sender goes back: it sends what is missing and was not acknowledged, then again what followed the gap. Otherwise the capture must
+    show that it misses nothing: in ERF by its traffic; elsewhere a packet missing within ten seconds silences the rule, and so does an
+    acknowledgement of the skipped segment. A segment that arrives late and alone was recorded out of order; segments that come again
+    within half a millisecond are copies of a second mirror. An `info` where answers were recorded before requests, or the capture misses
+    other packets within ten seconds.
     """
 
     code, name, severity = "TXN012", "rmpp-gap", ERROR

@@ -265,7 +265,7 @@ class TwoManagers(Rule):
 
     Each overwrites what the other has set: LIDs, partitions and routes flap.
 
-    Check their priorities, their SM_Keys and whether they see each other: both believe to be master (SEM044).
+    Check their priorities, their SM_Keys and whether they see each other: both believe that they are master (SEM044).
 
     SMInfo of both managers, and LID-routed Sets of the first, the second and the first again within a second. A manager that takes
     over from a dead one is not judged, nor is a handover.

@@ -30,7 +30,7 @@ class Elsewhere(Rule):
 
     evidence = (
         "A request, and an answer with its transaction id from another LID. LIDs within one block of 128 may belong to one port: they "
-        "are told apart only where the port that was asked answered its LID and LMC itself, and Sets or a later answer show that it "
+        "count as different only if the port that was asked showed its LID and LMC, and Sets or a later answer show that it "
         "kept them. Silent for answers with a GRH, which may come through another router. An answer that repeats the addresses of its "
         "request counts if no other answer follows; it is an `info` where the capture misses packets."
     )

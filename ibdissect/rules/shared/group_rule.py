@@ -55,8 +55,8 @@ class GroupRule(RefutableRule):
     """Base of rules that compare each kind of datagram with the group that its GID names."""
 
     evidence = (
-        "The group's record (MCMemberRecord), seen before the packet. Silent for groups without one. An `info` where connections "
-        "of other packets work that the facts forbid, so the record may be another subnet's."
+        "The group's record (MCMemberRecord), seen before the packet. Silent for groups without one. An `info` where other "
+        "connections work although the facts forbid them: the record may be another subnet's."
     )
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:

@@ -72,10 +72,10 @@ class LinkRule(LearntFactRule, RefutableRule):
 
     evidence = (
         "The packet, and what the ports of its LIDs and their switches answered before it. Silent for LIDs whose port is not known. An "
-        "`info` where the capture misses packets in between, or a SubnSet was not answered: they may have changed it. Also an "
-        "`info` where it changes the order of packets and something else was written within 10 ms, or where connections work that the "
-        "facts forbid: with a LID that no port of a completely read subnet has, or between two pairs of ports in partitions that their "
-        "tables lack."
+        "`info` where the capture misses packets in between, or a SubnSet was not answered: these may have changed it. Also an "
+        "`info` where the capture changes the order of packets and something else was written within 10 ms, or where connections work "
+        "although the facts forbid them: with a LID that no port of a completely read subnet has, or between two pairs of ports in "
+        "partitions that their tables lack."
     )
     written = (PORT_INFO, SWITCH_INFO)
 
