@@ -15,10 +15,14 @@ from msgspec import field
 from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import Bytes
 from ibdissect.table.bits import extract
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.locate import Int
-from ibdissect.table.rows import Columns, Entry
+from ibdissect.table.rows import U64, Columns, Entry
 from ibdissect.wire import numbers
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Mad
+from ibdissect.wire.sa_records import NodeRecord
+from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.spec import Field, Struct
 
 from .events import ChunkFollowed
@@ -42,6 +46,8 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
     """The attribute in the previous answer with the same key, uint8[n, 64]; zeros if there was none."""
     since: Int = field(default_factory=lambda: np.empty(0, np.int64))
     """Frame of that answer; 0 if there was none."""
+    recorded: bool = False
+    """Whether these are not the port's own answers, but records of the SA."""
     columns: dict[object, npt.NDArray[Any]] = field(default_factory=dict)
     """Cached columns."""
 
@@ -198,7 +204,8 @@ class AttributeHistory:
         if len(smps):
             smps.about_ports = self.attributes == (numbers.PORT_INFO,)
             smps.key = self.keys(smps)
-            self._learn(smps)
+            fresh = np.flatnonzero(smps.answers & (smps.key != NO_KEY))
+            self._learn(event, _Answers(smps.key[fresh], smps.frames[fresh], smps.bodies[fresh]))
             smps.before, smps.since = self.at(smps.key, smps.frames)
         return smps
 
@@ -208,16 +215,16 @@ class AttributeHistory:
         frames: list[int] = self._answers.frame[low:high].tolist()
         return frames
 
-    def _learn(self, smps: AttributeSmps) -> None:
+    def _learn(self, event: ChunkFollowed, fresh: _Answers) -> None:
         """Add the answers of a chunk to those remembered; evict the oldest if there are too many."""
-        fresh = np.flatnonzero(smps.answers & (smps.key != NO_KEY))
-        if not len(fresh):
+        if not len(fresh.key):
             return
         kept = self._answers.take(self._latest())
         if (over := len(kept.key) - MAX_KEPT) > 0:
             kept = kept.take(np.sort(np.argsort(kept.frame, kind="stable")[over:]))
-            self.dropped.add(int(smps.frames[0]), int(smps.event.table.chunk.time_ns[smps.rows[0]]), over)
-        every = _Answers.joined(kept, _Answers(smps.key[fresh], smps.frames[fresh], smps.bodies[fresh]))
+            first, chunk = int(fresh.frame[0]), event.table.chunk
+            self.dropped.add(first, int(chunk.time_ns[first - chunk.first]), over)
+        every = _Answers.joined(kept, fresh)
         self._answers = every.take(np.argsort(every.key, kind="stable"))  # the frames of a key ascend
 
     def _latest(self) -> Int:
@@ -301,6 +308,57 @@ class PortGuids(AttributeHistory):
     """NodeInfo, by PortGUID."""
 
     attributes, guid_at = (numbers.NODE_INFO,), 20
+
+
+class NodesRecorded(AttributeHistory):
+    """NodeInfo, by NodeGUID, as NodeRecords of the SA have it: what the subnet manager read of the node, at some time before."""
+
+    part: ClassVar[Field[Any]] = NodeRecord.node_info
+
+    def first(self, event: ChunkFollowed, smps: AttributeSmps) -> AttributeSmps:
+        """The first answer of each node among the SMPs of the chunk, with the last record before it. Call it for every chunk."""
+        table = event.table
+        if (numbers.SA_CLASS, numbers.NODE_INFO) in table.attributes():
+            found, records, (low, high) = table.occurrences(NodeRecord), table.matrix(NodeRecord), self.part.span
+            method = table.chunk.data[table.located.at("mad")[found.rows] + MAD.method.bit // 8]
+            some = np.flatnonzero(((method & numbers.RESPONSE_BIT) != 0) & records[:, low:high].any(axis=1))
+            bodies = np.zeros((len(some), 64), np.uint8)
+            bodies[:, : high - low] = records[some, low:high]
+            guid = extract(records[some], NodeRecord.node_info.bit + NodeInfo.node_guid.bit, 64).astype(np.uint64)
+            frames = found.rows[some] + table.chunk.first
+            key = self.of_nodes(event, guid, frames)
+            known = np.flatnonzero(key != NO_KEY)
+            self._learn(event, _Answers(key[known], frames[known], bodies[known]))
+        new = np.flatnonzero(smps.answers & (smps.since == 0) & (smps.key != NO_KEY)) if len(smps) else np.empty(0, np.int64)
+        first = AttributeSmps(*smps.some(new), event=event, key=smps.key[new], recorded=True)
+        first.before, first.since = self.at(first.key, first.frames)
+        return first
+
+    def of_nodes(self, _event: ChunkFollowed, guid: U64, _frames: Int) -> Int:
+        """The key of nodes with these GUIDs, as that of their SMPs; -1 if a record from such a frame does not count."""
+        return np.where(guid != 0, guid.view(np.int64), NO_KEY)
+
+
+class DescriptionsRecorded(NodesRecorded):
+    """NodeDescription, by node, as NodeRecords have it."""
+
+    part = NodeRecord.node_description
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.doubtful_since = AFTER_ALL
+        """Frame of the first answer of an unknown node: later records of some node may be older than that answer."""
+
+    def first(self, event: ChunkFollowed, smps: AttributeSmps) -> AttributeSmps:
+        unknown = np.array([node.guid == 0 for node in smps.nodes], np.bool_)[smps.which]
+        for frame in smps.frames[smps.answers & unknown].tolist()[:1]:
+            self.doubtful_since = min(self.doubtful_since, frame)
+        return super().first(event, smps)
+
+    def of_nodes(self, event: ChunkFollowed, guid: U64, frames: Int) -> Int:
+        nodes = [event.subnet.nodes.get(one) for one in guid.tolist()]
+        slot = np.array([-1 if node is None else node.slot for node in nodes], np.int64)
+        return np.where(frames < self.doubtful_since, port_key(slot, np.zeros_like(slot)), NO_KEY)
 
 
 class SmInfos(AttributeHistory):

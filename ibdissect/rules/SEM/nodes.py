@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, NodeInfos, PortGuids
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, DescriptionsRecorded, NodeInfos, NodesRecorded, PortGuids
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen, each, fault, on_chunk, on_event
@@ -141,7 +141,8 @@ class NodeInconsistent(AttributeRule):
 
     Compare the GUIDs burnt into both adapters.
 
-    Two answers with one NodeGUID. An `info` where a switch has another number of ports: its split mode may have changed.
+    Two answers with one NodeGUID, or a NodeRecord and a later answer. An `info` where a switch has another number of ports: its split mode
+    may have changed; and after a NodeRecord: the node may have new firmware since the subnet manager read it.
     """
 
     code, name, severity = "SEM034", "nodeinfo-inconsistent-ports", ERROR
@@ -150,6 +151,7 @@ class NodeInconsistent(AttributeRule):
     message = "NodeInfo of 0x{guid:016x}: {what} is {now}, {before} before"
     example = "two GetResp(NodeInfo) with one NodeGUID and different DeviceID"
     at = NodeInfo.node_guid
+    records = NodesRecorded
     why = "said otherwise of the same NodeGUID"
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
@@ -169,7 +171,7 @@ class NodeInconsistent(AttributeRule):
         now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())
         others = (one.name for one in SAME if one is not NodeInfo.num_ports)
         possible = now.node_type == SWITCH and now.local_port_num <= now.num_ports
-        if possible and all(getattr(now, name) == getattr(before, name) for name in others):
+        if smp.columns.recorded or (possible and all(getattr(now, name) == getattr(before, name) for name in others)):
             hit.severity = INFO
         return hit
 
@@ -226,7 +228,7 @@ class DescriptionChanged(AttributeRule):
 
     Nothing if the host was just renamed; a name that flips between two nodes points to a wrong cable map or cloned hosts.
 
-    Two answers of the node with different names.
+    Two answers of the node with different names, or a NodeRecord and a later answer.
     """
 
     code, name, severity = "SEM060", "nodedesc-change", INFO
@@ -234,6 +236,7 @@ class DescriptionChanged(AttributeRule):
     message = "{port} calls itself {now}, {before} before"
     example = "two GetResp(NodeDescription) of a node, the second with another text"
     at = NodeDescription.node_string
+    records = DescriptionsRecorded
     why = "showed another name"
 
     def suspicious(self, smps: AttributeSmps) -> Mask:

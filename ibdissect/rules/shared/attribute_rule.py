@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, history_of
+from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, NodesRecorded, history_of
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import CA, ROUTER, SWITCH, Node, SwitchFacts
 from ibdissect.lint.finding import value_of
@@ -28,6 +28,8 @@ class AttributeRule(Rule):
     evidence = "The SMP, and what the same port or node answered before it. Silent where the capture does not show that."
     source: ClassVar[type[AttributeHistory]] = AttributeHistory
     """The SMPs that are judged; by default those of the attribute to which `at` belongs."""
+    records: ClassVar[type[NodesRecorded] | None] = None
+    """Records of the SA that count like an earlier answer until the node answers itself."""
     why = "said otherwise"
     """Why the earlier frame is cited."""
     says: ClassVar[dict[str, Field[Any]]] = {}
@@ -52,7 +54,7 @@ class AttributeRule(Rule):
 
     def earlier(self, smp: AttributeSmp) -> list[tuple[int, str]]:
         """The previous answer as a proof."""
-        return [(smp.since, self.why)] if smp.since else []
+        return [(smp.since, f"{self.why}, in a NodeRecord" if smp.columns.recorded else self.why)] if smp.since else []
 
     def flow_of(self, smp: AttributeSmp) -> Any:
         """Hits with an equal value become one finding; None: each is one."""
@@ -63,9 +65,10 @@ class AttributeRule(Rule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit | LazyHit]:
         smps = context.get(self.source).of(event)
-        if not len(smps):
-            return
-        for smp in smps.each(self.suspicious(smps)):
+        found = [*smps.each(self.suspicious(smps))] if len(smps) else []
+        if self.records is not None and len(first := context.get(self.records).first(event, smps)):
+            found = sorted((*first.each(self.suspicious(first)), *found), key=lambda smp: smp.frame)
+        for smp in found:
             judged = self.judge(smp)
             if judged is not None:
                 yield LazyHit(frame=smp.frame, key=self.flow_of(smp), make=partial(self.made, smp, *judged), proof=judged[1])

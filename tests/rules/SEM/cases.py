@@ -11,7 +11,7 @@ from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import LedInfo, NodeDescription, NodeInfo, SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo, VLArbitrationTable
-from tests.craft import build, put, smp, ud
+from tests.craft import build, gmp, put, smp, ud
 from tests.craft import mad as datagram
 from tests.fabric.made import GUID, SWITCH_GUID, answer, ask, port_info, switch_info
 from tests.fabric.made import node as port_node
@@ -168,6 +168,21 @@ case("SEM055", [CA, PORT_PORT, BLINK], [CA, answer(5, PORT_INFO, port_info(5, ca
 case("SEM058", answer(5, PORT_INFO, port_info(5, diag_code=4)), answer(5, PORT_INFO, port_info(5, diag_code=2)))
 # nodes
 answer_case("SEM034", NODE_INFO, port_node(5), port_node(5, device_id=0x1004), port_node(5, local_port_num=1))
+
+
+def recorded(name: str) -> bytes:
+    """What the SA says of the node with LID 5."""
+    record = bytearray(build(NodeRecord, lid=5))
+    record[4:108] = port_node(5)[: NodeInfo.size] + build(NodeDescription, node_string=name)
+    return gmp(3, GET_RESP, NODE_INFO, bytes(record), at=56, slid=1, dlid=6)
+
+
+# what the subnet manager has read before counts, but not what it has not read again since
+for code, said in (("SEM034", answer(5, NODE_INFO, port_node(5, device_id=0x1004))),
+                   ("SEM060", answer(5, DESCRIPTION, build(NodeDescription, node_string="two")))):  # fmt: skip
+    case(code, [recorded("one"), said], [said, recorded("one"), said], frames=[2], severity="info")
+case("SEM060", [recorded("one"), recorded("two"), answer(5, DESCRIPTION, build(NodeDescription, node_string="one"))],
+     [recorded("one"), recorded(""), answer(5, DESCRIPTION, build(NodeDescription, node_string="one"))], frames=[3])  # fmt: skip
 # that the port does not exist follows from the wrong NodeInfo
 case("SEM034", [CA, answer(5, NODE_INFO, port_node(5, vendor_id=0x2D0, local_port_num=2, port_guid=9))],
      [CA, answer(5, NODE_INFO, port_node(5, local_port_num=2, port_guid=9))], frames=[2], twin_also=["SEM038"])  # fmt: skip
