@@ -1,4 +1,4 @@
-"""To which of several subnets in a capture does a packet belong? Its interface, route or GID prefix tells, or the site's policy."""
+"""To which of several subnets in a capture does a packet belong? Found by its interface, route or GID prefix, or by the site's policy."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ibdissect.wire.sm import NodeInfo, SMInfo
 from ibdissect.wire.sm_port import PortInfo
 
 INTERFACE, CARD, ORIGIN, LID, PREFIX, GUID = "interface", "card port", "origin", "LID", "GID prefix", "GUID"
-"""Kinds of addresses. The origin of a directed route is known by the high half of its transaction ids, as in `routes`."""
+"""Kinds of addresses. The origin of a directed route is identified by the high half of its transaction ids, as in `routes`."""
 HOW = {INTERFACE: "capture interfaces", CARD: "ports of the capture card", ORIGIN: "origins of directed routes"}
 MAX_SEEN = 1 << 18
-"""Pairs of addresses seen together that are remembered; if there are more, the subnets are not told apart."""
+"""Pairs of addresses seen together that are remembered; if there are more, the subnets are not separated."""
 
 Address = tuple[str, int]
 Some = tuple[str, Int, U64]
@@ -36,7 +36,7 @@ class Division(Record, frozen=True):
     numbers: Mapping[Address, int] = field(default_factory=dict)
     """The number of the subnet, from 1. Addresses that several subnets have are left out."""
     how: str = ""
-    """What tells the subnets apart, in words."""
+    """What distinguishes the subnets, in words."""
     expected: bool = False
     """Whether the site's policy names the subnets."""
 
@@ -46,7 +46,7 @@ class Division(Record, frozen=True):
         return sorted(set(self.numbers.values()))
 
     def of(self, table: ChunkTable) -> Int:
-        """The subnet of each packet, int64[n]; 0 where its addresses do not tell, or contradict each other."""
+        """The subnet of each packet, int64[n]; 0 where its addresses leave it open, or contradict each other."""
         found, torn = np.zeros(len(table), np.int64), np.zeros(len(table), np.bool_)
         for kind, rows, values in (*_anchors(table, np.arange(len(table))), *_ends(table, {LID, PREFIX})):
             distinct, which = np.unique(values, return_inverse=True)
@@ -59,10 +59,10 @@ class Division(Record, frozen=True):
 
 
 class Divider:
-    """Tells the subnets of a capture apart. One per capture; feed all chunks, in any order.
+    """Separates the subnets of a capture. One per capture; feed all chunks, in any order.
 
     Ports that answer on one interface, or to one origin of directed routes, belong to one subnet. Two interfaces or origins with a port in
-    common belong to one subnet, too. If that joins all of them, nothing tells the subnets apart.
+    common belong to one subnet, too. If that joins all of them, the subnets cannot be separated.
     """
 
     def __init__(self, site: Division, first: Collection[int] = ()) -> None:
@@ -87,7 +87,7 @@ class Divider:
 
 
 def divide(tables: Iterable[ChunkTable], site: Division, first: Collection[int] = ()) -> Division:
-    """The subnets of all chunks of a capture, as `Divider` tells them apart."""
+    """The subnets of all chunks of a capture, as `Divider` separates them."""
     divider = Divider(site, first)
     for table in tables:
         divider.feed(table)
@@ -116,7 +116,7 @@ class _Seen:
                 self.pairs.update((one, kind, other) for one, other in zip(*(column[first].tolist() for column in columns), strict=True))
 
     def division(self, site: Division, first: Collection[int]) -> Division:
-        """The subnets that these addresses tell apart; without numbers if they do not."""
+        """The subnets that these addresses distinguish; without numbers if they distinguish none."""
         group: dict[int, int] = {near: near for near, *_ in self.pairs}
 
         def find(one: int) -> int:

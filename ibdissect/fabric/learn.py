@@ -143,7 +143,7 @@ class Learner:
             self.out.append(events.LinkFound(smp.frame, smp.time_ns, near, far))
 
     def about(self, hop: Hop, number: int, receiver: int, frame: int) -> Port | None:
-        """The port that a PortInfo modifier selects ; `receiver` is LocalPortNum, 0 if unknown."""
+        """The port that a PortInfo modifier selects; `receiver` is LocalPortNum, 0 if unknown."""
         node = hop.node
         if node.kind != SWITCH:
             if number == 0 or number == hop.entered:

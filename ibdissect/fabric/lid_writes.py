@@ -18,8 +18,8 @@ KEPT_SETS = 8
 """Sets remembered per port."""
 
 
-class LidWitness:
-    """Ports with PortInfo Sets in the capture, for which a new LID would be seen too. One per capture."""
+class LidWrites:
+    """Ports whose PortInfo Sets the capture shows: it would show a new LID of theirs, too. One per capture."""
 
     after: ClassVar = (PortInfos,)
 

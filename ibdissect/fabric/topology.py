@@ -69,7 +69,7 @@ def are_joined(one: Node, other: Node) -> bool:
 def way(start: Port, goal: Port) -> Iterator[tuple[Port, int]]:
     """The ports through which packets from one port to another's LID leave each node, each with the frame that showed the table entry.
 
-    Ends at the node of `goal`, or where nothing is known. Another thread may go on teaching the subnet.
+    Ends at the node of `goal`, or where nothing is known. Another thread may change the subnet meanwhile.
     """
     node, seen = start.node, set[int]()
     while node is not goal.node and node.slot not in seen and (node.kind == SWITCH or not seen):

@@ -42,8 +42,8 @@ class Pairs(Record, frozen=True, eq=False):
     waits: Int
     """Requests that may be answered in a later chunk, ascending; only complete pairs precede them."""
     rest: Int
-    """All others, ascending: repeated requests, also behind an answer, second answers, lone answers, and any that match a request of an
-    earlier chunk."""
+    """All others, ascending: requests repeated before or after their answer, second answers, answers without a request, and all that
+    match a request of an earlier chunk."""
 
     def without(self, doubtful: Bool) -> Pairs:
         """With some of `waits` in `rest`."""

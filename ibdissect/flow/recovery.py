@@ -142,7 +142,7 @@ class Stream(Record):
         self._settle_read(packet)
         ahead, step = distance(psn, self.high), distance(psn, self.cursor)
         if step and back is not None and back.msn_frame < packet.frame:
-            back.msn = -1  # another connection may have these queue pairs now, and count its messages anew
+            back.msn = -1  # another connection may have these queue pairs now, and count its messages from the start
         if ahead > 0:
             self.counts.gaps += 1
             self.counts.missing += ahead

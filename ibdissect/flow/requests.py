@@ -41,7 +41,7 @@ class Request(Record):
     answered_before: bool = False
     """Its answer was recorded just before it, as the capture changed the order."""
     repeats: bool = False
-    """The same request was answered less than a second before: this is the copy of another mirror, or another try."""
+    """The same request was answered less than a second before: this is the copy of another mirror, or a retry."""
     lone_answer: tuple[int, int] | None = None
     """Frame and time of that answer, if no other request is known for it."""
     earlier: Request | None = None

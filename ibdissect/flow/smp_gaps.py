@@ -82,7 +82,7 @@ class Program(Record):
     to_itself: bool = False
     """The capture shows requests to its own port."""
     earlier: list[Step] = field(default_factory=list)
-    """The latest of its `pauses` from before its count began anew."""
+    """The latest of its `pauses` from before its count restarted."""
 
     @property
     def disorderly(self) -> bool:
@@ -105,7 +105,7 @@ class Program(Record):
 
     def pauses(self) -> Iterator[Step]:
         """The steps during which the capture paused; none if it does not send requests in the order of their ids,
-        or if the clock does not tell its requests apart."""
+        or if its requests have equal times."""
         steps = [step for step in self.steps if step.lacking]
         shown = self.highest - self.first + 1 - sum(step.lacking for step in steps)
         pace = sorted(self.paces)[len(self.paces) // 2] if self.paces else 0
@@ -224,7 +224,7 @@ class SmpGaps:
             self.programs.move_to_end(number)
 
     def _calm(self, ids: U64) -> bool:
-        """Whether no program begins anew or is pushed out; `ids`: program by program."""
+        """Whether no program restarts or is evicted; `ids`: program by program."""
         high = (ids >> np.uint64(HALF)).astype(np.int64)
         starts = run_starts(high)
         first, lowest = ((column & np.uint64((1 << HALF) - 1)).tolist() for column in (ids[starts], np.minimum.reduceat(ids, starts)))

@@ -26,7 +26,7 @@ from .requests import Request, request_of
 from .rmpp import Message, OpenTransfers, Transfer, TransferEvent
 
 RETRY_NS = 10_000_000_000
-"""The same request after this time is another one, no further try. An answer counts however late it is."""
+"""After this time, the same request is a new one, not a retry. An answer counts however late it is."""
 MAX_OPEN = 32768
 """Requests that wait for an answer: those kept as columns, and as many that are processed one by one. The oldest is given up first."""
 MAX_TRAPS, MAX_UNMATCHED = 4096, 4096
@@ -134,13 +134,13 @@ class Transactions:
         yield from sorted(found, key=_FRAME)
 
     def repeated(self) -> set[int]:
-        """Frames of unanswered requests that repeat an answered one: copies of another mirror, further tries."""
+        """Frames of unanswered requests that repeat an answered one: copies of another mirror, or retries."""
         return {request.frame for request in self.open.values() if request.repeats}
 
     def missed_requests(self) -> Iterator[int]:
-        """Times of answers in front of the first matched one that come after a request which is never answered.
+        """Times of answers without a request, between a request that is never answered and the first matched answer.
 
-        Their own requests are younger than the capture, as senders ask in turn: the capture shows one packet of several.
+        Senders ask in turn, so the requests of these answers were sent after the capture began: it misses packets.
         """
         first = next(self.open_requests(), None)
         if first is not None:

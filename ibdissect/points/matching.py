@@ -26,11 +26,10 @@ FEWEST, FEW, MANY = 5, 0.01, 0.15
 above MANY, if the other point comes first, the point sees both sides of a port.
 """
 QUICK, EARLY_NS = 0.005, 1_000
-"""The share of packets that may be faster than possible, as stamps are sometimes late, and by how much others may be."""
+"""The share of packets that may seem faster than possible, because stamps are sometimes late, and by how much the others may."""
 EARLY = 4
-"""A second sighting up to this many usual spreads earlier than the next copy is expected may be either; nor is a copy known if all
-possible ones are farther off.
-"""
+"""A second sighting that comes up to this many usual spreads before the next copy is expected may be either copy. If all possible
+copies are farther off than this, none is chosen."""
 MOST_COPIES = 10
 """Maximum number of equal packets close together for which all orders are tried."""
 CHAIN = 100

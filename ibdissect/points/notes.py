@@ -38,7 +38,7 @@ def _clock_notes(comparison: Comparison, pairs: list[dict[str, Any]]) -> Iterato
             yield f"The clock of {point.name} or of {reference} was set at frame {frames} of {point.name}."
         if not all(segment.two_way for segment in segments):
             yield (
-                f"The clock of {point.name} is not known exactly, as only packets of one direction tell it: latencies are counted from "
+                f"The clock of {point.name} is not known exactly, as packets pass in one direction only: latencies are counted from "
                 f"the quickest packets, and up to {QUICK * 100:.0f} % of them may be negative."
             )
     unsure = {
@@ -64,11 +64,11 @@ def _capture_notes(comparison: Comparison) -> Iterator[str]:
             )
         if verdicts.missed[i]:
             yield (
-                f"{point.name} lacks {verdicts.missed[i]} of {verdicts.tested[i]} packets that certainly passed it: that it lacks a packet "
-                "does not prove a loss."
+                f"{point.name} lacks {verdicts.missed[i]} of {verdicts.tested[i]} packets that certainly passed it: a packet that it lacks "
+                "is not necessarily lost."
             )
         elif not verdicts.complete[i]:
-            yield f"Nothing shows that {point.name} captures all that passes it: that it lacks a packet does not prove a loss."
+            yield f"Nothing shows that {point.name} captures all that passes it: a packet that it lacks is not necessarily lost."
     starts, stops = coverage.starts.tolist(), coverage.stops.tolist()
     shared, longest = min(stops) - max(starts), max(stops) - min(starts)
     if shared <= 0:
@@ -76,7 +76,7 @@ def _capture_notes(comparison: Comparison) -> Iterator[str]:
     elif 2 * shared < longest:
         yield f"All points were capturing for {_duration(shared)} of {_duration(longest)} only."
     if verdicts.journey.lost.any() and not verdicts.complete.any():
-        yield "Losses are claimed where a NAK asks for the packet, or two later points do not have it."
+        yield "A loss is reported only if a NAK asks for the packet, or two later points do not have it."
 
 
 def _forgotten(comparison: Comparison) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """What happened to each packet between the points: passed, lost, not captured, or unknown? And why is that certain?
 
-Packets alike in what a verdict depends on (flow, port, who saw them, what is proved) are one class: verdicts are those of classes, with the
-number of packets in each, so that the work and the memory do not grow with the captures.
+Packets that are equal in all that a verdict depends on (flow, port, who saw them, what is proved) form a class. Each class is judged
+once and has its number of packets, so the work and the memory do not grow with the captures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How are packets of any number matched? In windows by time: what is held is bounded by the clocks' uncertainty and by reordering."""
+"""How are packets of any number matched? In windows by time: memory is bounded by the clocks' uncertainty and by reordering."""
 
 from __future__ import annotations
 

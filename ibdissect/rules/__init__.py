@@ -1,15 +1,17 @@
 """The rules: what is wrong in this capture? A folder for each family, named as its code.
 
-Found: `ibdissect rules PKY005` prints a rule's page and names its file. In most families `packet.py` holds the rules that need one packet;
-the other files are named after what their rules compare it with (`ports`, `groups`, `streams`, `answers`) or what they are about.
-Written: a class whose docstring is the rule's page (docs/first-rule.md). Without state it is a declaration, `when` and `message`.
+To find a rule: `ibdissect rules PKY005` prints its page and names its file. In most families `packet.py` holds the rules that need
+one packet; the other files are named after what their rules compare it with (`ports`, `groups`, `streams`, `answers`) or what they are
+about.
+
+A rule is a class whose docstring is its page (docs/first-rule.md). Without state it is a declaration, `when` and `message`.
 With state it handles structures, events or chunks, or fills in a base class of `shared`:
 
 - `AttributeRule`: an SMP against earlier answers of the same port; `AM.targets.TargetRule`: the modifier of a request.
 - `LinkRule`: a packet against the ports at both ends; `GroupRule`: against its multicast group; `AgreedRule`: against its connection.
 - `TrapRule`: a trap. `UnansweredRule`: requests without an answer. `LearntFactRule`: a packet against facts that may have changed unseen.
 
-Proven: in `tests/rules/PKY/cases.py` by a capture that triggers it and a twin that stays silent. Its code is reserved in
+Its proof is in `tests/rules/PKY/cases.py`: a capture that triggers it and a twin that stays silent. Its code is reserved in
 `tests/reference/rules.csv`. Nothing is registered: adding a module to a family's folder adds its rules.
 """
 

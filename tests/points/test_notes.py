@@ -36,7 +36,7 @@ def test_one_direction_only(tmp_path: Path) -> None:
     for psn in range(30):
         world.packet(psn * 20_000, psn=psn)
     said = notes(world, tmp_path)
-    assert "The clock of server is not known exactly, as only packets of one direction tell it" in said
+    assert "The clock of server is not known exactly, as packets pass in one direction only" in said
     assert "latencies are counted from the quickest packets, and up to 2 % of them may be negative" in said
     assert "Nothing shows whether packets pass client or server first" in said
     assert "Nothing shows that server captures all that passes it" in said

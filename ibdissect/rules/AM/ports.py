@@ -85,7 +85,7 @@ class PortInfoOtherPort(TargetRule):
         return smps.sets & adapters(smps) & (number != 0) & (number != smps.entered)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        known = 0 < smp.entered <= smp.node.facts_at(smp.frame)[0].num_ports  # any other LocalPortNum does not tell the port
+        known = 0 < smp.entered <= smp.node.facts_at(smp.frame)[0].num_ports  # any other LocalPortNum names no port
         return ({"port": smp.modifier & 0xFF}, kind_of(smp.node)) if known else None
 
 

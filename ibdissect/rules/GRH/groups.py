@@ -42,7 +42,7 @@ class WrongMlid(GroupRule):
     example = "GetResp(MCMemberRecord) with MLID 0xc001, then a packet to that MGID with DLID 0xc002"
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
-        other = dlid != group.mlid and FIRST_MULTICAST <= group.mlid < PERMISSIVE  # any other MLID does not tell where packets belong
+        other = dlid != group.mlid and FIRST_MULTICAST <= group.mlid < PERMISSIVE  # any other MLID does not say where packets belong
         return (LRH.dlid, dlid, {"dlid": dlid}) if other else None
 
 

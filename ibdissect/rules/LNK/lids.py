@@ -9,7 +9,7 @@ from operator import or_
 from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.fabric.events import ChunkFollowed, LidAssigned
 from ibdissect.fabric.follow import FabricFollower
-from ibdissect.fabric.lid_writes import LidWitness
+from ibdissect.fabric.lid_writes import LidWrites
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import ACTIVE, CA, ROUTER, SWITCH, Node, Port
 from ibdissect.lint.finding import Severity
@@ -81,9 +81,9 @@ class LidConflict(LearntFactRule):
         If the other port shows the LID again, it had it all the time.
         """
         other, port = self.others.get(hit.key), context.get(FabricFollower).subnet.by_key(hit.key[0])
-        moved, witness = other is None or any(change > hit.frame for change in other.lids.changes()), context.get(LidWitness)
+        moved, writes = other is None or any(change > hit.frame for change in other.lids.changes()), context.get(LidWrites)
         if other is not None and port is not None and port.lids.at(hit.frame - 1)[0] is not None:
-            moved |= witness.changed_unseen(port, hit.frame - 1) and witness.last_shown(other, AFTER_ALL) <= hit.frame
+            moved |= writes.changed_unseen(port, hit.frame - 1) and writes.last_shown(other, AFTER_ALL) <= hit.frame
         return INFO if moved else super().severity_at_end(hit, context)
 
     def rests_on(self, hit: Hit, context: Context) -> list[Node]:
@@ -93,7 +93,7 @@ class LidConflict(LearntFactRule):
 
     @on_event(ChunkFollowed)
     def look(self, event: ChunkFollowed, context: Context) -> None:
-        event.once(context.get(LidWitness).take)
+        event.once(context.get(LidWrites).take)
 
     @on_event(LidAssigned)
     def assigned(self, event: LidAssigned, context: Context) -> Iterator[Hit]:
@@ -168,8 +168,8 @@ class OtherPortsLid(RefutableRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        table, witness = event.table, context.get(LidWitness)
-        event.once(witness.take)
+        table, writes = event.table, context.get(LidWrites)
+        event.once(writes.take)
         if not event.subnet.lids:
             return
         rows, index, place = common(table.occurrences(GRH).rows, table.occurrences(LRH).rows)
@@ -186,7 +186,7 @@ class OtherPortsLid(RefutableRule):
             if len(mine) > 1:
                 after = table.chunk.first + int(mine[0])
                 changes = event.subnet.changes(lid, after=after) | port.changes(after)
-                changes |= witness.change_frames(port, *event.subnet.owners(lid, after))
+                changes |= writes.change_frames(port, *event.subnet.owners(lid, after))
             for seen, some in stretches(table, mine, changes):
                 frame = seen.frame
                 found = _foreign(event.subnet, port, lid, frame)
@@ -198,16 +198,16 @@ class OtherPortsLid(RefutableRule):
                     key=(port_guid, lid),
                     proof=[(since, "showed whose LID that is"), (port.lids.at(frame)[1], "showed the LIDs of the port with that GUID")],
                 )  # fmt: skip
-                if witness.is_certain(port, frame) and witness.is_certain(owner, frame):
+                if writes.is_certain(port, frame) and writes.is_certain(owner, frame):
                     yield hit
                 else:
                     self.uncertain.keep((port, owner, hit), hit.frame, hit.time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        witness = context.get(LidWitness)
+        writes = context.get(LidWrites)
         for port, owner, hit in self.uncertain:
-            sure = all(witness.is_certain(one, hit.frame, until=AFTER_ALL) for one in (port, owner))
+            sure = all(writes.is_certain(one, hit.frame, until=AFTER_ALL) for one in (port, owner))
             if not port.lids.past and sure:
                 yield hit
 

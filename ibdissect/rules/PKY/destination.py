@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.early_packets import RECEIVER, EarlyPackets
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.lid_writes import LidWitness
+from ibdissect.fabric.lid_writes import LidWrites
 from ibdissect.fabric.nodes import SWITCH, Node
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.lint.finding import Severity
@@ -40,7 +40,7 @@ class RefusingTable(LearntFactRule, RefutableRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         event.once(context.get(EarlyPackets).take)
-        event.once(context.get(LidWitness).take)
+        event.once(context.get(LidWrites).take)
         for refused in event.once(REFUSED[self.side]):
             if refused.verdict is self.verdict:
                 yield hit_of(event.table, refused, "destination" if self.side == RECEIVER else "sender")
@@ -49,7 +49,7 @@ class RefusingTable(LearntFactRule, RefutableRule):
         """Also INFO where the table was rewritten or the LID changed unseen, as the next reading or other packets show."""
         port = context.get(FabricFollower).subnet.by_key(hit.key[0]) if hit.evidence is LEARNT else None
         changed = port is not None and port.p_keys is not None and port.p_keys.rewritten(hit.frame)
-        if changed or (port is not None and context.get(LidWitness).changed_unseen(port, hit.frame)):
+        if changed or (port is not None and context.get(LidWrites).changed_unseen(port, hit.frame)):
             return INFO
         return super().severity_at_end(hit, context)
 

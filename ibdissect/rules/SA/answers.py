@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.lid_writes import LidWitness
+from ibdissect.fabric.lid_writes import LidWrites
 from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.datagrams import Queries
@@ -77,8 +77,8 @@ class PathLids(Rule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Each distinct pair of GUID and LID once; GIDs of other subnets and alias GUIDs are not known and not judged."""
-        table, witness = event.table, context.get(LidWitness)
-        event.once(witness.take)
+        table, writes = event.table, context.get(LidWrites)
+        event.once(writes.take)
         found = table.occurrences(PathRecord)
         if not len(found):
             return
@@ -100,18 +100,18 @@ class PathLids(Rule):
                     continue
                 mine = by_pair[ends[k - 1] if k else 0 : ends[k]]
                 if guid not in edges:  # a port may have shown its LID in most frames, and be wrong in as many records
-                    edges[guid] = np.sort(np.fromiter(port.changes(table.chunk.first) | witness.change_frames(port), np.int64))
+                    edges[guid] = np.sort(np.fromiter(port.changes(table.chunk.first) | writes.change_frames(port), np.int64))
                 piece = np.searchsorted(edges[guid], table.chunk.first + found.rows[mine], "right")
                 for part in np.split(mine, np.flatnonzero(np.diff(piece)) + 1):
                     seen = Seen(table, int(found.rows[part[0]]))
-                    shown, (held, since) = witness.last_shown(port, seen.frame), port.lids.at(seen.frame)
+                    shown, (held, since) = writes.last_shown(port, seen.frame), port.lids.at(seen.frame)
                     if not shown or held is None or since >= seen.frame or _has_lid(port, lid, seen.frame):
                         continue
                     hit = fault(
                         seen, {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(PathRecord, int(part[0])),
                         proof=[(shown, "the port's LID")], rows=found.rows[part], key=(guid, lid),
                     )  # fmt: skip
-                    if witness.is_certain(port, seen.frame):
+                    if writes.is_certain(port, seen.frame):
                         yield hit
                     else:
                         self.uncertain.keep((port, hit), hit.frame, hit.time_ns)
@@ -119,7 +119,7 @@ class PathLids(Rule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         for port, hit in self.uncertain:
-            if context.get(LidWitness).is_certain(port, hit.frame, until=AFTER_ALL):
+            if context.get(LidWrites).is_certain(port, hit.frame, until=AFTER_ALL):
                 yield hit
 
 

@@ -21,7 +21,7 @@ from ibdissect.wire.numbers import MASTER, STANDBY
 from ibdissect.wire.sm import SMInfo
 
 HANDOVER, ACKNOWLEDGE, DISABLE, STAND_BY, DISCOVER = range(1, 6)
-"""SMInfo.SMState."""
+"""Attribute modifiers of Set(SMInfo): the command."""
 MAX_MASTERS = 64
 
 

@@ -99,7 +99,7 @@ class TransactionReused(Rule):
         self.kept = {name: np.concatenate((kept[name], column))[some] for name, column in now.items()}
         again = np.zeros(SLOTS, np.bool_)
         again[now["mark"] >> SLOT] = True
-        old = np.flatnonzero(again[kept["mark"] >> SLOT])  # the others share no slot with these, so they are of other ways
+        old = np.flatnonzero(again[kept["mark"] >> SLOT])  # the others share no slot with these, so they have other ends
         rows = {name: np.concatenate((kept[name][old], column)) for name, column in now.items()}
         order = order_of(rows["mark"])
         asks, marks = rows["asks"][order], rows["mark"][order]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ibdissect.bounded import KeptList
 from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.lid_writes import LidWitness
+from ibdissect.fabric.lid_writes import LidWrites
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import Port
 from ibdissect.flow.capture_loss import CaptureLoss
@@ -55,7 +55,7 @@ class Elsewhere(Rule):
 
     @on_event(ChunkFollowed)
     def followed(self, event: ChunkFollowed, context: Context) -> None:
-        event.once(context.get(LidWitness).take)
+        event.once(context.get(LidWrites).take)
         self.subnet = event.subnet
 
     @on_chunk
@@ -98,7 +98,7 @@ class Elsewhere(Rule):
     def end(self, context: Context) -> Iterator[Hit]:
         """Report ports whose LIDs never changed: their Sets are in the capture, or they showed the same again."""
         for port, hit in self.uncertain:
-            if not port.lids.past and context.get(LidWitness).is_certain(port, hit.frame, until=AFTER_ALL):
+            if not port.lids.past and context.get(LidWrites).is_certain(port, hit.frame, until=AFTER_ALL):
                 yield hit
         silent = {request.frame for request in context.get(Transactions).open_requests()} if self.repeated else ()
         for asked, hit in self.repeated:

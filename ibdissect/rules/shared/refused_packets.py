@@ -124,7 +124,7 @@ def _spans(table: ChunkTable, subnet: Subnet, rows: Int, combined: Int, combinat
             owner = subnet.owner(lid, start)[0]
             info = owner.info_at(start)[0] if owner is not None else None
             if info is not None and info.is_virtualization_supported:
-                # The GRH tells the ports apart that share this LID; each has a P_Key table of its own.
+                # Several ports share this LID, each with a P_Key table of its own; only the GRH distinguishes them.
                 part = part[table.located.at("grh")[part] < 0]
             if len(part):
                 yield part, bad
