@@ -101,6 +101,16 @@ class VlNotOperational(LinkRule):
                     return None
         return {"vl": value, "vls": most}, tuple(proof)
 
+    @on_event(ChunkFollowed)
+    def raw(self, event: ChunkFollowed, _context: Context) -> Iterator[Hit]:
+        """Also judge raw packets, which have no BTH."""
+        table = event.table
+        vl = table.values(LRH.vl)
+        index = np.flatnonzero((table.values(LRH.lnh) < LOCAL) & (vl > 0) & (vl != MANAGEMENT_VL))
+        if len(index):
+            columns = table.values(LRH.slid)[index], table.values(LRH.dlid)[index], vl[index]
+            yield from self.report(event, table.occurrences(LRH).rows[index], columns)
+
 
 class UnassignedLid(LinkRule):
     """A packet goes to a LID that nobody in the subnet has.

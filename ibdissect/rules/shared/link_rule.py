@@ -109,8 +109,11 @@ class LinkRule(LearntFactRule, RefutableRule):
         index, value = self.suspicious(event, native, ends)
         if not len(index):
             return
-        columns = native.slid[index], native.dlid[index], value
-        for (slid, dlid, number), seen, mine in flows(event, native.rows[index], columns, KEPT):
+        yield from self.report(event, native.rows[index], (native.slid[index], native.dlid[index], value))
+
+    def report(self, event: ChunkFollowed, rows: Int, columns: Sequence[npt.NDArray[Any]]) -> Iterator[Hit]:
+        """Judge the suspicious packets in some rows; `columns`: source, destination and value of each."""
+        for (slid, dlid, number), seen, mine in flows(event, rows, columns, KEPT):
             judged = self.judge(event.subnet, slid, dlid, number, seen.frame)
             if judged is not None:
                 about, key = {"slid": slid, "dlid": dlid, **judged[0]}, (slid, dlid, self.kind(number))

@@ -149,6 +149,9 @@ case("LNK019", BORROWED, [*sweep(), *sweep()], severity="warning")
 case("LNK019", [*BORROWED, *works(1, 9)], works(1, 9), severity="info", also=["LNK020"])
 packet("LNK016", data(vl=3), data(vl=0))
 packet("LNK016", data(vl=3), data(vl=1), sweep(operational_vls=2))
+for lnh in (0, 1):
+    lane_3, lane_1 = (native(slid=1, dlid=5, lrh={"lnh": lnh, "vl": vl}) for vl in (3, 1))
+    packet("LNK016", lane_3, lane_1, sweep(operational_vls=2), also=["LNK014"], twin_also=["LNK014"])
 packet("LNK020", data(dlid=7), data(dlid=2))
 case("LNK020", [*sweep(), data(dlid=7)], [*sweep()[:-1], data(dlid=7)], frames=[10])
 # virtual ports have LIDs that no PortInfo tells
