@@ -85,7 +85,7 @@ class FabricFollower:
         time_ns = int(table.chunk.time_ns[-1]) if len(table) else 0
         self.records.learn(self.subnet, AFTER_ALL)
         yield from self._evicted(last, time_ns)
-        self.subnet.contradictions.date(table.chunk)
+        self.subnet.contradictions.note_times(table.chunk)
         followed = ChunkFollowed(last, time_ns, table, self.subnet, self._with_nodes(smps, places, table.chunk.first))
         yield followed
         followed.derived.clear()  # what was derived refers to the event: the chunk's memory would wait for a garbage collection
@@ -146,7 +146,7 @@ class FabricFollower:
             steps, smps.kind[steps], places.group[steps], smps.modifier[steps], smps.attribute[steps], table.chunk.first + rows,
             table.chunk.time_ns[rows], places.sure[steps], in_bytes(smps.bodies[steps]),
         )  # fmt: skip
-        learner.lost, due = False, self.records.due
+        learner.dropped_nameless, due = False, self.records.due
         plain = Smp(0, None, b"", None, 0, False)
         """For answers whose way and sender do not matter."""
         each = zip(*(column.tolist() for column in columns), strict=True)
@@ -196,7 +196,7 @@ class FabricFollower:
             evicted = bool(dropped)
             if evicted:
                 yield from self._evicted(frame, time_ns)
-            if first and (routes.turned or learner.lost or places.missed or evicted):
+            if first and (routes.turned or learner.dropped_nameless or places.missed or evicted):
                 self.done = i + 1
                 return
         self.done = len(smps.rows)
@@ -266,7 +266,7 @@ class FabricFollower:
         if port is None:
             return
         guard = port.guard
-        held = guard.meet(method, presented, smp.frame, smp.time_ns) if guard is not None else None
+        held = guard.check(method, presented, smp.frame, smp.time_ns) if guard is not None else None
         if held is not None:
             assert guard is not None
             if self._may_hold(port, presented, guard.held.since):
@@ -281,7 +281,7 @@ class FabricFollower:
             return
         if method != numbers.SET:
             return
-        if attribute == numbers.PORT_INFO and guard is not None and self.learner.about(hop, smp.modifier & 0xFF, 0, smp.frame) is port:
+        if attribute == numbers.PORT_INFO and guard is not None and self.learner.port_of(hop, smp.modifier & 0xFF, 0, smp.frame) is port:
             guard.pending = int.from_bytes(smp.body[:M_KEY_SIZE], "big")
         elif attribute == numbers.P_KEY_TABLE:
             target = self.learner.table_port(hop, smp.modifier >> 16, smp.frame)

@@ -58,7 +58,7 @@ class Guard:
         self.pending = None
         self.timer.learn(None, frame)
 
-    def meet(self, method: int, presented: int, frame: int, time_ns: int) -> MKey | None:
+    def check(self, method: int, presented: int, frame: int, time_ns: int) -> MKey | None:
         """Process a request to the port: return the port's M_Key if that of the request is wrong (dropped or not), else None.
 
         Tracks the lease: a refusal starts the timer, a right key stops it, expiry sets the protect bits to 0.

@@ -53,7 +53,7 @@ class Learner:
         self.out: list[events.FabricEvent] = []
         self.handled: Container[type[events.FabricEvent]] = (events.PortStateChanged, events.PKeysLearnt)
         """High-volume events to emit."""
-        self.lost = False
+        self.dropped_nameless = False
         """A node without GUID was dropped because its NodeInfo arrived."""
 
     def answer(self, smps: Smps, smp: Smp, attribute: int, asked: KeyedRequest | None) -> None:
@@ -96,7 +96,7 @@ class Learner:
         node, _ = self.subnet.node(0, smp.frame)
         port = self.subnet.port(node, 0, smp.frame)
         if smp.origin is not None:
-            return self.routes.lead(smp.origin, smp.path, node, 0, smp.frame)
+            return self.routes.learn(smp.origin, smp.path, node, 0, smp.frame)
         self.subnet.assign(port, lid, 0, smp.frame)
         return self.routes.by_lid(lid)
 
@@ -108,11 +108,11 @@ class Learner:
             return
         if smp.hop is not None and not smp.hop.node.guid and port_guid not in self.subnet.without_node:
             self.subnet.drop(smp.hop.node, smp.frame)
-            self.lost = True
+            self.dropped_nameless = True
         known = self.subnet.nodes.get(guid)
         if known is not None and known.kind not in (0, kind):  # another node
             self.subnet.drop(known, smp.frame)
-            self.lost = True
+            self.dropped_nameless = True
         node, new = self.subnet.node(guid, smp.frame)
         node.kind, node.system_guid, node.device_id, node.vendor_id = kind, system_guid, device_id, vendor_id
         was, facts_now = node.facts.now, NodeFacts(num_ports, partition_cap)
@@ -124,11 +124,11 @@ class Learner:
         manager = self.subnet.port(node, 0, smp.frame) if kind == SWITCH else port
         manager.guid = port_guid
         if self.subnet.without_node and self.subnet.adopt(manager):
-            self.lost = True
+            self.dropped_nameless = True
         if new:
             self.out.append(events.NodeFound(smp.frame, smp.time_ns, node))
         if smp.origin is not None:
-            self.routes.lead(smp.origin, smp.path, node, number, smp.frame)
+            self.routes.learn(smp.origin, smp.path, node, number, smp.frame)
             near = self.routes.before(smp.origin, smp.path, smp.frame)
             if near is not None and near is not port:
                 self._linked(smp, near, port)
@@ -142,7 +142,7 @@ class Learner:
         if not known:
             self.out.append(events.LinkFound(smp.frame, smp.time_ns, near, far))
 
-    def about(self, hop: Hop, number: int, receiver: int, frame: int) -> Port | None:
+    def port_of(self, hop: Hop, number: int, receiver: int, frame: int) -> Port | None:
         """The port that a PortInfo modifier selects; `receiver` is LocalPortNum, 0 if unknown."""
         node = hop.node
         if node.kind != SWITCH:
@@ -165,10 +165,10 @@ class Learner:
         if node.kind == SWITCH:
             port, own = node.ports.get(number) or self.subnet.port(node, number, frame), number == 0
         else:
-            about = self.about(hop, number, body[LOCAL_AT], frame)
-            if about is None:
+            selected = self.port_of(hop, number, body[LOCAL_AT], frame)
+            if selected is None:
                 return
-            port, own = about, about is node.ports.get(hop.entered)
+            port, own = selected, selected is node.ports.get(hop.entered)
             if own and node.kind and body[LOCAL_AT] != port.number:
                 return  # the route leads to another port than assumed
         infos = port.infos

@@ -55,13 +55,13 @@ class Contradictions:
             self.proof = frame
             self.times[frame] = 0
 
-    def both(self, lid: int, one: Node, other: Node, frame: int) -> None:
+    def shared_lid(self, lid: int, one: Node, other: Node, frame: int) -> None:
         """Two nodes have the same LID."""
         if len(self.lids) < MAX_CONTRADICTIONS and one.apart(other) and all(lid != known for known, *_ in self.lids):
             self.lids.append((lid, one, other, frame))
             self.times[frame] = 0
 
-    def date(self, chunk: Chunk) -> None:
+    def note_times(self, chunk: Chunk) -> None:
         """Take the times of the contradictions that a chunk showed."""
         for frame in self.times:
             if frame >= chunk.first:

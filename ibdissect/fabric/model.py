@@ -68,7 +68,7 @@ class Subnet:
         """All nodes, also those without NodeInfo, oldest first, by a number that is never reused."""
         self.gone: dict[int, Node] = {}
         """Nodes dropped in this chunk, by slot, as earlier packets of the chunk refer to them."""
-        self.left = 0
+        self.dropped_before = 0
         """The latest frame before this chunk at which a node was dropped."""
         self.lids: dict[int, Track[Port]] = {}
         """The port that owned each LID, over time."""
@@ -139,12 +139,12 @@ class Subnet:
 
     def next_chunk(self) -> None:
         """Forget the nodes that were dropped in the last chunk."""
-        self.left = self.left_at(AFTER_ALL)
+        self.dropped_before = self.last_drop(AFTER_ALL)
         self.gone.clear()
 
-    def left_at(self, frame: int) -> int:
+    def last_drop(self, frame: int) -> int:
         """The last frame up to `frame` at which a node was dropped."""
-        return max((node.until for node in self.gone.values() if self.left < node.until <= frame), default=self.left)
+        return max((node.until for node in self.gone.values() if self.dropped_before < node.until <= frame), default=self.dropped_before)
 
     def nodes_at(self, frame: int) -> Iterator[Node]:
         """All nodes known when a frame of this chunk was sent."""
@@ -160,7 +160,7 @@ class Subnet:
 
         All means: every link leads to a known port, and every end port has a LID.
         """
-        latest, switches = self.left_at(frame), 0
+        latest, switches = self.last_drop(frame), 0
         for node in self.nodes_at(frame):
             facts, since = node.facts_at(frame)
             known = [port for port in node.ports.values() if port.frame <= frame]
@@ -217,7 +217,7 @@ class Subnet:
             if track.since > 0 and track.now is not None and track.now is not port and track.now.node.alive and track.now.node.guid:
                 taken = track.now
                 self.contradictions.note(LID, one, taken.node.slot, port.node.slot, frame)
-                self.contradictions.both(one, taken.node, port.node, frame)
+                self.contradictions.shared_lid(one, taken.node, port.node, frame)
             track.learn(port, frame)
         return taken
 

@@ -284,7 +284,7 @@ class Hop:
 class Origin:
     """The routes of one sender."""
 
-    __slots__ = ("floor", "high_word", "home", "hops", "joined", "turns")
+    __slots__ = ("high_word", "home", "hops", "joined", "turns", "valid_since")
 
     def __init__(self, high_word: int) -> None:
         self.high_word = high_word
@@ -294,7 +294,7 @@ class Origin:
         """The sender's own node and port, over time: where the route without a hop ends."""
         self.turns: dict[bytes, int] = {}
         """Changed prefix -> frame of the change; longer routes learnt before it are void."""
-        self.floor = 0
+        self.valid_since = 0
         """Routes learnt before this frame are void."""
         self.joined = self
         """Another origin with a route to one of its nodes; itself if there is none."""

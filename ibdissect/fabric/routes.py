@@ -59,7 +59,7 @@ class Routes:
         return self._along_links(origin, path)
 
     def _void(self, origin: Origin, path: bytes, hop: Hop) -> bool:
-        if hop.frame < origin.floor:
+        if hop.frame < origin.valid_since:
             return True
         if not origin.turns:  # the usual case
             return False
@@ -87,7 +87,7 @@ class Routes:
             node, entered = port.peer.node, port.peer.number
         return Hop(node, entered, frame) if node.alive else None
 
-    def lead(self, origin: Origin, path: bytes, node: Node, entered: int, frame: int) -> Hop:
+    def learn(self, origin: Origin, path: bytes, node: Node, entered: int, frame: int) -> Hop:
         """Learn the end of a route, as a NodeInfo returned along it."""
         hop = origin.hops.get(path)
         if node.guid:
@@ -118,7 +118,7 @@ class Routes:
             self.turned = True
             if len(origin.turns) >= MAX_TURNS and path not in origin.turns:
                 origin.turns.clear()
-                origin.floor = frame
+                origin.valid_since = frame
             origin.turns[path] = frame
         elif self._void(origin, path, hop):
             hop.frame = frame

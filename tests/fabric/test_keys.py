@@ -31,25 +31,25 @@ def test_right_key_or_none(protect: int, method: int) -> None:
 def test_lease_runs_out() -> None:
     guard = Guard()
     guard.learn(MKey(KEY, 2, 15), 1)
-    assert guard.meet(GET, 0, 1, 0) == MKey(KEY, 2, 15)
-    assert guard.meet(GET, 0, 1, 14 * SECOND) == MKey(KEY, 2, 15)
-    assert guard.meet(GET, 0, 1, 15 * SECOND) == MKey(KEY, 0, 15), "the protect bits fall to 0, the key stays"
+    assert guard.check(GET, 0, 1, 0) == MKey(KEY, 2, 15)
+    assert guard.check(GET, 0, 1, 14 * SECOND) == MKey(KEY, 2, 15)
+    assert guard.check(GET, 0, 1, 15 * SECOND) == MKey(KEY, 0, 15), "the protect bits fall to 0, the key stays"
 
 
 def test_right_key_stops_the_lease() -> None:
     guard = Guard()
     guard.learn(MKey(KEY, 2, 15), 1)
-    guard.meet(GET, 0, 1, 0)
-    assert guard.meet(GET, KEY, 1, 10 * SECOND) is None
-    assert guard.meet(GET, 0, 1, 20 * SECOND) == MKey(KEY, 2, 15)
+    guard.check(GET, 0, 1, 0)
+    assert guard.check(GET, KEY, 1, 10 * SECOND) is None
+    assert guard.check(GET, 0, 1, 20 * SECOND) == MKey(KEY, 2, 15)
 
 
 def test_key_under_way_counts_as_right() -> None:
     guard = Guard()
     guard.learn(MKey(KEY, 1, 0), 1)
     guard.pending = WRONG
-    assert guard.meet(SET, WRONG, 1, 0) is None and guard.meet(SET, KEY, 1, 0) is None
+    assert guard.check(SET, WRONG, 1, 0) is None and guard.check(SET, KEY, 1, 0) is None
     guard.learn(MKey(WRONG, 1, 0), 5)
-    assert guard.meet(SET, KEY, 1, 0) == MKey(WRONG, 1, 0)
+    assert guard.check(SET, KEY, 1, 0) == MKey(WRONG, 1, 0)
     guard.forget(9)
-    assert guard.meet(SET, 0, 1, 0) is None
+    assert guard.check(SET, 0, 1, 0) is None

@@ -43,11 +43,11 @@ def test_two_managers_of_one_subnet_with_the_same_transaction_ids() -> None:
         subnet = Subnet()
         ways = Routes(subnet)
         one, other = (subnet.node(guid, 1)[0] for guid in (1, 2))
-        ways.lead(ways.origin(7), b"", one, 1, 1)
-        ways.lead(ways.origin(7), path, other, 1, 2)
-        ways.lead(ways.origin(7), back, one, 1, 2)
+        ways.learn(ways.origin(7), b"", one, 1, 1)
+        ways.learn(ways.origin(7), path, other, 1, 2)
+        ways.learn(ways.origin(7), back, one, 1, 2)
         assert not subnet.contradictions.related
-        ways.lead(ways.origin(7), b"", other, 1, 3)
+        ways.learn(ways.origin(7), b"", other, 1, 3)
         assert subnet.contradictions.related == related
 
 

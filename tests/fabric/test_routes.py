@@ -22,7 +22,7 @@ def made() -> tuple[Subnet, Routes, Origin, list[Node]]:
     ways = Routes(subnet)
     origin = ways.origin(7)
     for path, node, entered in ((b"", nodes[0], 1), (b"\1", nodes[1], 3), (b"\1\4", nodes[2], 1)):
-        ways.lead(origin, path, node, entered, 10)
+        ways.learn(origin, path, node, entered, 10)
         near = ways.before(origin, path, 10)
         if near is not None:
             connect(near, subnet.port(node, entered, 1), 10)
@@ -45,9 +45,9 @@ def test_along_cables() -> None:
 
 def test_a_changed_prefix_voids_longer_routes() -> None:
     _, ways, origin, nodes = made()
-    ways.lead(origin, b"\1", nodes[3], 1, 20)
+    ways.learn(origin, b"\1", nodes[3], 1, 20)
     assert ways.directed(origin, b"\1\4") is None
-    ways.lead(origin, b"\1", nodes[1], 3, 30)
+    ways.learn(origin, b"\1", nodes[1], 3, 30)
     hop = ways.directed(origin, b"\1")
     assert hop is not None and hop.shaky and not ways.sure(origin, b"\1", hop), "A, B, A: two origins, or a loose cable"
 
@@ -78,12 +78,12 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     subnet, ways, origin, nodes = made()
     other = ways.origin(8)
     for i in range(20):
-        ways.lead(other, bytes([9, i]), nodes[2], 1, 50 + i)
+        ways.learn(other, bytes([9, i]), nodes[2], 1, 50 + i)
     assert ways.count <= 10 and len(other.hops) <= 10 and subnet.dropped["routes"]
     ways.origin(9)
     ways.origin(10)
     assert len(ways.origins) == 2 and subnet.dropped["origins"]
     for i in range(200):
-        ways.lead(origin, b"\1", nodes[1 + i % 3], 1, 100 + i)
-        ways.lead(origin, bytes([i]), nodes[1 + i % 2], 1, 100 + i)
+        ways.learn(origin, b"\1", nodes[1 + i % 3], 1, 100 + i)
+        ways.learn(origin, bytes([i]), nodes[1 + i % 2], 1, 100 + i)
     assert len(origin.turns) <= routes.MAX_TURNS

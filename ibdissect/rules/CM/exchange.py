@@ -172,23 +172,23 @@ class ReusedTooSoon(Rule):
     example = "REQ with Local ACK Timeout 18, REP, RTU, DREQ, DREP, and at once another REQ with the same queue pair"
 
     def __init__(self) -> None:
-        self.left = BoundedDict[tuple[End, int], tuple[Connection, int, int]](MAX_CONNECTIONS, "queue pairs that were disconnected")
+        self.ended = BoundedDict[tuple[End, int], tuple[Connection, int, int]](MAX_CONNECTIONS, "queue pairs that were disconnected")
         """Connection, frame and time of the latest DREQ, by port and queue pair."""
 
     @on_event(Disconnecting)
     def disconnecting(self, event: Disconnecting, _context: Context) -> None:
         one = event.connection
         for place in ((one.active, one.active_qpn), (one.passive, one.passive_qpn)):
-            self.left.put(place, (one, event.frame, event.time_ns), event.frame, event.time_ns)
+            self.ended.put(place, (one, event.frame, event.time_ns), event.frame, event.time_ns)
 
     @on_event(Requested, Replied)
     def used(self, event: Requested | Replied, _context: Context) -> Iterator[Hit]:
         new, asks = event.connection, isinstance(event, Requested)
         end, qpn = (new.active, new.active_qpn) if asks else (new.passive, new.passive_qpn)
-        old, frame, left_ns = self.left.get((end, qpn), (new, 0, 0))
-        took, allowed = event.time_ns - left_ns, timeout_ns(old.ack_timeout)
+        old, frame, dreq_ns = self.ended.get((end, qpn), (new, 0, 0))
+        took, allowed = event.time_ns - dreq_ns, timeout_ns(old.ack_timeout)
         if qpn and old is not new and 0 <= took < allowed:  # 0: not said
-            del self.left[end, qpn]
+            del self.ended[end, qpn]
             yield fault(
                 event, {"ends": new.text, "qpn": qpn, "end": str(end), "milliseconds": took // 1_000_000, "allowed": allowed // 1_000_000},
                 REQ.local_qpn if asks else REP.local_qpn, qpn, proof=[(old.req_frame, "REQ of the last connection"), (frame, "its DREQ")],

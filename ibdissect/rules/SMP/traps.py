@@ -184,7 +184,7 @@ class MasterSmLid(TrapRule, LearntFactRule):
 
     code, name, severity = "SMP014", "trap-dlid-mastersmlid", WARNING
     reference = "IBA 14.2.2.1"
-    message = "trap {trap} from {port} goes to {way}, its {field} is {told}"
+    message = "trap {trap} from {port} goes to {way}, its {field} is {named}"
     example = "GetResp(PortInfo) with MasterSMLID 1, then SubnTrap of that port to LID 9"
     written = (PORT_INFO,)
 
@@ -217,9 +217,9 @@ class MasterSmLid(TrapRule, LearntFactRule):
         if event.port is None or info is None or event.directed or event.dlid == PERMISSIVE:
             return None
         if info.master_sm_lid and info.master_sm_lid != event.dlid:
-            about = {"way": f"LID {event.dlid}", "field": "MasterSMLID", "told": info.master_sm_lid, "level": None}
+            about = {"way": f"LID {event.dlid}", "field": "MasterSMLID", "named": info.master_sm_lid, "level": None}
         elif info.master_sm_lid and info.master_smsl != event.sl:
-            about = {"way": f"SL {event.sl}", "field": "MasterSMSL", "told": info.master_smsl, "level": event.sl}
+            about = {"way": f"SL {event.sl}", "field": "MasterSMSL", "named": info.master_smsl, "level": event.sl}
         else:
             return None
         return {**about, "dlid": event.dlid}, [(event.port.info_frame, "PortInfo of the port")]
