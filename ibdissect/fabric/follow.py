@@ -25,8 +25,7 @@ from .model import Subnet
 from .nodes import NOBODY, Hop, Port
 from .records import Records
 from .routes import Routes
-from .smp_places import Places
-from .smps import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, HANDLE_TRAP, PlacedSmps, Smps, in_bytes
+from .smps import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, HANDLE_TRAP, PlacedSmps, Places, Smps, in_bytes
 
 MAX_ASKED = 4096
 """PortInfo requests that wait for their answer."""

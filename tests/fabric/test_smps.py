@@ -1,12 +1,25 @@
-"""Are exactly the relevant management packets selected?"""
+"""Are exactly the relevant management packets selected, and has each the same place as with sequential processing?"""
 
 from __future__ import annotations
 
-from ibdissect.fabric.smps import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, Smps
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.fabric.describe import describe
+from ibdissect.fabric.events import ChunkFollowed, FabricEvent
+from ibdissect.fabric.follow import FabricFollower
+from ibdissect.fabric.smps import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, Places, Smps
+from ibdissect.table.table import ChunkTable
 from tests import craft
 from tests.table.made import native_table
 
-from .made import ANSWER, GET, REPRESS, SET, answer, ask, node, port_info
+from .made import ANSWER, GET, REPRESS, SET, answer, ask, node, port_info, switch
 
 
 def smps(*frames: bytes, keyed: bool = False) -> Smps:
@@ -46,3 +59,57 @@ def test_requests_are_skipped_without_any_key() -> None:
 def test_hop_count_beyond_the_path() -> None:
     found = smps(craft.smp(GET, 0x11, path=[1], dr={"hop_count": 255, "initial_path": bytes(range(64))}))
     assert found.path(0) == bytes(range(1, 64))
+
+
+ONE_BY_ONE, AT_ONCE = 16, 16 << 20
+"""Windows: a chunk for each SMP, where columns know nothing that a step would not; all in one chunk."""
+
+
+def placed(source: Any, window: int) -> tuple[list[tuple[int, int, int]], dict[str, Any], list[tuple[type[FabricEvent], int]]]:
+    """Frame, slot and port of each SMP, what was learnt, and the other events."""
+    follower, places = FabricFollower(), list[tuple[int, int, int]]()
+    events: list[tuple[type[FabricEvent], int]] = []
+    for chunk in open_capture(source, window=window).chunks():
+        for event in follower.feed(ChunkTable(chunk)):
+            if not isinstance(event, ChunkFollowed):
+                events.append((type(event), event.frame))
+                continue
+            for smps in (event.requests, event.answers):
+                frames = (smps.rows + chunk.first).tolist()
+                places += zip(frames, smps.slot.tolist(), smps.entered.tolist(), strict=True)
+    return sorted(places), describe(follower.subnet, lambda kind, value: f"{kind} {value:x}"), events
+
+
+@pytest.mark.parametrize("name", ["12-two-sms", "13-link-flaps", "20b-qos-optimized-slvl", "33-mkey-enforced-prot1"])
+def test_chunks_make_no_difference(shared: Path, name: str) -> None:
+    path = str(shared / f"captures/opensm/{name}.pcap")
+    many, one = placed(path, 20_000), placed(path, AT_ONCE)
+    assert many[0] == one[0] and many[1] == one[1] and len(one[0]) > 1000
+    # Entries of groups are looked at behind each chunk, so evictions are the only events that chunks may move.
+    assert many[2] == one[2]
+
+
+PATHS = st.sampled_from([[], [1], [1, 2], [1, 3], [1, 2, 4]])
+BODIES = st.sampled_from([(0x11, switch(2)), (0x11, node(5)), (0x11, node(6)), (0x11, node(7, node_guid=0)), (0x15, port_info(5))])
+SMPS = st.one_of(
+    st.builds(lambda path, method: craft.smp(method, 0x15, path=path), PATHS, st.sampled_from([GET, SET])),
+    st.builds(lambda path, body: craft.smp(ANSWER, body[0], body[1], path=path), PATHS, BODIES),
+    st.builds(lambda path, entry: craft.smp(ANSWER, 0x17, bytes([entry]) * 8, path=path, modifier=0x0102), PATHS, st.integers(0, 2)),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=2 * settings.default.max_examples)
+@given(st.lists(SMPS, min_size=1, max_size=30))
+def test_columns_agree_with_single_steps(frames: list[bytes]) -> None:
+    capture = craft.erf_pcap(frames)
+    assert placed(io.BytesIO(capture), AT_ONCE) == placed(io.BytesIO(capture), ONE_BY_ONE)
+
+
+def test_a_route_is_sure_behind_its_node_info() -> None:
+    frames = [craft.smp(GET, 0x11, path=[1]), craft.smp(ANSWER, 0x11, switch(2), path=[1]), craft.smp(GET, 0x15, path=[1])]
+    table = native_table([*frames, craft.smp(GET, 0x15, path=[2])])
+    follower = FabricFollower()
+    assert Places(Smps(table), follower.routes).sure.tolist() == [False, False, True, False]
+    list(follower.feed(table))
+    assert Places(Smps(table), follower.routes).sure.tolist() == [True, True, True, False]
