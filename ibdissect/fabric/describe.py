@@ -95,6 +95,17 @@ def name_of(node: Node) -> str:
     return printable(decode_text(node.name)).strip()
 
 
+def node_name(node: Node) -> str:
+    """NodeDescription, else the GUID, else its LID."""
+    lid = next((port.lid for port in node.ports.values() if port.lid), 0)
+    return name_of(node) or (f"0x{node.guid:016x}" if node.guid else f"LID {lid}, no NodeInfo" if lid else "node without NodeInfo")
+
+
+def port_name(port: Port) -> str:
+    """`host07 HCA-1 port 1`; a switch's own port has no number."""
+    return node_name(port.node) + (f" port {port.number}" if port.number else "")
+
+
 def ranges(numbers: Iterable[int]) -> str:
     """Ascending numbers as text: `1-3,7`."""
     parts: list[list[int]] = []

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct as Record
 
-from ibdissect.fabric.describe import name_of
+from ibdissect.fabric.describe import name_of, node_name, port_name
 from ibdissect.fabric.levels import natural
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import Port
 from ibdissect.lint.finding import Severity
-from ibdissect.study.fabric_view import node_name
 from ibdissect.study.findings_store import FindingsStore
 from ibdissect.table.addresses import End
 from ibdissect.table.history import AFTER_ALL
@@ -21,7 +20,6 @@ from ibdissect.wire.numbers import BASE, FULL
 from ibdissect.wire.text import counted
 
 from .portrait import Portrait
-from .subnet import port_title
 
 ALONE = 24
 """Ports that have a line each; more are joined if their tables are equal."""
@@ -119,7 +117,7 @@ def _at(subnet: Subnet, end: End, frame: int, place: Mapping[Port, int]) -> int 
 
 def _title(ports: Sequence[Port]) -> str:
     if len(ports) == 1:
-        return port_title(ports[0]) + (f" (LID {ports[0].lid})" if ports[0].lid else "")
+        return port_name(ports[0]) + (f" (LID {ports[0].lid})" if ports[0].lid else "")
     names = ", ".join(node_name(port.node) for port in ports[:2])
     return f"{len(ports)} ports: {names}" + (", ..." if len(ports) > 2 else "")
 

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.fabric.describe import KINDS
+from ibdissect.fabric.describe import KINDS, node_name, port_name
 from ibdissect.fabric.levels import Levels, levels
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import Node, Port
-from ibdissect.study.fabric_view import node_name
 
 from .marks import Mark
 
@@ -88,14 +87,9 @@ def drawing(subnet: Subnet, marked: Mapping[Port, Mark]) -> Drawing | None:
             made.cables.append(_cable(places[one], places[other], pairs, marked))
     made.cables.sort(key=lambda cable: cable.mark.rank if cable.mark is not None else 0)
     for port, mark in sorted(marked.items(), key=lambda item: (-item[1].rank, -item[1].count)):
-        peer = port_title(port.peer) if port.peer is not None else ""
-        made.ports.append((port_title(port), port.lid, peer, mark))
+        peer = port_name(port.peer) if port.peer is not None else ""
+        made.ports.append((port_name(port), port.lid, peer, mark))
     return made
-
-
-def port_title(port: Port) -> str:
-    """`host07 HCA-1 port 1`; a switch's own port has no number."""
-    return node_name(port.node) + (f" port {port.number}" if port.number else "")
 
 
 def _place(found: Levels, marked: Mapping[Port, Mark], made: Drawing) -> dict[int, Box]:
@@ -215,7 +209,7 @@ def _cable(one: Box, other: Box, pairs: Sequence[tuple[Port, Port]], marked: Map
         path = f"M{start[0]:.0f},{start[1]:.0f} Q{(start[0] + stop[0]) / 2:.0f},{start[1] + 24:.0f} {stop[0]:.0f},{stop[1]:.0f}"
     else:
         path = f"M{start[0]:.0f},{start[1]:.0f} L{stop[0]:.0f},{stop[1]:.0f}"
-    cables = "; ".join(f"{port_title(near)} to {port_title(far)}" for near, far in pairs[:8]) + ("; ..." if len(pairs) > 8 else "")
+    cables = "; ".join(f"{port_name(near)} to {port_name(far)}" for near, far in pairs[:8]) + ("; ..." if len(pairs) > 8 else "")
     label = f"×{len(pairs)}" if len(pairs) > 1 else ""
     title = cables + (f": {mark.text}" if mark is not None else "")
     return Cable(path, title, mark, label, (start[0] + stop[0]) / 2, (start[1] + stop[1]) / 2)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ibdissect.fabric import FabricFollower
+from ibdissect.fabric.describe import node_name
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.routes import Routes
@@ -30,7 +31,7 @@ from ibdissect.wire.text import printable
 
 from .capture_model import CaptureModel
 from .conversations import Conversation, add_messages, conversations_of
-from .fabric_view import FabricView, node_name, view_of
+from .fabric_view import FabricView, view_of
 from .flows import Flows
 from .node_names import state_of
 from .traffic_counts import TrafficCounts, TrafficView

@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Any
 
-from ibdissect.fabric.describe import KINDS, SM_STATES, STATES, name_of
+from ibdissect.fabric.describe import KINDS, SM_STATES, STATES, name_of, node_name, port_name
 from ibdissect.fabric.file_lines import KnownFile, place_text
 from ibdissect.fabric.levels import Levels, levels
 from ibdissect.fabric.mixed_subnets import ADVICE
@@ -114,17 +114,6 @@ def _view(subnet: Subnet, packets: Mapping[int, int]) -> FabricView:
     short = short_ends(names.values())
     names = {slot: short.get(name, name) for slot, name in names.items()}
     return FabricView(entries, found, names, history, len(subnet.slots), subnet.port_count, len(managers), len(partitions))
-
-
-def node_name(node: Node) -> str:
-    """NodeDescription, else the GUID, else its LID."""
-    lid = next((port.lid for port in node.ports.values() if port.lid), 0)
-    return name_of(node) or (f"0x{node.guid:016x}" if node.guid else f"LID {lid}, no NodeInfo" if lid else "node without NodeInfo")
-
-
-def port_name(port: Port) -> str:
-    """`host07 HCA-1 port 1`."""
-    return f"{node_name(port.node)} port {port.number}"
 
 
 def route(start: Port, goal: Port) -> tuple[list[tuple[str, str, int]], list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ibdissect.dissect.tree import Node, Tree
+from ibdissect.fabric.describe import node_name, port_name
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import Port
 from ibdissect.fabric.partitions import BLOCK
@@ -14,8 +15,6 @@ from ibdissect.table.connections import Connections
 from ibdissect.wire.headers import BTH, DETH
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.text import printable
-
-from .fabric_view import node_name, port_name
 
 QPS = {BTH.destqp: 1, DETH.srcqp: 0}
 """At which of a packet's two ends its queue pairs are."""

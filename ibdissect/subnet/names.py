@@ -7,9 +7,9 @@ from ipaddress import ip_address
 
 from msgspec import Struct as Record
 
-from ibdissect.fabric.describe import name_of
+from ibdissect.fabric.describe import name_of, port_name
 from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import SWITCH, Port
+from ibdissect.fabric.nodes import SWITCH
 from ibdissect.fabric.roce_network import mapped
 
 from .learn import learn
@@ -66,13 +66,8 @@ def names_in(subnet: Subnet) -> Names:
     named = {lid: port for lid in sorted(subnet.lids) if (port := subnet.by_lid(lid)) is not None and port.node.name}
     return Names(
         {node.guid: name_of(node) for node in subnet.nodes.values() if node.name},
-        {lid: _title(port) for lid, port in named.items()},
-        {port.guid: _title(port) for port in subnet.ports() if port.guid and port.node.name and (port.number or port.node.kind == SWITCH)},
+        {lid: port_name(port) for lid, port in named.items()},
+        {one.guid: port_name(one) for one in subnet.ports() if one.guid and one.node.name and (one.number or one.node.kind == SWITCH)},
         {lid: name_of(port.node) for lid, port in named.items()}
         | {address: host.name for address, host in subnet.roce.hosts.items()},
     )
-
-
-def _title(port: Port) -> str:
-    """A port's name: that of its node, with the port number unless it is a switch."""
-    return name_of(port.node) + ("" if port.node.kind == SWITCH else f" port {port.number}")
