@@ -12,7 +12,7 @@ from ibdissect.table.secrets import is_secret
 from . import literals
 from .computed import State
 from .literals import BadLiteral, Value
-from .names import KIND_NAMES, MARKS, Kind, Names, Source
+from .names import KIND_NAMES, MARKS, WHOLE, Kind, Names, Source
 from .syntax import Binary, Call, Char, Negative, Node, Range, Slice, String, Word
 from .values import Computation, Constant, Function, NamedOperand, Operand, Part
 
@@ -33,7 +33,7 @@ FUNCTIONS: dict[str, tuple[frozenset[str], Kind | None]] = {
     "min": (_ORDERED, None), "max": (_ORDERED, None),
 }  # fmt: skip
 """Function -> accepted kinds of its argument, kind of its result (None: that of the argument). `min` and `max` take several arguments."""
-PROTOCOLS = frozenset({"frame", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "infiniband"})
+PROTOCOLS = WHOLE | MARKS.keys() | {"frame", "infiniband"}
 """Words without a dot that are names even if a value is expected."""
 
 
@@ -258,7 +258,7 @@ def is_literal(node: Node, names: Names) -> bool:
         text = node.text
         if text.startswith("."):
             return False
-        return names.find(text) is None if "." in text else text not in PROTOCOLS | MARKS.keys()
+        return names.find(text) is None if "." in text else text not in PROTOCOLS
     if isinstance(node, Binary):
         return is_literal(node.left, names) and is_literal(node.right, names)
     if isinstance(node, Negative):

@@ -88,7 +88,7 @@ MARKS: Mapping[str, tuple[Expr, str]] = {
 }  # fmt: skip
 """Protocols without a declared structure: the fields that announce them, and what they are."""
 
-_WHOLE = frozenset({"erf", "eth", "vlan", "sll", "sll2", "ip", "ipv6", "udp", "vxlan", "geneve", "gre", "mpls"})
+WHOLE = frozenset({"erf", "eth", "vlan", "sll", "sll2", "ip", "ipv6", "udp", "vxlan", "geneve", "gre", "mpls"})
 """Keys of structures that are protocols in Wireshark: `contains` and `matches` search from them to the end of the frame."""
 
 _OF_PROTOCOL: dict[StructType, str] = {
@@ -135,7 +135,7 @@ class Names:
         self.catalog = catalog
         structs: dict[str, list[StructType]] = {}
         for struct in catalog.structs:
-            for name in (f"{struct.prefix}.{struct.key}", *(_WHOLE & {struct.key})):
+            for name in (f"{struct.prefix}.{struct.key}", *(WHOLE & {struct.key})):
                 structs.setdefault(name, []).append(struct)
         structs["sll"] = [encapsulation.SLL, encapsulation.SLL2]
         for struct, name in _OF_PROTOCOL.items():
@@ -163,7 +163,7 @@ class Names:
                 return Source(name, "none", mark=MARKS[name][0])
             structs = self._structs.get(name)
             if structs:
-                return Source(name, "bytes", structs=structs, whole=structs[0].key in _WHOLE)
+                return Source(name, "bytes", structs=structs, whole=structs[0].key in WHOLE)
         return None
 
     def named(self, word: str) -> Source:
@@ -176,7 +176,7 @@ class Names:
 
     def every(self) -> Iterator[str]:
         """All full names, each once."""
-        keys = (f"{s.prefix}.{s.key}" if s.key not in _WHOLE else s.key for s in self.catalog.structs)
+        keys = (f"{s.prefix}.{s.key}" if s.key not in WHOLE else s.key for s in self.catalog.structs)
         yield from dict.fromkeys((*COMPUTED, *BOTH, *MARKS, *self.catalog.names, *keys))
 
     def label(self, name: str) -> str:

@@ -37,6 +37,7 @@ def table() -> ChunkTable:
         ('nodedescription.nodestring == "short"', [2]), ("len(nodedescription.nodestring) == 64", [1]),
         ('string(lrh.dlid) == "4"', [0]), ('frame matches "[[:digit:]]" and reth', []), ('frame contains "\\x61bcd"', [0]),
         ('frame contains "\\141bcd"', [0]), ("frame contains 'h'", [0, 2]), ("_ws.malformed", []), ("not _ws.malformed", [0, 1, 2]),
+        ("udp contains vlan or udp contains vxlan or udp == mpls", []),
     ],
 )  # fmt: skip
 def test_selects(table: ChunkTable, text: str, wanted: list[int]) -> None:
