@@ -16,10 +16,10 @@ from ibdissect.fabric.roce_network import mapped
 from ibdissect.table.locate import Int
 from ibdissect.table.series import Blobs, Numbers, Series, blobs_of
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.encapsulation import IPv4, IPv6
+from ibdissect.wire.encapsulation import PROTOCOL_TCP, IPv4, IPv6
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.spec import Field
-from ibdissect.wire.ulp.ip import TCP as TcpHeader
+from ibdissect.wire.ulp.ip import TCP
 
 from .names import COMPUTED
 
@@ -34,8 +34,6 @@ _SOURCES: tuple[Field[Any], ...] = (LRH.slid, IPv4.source, IPv6.source)
 _DESTINATIONS: tuple[Field[Any], ...] = (LRH.dlid, IPv4.destination, IPv6.destination)
 HOST_NAMES = {"ibdissect.src.node": _SOURCES, "ibdissect.dst.node": _DESTINATIONS, "ibdissect.node": _SOURCES + _DESTINATIONS}
 KIND = f"{MESSAGE}kind"
-TCP = 6
-"""Protocol number of TCP."""
 
 
 class State(Record, eq=False):
@@ -149,7 +147,7 @@ def _payload(table: ChunkTable) -> Blobs:
 
 def _tcp_ports(name: str, table: ChunkTable) -> Numbers:
     """TCP ports, even if a snap length has cut off the rest of the header."""
-    found = table.occurrences(TcpHeader)
+    found = table.occurrences(TCP)
     rows, at = _cut_off(table)
     short = ~np.isin(rows, found.rows)
     rows, at = np.concatenate([found.rows, rows[short]]), np.concatenate([found.at, at[short]])
@@ -163,8 +161,8 @@ def _tcp_ports(name: str, table: ChunkTable) -> Numbers:
 def _cut_off(table: ChunkTable) -> tuple[Int, Int]:
     """Rows and starts of TCP headers whose ports were captured."""
     four, six = table.occurrences(IPv4), table.occurrences(IPv6)
-    is_tcp = (table.values(IPv4.protocol) == TCP) & (table.values(IPv4.fragment_offset) == 0)
-    behind = table.values(IPv6.next_header) == TCP
+    is_tcp = (table.values(IPv4.protocol) == PROTOCOL_TCP) & (table.values(IPv4.fragment_offset) == 0)
+    behind = table.values(IPv6.next_header) == PROTOCOL_TCP
     header = table.values(IPv4.header_length).astype(np.int64) * 4
     rows = np.concatenate([four.rows[is_tcp], six.rows[behind]])
     at = np.concatenate([(four.at + header)[is_tcp], six.stop[behind]])

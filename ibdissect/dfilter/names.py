@@ -79,9 +79,10 @@ def _any_is(number: int, *fields: Field[int]) -> Expr:
 
 
 MARKS: Mapping[str, tuple[Expr, str]] = {
-    "arp": (_any_is(0x0806, *_ETHERTYPES), "ARP"),
-    "tcp": (_any_is(6, *_PROTOCOL4, *_PROTOCOL6), "TCP"),
-    "icmp": (_any_is(1, *_PROTOCOL4), "ICMP"), "icmpv6": (_any_is(58, *_PROTOCOL6), "ICMPv6"),
+    "arp": (_any_is(encapsulation.ETHERTYPE_ARP, *_ETHERTYPES), "ARP"),
+    "tcp": (_any_is(encapsulation.PROTOCOL_TCP, *_PROTOCOL4, *_PROTOCOL6), "TCP"),
+    "icmp": (_any_is(encapsulation.PROTOCOL_ICMP, *_PROTOCOL4), "ICMP"),
+    "icmpv6": (_any_is(encapsulation.PROTOCOL_ICMPV6, *_PROTOCOL6), "ICMPv6"),
     "smp": (Or((Compare("==", MAD.mgmt_class, 0x01), Compare("==", MAD.mgmt_class, 0x81))), "A subnet management datagram"),
     "opa": (Compare("==", MAD.base_version, BASE_VERSION_OPA), "An Omni-Path management datagram"),
     "infiniband_link": (Present(FlowControl), "A link flow-control packet"),

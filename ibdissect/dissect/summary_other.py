@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.encapsulation import ETHERTYPES, IP_PROTOCOLS
+from ibdissect.wire import encapsulation
+from ibdissect.wire.encapsulation import ETHERTYPES, IP_PROTOCOLS, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP
 from ibdissect.wire.text import gid_text, ip4_text
 from ibdissect.wire.ulp.ip import ICMP_TYPES, ICMPV6_TYPES
 from ibdissect.wire.ulp.ipoib import fits
@@ -58,7 +59,7 @@ def _ethernet(frame: bytes, at: dict[str, int], length: int, link: int) -> tuple
         return "Data", f"{length} bytes, link type {link}"
     number = int.from_bytes(frame[type_at : type_at + 2], "big")
     body = frame[payload:]
-    if number == 0x0806 and len(body) >= 28:
+    if number == encapsulation.ETHERTYPE_ARP and len(body) >= 28:
         sender, target = (ip4_text(body[i : i + 4]) for i in (14, 24))
         if body[7] == 2:
             return "ARP", f"{sender} is at {body[8:14].hex(':')}"
@@ -71,16 +72,16 @@ def _ethernet(frame: bytes, at: dict[str, int], length: int, link: int) -> tuple
 
 def _ip(frame: bytes, upper: int, at: int, family: str) -> tuple[str, str]:
     body = frame[at:]
-    if upper in (6, 17) and len(body) >= 4:
+    if upper in (PROTOCOL_TCP, PROTOCOL_UDP) and len(body) >= 4:
         source, destination = int.from_bytes(body[:2], "big"), int.from_bytes(body[2:4], "big")
-        if upper == 17:
+        if upper == PROTOCOL_UDP:
             size = int.from_bytes(body[4:6], "big") - 8 if len(body) >= 6 else 0
             return "UDP", f"{source} → {destination} len {max(size, 0)}"
         flags = [name for bit, name in TCP_FLAGS if len(body) >= 14 and body[13] & bit]
         return "TCP", f"{source} → {destination} [{', '.join(flags)}]"
-    if upper in (1, 58) and body:
-        names = ICMP_TYPES if upper == 1 else ICMPV6_TYPES
-        return ("ICMP" if upper == 1 else "ICMPv6"), names.get(body[0], f"type {body[0]}")
+    if upper in (PROTOCOL_ICMP, PROTOCOL_ICMPV6) and body:
+        names = ICMP_TYPES if upper == PROTOCOL_ICMP else ICMPV6_TYPES
+        return ("ICMP" if upper == PROTOCOL_ICMP else "ICMPv6"), names.get(body[0], f"type {body[0]}")
     return IP_PROTOCOLS.get(upper, family), f"protocol {upper}"
 
 
@@ -89,10 +90,10 @@ def ipoib(message: bytes) -> str | None:
     number, body = int.from_bytes(message[:2], "big"), message[4:]
     if not fits(number, body):
         return None
-    if number == 0x0800:
+    if number == encapsulation.ETHERTYPE_IPV4:
         protocol, info = _ip(body, body[9], (body[0] & 15) * 4, "IPv4")
         return f"{protocol} {info} {ip4_text(body[12:16])} → {ip4_text(body[16:20])}"
-    if number == 0x86DD:
+    if number == encapsulation.ETHERTYPE_IPV6:
         protocol, info = _ip(body, body[6], 40, "IPv6")
         return f"{protocol} {info} {gid_text(body[8:24])} → {gid_text(body[24:40])}"
     sender, target = ip4_text(body[28:32]), ip4_text(body[52:56])

@@ -10,12 +10,13 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP
 from scapy.packet import Packet, Padding
 
+from ibdissect.wire.encapsulation import ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from ibdissect.wire.ulp import ipoib
 
 from .derive import Layer, layer, make
 from .fields import scapy_fields
 
-_INNER: dict[int, type[Packet]] = {0x0800: IP, 0x0806: ARP, 0x86DD: IPv6}
+_INNER: dict[int, type[Packet]] = {ETHERTYPE_IPV4: IP, ETHERTYPE_ARP: ARP, ETHERTYPE_IPV6: IPv6}
 
 
 class Carrier(Layer):

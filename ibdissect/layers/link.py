@@ -8,7 +8,7 @@ from scapy.config import conf
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
 
-from ibdissect.wire import crc, headers
+from ibdissect.wire import crc, encapsulation, headers
 from ibdissect.wire.mad import class_qp
 
 from .derive import Layer, layer, make
@@ -54,7 +54,7 @@ class _LRH(Carrier):
         return _next_layers()[self.lnh]
 
     def ethertype(self) -> int:
-        return 0x86DD if self.lnh == _IPV6 else 0
+        return encapsulation.ETHERTYPE_IPV6 if self.lnh == _IPV6 else 0
 
     def header(self, pkt: bytes, size: int) -> bytes:
         """The eight bytes with the computed fields; `size` counts the bytes between LRH and VCRC."""

@@ -292,12 +292,12 @@ class Finder:
             self.loc.at(tag)[rows[tagged]] = at[tagged]
             ethertype[tagged] = u16(self.data, at[tagged] + 2)
             at = np.where(tagged, at + 4, at)
-        four = ethertype == 0x0800
+        four = ethertype == encapsulation.ETHERTYPE_IPV4
         if four.all():
             self.ip4(rows, at)
             return
         self.ip4(rows[four], at[four])
-        six = ethertype == 0x86DD
+        six = ethertype == encapsulation.ETHERTYPE_IPV6
         self.ip6(rows[six], at[six])
         roce1 = ethertype == encapsulation.ETHERTYPE_ROCE
         if roce1.any():
@@ -326,13 +326,13 @@ class Finder:
         good = (first[:, 0] >> 4 == 4) & (header >= 20)
         rows, at, header, first, fragment, protocol = select(good, rows, at, header, first, fragment, protocol)
         self.put("ip4", rows, at)
-        datagram = (protocol == 17) & (fragment[:, 0] & 0x1F == 0) & (fragment[:, 1] == 0)  # UDP, not a later fragment
+        datagram = (protocol == encapsulation.PROTOCOL_UDP) & (fragment[:, 0] & 0x1F == 0) & (fragment[:, 1] == 0)  # not a later fragment
         stop, at = at + first_bytes.u16(first, 2), at + header
         if not datagram.all():
             later = (fragment[:, 0] & 0x1F != 0) | (fragment[:, 1] != 0)
             parts = (later & tunnels.may_hold_keys(protocol)) | ((fragment[:, 0] & 0x20 != 0) & tunnels.is_tunnel(protocol))
             self.skip(rows[parts], at[parts])
-            icmp = (protocol == 1) & ~later
+            icmp = (protocol == encapsulation.PROTOCOL_ICMP) & ~later
             self.quoted(rows[icmp], at[icmp] + 8, 20, 9)
             whole = ~datagram & ~parts
             tunnels.behind_ip(self, rows[whole], at[whole], protocol[whole])
@@ -346,12 +346,12 @@ class Finder:
         rows, at = rows[good], at[good]
         self.loc.at("ip6")[rows] = at
         protocol = self.data[at + 6]
-        datagram = protocol == 17
+        datagram = protocol == encapsulation.PROTOCOL_UDP
         if not datagram.all():
             tunnels.behind_ip(self, rows[~datagram], at[~datagram] + 40, protocol[~datagram])
             parts = (protocol == encapsulation.IP6_FRAGMENT) & tunnels.may_hold_keys(self.data[np.minimum(at + 40, self.data.size - 1)])
             self.skip(rows[parts], at[parts] + 40)
-            icmp = protocol == 58
+            icmp = protocol == encapsulation.PROTOCOL_ICMPV6
             self.quoted(rows[icmp], at[icmp] + 48, 40, 6)
         stop = at + 40 + u16(self.data, at + 4)
         self.udp(rows[datagram], (at + 40)[datagram], stop[datagram])

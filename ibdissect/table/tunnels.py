@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_ETHERNET
 from ibdissect.capture.scattered import u16
-from ibdissect.wire.encapsulation import ERSPAN2, ERSPAN3, ETHERTYPE_ROCE, ETHERTYPES_VLAN, GENEVE_PORT, VXLAN_GPE_PORT, VXLAN_PORT
+from ibdissect.wire import encapsulation as wire
+from ibdissect.wire.encapsulation import ERSPAN2, ERSPAN3, GENEVE_PORT, VXLAN_GPE_PORT, VXLAN_PORT
 
 if TYPE_CHECKING:
     from .locate import Bool, Finder, Int, Located
@@ -18,13 +19,14 @@ MAX_DEPTH = 2
 """Tunnels read one inside the other, as when a switch mirrors a port whose packets are in VXLAN."""
 LABELS = ("mpls", "mpls2", "mpls3", "mpls4")
 """Entries of an MPLS label stack, from the top."""
-FRAME, IP4, IP6, MPLS, ERSPAN, ERSPAN_3, ANY_IP = 0x6558, 0x0800, 0x86DD, 0x8847, 0x88BE, 0x22EB, -1
+IP4, IP6 = wire.ETHERTYPE_IPV4, wire.ETHERTYPE_IPV6
+FRAME, MPLS, ERSPAN, ERSPAN_3, ANY_IP = 0x6558, 0x8847, 0x88BE, 0x22EB, -1
 """What is inside: an Ethertype, or IP of the version that its first bits say."""
 GRE_OPTIONS = (("gre_checksum", 0x8000), ("gre_key", 0x2000), ("gre_sequence", 0x1000))
 _GPE = np.array([0, IP4, IP6, FRAME, 0, MPLS])
 """By Next Protocol of VXLAN-GPE."""
 _CARRIED = [FRAME, IP4, IP6, MPLS, ERSPAN, ERSPAN_3]
-_ON_ETHERNET = [IP4, IP6, ETHERTYPE_ROCE, *ETHERTYPES_VLAN]
+_ON_ETHERNET = [IP4, IP6, wire.ETHERTYPE_ROCE, *wire.ETHERTYPES_VLAN]
 
 
 def names(*headers: str) -> tuple[str, ...]:
@@ -64,17 +66,17 @@ def behind_udp(finder: Finder, rows: Int, at: Int, port: Int) -> None:
 
 def is_tunnel(protocol: npt.NDArray[np.uint8]) -> Bool:
     """Which IP protocols carry a packet."""
-    return np.isin(protocol, (4, 41, 47))
+    return np.isin(protocol, (wire.PROTOCOL_IPV4, wire.PROTOCOL_IPV6, wire.PROTOCOL_GRE))
 
 
 def may_hold_keys(protocol: npt.NDArray[np.uint8]) -> Bool:
     """Which IP protocols may carry a packet or message with keys: tunnels, UDP (RoCE), and TCP (SMC-R). ICMP and others do not."""
-    return is_tunnel(protocol) | np.isin(protocol, (6, 17))
+    return is_tunnel(protocol) | np.isin(protocol, (wire.PROTOCOL_TCP, wire.PROTOCOL_UDP))
 
 
 def behind_ip(finder: Finder, rows: Int, at: Int, protocol: npt.NDArray[np.uint8]) -> None:
     """GRE, and IP in IP, by the protocol of an IP packet that is no fragment."""
-    gre, four, six = protocol == 47, protocol == 4, protocol == 41
+    gre, four, six = (protocol == one for one in (wire.PROTOCOL_GRE, wire.PROTOCOL_IPV4, wire.PROTOCOL_IPV6))
     if gre.any():
         _gre(finder, rows[gre], at[gre])
     _inside(finder, rows[four], at[four], np.full(int(four.sum()), IP4))

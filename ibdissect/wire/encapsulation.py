@@ -10,6 +10,7 @@ ETHERTYPES = {
     0x0800: "IPv4", 0x0806: "ARP", 0x6558: "Transparent Ethernet bridging", 0x8100: "802.1Q", 0x86DD: "IPv6",
     0x8847: "MPLS", 0x8848: "MPLS with upstream-assigned label", 0x88A8: "802.1ad", 0x8915: "RoCE v1", 0x88CC: "LLDP", 0x9100: "802.1QinQ",
 }  # fmt: skip
+ETHERTYPE_IPV4, ETHERTYPE_ARP, ETHERTYPE_IPV6, ETHERTYPE_ROCE = 0x0800, 0x0806, 0x86DD, 0x8915
 ETHERTYPES_VLAN = (0x8100, 0x88A8, 0x9100)
 """A VLAN tag follows; 0x9100 is what switches used for an outer tag before 802.1ad."""
 ERF_ETHERNET, ERF_INFINIBAND, ERF_INFINIBAND_LINK = (2, 11, 16, 20), 21, 25
@@ -17,6 +18,7 @@ ERF_TYPES = {2: "ETH", 16: "COLOR_ETH", ERF_INFINIBAND: "INFINIBAND", ERF_INFINI
 IP_PROTOCOLS = {
     1: "ICMP", 2: "IGMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 47: "GRE", 58: "ICMPv6", 0x1B: "IBA transport",
 }  # fmt: skip
+PROTOCOL_ICMP, PROTOCOL_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_GRE, PROTOCOL_ICMPV6 = 1, 4, 6, 17, 41, 47, 58
 IP6_FRAGMENT = 44
 GRE_PROTOCOLS = {**ETHERTYPES, 0x22EB: "ERSPAN III", 0x88BE: "ERSPAN"}
 GPE_PROTOCOLS = {1: "IPv4", 2: "IPv6", 3: "Ethernet", 4: "NSH", 5: "MPLS"}
@@ -24,7 +26,6 @@ ECN = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
 PACKET_TYPES = {0: "to us", 1: "broadcast", 2: "multicast", 3: "to another host", 4: "from us"}
 ROCE_PORT = 4791
 VXLAN_PORT, VXLAN_GPE_PORT, GENEVE_PORT = 4789, 4790, 6081
-ETHERTYPE_ROCE = 0x8915
 
 
 def erf_time_text(value: int) -> str:

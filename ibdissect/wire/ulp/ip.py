@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .. import encapsulation
 from ..encapsulation import UDP, IPv4, IPv6
 from ..places import Behind, Inside
 from ..spec import Struct, bit, enum, rest, uint
@@ -33,7 +34,7 @@ class InnerIPv4(IPv4):
     """IPv4 header inside IPoIB; options and payload follow."""
 
     key, section, size, title = "ipoib.ip", "RFC 791", 20, "IPv4"
-    carried_by = (Inside(IPoIB.payload, ((IPoIB.type, frozenset({0x0800})),)),)
+    carried_by = (Inside(IPoIB.payload, ((IPoIB.type, frozenset({encapsulation.ETHERTYPE_IPV4})),)),)
     payload = rest("Payload", at="20")
 
 
@@ -41,7 +42,7 @@ class InnerIPv6(IPv6):
     """IPv6 header inside IPoIB; extension headers and payload follow."""
 
     key, section, size, title = "ipoib.ipv6", "RFC 8200", 40, "IPv6"
-    carried_by = (Inside(IPoIB.payload, ((IPoIB.type, frozenset({0x86DD})),)),)
+    carried_by = (Inside(IPoIB.payload, ((IPoIB.type, frozenset({encapsulation.ETHERTYPE_IPV6})),)),)
     payload = rest("Payload", at="40")
 
 
@@ -65,7 +66,7 @@ class TCP(Struct):
     """TCP header; options and data follow."""
 
     key, section, size = "tcp", "RFC 9293 3.1", 20
-    carried_by = (*_inside(6), *_outside(6))
+    carried_by = (*_inside(encapsulation.PROTOCOL_TCP), *_outside(encapsulation.PROTOCOL_TCP))
     source_port = uint(16, "Source port", at="0", ws="tcp.srcport")
     destination_port = uint(16, "Destination port", at="2", ws="tcp.dstport")
     sequence = uint(32, "Sequence number", at="4", ws="tcp.seq_raw")
@@ -87,7 +88,7 @@ class InnerUDP(UDP):
     """UDP header inside IPoIB; data follows."""
 
     key, section, size, title = "ipoib.udp", "RFC 768", 8, "UDP"
-    carried_by = _inside(17)
+    carried_by = _inside(encapsulation.PROTOCOL_UDP)
     payload = rest("Data", at="8")
 
 
@@ -95,7 +96,7 @@ class ICMP(Struct):
     """ICMP message."""
 
     key, section, size = "icmp", "RFC 792", 8
-    carried_by = (_inside(1)[0], _outside(1)[0])
+    carried_by = (_inside(encapsulation.PROTOCOL_ICMP)[0], _outside(encapsulation.PROTOCOL_ICMP)[0])
     type = enum(8, ICMP_TYPES, "Type", at="0", ws="icmp.type")
     code = uint(8, "Code", at="1", ws="icmp.code")
     checksum = uint(16, "Checksum", at="2", base="hex", ws="icmp.checksum")
@@ -107,7 +108,7 @@ class ICMPv6(Struct):
     """ICMPv6 message."""
 
     key, section, size = "icmpv6", "RFC 4443", 8
-    carried_by = (_inside(58)[1], _outside(58)[1])
+    carried_by = (_inside(encapsulation.PROTOCOL_ICMPV6)[1], _outside(encapsulation.PROTOCOL_ICMPV6)[1])
     type = enum(8, ICMPV6_TYPES, "Type", at="0", ws="icmpv6.type")
     code = uint(8, "Code", at="1", ws="icmpv6.code")
     checksum = uint(16, "Checksum", at="2", base="hex", ws="icmpv6.checksum")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..cm_names import IPOIB_CM_MASK, IPOIB_CM_PREFIX
+from ..encapsulation import ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from ..places import CmPayload, CmService, Inside, QKey
 from ..spec import Struct, enum, gid, ip4, pad, qpn, rest, uint
 
 IPOIB_Q_KEY = 0x0000_0B1B
 """Default Q_Key of the broadcast group and so of all UD traffic of an IPoIB link; a manager may choose another (RFC 4391 5)."""
 
-PROTOCOLS: Mapping[int, str] = {0x0800: "IPv4", 0x0806: "ARP", 0x8035: "RARP", 0x86DD: "IPv6"}
+PROTOCOLS: Mapping[int, str] = {ETHERTYPE_IPV4: "IPv4", ETHERTYPE_ARP: "ARP", 0x8035: "RARP", ETHERTYPE_IPV6: "IPv6"}
 """Type of the encapsulation header (RFC 4391 6)."""
 
 ARP_OPERATIONS: Mapping[int, str] = {1: "request", 2: "reply"}
@@ -20,11 +21,11 @@ HARDWARE_INFINIBAND = 32
 
 def fits(number: int, body: bytes) -> bool:
     """Whether `body` is exactly one packet of the protocol with this Type, so that nothing else is taken for IP or ARP."""
-    if number == 0x0800:
+    if number == ETHERTYPE_IPV4:
         return len(body) >= 20 and body[0] >> 4 == 4 and body[0] & 15 >= 5 and int.from_bytes(body[2:4], "big") == len(body)
-    if number == 0x86DD:
+    if number == ETHERTYPE_IPV6:
         return len(body) >= 40 and body[0] >> 4 == 6 and int.from_bytes(body[4:6], "big") + 40 == len(body)
-    return number == 0x0806 and len(body) == IPoIBAddressResolution.size and body[:6] == b"\0\x20\x08\0\x14\x04"
+    return number == ETHERTYPE_ARP and len(body) == IPoIBAddressResolution.size and body[:6] == b"\0\x20\x08\0\x14\x04"
 
 
 class IPoIB(Struct):
@@ -41,7 +42,7 @@ class IPoIBAddressResolution(Struct):
     """ARP between IPoIB interfaces, whose hardware addresses are flags, QPN and GID."""
 
     key, section, size, title = "ipoib.arp", "RFC 4391 9; RFC 826", 56, "ARP over IPoIB"
-    carried_by = (Inside(IPoIB.payload, ((IPoIB.type, frozenset({0x0806})),)),)
+    carried_by = (Inside(IPoIB.payload, ((IPoIB.type, frozenset({ETHERTYPE_ARP})),)),)
     hardware_type = enum(16, {HARDWARE_INFINIBAND: "InfiniBand"}, "Hardware Type", at="0")
     protocol_type = enum(16, PROTOCOLS, "Protocol Type", at="2", base="hex")
     hardware_size = uint(8, "Hardware Size", at="4", unit="bytes")
