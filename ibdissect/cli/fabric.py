@@ -132,7 +132,7 @@ def _read(path: Unit | None, at: int | None, common: Common) -> tuple[Sequence[_
 
 
 def _each_subnet(opened: Capture, at: int | None, common: Common) -> dict[int, _LearntSubnet]:
-    """The subnets that a capture mixes, by number, learnt in another pass; a note names them. Empty if nothing tells them apart."""
+    """The subnets that a capture mixes, by number, learnt in another pass; a note names them. Empty if they cannot be separated."""
     from ibdissect.fabric.division import Division
     from ibdissect.fabric.mixed_subnets import ADVICE
     from ibdissect.session.reading import division_of
@@ -144,7 +144,7 @@ def _each_subnet(opened: Capture, at: int | None, common: Common) -> dict[int, _
         numbers = division.of(table)
         for number, part in found.items():
             part.feed(table.only_rows(numbers == number))
-    say(f"note: {opened.path} " + (f"mixes packets of {len(found)} subnets, told apart by {division.how}" if found else ADVICE))
+    say(f"note: {opened.path} " + (f"mixes packets of {len(found)} subnets, separated by {division.how}" if found else ADVICE))
     return found
 
 

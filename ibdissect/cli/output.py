@@ -142,7 +142,7 @@ def opened_capture(path: Unit, common: Common, *, passes: int = 0) -> Iterator[C
 def tell_untold(path: str, count: int, common: Common) -> None:
     """Say how many keys have no number of their own."""
     if count:
-        common.tell(f"warning: {path}: {count} keys are not told apart (shown as #?)")
+        common.tell(f"warning: {path}: {count} keys have no number of their own (shown as #?)")
 
 
 def captures_of(paths: tuple[str, ...]) -> list[str]:

@@ -52,7 +52,7 @@ class Piece(Record):
     hidden: int = 0
     """Checksums that the filter did not compare."""
     untold: int = 0
-    """Keys that are not told apart."""
+    """Keys without a number of their own."""
     error: str = ""
 
 

@@ -74,7 +74,7 @@ class CaptureReport(Record, kw_only=True):
         elif not self.infiniband and "CAP018" not in self.by_rule:  # both say the same
             found.append(f"no InfiniBand or RoCE was found in {counted(self.frames, 'frame')}")
         if self.unnumbered:
-            found.append(f"{self.unnumbered} keys are not told apart (shown as #?): there are too many of their kind")
+            found.append(f"{self.unnumbered} keys have no number of their own (shown as #?): there are too many of their kind")
         return found
 
     @property

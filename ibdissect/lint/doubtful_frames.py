@@ -61,7 +61,7 @@ class DamagedFrames:
 
 
 MAX_STRETCHES = 4096
-"""Stretches of such frames that are told apart: from the next one on, all frames count as such."""
+"""Separate stretches of such frames; from the next one on, all frames count as such."""
 
 
 class PastFrames:

@@ -40,7 +40,7 @@ class Severity(StrEnum):
 
     @property
     def sign(self) -> str:
-        """A sign for people, as severity is never told by colour alone."""
+        """A sign for people: severity is never shown by colour alone."""
         return {"error": "✖", "warning": "⚠", "info": "ℹ"}[self.value]
 
 

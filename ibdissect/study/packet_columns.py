@@ -65,7 +65,7 @@ MORE_COLUMNS = (
 POINT = Column(INTERFACE, "Point", "left", 6, 12, field=INTERFACE)
 """Of the merged capture of several points."""
 LEAST_INFO, GOOD_INFO = 14, 30
-"""Cells of the last column, which tells rows apart: other columns are dropped for the first, addresses are cut for the second."""
+"""Cells of the last column, which distinguishes rows: for the first, other columns are dropped; for the second, addresses are cut."""
 NARROWEST = 3
 """Cells of a column that the user makes narrower."""
 GUTTER = 4

@@ -59,7 +59,7 @@ class PaneLayout:
 
 
 class MainScreen(Screen[None]):
-    """Packets, tree, bytes and findings; tells the panes what is selected in another one."""
+    """Packets, tree, bytes and findings; passes to the panes what is selected in another one."""
 
     def __init__(self, app: TuiApp, model: CaptureModel, study: Study, commands: Sequence[Command]) -> None:
         super().__init__()

@@ -116,7 +116,7 @@ def test_two_subnets_are_shown_apart(tmp_path: Path) -> None:
     for one, maker in zip(result["subnets"], ("0x0002c9", "0x000255"), strict=True):
         assert all(node["guid"].startswith(maker) for node in one["nodes"])
     shown = commands.run("fabric", str(path), text=True)
-    assert "mixes packets of 2 subnets, told apart by capture interfaces" in shown.stderr
+    assert "mixes packets of 2 subnets, separated by capture interfaces" in shown.stderr
     assert shown.stdout.count("channel adapters, ") == 2 and "\n\nSubnet 2\n0 switches, 2 channel adapters" in shown.stdout
     assert run(str(path), "--dot").count(" [label=") == run(str(path), "--write", "ibnetdiscover").count("\nCa") == 5
 

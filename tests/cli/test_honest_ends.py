@@ -117,7 +117,7 @@ def test_keys_that_are_not_distinguished_are_counted(
     (folder / "keys.pcap").write_bytes(erf_pcap([smp(1, 0x15, m_key=0x1111 * key) for key in range(1, 6)]))
     assert run(["show", "keys.pcap", "--format", "tree"]) == 0
     shown = capsys.readouterr()
-    assert "M_Key#?" in shown.out and "warning: keys.pcap: 3 keys are not told apart" in shown.err
+    assert "M_Key#?" in shown.out and "warning: keys.pcap: 3 keys have no number of their own" in shown.err
     assert Masker().dropped.count == 0
 
 
