@@ -185,6 +185,17 @@ class Subnet:
         track = self.lids.get(lid)
         return {*track.since_frame(since)} if track is not None else set()
 
+    def contested(self, port: Port, frame: int) -> bool:
+        """Whether another port still had a LID of a port at `frame`, and got another one later: managers exchange LIDs one by one."""
+        (low, lmc), others = port.lids.at(frame)[0] or (0, 0), set[Port]()
+        for lid in range(low, low + (1 << lmc)):
+            others |= self.owners(lid) - {port}
+        for other in others:
+            start, bits = other.lids.at(frame)[0] or (0, 0)
+            if start and start < low + (1 << lmc) and low < start + (1 << bits) and any(change > frame for change in other.lids.changes()):
+                return True
+        return False
+
     def changes(self, *lids: int, after: int) -> set[int]:
         """Frames later than `after` at which the owner of one of these LIDs, or the owner's known state, changed."""
         found: set[int] = set()

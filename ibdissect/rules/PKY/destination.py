@@ -28,7 +28,8 @@ class RefusingTable(LearntFactRule, RefutableRule):
 
     evidence = (
         "Needs the complete P_Key table of the port. An `info` if the table may have changed since it was read: the capture missed "
-        "packets or changed their order, a Set was not answered, the next reading differs although the capture shows no Set, "
+        "packets or changed their order, a Set was not answered, the next reading differs although the capture shows no Set, another "
+        "port had not yet given up the LID, "
         "connections work between two pairs of ports or more in partitions that their tables lack, or with a LID that no port of a "
         "completely read subnet has."
     )
@@ -46,10 +47,11 @@ class RefusingTable(LearntFactRule, RefutableRule):
                 yield hit_of(event.table, refused, "destination" if self.side == RECEIVER else "sender")
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """Also INFO where the table was rewritten or the LID changed unseen, as the next reading or other packets show."""
-        port = context.get(FabricFollower).subnet.by_key(hit.key[0]) if hit.evidence is LEARNT else None
+        """Also INFO where the table was rewritten or the LID changed unseen, as what follows shows, or another port still had the LID."""
+        subnet = context.get(FabricFollower).subnet
+        port = subnet.by_key(hit.key[0]) if hit.evidence is LEARNT else None
         changed = port is not None and port.p_keys is not None and port.p_keys.rewritten(hit.frame)
-        if changed or (port is not None and context.get(LidWrites).changed_unseen(port, hit.frame)):
+        if changed or (port is not None and (context.get(LidWrites).changed_unseen(port, hit.frame) or subnet.contested(port, hit.frame))):
             return INFO
         return super().severity_at_end(hit, context)
 

@@ -113,7 +113,8 @@ def _spans(table: ChunkTable, subnet: Subnet, rows: Int, combined: Int, combinat
     """Rows of one destination and P_Key that are refused; the chunk is cut where the table or the LID's owner changed."""
     lid, p_key = combination >> 16, combination & 0xFFFF
     first, last = table.chunk.first, table.chunk.first + len(table) - 1
-    edges = [first, *sorted(change for change in subnet.changes(lid, after=first) if first < change <= last), last + 1]
+    moves = subnet.changes(lid, after=first).union(*(owner.lids.changes_after(first) for owner in subnet.owners(lid)))
+    edges = [first, *sorted(change for change in moves if first < change <= last), last + 1]
     verdicts = [_judge(subnet, lid, p_key, start, receiver) for start in edges[:-1]]
     if not any(verdicts):
         return

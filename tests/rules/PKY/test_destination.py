@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from ibdissect.lint.finding import Severity
 from tests.craft import gmp, native, smp, ud
 from tests.fabric.made import ANSWER, SET, answer, ask, node, p_keys, port_info, switch
-from tests.rules.findings import Facts, counted, facts_of
+from tests.rules.findings import Facts, counted, facts_of, lint
+from tests.rules.made.ports import set_port
+from tests.rules.made.subnets import back, sweep
 from tests.rules.PKY.cases import OUT, TABLE, behind_a_switch, send, shown
 from tests.rules.PKY.cases import early_send as sent_early
 
@@ -47,6 +50,20 @@ def test_a_partition_that_the_sender_does_not_know() -> None:
     assert facts_of(frames, "PKY004") == [Facts(3, message, "9999", 0x9999, learnt("sender", 1, 2), "learnt")]
     many = [*TABLE, send(0x9998, slid=5, dlid=3, qp=9), send(0x9997, slid=5, dlid=3), send(0x9998, slid=5, dlid=3, qp=9)]
     assert counted(many, "PKY004") == [(3, 2), (4, 1)]
+
+
+@pytest.mark.parametrize("chunks", [(), (1,) * 18, (14, 2)])
+def test_two_ports_exchange_their_lids(chunks: tuple[int, ...]) -> None:
+    """The limited port 5 has LID 1 already; until port 1 has another one, a packet to LID 1 may be for that, a full member."""
+
+    def written(lid: int, path: list[int]) -> list[bytes]:
+        return [smp(SET, PORT_INFO, set_port(lid), path=path), back(PORT_INFO, port_info(lid), path)]
+
+    tables = [back(P_KEY_TABLE, p_keys(0x9234), []), back(P_KEY_TABLE, p_keys(0x1234), [1, 2])]
+    frames = [*sweep(), *tables, *written(1, [1, 2]), send(0x1234, slid=2, dlid=1)]
+    found = lint([*frames, *written(5, []), send(0x1234, slid=2, dlid=1), send(0x1234, slid=2, dlid=5)], "PKY001", chunks=chunks)
+    assert [(one.frame, one.severity) for one in found] == [(14, Severity.INFO), (17, Severity.ERROR)]
+    assert [one.severity for one in lint(frames, "PKY001", chunks=chunks)] == [Severity.ERROR], "port 1 left"
 
 
 def test_packets_that_are_not_judged() -> None:
@@ -187,7 +204,7 @@ def test_early_packets_of_virtual_ports_are_not_judged() -> None:
 def test_who_sends_back_in_a_partition_is_a_member() -> None:
     """As a full member when the key says so; a limited one may be what is wrong."""
     lesson = shown(5, 0xFFFF, 0x1234)
-    for back, absent, limited in ((0x9999, [], [(2, 1)]), (0x1999, [], [(2, 1)]), (0x9234, [(1, 1)], []), (0x1234, [(1, 1)], [(2, 1)])):
-        frames = [sent_early(0x9999), sent_early(0x1234), send(back, slid=5, dlid=3), *lesson]
+    for p_key, absent, limited in ((0x9999, [], [(2, 1)]), (0x1999, [], [(2, 1)]), (0x9234, [(1, 1)], []), (0x1234, [(1, 1)], [(2, 1)])):
+        frames = [sent_early(0x9999), sent_early(0x1234), send(p_key, slid=5, dlid=3), *lesson]
         assert (counted(frames, "PKY003"), counted(frames, "PKY001")) == (absent, limited)
     assert counted([sent_early(0x9999), send(0x9999, slid=5, dlid=4), *lesson], "PKY003") == [(1, 1)], "to somebody else"
