@@ -147,7 +147,7 @@ def _check_message(rule: type[Rule], catalog: Catalog) -> None:
         raise PluginError(defined_in(rule), f"rule {rule.code}: its message is not a format string: {error}") from error
     for word in words:
         if word not in known:
-            reason = f"rule {rule.code}: its message names {word!r}, which is no field and no structure"
+            reason = f"rule {rule.code}: its message names {word!r}, which is neither a field nor a structure"
             raise PluginError(defined_in(rule), ", ".join(filter(None, (reason, nearest(word, known, "")))))
 
 

@@ -141,7 +141,7 @@ class _Reading:
     def _moved(self, chunk: Chunk, reader: Reader) -> Chunk:
         """A member's chunk as one of the set."""
         chunk = replace(chunk, first=chunk.first + self.frames, base=chunk.base + self.base, comments=self.comments)
-        if self.of.interfaces is None:  # the first member is no pcapng
+        if self.of.interfaces is None:  # the first member is not a pcapng
             return replace(chunk, interfaces=None)
         given = reader.interfaces if reader.interfaces is not None else _only(reader.link_types[0])
         for index in range(len(self.indices), len(given)):

@@ -98,7 +98,7 @@ def read_up_to(source: io.RawIOBase, count: int) -> bytes:
 
 
 class TooMuch(str):
-    """Why reading stopped at `Unpacking.most`, which is no damage."""
+    """Why reading stopped at `Unpacking.most`, which is not damage."""
 
 
 class Unpacking:

@@ -210,7 +210,7 @@ def _limited(_context: click.Context, _option: click.Parameter, text: str | None
         return None
     size = re.fullmatch(r"(\d{1,18})([KMGT]?)", text.upper())
     if size is None or not int(size[1]):
-        raise ConfigError("--max-unpacked", text, "is no size", hint="write 500M, 20G or 2T")
+        raise ConfigError("--max-unpacked", text, "is not a size", hint="write 500M, 20G or 2T")
     Unpacking.most = int(size[1]) << 10 * ("KMGT".index(size[2]) + 1 if size[2] else 0)
     return Unpacking.most
 
@@ -249,7 +249,7 @@ def _seconds(text: str | None) -> float | None:
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError) as error:
-        raise ConfigError("--subnet-time", text, "is no time", hint="write 2026-11-30 or 2026-11-30T12:00") from error
+        raise ConfigError("--subnet-time", text, "is not a time", hint="write 2026-11-30 or 2026-11-30T12:00") from error
 
 
 def coloured(choice: str | None, stream: IO[str]) -> bool:

@@ -97,7 +97,7 @@ class ExportArguments(Record):
             mixed = next((key for key in there if "|" in key), "")
             reason = f"{self.target} is partitioned by {','.join(there)}: frames that are there already would count twice"
             if mixed:
-                reason = f"{self.target} holds folders of {' and of '.join(mixed.split('|'))} side by side, which are no one dataset"
+                reason = f"{self.target} holds folders of {' and of '.join(mixed.split('|'))} side by side, which are not one dataset"
             hint = "use another folder" if mixed else "use the same keys, or another folder"
             raise ConfigError("--partition-by", self.partition_by, reason, hint=hint)
         return keys

@@ -75,7 +75,7 @@ def _first(link: int, size: int) -> Any:  # Any: Scapy's classes have no useful 
 
 
 def _masked(lines: list[str], tree: Tree) -> Iterator[str]:
-    """Show removed keys as `m_key = M_Key#3`, and mark fields that are no part of a request, and checksums that would reveal a key.
+    """Show removed keys as `m_key = M_Key#3`, and mark fields that are not part of a request, and checksums that would reveal a key.
 
     Scapy would show zeros. The values of a field are in the same order in `lines` and `tree`.
     """

@@ -177,7 +177,7 @@ def _flag(text: str) -> int:
 def _ether(text: str) -> bytes:
     data = byte_string(text)
     if data is None or len(data) != 6:
-        problem = "is no MAC address" if data is None else f"has {len(data)} bytes, a MAC address has 6"
+        problem = "is not a MAC address" if data is None else f"has {len(data)} bytes, a MAC address has 6"
         raise BadLiteral(f'"{text}" {problem}')
     return data
 

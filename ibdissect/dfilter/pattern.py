@@ -25,7 +25,7 @@ REASONS = {
     "bad repetition operator": "a repetition cannot be repeated; group it",
     "invalid repetition size": "a repetition needs two numbers in order, at most 1000 (groups multiply theirs)",
     "invalid character class range": "is neither a range in order nor a class of characters",
-    "invalid character class": "is no class of characters",
+    "invalid character class": "is not a character class",
     "invalid perl operator": "look-around, conditions and comments are not supported in a regular expression",
     "invalid escape sequence": "is not supported in a regular expression",
     "invalid named capture group": "is not a name of a group",

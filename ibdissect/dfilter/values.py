@@ -187,7 +187,7 @@ def _extreme(name: str, found: list[Numbers], n: int) -> Numbers:
 
 
 def column(source: Source, table: ChunkTable, state: State, rows: Int) -> tuple[Int, Values, Bool]:
-    """The values of a name that is no declared field in some rows of a chunk (ascending), for columns.
+    """The values of a name that is not a declared field in some rows of a chunk (ascending), for columns.
 
     Returns the row of each value, the values, and which of them are hidden as keys.
     Numbers and times in nanoseconds are integers, marks without a value 1; strings are text, bytes hex digits.

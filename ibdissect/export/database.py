@@ -217,7 +217,7 @@ class Database:
                 self._insert(name, pa.Table.from_batches([batch]), _of_sql(schema))
 
     def _others(self) -> dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]]:
-        """Tables whose columns are no filter names: what they have, and what makes their rows."""
+        """Tables whose columns are not filter names: what they have, and what makes their rows."""
         tables: dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]] = {
             "messages": (messages.SCHEMA, lambda: messages.batches(self.opened)),
             "records": (records.SCHEMA, lambda: records.batches(self.opened)),

@@ -253,7 +253,7 @@ class Stream(Record):
                 )  # fmt: skip
 
     def requested(self, psn: int, time_ns: int) -> None:
-        """The responder requested `psn` again (NAK or RNR NAK): reset the tries, as this is no timeout, and mark its gap."""
+        """The responder requested `psn` again (NAK or RNR NAK): reset the tries, as this is not a timeout, and mark its gap."""
         self.tries = 0
         for gap in self.gaps:
             if -gap.count < distance(gap.start, psn) <= 0:

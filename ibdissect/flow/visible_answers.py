@@ -45,7 +45,7 @@ class VisibleAnswers:
         return ()
 
     def would_show(self, request: Request) -> bool:
-        """Whether an answer to this request would be in the capture; true for LID 0, which is no address."""
+        """Whether an answer to this request would be in the capture; true for LID 0, which is not an address."""
         if request.route is not None:
             return self.directed
         lid = request.source.lid

@@ -193,7 +193,7 @@ class Answers:
         group = numbered(connection * (np.ptp(position) + 1) + position - position.min())
         order = np.argsort(group, kind="stable")
         last = np.maximum.accumulate(np.where(asked[order], np.arange(len(order)), -1))
-        before = np.concatenate(([-1], last[:-1]))  # a NAK is no request, so this is the last one before it, too
+        before = np.concatenate(([-1], last[:-1]))  # a NAK is not a request, so this is the last one before it, too
         left = []
         for which, mark in zip(asks, (found.refused, found.resent), strict=True):
             wanted = np.flatnonzero(which[order])

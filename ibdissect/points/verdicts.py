@@ -229,7 +229,7 @@ def _by_chance(absent: Bool, count: Int, due: Int, tested: Int) -> tuple[npt.NDA
 
 
 def _next_point(lacking: Bool, place: npt.NDArray[np.int16], trusted: Bool) -> Int:
-    """For each packet: the first point on its route that lacks it and misses so few packets that this is no chance, else the last point
+    """For each packet: the first point on its route that lacks it and misses so few packets that this is not chance, else the last point
     that lacks it; -1 if no point does.
     """
     first = np.where(lacking & trusted, place, np.iinfo(np.int16).max)

@@ -68,7 +68,7 @@ class Capture(Reading):
         self, source: Source | Sequence[str], *, plugins: Iterable[str] = (), show_keys: bool = False, follow: bool = False,
         subnet: Iterable[str] = (), set: bool = False, roce_ports: Sequence[int] = (),
     ) -> None:  # fmt: skip
-        """`source`: a path, `-` or a binary file object; CaptureError if it is no capture. `plugins`: files or modules, as for --plugin.
+        """`source`: a path, `-` or a binary file object; CaptureError if it is not a capture. `plugins`: files or modules, as for --plugin.
 
         `show_keys`: keys are not masked. `follow`: wait for more when the file ends, until it is closed. `subnet`: files about the
         subnet, as for --subnet; SubnetFileError if they cannot be read.

@@ -31,7 +31,7 @@ from ibdissect.wire.text import plain_value
 
 Cell = npt.NDArray[Any]
 OF_KIND = {"uint": "int64", "bool": "bool", "abstime": "seconds", "reltime": "seconds", "none": "bool"}
-"""Types of values by kind, for names that are no declared fields; others are text."""
+"""Types of values by kind, for names that are not declared fields; others are text."""
 OF_NAME = {"frame.time": "time", "frame.interface_id": "int32", "_ws.malformed": "text"}
 SEVERAL = frozenset({"ibdissect.code", "frame.comment", "tcp.port"})
 """Names of the frame that may have several values."""

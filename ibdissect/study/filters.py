@@ -37,7 +37,7 @@ def as_filter(node: Node | None) -> str | None:
         return f"{name} == {value}"
     if kind == "text":
         escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-        # A replacement character stands for bytes that are no UTF-8: no string equals them.
+        # A replacement character stands for bytes that are not UTF-8: no string equals them.
         return f'{name} == "{escaped}"' if str(value).isprintable() and "\ufffd" not in str(value) else name
     raw = str(value)
     left_over = node.field is not None and node.field.owner in LEFT_OVER and node.field.owner is not Payload

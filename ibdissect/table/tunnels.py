@@ -75,7 +75,7 @@ def may_hold_keys(protocol: npt.NDArray[np.uint8]) -> Bool:
 
 
 def behind_ip(finder: Finder, rows: Int, at: Int, protocol: npt.NDArray[np.uint8]) -> None:
-    """GRE, and IP in IP, by the protocol of an IP packet that is no fragment."""
+    """GRE, and IP in IP, by the protocol of an IP packet that is not a fragment."""
     gre, four, six = (protocol == one for one in (wire.PROTOCOL_GRE, wire.PROTOCOL_IPV4, wire.PROTOCOL_IPV6))
     if gre.any():
         _gre(finder, rows[gre], at[gre])

@@ -23,7 +23,7 @@ WIDEST, TALLEST = 500, 200
 GRACE = 1.5
 """Seconds that an orderly end may take before the process just ends."""
 
-# One byte that is no UTF-8 would otherwise end the thread that reads the keys.
+# One byte that is not UTF-8 would otherwise end the thread that reads the keys.
 _lenient = partial(codecs.getincrementaldecoder("utf-8"), "replace")
 linux_driver.getincrementaldecoder = web_driver.getincrementaldecoder = lambda _: _lenient  # type: ignore[attr-defined]
 

@@ -19,7 +19,7 @@ class FrameSelected(Message):
 
 @dataclass
 class NodeSelected(Message):
-    """The cursor of the tree is on a node; None on a line that is no node."""
+    """The cursor of the tree is on a node; None on a line that is not a node."""
 
     node: Node | None
 

@@ -77,7 +77,7 @@ class Catalog:
             _refuse_mixed_names(self.names)
 
     def with_roce(self, ports: Iterable[int]) -> Catalog:
-        """The same structures, with RoCE v2 on these UDP ports, too. Raises ConfigError for what is no port."""
+        """The same structures, with RoCE v2 on these UDP ports, too. Raises ConfigError for what is not a port."""
         made = copy(self)
         made.roce_ports = (*self.roce_ports, *ports)
         for port in made.roce_ports:

@@ -221,7 +221,7 @@ def test_a_capture_that_unpacks_to_too_much_is_checked_up_to_there(tmp_path: Pat
         assert 1 < report["captures"][0]["frames"] < 101
     assert run(str(tmp_path / "a.pcap.gz")).returncode == 1, "the limit of an earlier command in this process"
     assert run("--max-unpacked", "1M", str(tmp_path / "a.pcap.gz")).returncode == 1
-    assert b"is no size; write 500M, 20G or 2T" in run("--max-unpacked", "1X", str(tmp_path)).stderr
+    assert b"is not a size; write 500M, 20G or 2T" in run("--max-unpacked", "1X", str(tmp_path)).stderr
 
 
 def test_roce_on_another_port(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ class ExtSpeedsNotOffered(AttributeRule):
     why = "LinkSpeedExtSupported"
     offered = PortInfo.link_speed_ext_supported
     reserved, no_speeds = range(16, 30), range(16, 32)
-    """Values that nobody may write, and values that are no set of speeds."""
+    """Values that nobody may write, and values that are not a set of speeds."""
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         enabled, supported = smps.now(self.at), smps.was(self.offered)
