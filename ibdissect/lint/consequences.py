@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache, partial
 
 from msgspec import Struct as Record
@@ -77,9 +77,11 @@ class Consequences:
             known = self._frames[code] = sorted(causes)
         return known[max(bisect_right(known, frame) - causes.limit, 0)]
 
-    def end(self) -> None:
-        """The capture has ended: forget the causes that waited. They are noted again if they are reported."""
+    def end(self, unreliable: Collection[str]) -> None:
+        """The capture has ended: forget the causes of `unreliable` rules, and those that waited. These are noted again if reported."""
         self._frames.clear()
+        for code in unreliable:
+            self.causes.pop(code, None)
         for causes in self.causes.values():
             for frame in [frame for frame, cause in causes.items() if cause.waits]:
                 del causes[frame]

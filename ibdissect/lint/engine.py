@@ -148,20 +148,25 @@ class Linter:
             self.failures.window = 0, 0
         for part in self.parts.values():
             self._finish(part)
-        settle, ranks = self.findings.settle(), self.findings.consequences.ranks
+        unreliable = self._unreliable()
+        settle, ranks = self.findings.settle(unreliable), self.findings.consequences.ranks
         for rank in range(self.findings.consequences.last + 1):
             settle(rank)
             for handler in self.handlers.at_end:
-                if ranks.get(self.rules[handler[0]].code, 0) == rank:
+                code = self.rules[handler[0]].code
+                if code not in unreliable and ranks.get(code, 0) == rank:
                     self._take(handler, self.context)
         if self.context.files:
             self.findings.lower(line for *_, lines in self.context.get(Refuted).lines() for line in lines)
-        for kind, codes in self.handlers.conclusions.items():
-            if getattr(self.context.sources.get(kind), "unreliable", False):
-                for code in codes:  # they draw conclusions from state that proved unreliable
-                    self.tally.pop(code, None)
+        for code in unreliable:
+            self.tally.pop(code, None)
         found = [finding for tally in self.tally.values() for finding in tally.findings]
         return sorted(found, key=lambda f: (f.frame, f.code))
+
+    def _unreliable(self) -> set[str]:
+        """Rules that draw conclusions from state that proved unreliable: they report nothing, and explain nothing."""
+        kinds = self.handlers.conclusions.items()
+        return {code for kind, codes in kinds if getattr(self.context.sources.get(kind), "unreliable", False) for code in codes}
 
     def close(self) -> None:
         """Forget everything. Its parts refer to each other, so that only the garbage collector would free their memory, and slowly."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -290,11 +290,14 @@ class Grouping:
         for rule, hit in late:
             self._take(rule, hit)
 
-    def settle(self) -> Callable[[int], None]:
-        """The capture has ended. Returns a function that makes findings of the hits that waited, for rules of one rank."""
-        waiting: Sequence[tuple[Rule, Hit]] = self.waiting or ()
+    def settle(self, unreliable: Collection[str]) -> Callable[[int], None]:
+        """The capture has ended. Returns a function that makes findings of the hits that waited, for rules of one rank.
+
+        Hits of `unreliable` rules are dropped.
+        """
+        waiting = [one for one in self.waiting or () if one[0].code not in unreliable]
         self.waiting = None
-        self.consequences.end()
+        self.consequences.end(unreliable)
 
         def take(rank: int) -> None:
             for rule, hit in waiting:

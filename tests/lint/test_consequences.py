@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ibdissect.fabric import FabricFollower
 from ibdissect.lint import consequences
 from ibdissect.lint.engine import Context, Linter
 from ibdissect.lint.finding import Finding, Related, Severity
@@ -208,6 +209,15 @@ def test_a_request_that_was_dropped_is_not_also_unanswered(code: str, frames: li
     (one,) = lint(everything, code, "TXN001", step_ns=1_000_000_000)
     assert (one.code, one.frame) == (code, at)
     assert one.related[-1].why == "therefore TXN001 request-unanswered"
+
+
+@pytest.mark.parametrize("unreliable", [False, True])
+def test_rules_with_unreliable_facts_report_and_explain_nothing(unreliable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the capture mixed two subnets."""
+    monkeypatch.setattr(FabricFollower, "unreliable", unreliable)
+    frames = [ask(5, NODE_INFO), answer(5, NODE_INFO, node(5)), KEPT, ask(5, NODE_INFO, header={"transaction_id": 2}), *OTHERS]
+    found = lint(frames, "MKY003", "TXN001", step_ns=SECOND_NS)
+    assert [(one.code, one.frame) for one in found] == [("TXN001" if unreliable else "MKY003", 4)]
 
 
 def ca(*, lid: int = 2, **values: int) -> bytes:
