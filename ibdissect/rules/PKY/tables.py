@@ -24,8 +24,9 @@ from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import TrapPKey
-from ibdissect.wire.numbers import BASE, FULL, P_KEY_TABLE
+from ibdissect.wire.numbers import BASE, FULL, P_KEY_TABLE, SA_CLASS
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
 
@@ -88,7 +89,11 @@ class PartitionTwice(LearntFactRule):
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         keys = keys_in(seen.table.matrix(PKeyTable)[i].tobytes())
         second, key = next((at, key) for at, key in enumerate(keys) if key & BASE and key in keys[:at])
-        return {"p_key": key, "block": int(block_numbers(seen.table)[i]), "first": keys.index(key), "second": second}
+        number = int(block_numbers(seen.table)[i])
+        block = str(number)
+        if number and not number & 0xFF and seen.value(MAD.mgmt_class) == SA_CLASS:  # a condition does not know the size of the table
+            block += f" ({number >> 8} if the SA sends it in the byte order of its host, as OpenSM does)"
+        return {"p_key": key, "block": block, "first": keys.index(key), "second": second}
 
     @on_event(BlockOfSeveralLearnt)
     def learnt(self, event: BlockOfSeveralLearnt, context: Context) -> Iterator[Hit]:

@@ -182,5 +182,9 @@ def test_paths_are_counted_by_ends_and_partition() -> None:
 
 
 def test_a_record_of_the_sa_names_its_block() -> None:
-    (twice,) = facts_of([table_record(3, 0xFFFF, 0x8001, 0x8001)], "PKY009")
-    assert "in block 3 of" in twice.message
+    keys, opensm = (0xFFFF, 0x8001, 0x8001), "in block 768 (3 if the SA sends it in the byte order of its host, as OpenSM does) of"
+    for number, text in ((3, "in block 3 of"), (0x300, opensm), (0x301, "in block 769 of"), (0, "in block 0 of")):
+        (twice,) = facts_of([table_record(number, *keys)], "PKY009")
+        assert text in twice.message
+    (of_smp,) = facts_of([block(*keys, number=0x300)], "PKY009")
+    assert "in block 768 of" in of_smp.message
