@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ibdissect.fabric import FabricFollower
-from ibdissect.lint import consequences
+from ibdissect.lint import consequences, grouping
 from ibdissect.lint.engine import Context, Linter
 from ibdissect.lint.finding import Finding, Related, Severity
 from ibdissect.lint.rule import REGISTRY, Hit, Rule, on_chunk, on_end
@@ -275,6 +275,15 @@ def test_a_file_that_lists_all_ports_explains_the_top_for_all_senders(window: in
     (one,) = linter.finish()
     assert (one.code, one.frame, one.count) == ("LNK020", 2, 4)
     assert [part.why for part in one.related] == ["lists all ports of the subnet", "therefore LNK021 dlid-above-lft-top"]
+
+
+def test_packets_to_a_lid_that_no_file_lists_wait_as_one_however_many_send_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grouping, "MAX_WAITING", 2)
+    linter = Linter([rules()["LNK020"]])
+    inform(linter, None, [parsed("ibnetdiscover", SAMPLES["ibnetdiscover"])[0]])
+    for table in tables_of(erf_pcap([data(slid=slid, dlid=dlid) for slid in (2, 3, 4) for dlid in (8, 9)]), 1 << 20):
+        linter.feed(table)
+    assert [(one.value, one.count) for one in linter.finish()] == [(8, 3), (9, 3)]
 
 
 def test_a_finding_lists_the_first_consequence_of_each_rule() -> None:

@@ -181,12 +181,15 @@ class UnassignedLid(LinkRule):
             strange = [lid for lid in distinct.tolist() if 0 < lid < FIRST_MULTICAST and lid not in subnet.lids]
             if strange and any(port.info is not None and port.info.is_virtualization_supported for port in subnet.ports()):
                 return
-            index = np.flatnonzero(is_in((native.slid, native.dlid)[end], np.array(strange, np.int64)))
+            own = (native.slid, native.dlid)[end]
+            index = np.flatnonzero(is_in(own, np.array(strange, np.int64)))
+            above = end * (native.dlid[index] > event.once(PortLimits).top[native.slid[index]])  # by sender, as LNK021 reports them
             complete = complete_since(native.rows[index] + event.table.chunk.first, subnet.swept)
-            for lids, seen, rows in flows(event, native.rows[index], (native.slid[index], native.dlid[index], complete)):
+            columns = own[index], above * native.slid[index], above * complete
+            for (lid, *_), seen, rows in flows(event, native.rows[index], columns):
                 yield fault(
-                    seen, {"lid": lids[end], "verb": verb}, field, lids[end], proof=[(subnet.listed, "lists all ports of the subnet")],
-                    rows=rows, key=("files", lids[end], verb), explains=end == 1,
+                    seen, {"lid": lid, "verb": verb}, field, lid, proof=[(subnet.listed, "lists all ports of the subnet")],
+                    rows=rows, key=("files", lid, verb), explains=end == 1,
                     message="LID {lid} {verb}, but no port of the subnet has it",
                 )  # fmt: skip
 
