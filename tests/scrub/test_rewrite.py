@@ -14,7 +14,7 @@ from ibdissect.wire.cm import REQ
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sa_paths import PathRecord
 from ibdissect.wire.sa_service import ServiceRecord
-from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.sm import SMP, NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, roce2, smp, ud
 from tests.scrub.made import scrub, scrubbed
@@ -167,3 +167,11 @@ def test_a_service_without_a_key_stays_without_one() -> None:
     frames = [gmp(0x03, 0x81, 0x31, build(ServiceRecord, service_id=number, service_key=key), at=56) for number, key in enumerate(keys)]
     (table,) = tables_of(scrubbed(erf_pcap(frames)))
     assert [int.from_bytes(key.tobytes(), "big") for key in table.values(ServiceRecord.service_key)] == [0, 1, 0]
+
+
+def test_an_m_key_with_its_bytes_reversed_stays_the_reverse_of_the_other() -> None:
+    """A rule compares them: a tool on a little-endian machine does not swap the bytes."""
+    key = 0xDEADBEEFCAFEF00D
+    frames = [smp(1, 0x15, m_key=one) for one in (key, int.from_bytes(key.to_bytes(8, "big"), "little"), 0, key + 1)]
+    (table,) = tables_of(scrubbed(erf_pcap(frames)))
+    assert table.values(SMP.m_key).tolist() == [1, 1 << 56, 0, 3]

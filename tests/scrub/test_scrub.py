@@ -323,3 +323,23 @@ def test_fields_that_a_plugin_does_not_classify_are_dropped(tmp_path: Path) -> N
     assert int(after["through"]) == int(table.values(LRH.slid)[0]) != 77
     assert int(after["peer"]) == int(table.values(BTH.destqp)[1]) != 0xABCDE
     assert int(after["opener"]) not in (0, 0xFEEDF00D)
+
+
+def test_a_structure_survives_in_mads_but_not_in_payloads(tmp_path: Path) -> None:
+    path = tmp_path / "acme.py"
+    path.write_text(
+        "from ibdissect.wire.places import DestQP, Mad\nfrom ibdissect.wire.spec import Struct, uint\n\n"
+        "class AcmeRounds(Struct):\n"
+        '    key, section, carried_by = "acmerounds", "test", (Mad(0x0A, 0x0078), DestQP(0xACE))\n'
+        '    rounds = uint(32, "Rounds", holds="number")\n'
+    )
+    frames = [gmp(0x0A, 0x81, 0x0078, b"\0\0\0\x09", at=24), native(0x04, b"\0\0\0\x09", bth={"destqp": 0xACE})]
+    out = io.BytesIO()
+    with Capture(io.BytesIO(erf_pcap(frames)), plugins=[str(path)]) as opened:
+        write_scrubbed(opened, out, "pcap")
+    with Capture(io.BytesIO(erf_pcap(frames)), plugins=[str(path)]) as opened:
+        (rounds,) = (struct for struct in opened.catalog.structs if struct.__name__ == "AcmeRounds")
+        (table,) = opened.tables()
+        assert table.occurrences(rounds).rows.tolist() == [0, 1]
+    after = table_of(out.getvalue()).chunk
+    assert [after.frame_bytes(row)[at : at + 4] for row, at in ((0, 28 + 24), (1, 20))] == [b"\0\0\0\x09", bytes(4)]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
+from ibdissect.session.capture import Capture
 from ibdissect.table import secrets
 from ibdissect.table.secrets import Masker, is_secret, keys_of, must_mask, secret_fields
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.headers import DETH
 from ibdissect.wire.sm import SMP
+from ibdissect.wire.ulp import rpcrdma
 from tests import craft
+from tests.acme import connection
+from tests.flow.test_whole_messages import NFS, SEGMENTS, packets
 from tests.table.made import native_table
 from tests.table.test_cut_keys import chunks
 from tests.test_secrets import FRAMES
@@ -59,3 +65,13 @@ def test_every_declared_key_is_numbered_where_it_first_appears() -> None:
     for kind, numbers in known.items():
         assert [masker.number(kind, number) for number in numbers] == list(range(1, len(numbers) + 1)), kind
     assert not masker.dropped.count
+
+
+def test_a_message_of_several_packets_has_all_of_its_keys_in_order() -> None:
+    """Also those that its first packet shows, which may be no part of what is numbered."""
+    frames = [*connection(rpcrdma.SERVICE), *packets(NFS)]
+    with Capture(io.BytesIO(craft.erf_pcap(frames))) as opened:
+        *_, last = opened.tables(edges=[len(frames)])
+        masker = Masker()
+        masker.feed(last)
+    assert [masker.number("R_Key", 0x900 + i) for i in range(SEGMENTS)] == list(range(1, SEGMENTS + 1))
