@@ -105,7 +105,36 @@ class Placement(Record, frozen=True):
         return runs
 
 
-@lru_cache(maxsize=8)
+class Kinds:
+    """All placements of a catalog, and what a walk asks of each: bool[k] or int64[k]."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.placements = every = placements(catalog)
+        self.each = len(every) + len(LEFT_OVER)
+        self.open = np.array([p.struct.fields[-1].kind == "rest" for p in every])
+        self.end = np.array([p.struct.fields[-1].bit // 8 for p in every])
+        self.pieces = np.array([p.struct is SARecordPiece for p in every])
+        self.records = np.array([isinstance(p.place, Mad) for p in every])
+        self.described = np.array([p.place is not None and not isinstance(p.place, (MadFormat, Inside)) for p in every])
+        self.open_formats = self.open & np.array([isinstance(p.place, MadFormat) for p in every])
+        self.sums = np.array([any(f.holds == "checksum" for f in p.struct.fields) for p in every])
+        self.tail = np.array([struct in TAIL for struct in (*(p.struct for p in every), *LEFT_OVER)])
+        """bool[each]: also of `LEFT_OVER`."""
+        runs = [p.covered() for p in every]
+        self.runs = [
+            (
+                *(np.array([r[i][end] if i < len(r) else -1 for r in runs]) for end in (0, 1)),
+                self.open & np.array([i == len(r) - 1 for r in runs]),
+            )
+            for i in range(max(map(len, runs)))
+        ]
+        """First byte and end of the run of that number (-1: none), and whether it goes on to the end of the structure."""
+
+
+kinds_of = lru_cache(maxsize=8)(Kinds)
+"""They depend on the catalog alone."""
+
+
 def placements(catalog: Catalog) -> tuple[Placement, ...]:
     """All placements, in display order for structures that start at the same byte."""
     headers = [Placement(struct, None) for struct in (*HEADERS, *EXTENDED_STRUCTS) if struct is not Payload]
@@ -144,8 +173,9 @@ class Walk:
 
     def __init__(self, table: ChunkTable) -> None:
         self.table = table = table.shown
-        self.kinds = placements(table.catalog)
-        self.count, self.each = len(self.kinds), len(self.kinds) + len(LEFT_OVER)
+        self.traits = kinds_of(table.catalog)
+        self.kinds, self.each = self.traits.placements, self.traits.each
+        self.count = len(self.kinds)
         kind, rows, at, stop = self._structures()
         pieces = [(self._variants(kind, rows, at), rows, at, stop), *self._left_over(kind, rows, at, stop)]
         kind, rows, at, stop = (np.concatenate([p[i] for p in pieces]) for i in range(4))
@@ -166,15 +196,8 @@ class Walk:
 
         Those that repeat a request become their repeated variant.
         """
-        pieces, forms, opened, sums = (
-            np.array([*map(test, self.kinds)])[kind]
-            for test in (
-                lambda p: p.struct is SARecordPiece,
-                lambda p: isinstance(p.place, MadFormat) and p.struct.fields[-1].kind == "rest",
-                lambda p: p.struct.fields[-1].kind == "rest",
-                lambda p: any(f.holds == "checksum" for f in p.struct.fields),
-            )
-        )
+        traits = self.traits
+        pieces, forms, opened, sums = (of[kind] for of in (traits.pieces, traits.open_formats, traits.open, traits.sums))
         hide = np.zeros(len(kind), np.bool_)
         tell = sums & self.table.once(revealing_rows)[rows]
         if pieces.any():
@@ -186,11 +209,9 @@ class Walk:
         if len(opaque) or (skipped >= 0).any():
             since = np.where(skipped >= 0, skipped, len(self.table.chunk.data))
             since[opaque] = begin
-            end = np.array([p.struct.fields[-1].bit // 8 for p in self.kinds])
-            hide |= opened & (at + end[kind] >= since[rows])
+            hide |= opened & (at + traits.end[kind] >= since[rows])
         if self.table.repeats:
-            records = np.array([isinstance(p.place, Mad) for p in self.kinds])[kind]
-            kind = kind + 2 * self.each * (records & self.table.once(failed)[rows])
+            kind = kind + 2 * self.each * (traits.records[kind] & self.table.once(failed)[rows])
         return np.asarray(kind + self.each * (hide + 4 * tell))
 
     def _structures(self) -> tuple[Int, Int, Int, Int]:
@@ -211,15 +232,12 @@ class Walk:
         """Pieces for the bytes between and after the structures."""
         table, chunk, located = self.table, self.table.chunk, self.table.located
         in_frame = at >= chunk.offset[rows]
-        runs = [p.covered() for p in self.kinds]
         starts, stops, of_row = [chunk.offset], [chunk.offset], [np.arange(len(table))]
-        for piece in range(max(map(len, runs))):
-            first = np.array([r[piece][0] if piece < len(r) else -1 for r in runs])[kind]
-            last = np.array([r[piece][1] if piece < len(r) else -1 for r in runs])[kind]
-            is_last = np.array([piece == len(r) - 1 and p.struct.fields[-1].kind == "rest" for r, p in zip(runs, self.kinds, strict=True)])
+        for run in self.traits.runs:
+            first, last, is_last = (of[kind] for of in run)
             use = in_frame & (first >= 0)
             starts.append((at + first)[use])
-            stops.append(np.where(is_last[kind], stop, at + last)[use])
+            stops.append(np.where(is_last, stop, at + last)[use])
             of_row.append(rows[use])
         begin, end, row = np.concatenate(starts), np.concatenate(stops), np.concatenate(of_row)
         order = np.lexsort((begin, row))
@@ -249,8 +267,7 @@ class Walk:
         managed = (mad >= 0) & (at >= mad) & (at < payload_end)
         if managed.any():
             known = np.zeros(len(self.table), np.bool_)
-            described = np.array([p.place is not None and not isinstance(p.place, (MadFormat, Inside)) for p in self.kinds])
-            known[rows[described[kind]]] = True
+            known[rows[self.traits.described[kind]]] = True
             known |= unread_rows
             sort[managed] = np.where(known[row[managed]], _UNUSED, _ATTRIBUTE)
         if both.any():
@@ -276,8 +293,7 @@ class Walk:
         """Group the rows (all by default) by shape."""
         chunk = self.table.chunk
         relative = self.at - chunk.offset[self.rows]
-        tail = np.array([self.placement(i).struct in TAIL for i in range(8 * self.each)])
-        relative[tail[self.kind]] = 0
+        relative[self.traits.tail[self.kind % self.each]] = 0
         total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mix([self.kind, relative]), dtype=np.uint64)])
         key = total[self.start[1:]] - total[self.start[:-1]]  # a hash of each row's pieces
         chosen = np.arange(len(self.table)) if rows is None else rows
