@@ -29,9 +29,9 @@ from tests.scrub.made import scrubbed
 
 RULES = load()
 BY_CODE = {rule.code: rule for rule in RULES}
-with open(REFERENCE / "rules.csv", newline="") as _file:
-    RESERVED = {row["code"]: row["name"] for row in csv.DictReader(_file)}
-    """Names by code."""
+with open(REFERENCE / "rules.csv", newline="", encoding="utf-8") as _file:
+    CATALOGUE = {row["code"]: row for row in csv.DictReader(_file)}
+    """Rows by code."""
 PCAPNG = b"\x0a\x0d\x0d\x0a"
 for path in sorted(Path(__file__).parent.glob("*/cases.py")):
     importlib.import_module(f"tests.rules.{path.parent.name}.cases")
@@ -63,7 +63,7 @@ def test_documented(rule: type[Rule]) -> None:
     assert rule.reference and "seed" not in rule.reference and rule.message and rule.name == rule.name.lower()
     assert rule.example, "how a capture looks that triggers it"
     assert rule.when is None or rule.on is not None
-    assert RESERVED.get(rule.code) == rule.name, "write its row in tests/reference/rules.csv"
+    assert CATALOGUE.get(rule.code, {}).get("name") == rule.name, "write its row in tests/reference/rules.csv"
     assert CASES.get(rule.code), f"no capture triggers it: write a case in tests/rules/{rule.code[:-3]}/cases.py"
 
 
@@ -99,3 +99,5 @@ def test_proof(proof: Case, request: pytest.FixtureRequest) -> None:
         assert names <= finding.arguments.keys()
         finding.finish(lambda secret: f"{secret.kind}#1")
         assert not re.search(r"None|True|False|\?|(\w+_Key) \1|\bunknown \(\d+\) \(", finding.message), finding.message
+    if first:
+        assert mine[0].message == CATALOGUE[proof.code]["message"], "baselines hold it; write the new one in tests/reference/rules.csv"
