@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -22,6 +22,8 @@ from ibdissect.report.json import json_text
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check_reading
 from ibdissect.session.reading import Reading
+from ibdissect.subnet.learn import SubnetFile
+from ibdissect.subnet.reading import SubnetFiles
 from tests.capture.built import Pipe
 from tests.craft import erf_pcap
 from tests.rules.cases import CASES
@@ -30,7 +32,17 @@ from tests.rules.made.conversations import counters
 RULES = load()
 for module in sorted(Path(__file__).parent.glob("rules/*/cases.py")):
     importlib.import_module(f"tests.rules.{module.parent.name}.cases")
-PROOFS = [(f"{case.code} {i} {kind}", capture, case.policy) for cases in CASES.values() for i, case in enumerate(cases)
+
+
+class Told(NamedTuple):
+    """What a check is told besides the capture."""
+
+    policy: SitePolicy | PointFaults | None = None
+    known: Sequence[SubnetFile] = ()
+
+
+NOTHING = Told()
+PROOFS = [(f"{case.code} {i} {kind}", capture, Told(case.policy, case.known)) for cases in CASES.values() for i, case in enumerate(cases)
           for kind, capture in (("bad", case.bad), ("twin", case.twin))]  # fmt: skip
 ROWS = records.ROWS
 HEADER = 24
@@ -38,22 +50,23 @@ HEADER = 24
 PCAP = b"\xd4\xc3\xb2\xa1"
 
 
-def mixes() -> Iterator[tuple[str, bytes, SitePolicy | PointFaults | None]]:
+def mixes() -> Iterator[tuple[str, bytes, Told]]:
     """Proofs in sequence: facts of the same ports change to those of the twin within one window, and back."""
     for case in (case for cases in CASES.values() for case in cases):
-        bad, twin = case.bad, case.twin
+        bad, twin, told = case.bad, case.twin, Told(case.policy, case.known)
         if bad[:4] == PCAP and bad[:HEADER] == twin[:HEADER] and len(bad) <= 12_000:
-            yield f"{case.code} bad twin bad", bad + twin[HEADER:] + bad[HEADER:], case.policy
-            yield f"{case.code} twin bad twin", twin + bad[HEADER:] + twin[HEADER:], case.policy
+            yield f"{case.code} bad twin bad", bad + twin[HEADER:] + bad[HEADER:], told
+            yield f"{case.code} twin bad twin", twin + bad[HEADER:] + twin[HEADER:], told
 
 
 MIXES = list(mixes())
 
 
-def findings(source: Any, policy: SitePolicy | PointFaults | None, window: int = 32 << 20, most: int | None = None) -> str:
+def findings(source: Any, told: Told = NOTHING, window: int = 32 << 20, most: int | None = None) -> str:
     """The report as JSON, without the source's name and the mark of a pipe."""
     reader = open_capture(source, window=window)
-    report = check_reading(Reading(reader), Options(rules=RULES, max_findings=most, policy=policy))
+    files = SubnetFiles([*told.known], []) if told.known else None
+    report = check_reading(Reading(reader), Options(rules=RULES, max_findings=most, policy=told.policy, subnet=files))
     reader.close()
     report_json = json.loads(json_text([report], Run()))
     report_json["captures"][0] |= {"path": "", "phases": 1}
@@ -67,24 +80,24 @@ def zstd(data: bytes) -> bytes:
     return packed
 
 
-def readings(data: bytes, policy: SitePolicy | PointFaults | None, rows: Sequence[int]) -> Iterator[tuple[str, str]]:
+def readings(data: bytes, told: Told, rows: Sequence[int]) -> Iterator[tuple[str, str]]:
     """The report of each way to read a capture, the usual one first; `rows`: frames per window. What would be one window is left out."""
-    usual = findings(io.BytesIO(data), policy)
+    usual = findings(io.BytesIO(data), told)
     frames = json.loads(usual)["captures"][0]["frames"]
     yield "file", usual
-    yield "pipe", findings(Pipe(data), policy)
+    yield "pipe", findings(Pipe(data), told)
     if len(data) > 4096:
-        yield "4 KiB", findings(io.BytesIO(data), policy, 4096)
+        yield "4 KiB", findings(io.BytesIO(data), told, 4096)
     for number in (number for number in rows if number < frames):
         records.ROWS = number
-        yield f"{number} frames", findings(io.BytesIO(data), policy)
+        yield f"{number} frames", findings(io.BytesIO(data), told)
         records.ROWS = ROWS
 
 
-def check(name: str, data: bytes, policy: SitePolicy | PointFaults | None) -> None:
+def check(name: str, data: bytes, told: Told = NOTHING) -> None:
     data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
     few = (1, 7) if len(data) < 40_000 else (max(7, len(data) // 30_000),)
-    (_, usual), *others = readings(data, policy, few)
+    (_, usual), *others = readings(data, told, few)
     for how, other in others:
         assert other == usual, f"{name} read as {how}"
 
@@ -99,26 +112,26 @@ def _rows() -> Iterator[None]:
 @pytest.mark.parametrize("name", ["pkey-lab-full.pcap", "rxe-nak-bad-rkey.pcap"])
 def test_samples(name: str, repo: Path, tmp_path: Path) -> None:
     data = (repo / "captures" / name).read_bytes()
-    check(name, data, None)
-    usual = findings(io.BytesIO(data), None)
+    check(name, data)
+    usual = findings(io.BytesIO(data))
     for ending, pack in (("gz", gzip.compress), ("zst", zstd)):  # what is unpacked does not depend on what is in it
         path = tmp_path / f"x.pcap.{ending}"
         path.write_bytes(pack(data))
-        assert findings(str(path), None) == usual, f"{name} read as {ending}"
+        assert findings(str(path)) == usual, f"{name} read as {ending}"
 
 
 @pytest.mark.slow
 def test_the_findings_that_are_kept_are_the_first_ones() -> None:
     data = erf_pcap([counters(1, n, port_select=port) for port in range(1, 9) for n in range(1, 103)])
-    kept = [finding["frame"] for finding in json.loads(findings(io.BytesIO(data), None, most=2))["findings"] if finding["code"] == "TXN018"]
+    kept = [finding["frame"] for finding in json.loads(findings(io.BytesIO(data), most=2))["findings"] if finding["code"] == "TXN018"]
     assert kept == [101, 203]
-    assert findings(io.BytesIO(data), None, most=2) == findings(io.BytesIO(data), None, 4096, most=2)
+    assert findings(io.BytesIO(data), most=2) == findings(io.BytesIO(data), window=4096, most=2)
 
 
-def check_mix(name: str, data: bytes, policy: SitePolicy | PointFaults | None) -> None:
+def check_mix(name: str, data: bytes, told: Told) -> None:
     def steady(rows: int) -> Any:
         records.ROWS = rows
-        return json.loads(findings(io.BytesIO(data), policy))["findings"]
+        return json.loads(findings(io.BytesIO(data), told))["findings"]
 
     assert steady(1) == steady(ROWS), name
 
@@ -146,4 +159,4 @@ def test_shared_captures(part: int, shared: Path) -> None:
     """Those below 500 kB: larger ones take minutes in windows of 4 KiB."""
     small = [path for path in sorted((shared / "captures").rglob("*.pcap")) if path.stat().st_size < 500_000]
     for path in small[part::24]:
-        check(path.name, path.read_bytes(), None)
+        check(path.name, path.read_bytes())

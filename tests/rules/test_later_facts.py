@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,9 +13,11 @@ from ibdissect.cli.frame_selection import FrameSelection
 from ibdissect.lint.finding import Finding
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check
+from ibdissect.subnet.learn import SubnetFile
+from ibdissect.subnet.reading import SubnetFiles
 from tests.craft import erf_pcap, native, smp
 from tests.fabric.made import SET, answer, ask, node, p_keys, port_info, switch, switch_info
-from tests.rules.LNK.cases import port_sweep
+from tests.rules.LNK.cases import LISTED, port_sweep
 from tests.rules.made.subnets import back, data, sweep
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE, SL_TO_VL, VL_ARB, LINEAR, LED_INFO = 0x11, 0x12, 0x15, 0x16, 0x17, 0x18, 0x19, 0x31
@@ -24,11 +27,12 @@ COUNTED = answer(5, PORT_INFO, port_info(5, p_key_violations=1))
 RULES = load()
 
 
-def lint(frames: list[bytes], rows: int | None = None, chosen: str | None = None) -> list[Finding]:
+def lint(frames: list[bytes], rows: int | None = None, chosen: str | None = None, files: Sequence[SubnetFile] = ()) -> list[Finding]:
     before, records.ROWS = records.ROWS, rows or records.ROWS
     try:
         selection = FrameSelection.parse(None, chosen, None) if chosen else None
-        return check(io.BytesIO(erf_pcap(frames)), Options(rules=RULES, selection=selection)).findings
+        subnet = SubnetFiles([*files], []) if files else None
+        return check(io.BytesIO(erf_pcap(frames)), Options(rules=RULES, selection=selection, subnet=subnet)).findings
     finally:
         records.ROWS = before
 
@@ -109,6 +113,15 @@ def test_a_lid_that_sends_was_assigned_to_somebody(rows: int | None) -> None:
     back, foreign = native(0x04, bytes(8), slid=7, dlid=1), native(0x04, bytes(8), slid=9, dlid=7)
     for more, severity in (([packet], "warning"), ([packet, back], "info"), ([foreign], "info")):
         assert [str(one.severity) for one in lint([*sweep(), *more], rows) if one.code == "LNK020"] == [severity]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [None, 1])
+def test_a_lid_that_a_port_shows_later_may_have_been_there_though_no_file_lists_it(rows: int | None) -> None:
+    packet = native(0x04, bytes(8), slid=3, dlid=6)
+    for lid, reported in ((7, True), (6, False)):
+        found = lint([packet, answer(3, NODE_INFO, node(5)), answer(3, PORT_INFO, port_info(lid))], rows, files=[LISTED])
+        assert ((1, 1) in of("LNK020", found)) is reported
 
 
 def exchanged(*, written: bool) -> list[bytes]:

@@ -120,9 +120,9 @@ class UnassignedLid(LinkRule):
     Let the sender query the path again.
 
     Before the packet, a sweep that read every link and port. Or a file given with --subnet that lists all ports, such as the output of
-    ibnetdiscover; then a source LID that nobody has is reported as well. Silent in subnets with routers or with virtual ports
-    (IsVirtualizationSupported), whose LIDs appear in no PortInfo. An `info` where that LID may have been assigned unseen: it sends
-    packets itself, the sender's LID is not assigned either, or the capture missed packets since the sweep. With a site policy, LIDs
+    ibnetdiscover, if no port shows the LID; then a source LID that nobody has is reported as well. Silent in subnets with routers or with
+    virtual ports (IsVirtualizationSupported), whose LIDs appear in no PortInfo. An `info` where that LID may have been assigned unseen: it
+    sends packets itself, the sender's LID is not assigned either, or the capture missed packets since the sweep. With a site policy, LIDs
     outside its ranges are reported too.
     """
 
@@ -162,6 +162,10 @@ class UnassignedLid(LinkRule):
             return None
         foreign = hit.arguments["slid"] not in context.get(FabricFollower).subnet.lids  # perhaps a packet of another subnet
         return INFO if foreign or self.senders[hit.arguments["dlid"]] else super().severity_at_end(hit, context)
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        """A port may show later that it has a LID that no file lists."""
+        return "lid" not in hit.arguments or hit.arguments["lid"] not in context.get(FabricFollower).subnet.lids
 
     def kind(self, value: int) -> int:
         return 0
