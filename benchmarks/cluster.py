@@ -193,14 +193,14 @@ class Answer(BaseHTTPRequestHandler):
 
 def nothing(path: str, stop: object = None) -> object:
     """A report as a worker would make, without reading."""
-    from ibdissect.lint.capture_report import CaptureReport
+    from ibdissect.lint.finding import CaptureReport
 
     return CaptureReport(path=path, frames=100, checked=100, infiniband=100, counts={"error": 0, "warning": 0, "info": 0})
 
 
 def paths(count: int) -> None:
     """Listing and passing on many captures: what does the client's memory do?"""
-    from ibdissect.lint.capture_report import CaptureReport
+    from ibdissect.lint.finding import CaptureReport
     from ibdissect.session.check import killed
     from ibdissect.session.cluster import Dask
     from ibdissect.session.spread import spread

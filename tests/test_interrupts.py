@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.stream import allow_reads, interrupt_reads, waited
-from ibdissect.lint.capture_report import CaptureReport
+from ibdissect.lint.finding import CaptureReport
 from ibdissect.report import FORMATS, Run, render
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check

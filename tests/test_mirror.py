@@ -51,7 +51,7 @@ TESTED_BY_OTHERS = {
     ),
     "lint": (
         "tests/lint/test_engine.py and tests/rules",
-        "capture_report rule",
+        "rule",
     ),
     "report": (
         "tests/report/test_formats.py",

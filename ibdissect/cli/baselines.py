@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ibdissect.errors import ConfigError
 from ibdissect.lint.baseline import MOST, Baseline, BaselineResult, Comparison, Entry, baseline_text, entries_of, parse_baseline
-from ibdissect.lint.capture_report import CaptureReport
+from ibdissect.lint.finding import CaptureReport
 from ibdissect.report import first_of_each
 from ibdissect.session.check import Options
 from ibdissect.wire.text import counted

@@ -23,7 +23,7 @@ from ibdissect.cli.engines import INTERRUPTED, each_capture, engine_option
 from ibdissect.cli.output import refuse_captures, require_extra, units_of, write_text
 from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError, ConfigError
-from ibdissect.lint.capture_report import CaptureReport
+from ibdissect.lint.finding import CaptureReport
 from ibdissect.report import text as text_report
 from ibdissect.session.check import Options, check, killed
 from ibdissect.session.spread import Work

@@ -20,7 +20,7 @@ from ibdissect.wire.text import counted
 
 if TYPE_CHECKING:
     from ibdissect.cli.frame_selection import FrameSelection
-    from ibdissect.lint.capture_report import CaptureReport
+    from ibdissect.lint.finding import CaptureReport
     from ibdissect.session.capture import Capture
     from ibdissect.session.check import Options
 

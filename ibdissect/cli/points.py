@@ -20,7 +20,7 @@ from ibdissect.cli.lint import RANKS, exit_status, write_reports
 from ibdissect.cli.output import ending_of, refuse_captures
 from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
-from ibdissect.lint.capture_report import CaptureReport
+from ibdissect.lint.finding import CaptureReport
 from ibdissect.report import text as text_report
 from ibdissect.report.json import finding_object
 from ibdissect.session.check import Options, check

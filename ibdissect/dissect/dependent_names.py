@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.component_mask import component_fields, components_set
 from ibdissect.wire.mad import MAD, status_text
 from ibdissect.wire.names import SM_CONTROL
 from ibdissect.wire.numbers import SET, SM_INFO, SMP_CLASSES
 from ibdissect.wire.opa import STLSMPDirected
-from ibdissect.wire.sa import SAFormat, STLSAFormat
+from ibdissect.wire.sa import SAFormat, STLSAFormat, component_fields, components_set
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import counted, hex_text

@@ -13,12 +13,11 @@ from ibdissect.wire import numbers
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.cm import REJ, SIDRRep
 from ibdissect.wire.cm_names import MESSAGES
-from ibdissect.wire.component_mask import component_fields, components_set
 from ibdissect.wire.mad import CLASS_VERSION, CLASSES, RMPP, RMPP_TYPES, is_response, is_vendor, status_text
 from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.qos import VL_TYPE
-from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.sa import SAFormat, component_fields, components_set
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import counted, number_text, printable
 from ibdissect.wire.vendor import oui_text

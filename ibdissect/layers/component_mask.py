@@ -6,10 +6,9 @@ from typing import Any
 
 from scapy.packet import Packet
 
-from ibdissect.wire.component_mask import components_of, mask_for
 from ibdissect.wire.mad import BASE_VERSION_OPA
 from ibdissect.wire.numbers import GET_TABLE
-from ibdissect.wire.sa import SAFormat, STLSAFormat
+from ibdissect.wire.sa import SAFormat, STLSAFormat, components_of, mask_for
 from ibdissect.wire.spec import field_named
 
 from .derive import Layer, layer

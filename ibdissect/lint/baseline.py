@@ -12,8 +12,7 @@ from typing import Any
 
 from ibdissect.errors import ConfigError
 
-from .capture_report import CaptureReport
-from .finding import Finding
+from .finding import CaptureReport, Finding
 
 SCHEMA = 1
 MOST = 10_000

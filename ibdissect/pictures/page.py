@@ -9,7 +9,7 @@ from ibdissect.capture.discover import discover
 from ibdissect.errors import CaptureError
 from ibdissect.fabric.model import Subnet
 from ibdissect.lint.baseline import MOST
-from ibdissect.lint.capture_report import CaptureReport
+from ibdissect.lint.finding import CaptureReport
 from ibdissect.report import Run, charts
 from ibdissect.report.html import Pictures, environment, page_text
 from ibdissect.report.new_and_fixed import Before, before_of_json, before_of_reports, compare

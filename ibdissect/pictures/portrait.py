@@ -14,8 +14,7 @@ from msgspec import Struct as Record
 
 from ibdissect.errors import CaptureError
 from ibdissect.fabric.model import Subnet
-from ibdissect.lint.capture_report import CaptureReport
-from ibdissect.lint.finding import Severity
+from ibdissect.lint.finding import CaptureReport, Severity
 from ibdissect.report import first_of_each
 from ibdissect.session.check import Options, judge_reading
 from ibdissect.session.reading import Progress

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct as Record
 
 if TYPE_CHECKING:
-    from ibdissect.lint.capture_report import CaptureReport
-    from ibdissect.lint.finding import Finding
+    from ibdissect.lint.finding import CaptureReport, Finding
     from ibdissect.lint.rule import Rule
 
 FORMATS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.lint.capture_report import CaptureReport
+from ibdissect.lint.finding import CaptureReport
 from ibdissect.wire.text import printable
 
 from . import Run, repository_path, worst_first

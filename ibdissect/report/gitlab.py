@@ -8,7 +8,7 @@ from collections import Counter
 from hashlib import sha256
 
 from ibdissect.lint.baseline import fingerprint, name_from
-from ibdissect.lint.capture_report import CaptureReport
+from ibdissect.lint.finding import CaptureReport
 from ibdissect.wire.text import printable, visible_json
 
 from . import Run, repository_path, worst_first

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct as Record
 
 from ibdissect.errors import missing_extra
-from ibdissect.lint.capture_report import CaptureReport
-from ibdissect.lint.finding import Finding, Severity
+from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.lint.rule_page import TO_DO, page, summary
 from ibdissect.version import VERSION
 from ibdissect.wire.text import counted, printable

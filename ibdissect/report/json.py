@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ibdissect.lint.capture_report import CaptureReport
-from ibdissect.lint.finding import Finding
+from ibdissect.lint.finding import CaptureReport, Finding
 from ibdissect.lint.set_members import members_object
 from ibdissect.version import VERSION
 from ibdissect.wire.text import visible_json

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from xml.sax.saxutils import escape, quoteattr
 
-from ibdissect.lint.capture_report import CaptureReport
-from ibdissect.lint.finding import Finding
+from ibdissect.lint.finding import CaptureReport, Finding
 from ibdissect.wire.text import printable
 
 from . import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ibdissect.lint.capture_report import CaptureReport
+from ibdissect.lint.finding import CaptureReport
 from ibdissect.lint.rule_page import markdown, sections, summary
 from ibdissect.wire.text import counted, printable
 

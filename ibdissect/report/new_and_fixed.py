@@ -12,8 +12,7 @@ from msgspec import Struct as Record
 from ibdissect.errors import ConfigError
 from ibdissect.fabric.model import Subnet
 from ibdissect.lint.baseline import parse_baseline
-from ibdissect.lint.capture_report import CaptureReport
-from ibdissect.lint.finding import Finding
+from ibdissect.lint.finding import CaptureReport, Finding
 
 Fault = tuple[str, str]
 """Code, and a sentence that another recording of the same fault has, too."""

@@ -10,8 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ibdissect.lint.baseline import fingerprint, name_from
-from ibdissect.lint.capture_report import CaptureReport
-from ibdissect.lint.finding import Finding
+from ibdissect.lint.finding import CaptureReport, Finding
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.rule_page import markdown, sections, summary
 from ibdissect.version import VERSION

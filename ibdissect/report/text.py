@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.lint.capture_report import CaptureReport
-from ibdissect.lint.finding import Finding
+from ibdissect.lint.finding import CaptureReport, Finding
 from ibdissect.wire.text import Paint, counted, plain, printable
 
 from . import Run, totals

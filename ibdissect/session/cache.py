@@ -19,7 +19,7 @@ from msgspec import Struct as Record
 from ibdissect.capture.remote import is_url
 from ibdissect.capture.sets import CaptureSet, Unit, files_of
 from ibdissect.errors import ConfigError
-from ibdissect.lint.capture_report import CaptureReport
+from ibdissect.lint.finding import CaptureReport
 from ibdissect.version import VERSION
 
 from .check import Options, Stop, check

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ibdissect.dfilter.answers import Answers
     from ibdissect.dfilter.computed import State
     from ibdissect.flow.reassembly import Reassembled
-    from ibdissect.lint.capture_report import CaptureReport
+    from ibdissect.lint.finding import CaptureReport
     from ibdissect.session.check import Options
     from ibdissect.subnet import SubnetFiles
 

@@ -21,9 +21,8 @@ from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.division import Divider, Division
 from ibdissect.failures import Failures, collected
-from ibdissect.lint.capture_report import CaptureReport
 from ibdissect.lint.engine import Linter
-from ibdissect.lint.finding import Finding, Severity
+from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.lint.grouping import OnOccurrence
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.rules import load

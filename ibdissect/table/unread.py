@@ -27,9 +27,8 @@ from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.scattered import Bytes, gather, u16
 from ibdissect.wire import numbers
 from ibdissect.wire.catalog import StructType
-from ibdissect.wire.component_mask import component_fields, components_of
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD, RMPP
-from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.sa import SAFormat, component_fields, components_of
 from ibdissect.wire.spec import Field, field_named
 
 from .bits import extract, value_at

@@ -1,10 +1,13 @@
-"""What does a subnet administration MAD (class 0x03) contain besides its record?"""
+"""What does a subnet administration MAD (class 0x03) contain besides its record, and which of its fields does a ComponentMask select?"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from .mad import BASE_VERSION_OPA, RMPP
 from .places import MadFormat, SaPiece
-from .spec import Struct, hole, nested, pad, rest, secret, uint
+from .spec import Field, Struct, field_named, hole, nested, pad, rest, secret, uint
 
 
 def offset_text(words: int) -> str:
@@ -43,3 +46,44 @@ class SARecordPiece(Struct):
     key, section, title = "sa", "IBA 13.6.3.1: segments are cut without regard to records", "Piece of a record"
     carried_by = (SaPiece(),)
     piece = rest("Piece of a record", at="0", ws="recordpiece")
+
+
+def components_of(record: type[Struct]) -> tuple[str, ...]:
+    """The record's components in the order of their mask bits, bit 0 first; "" for a reserved bit, () for a record without any.
+
+    A component inside a nested attribute is written with dots (`port_info.lid`), an entry of an array with its index.
+    """
+    return getattr(record, "components", ())
+
+
+def components_set(record: type[Struct], mask: int) -> list[str]:
+    """The components that a ComponentMask selects, in bit order; `bit N` for a reserved or undefined component."""
+    known = components_of(record)
+    chosen = []
+    for number in range(mask.bit_length()):
+        if mask >> number & 1:
+            chosen.append((known[number] if number < len(known) else "") or f"bit {number}")
+    return chosen
+
+
+def component_fields(record: type[Struct], name: str) -> list[Field[Any]]:
+    """The fields that lead to a component, outermost first; none if there is no such field."""
+    found: list[Field[Any]] = []
+    for step in name.partition("[")[0].split("."):
+        field = field_named(record, step)
+        if field is None:
+            return []
+        found.append(field)
+        record = field.of or Struct
+    return found
+
+
+def mask_for(record: type[Struct], names: Iterable[str]) -> int:
+    """The ComponentMask that selects the named components of a record; raises ValueError for an unknown name."""
+    known = components_of(record)
+    mask = 0
+    for name in names:
+        if not name or name not in known:
+            raise ValueError(f"{record.__name__} has no component {name!r}")
+        mask |= 1 << known.index(name)
+    return mask

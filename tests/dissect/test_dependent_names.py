@@ -15,7 +15,7 @@ from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.dependent_names import component_label
 from ibdissect.dissect.value import Presenter
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.component_mask import components_of
+from ibdissect.wire.sa import components_of
 from ibdissect.wire.spec import Struct
 from tests.craft import gmp, mad, smp, ud
 from tests.table.made import native_table

@@ -18,7 +18,7 @@ from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError, FilterError
 from ibdissect.flow.statistics import Statistics
 from ibdissect.flow.transfers import Transfers, records
-from ibdissect.lint.capture_report import CaptureReport
+from ibdissect.lint.finding import CaptureReport
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
 from ibdissect.session.capture import Capture

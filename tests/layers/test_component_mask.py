@@ -9,7 +9,7 @@ import pytest
 from ibdissect import layers
 from ibdissect.layers import SAFormat, component_mask, sa_query
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.component_mask import components_of, components_set
+from ibdissect.wire.sa import components_of, components_set
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import pytest
 
 from ibdissect.errors import ConfigError
 from ibdissect.lint.baseline import BEYOND, Baseline, Comparison, baseline_text, entries_of, parse_baseline
-from ibdissect.lint.capture_report import CaptureReport
-from ibdissect.lint.finding import Finding, Secret, Severity
+from ibdissect.lint.finding import CaptureReport, Finding, Secret, Severity
 
 
 def found(code: str, frame: int, template: str = "LID {lid} is wrong, PSN {psn}", **arguments: object) -> Finding:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.lint.capture_report import CaptureReport
+from ibdissect.lint.finding import CaptureReport
 from ibdissect.pictures.portrait import read
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from ibdissect.lint.baseline import Baseline, entries_of
-from ibdissect.lint.capture_report import CaptureReport
-from ibdissect.lint.finding import Evidence, Finding, Related, Severity, Span
+from ibdissect.lint.finding import CaptureReport, Evidence, Finding, Related, Severity, Span
 from ibdissect.report import Run
 from ibdissect.report.github import MOST, github_text
 from ibdissect.report.gitlab import gitlab_text

@@ -9,8 +9,7 @@ import pytest
 from msgspec import structs
 
 from ibdissect.errors import ConfigError
-from ibdissect.lint.capture_report import CaptureReport
-from ibdissect.lint.finding import Finding, Severity
+from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.report import Run, first_of_each, render
 from ibdissect.report.html import MAX_LISTED, Pictures, environment, page_text, verdict
 from ibdissect.report.new_and_fixed import before_of_reports, compare

@@ -6,8 +6,8 @@ import pytest
 
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.wire.cc import CACongestionSetting
-from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.pm import PortCounters
+from ibdissect.wire.sa import mask_for
 from ibdissect.wire.sa_service import ServiceRecord
 from tests.craft import build, erf_pcap, gmp
 from tests.fabric.made import GET, SET, answer, ask, node, p_keys, port_info

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from ibdissect.lint.capture_report import CaptureReport
+from ibdissect.lint.finding import CaptureReport
 
 
 def checked(path: str, stop: object = None) -> CaptureReport:

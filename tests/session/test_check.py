@@ -15,8 +15,8 @@ from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
 from ibdissect.errors import CaptureError
 from ibdissect.fabric import FabricFollower
-from ibdissect.lint.capture_report import CaptureReport
 from ibdissect.lint.engine import Linter
+from ibdissect.lint.finding import CaptureReport
 from ibdissect.rules import load
 from ibdissect.session import check, reading
 from ibdissect.session.check import Options, check_reading

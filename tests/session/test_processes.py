@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ibdissect.lint.capture_report import CaptureReport
+from ibdissect.lint.finding import CaptureReport
 from ibdissect.session.check import killed
 from ibdissect.session.processes import Processes
 from ibdissect.session.spread import spread

@@ -27,10 +27,10 @@ from ibdissect.table.series import Numbers
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import as_read, beside, failed, unread, unread_bits, unread_bytes
 from ibdissect.wire.catalog import Catalog, builtin_modules
-from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.places import Mad
 from ibdissect.wire.pm import PortCounters
 from ibdissect.wire.pm_samples import PortSamplesResult
+from ibdissect.wire.sa import mask_for
 from ibdissect.wire.sa_paths import MCMemberRecord, MultiPathRecord, PathRecord
 from ibdissect.wire.sa_records import GuidInfoRecord, NodeRecord
 from ibdissect.wire.sa_service import ServiceRecord

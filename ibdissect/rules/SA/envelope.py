@@ -13,12 +13,11 @@ from ibdissect.table.locate import Bool
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import by_value
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.component_mask import components_of
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD, SA_STATUS
 from ibdissect.wire.numbers import DELETE_RESP, GET, GET_RESP, GET_TABLE, P_KEY_TABLE_RECORD, REPORT_RESP, SA_CLASS, TABLE_RESPONSES
-from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.sa import SAFormat, components_of
 from ibdissect.wire.spec import Struct
 
 COMMON = frozenset({0x0001, 0x0002, 0x0003})

@@ -9,12 +9,11 @@ from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, NamesRe
 from ibdissect.table.locate import Bool
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import InformInfo
-from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DELETE, FIRST_MULTICAST, LAST_MULTICAST, PERMISSIVE, SET
-from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.sa import SAFormat, mask_for
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
 from ibdissect.wire.sa_service import ServiceRecord
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from ibdissect.lint.rule import Rule, Seen
 from ibdissect.wire import numbers
-from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.mad import MAD, RMPP
-from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.sa import SAFormat, mask_for
 from ibdissect.wire.spec import Struct
 
 BY_SMP = MAD.mgmt_class.isin(numbers.SMP_CLASSES)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.wire.classport import InformInfo
-from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.notice import Notice
+from ibdissect.wire.sa import mask_for
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sa_service import ServiceRecord

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from ibdissect.wire.classport import ClassPortInfo
-from ibdissect.wire.component_mask import mask_for
 from ibdissect.wire.pm import PortCounters
+from ibdissect.wire.sa import mask_for
 from ibdissect.wire.sa_paths import MCMemberRecord
 from tests.craft import build, erf_pcap, gmp, sa_mad, ud
 

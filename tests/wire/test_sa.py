@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.component_mask import components_of, components_set, mask_for
-from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.sa import SAFormat, components_of, components_set, mask_for
 from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord, PathRecord
 from ibdissect.wire.sa_records import GuidInfoRecord, MulticastForwardingTableRecord, NodeRecord, PortInfoRecord
 from ibdissect.wire.sa_service import InformInfoRecord, ServiceRecord
