@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ibdissect.fabric.model import Subnet
     from ibdissect.session.capture import Capture
     from ibdissect.subnet import SubnetFiles
-    from ibdissect.table.table import ChunkTable
+    from ibdissect.table import ChunkTable
 
 
 @click.command()

@@ -12,7 +12,7 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.errors import ConfigError
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 
 if TYPE_CHECKING:

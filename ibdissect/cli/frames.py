@@ -28,9 +28,8 @@ from ibdissect.flow.whole_messages import completed, messages_in
 from ibdissect.lint.set_members import place, place_text
 from ibdissect.session.capture import Capture
 from ibdissect.session.rows import NamedColumn, each_once, named_columns, objects, occurrences, plain_values
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.series import Values
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import Paint, counted, printable
 

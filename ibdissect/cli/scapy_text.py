@@ -15,8 +15,8 @@ from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.tree import Tree
 from ibdissect.dissect.value import BESIDE, REVEALS, Presenter
 from ibdissect.layers import ERF, LRH, layer
+from ibdissect.table import ChunkTable
 from ibdissect.table.find_structures import at_place
-from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import beside
 from ibdissect.wire.places import CmPayload, QKey
 from ibdissect.wire.text import printable

@@ -18,8 +18,7 @@ from ibdissect.capture.sets import Unit, files_of
 from ibdissect.errors import ConfigError, IbdissectError
 from ibdissect.session.check import Stop
 from ibdissect.session.spread import spread
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable, Int
 
 from .common import Common, progress_bar
 from .engines import chosen_engine

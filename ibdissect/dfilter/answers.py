@@ -8,8 +8,7 @@ from ibdissect.dissect.named_values import MESSAGE
 from ibdissect.flow.message_table import MessageTable
 from ibdissect.flow.requests import AnsweredMany
 from ibdissect.flow.transactions import Transactions
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable, Int
 
 REQUEST_FRAME, RESPONSE_FRAME = "ibdissect.request_frame", "ibdissect.response_frame"
 _ANSWER, _FIRST, _LATEST, _TIME = range(4)

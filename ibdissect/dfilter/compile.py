@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ibdissect.dissect.named_values import ANSWER_NAMES, MESSAGE_NAMES
-from ibdissect.table.locate import Bool
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.mask import rows_where
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.expr import Among, And, Compare, Expr, In, Not, Or, Present, Search, Where
 from ibdissect.wire.spec import Struct

@@ -13,9 +13,8 @@ from ibdissect.capture.scattered import u16
 from ibdissect.dissect.named_values import ANSWER_NAMES, MESSAGE, MESSAGE_KINDS, frame_numbers
 from ibdissect.dissect.value import Presenter
 from ibdissect.fabric.roce_network import mapped
-from ibdissect.table.locate import Int
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.series import Blobs, Numbers, Series, blobs_of
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import PROTOCOL_TCP, IPv4, IPv6
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.spec import Field

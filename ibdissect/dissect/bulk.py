@@ -17,10 +17,10 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.capture.scattered import gather
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.bits import extract
 from ibdissect.table.computed import value_of
-from ibdissect.table.locate import MALFORMED, Int
-from ibdissect.table.table import ChunkTable
+from ibdissect.table.locate import MALFORMED
 from ibdissect.table.unread import Beside, as_read, beside, field_mask
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.column import ComputedField

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.cut_keys import hidden_checksums, hides
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.secrets import must_mask
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import BOTH, Catalog
 from ibdissect.wire.spec import Field
 

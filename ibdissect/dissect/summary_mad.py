@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ibdissect.capture.scattered import gather
-from ibdissect.table.locate import Int
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.payloads import VENDOR_DATA_AT, VENDOR_OUI_AT
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire import numbers
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.cm import REJ, SIDRRep

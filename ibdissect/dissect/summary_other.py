@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable, Int
 from ibdissect.wire import encapsulation
 from ibdissect.wire.encapsulation import ETHERTYPES, IP_PROTOCOLS, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP
 from ibdissect.wire.text import gid_text, ip4_text

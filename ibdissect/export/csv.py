@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.session.rows import Cells, NamedColumn, Rows, texts
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable, Int
 from ibdissect.wire.text import printable
 
 Words = npt.NDArray[np.uint32]

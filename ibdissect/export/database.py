@@ -21,8 +21,7 @@ from ibdissect.session import findings
 from ibdissect.session.arrow import BATCH, ArrowColumns, schema_of
 from ibdissect.session.capture import Capture
 from ibdissect.session.rows import NamedColumn, named_columns
-from ibdissect.table.locate import Bool
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.wire.text import printable
 
 from . import messages, records, tables

@@ -8,11 +8,10 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.bits import extract
-from ibdissect.table.locate import Int
 from ibdissect.table.mads import Mads
 from ibdissect.table.rows import U64, groups
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, GET_RESP, LINK_LOCAL, STATUS

@@ -14,9 +14,9 @@ from msgspec import field
 
 from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import Bytes
+from ibdissect.table import Int
 from ibdissect.table.bits import extract
 from ibdissect.table.history import AFTER_ALL
-from ibdissect.table.locate import Int
 from ibdissect.table.rows import U64, Columns, Entry
 from ibdissect.wire import numbers
 from ibdissect.wire.mad import MAD

@@ -10,8 +10,8 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.table import Bool, Int
 from ibdissect.table.history import AFTER_ALL
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native
 from ibdissect.table.rows import SLOTS, slot
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LID_COUNT

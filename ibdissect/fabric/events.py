@@ -13,7 +13,7 @@ from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import GET_RESP, TRAP
 
 if TYPE_CHECKING:
-    from ibdissect.table.table import ChunkTable
+    from ibdissect.table import ChunkTable
 
     from .keys import MKey
     from .model import Sm, Subnet

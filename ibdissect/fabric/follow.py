@@ -11,9 +11,8 @@ from collections.abc import Container, Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.history import AFTER_ALL, NEIGHBOURS_NS
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire import numbers
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ibdissect.bounded import Dropped
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table import Bool, Int
 from ibdissect.table.rows import mix, places_in
 from ibdissect.wire.numbers import GET
 

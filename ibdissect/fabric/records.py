@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.history import AFTER_ALL
-from ibdissect.table.locate import Bool
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire import sa_records as r
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DELETE_RESP, FIRST_MULTICAST, RESPONSE_BIT, SA_CLASS

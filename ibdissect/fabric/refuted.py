@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from ibdissect.bounded import KeptDict
+from ibdissect.table import ChunkTable
 from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import groups
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import BASE, FULL
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
 

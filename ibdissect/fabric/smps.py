@@ -10,11 +10,10 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import Bytes, gather
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mads import DirectedRoutes, Mads
 from ibdissect.table.rows import U64, groups, places_in
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire import numbers
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.sm import NodeInfo, SMInfo, SMPDirected, SwitchInfo

@@ -6,8 +6,8 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.table import ChunkTable
 from ibdissect.table.history import Track
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import ClassPortInfo
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_RESP

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table import Bool, Int
 from ibdissect.table.rows import U64, is_in, order_of
 from ibdissect.wire.numbers import CM_CLASS, DATA, RESPONSE_BIT, TRAP, TRAP_REPRESS
 

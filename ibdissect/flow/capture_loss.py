@@ -10,9 +10,8 @@ import numpy as np
 
 from ibdissect.bounded import Dropped, dropped_of
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ERF
 
 from .datagrams import Datagrams

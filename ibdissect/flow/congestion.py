@@ -10,13 +10,12 @@ from msgspec import field
 
 from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import looked_up
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import End, ends_hash, ends_of
 from ibdissect.table.bits import extract
 from ibdissect.table.first_bytes import Place
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SLOTS, SPREAD, U64, by_value
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import IP6_FRAGMENT, UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import CNP_OPCODE

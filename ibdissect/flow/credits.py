@@ -6,8 +6,8 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict
+from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import End, ends_at, ends_hash
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import AETH, BTH
 
 CREDITS = (

@@ -10,11 +10,10 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import flags, gather
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, End, by_header
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mads import WORD, DirectedRoutes, Mads
 from ibdissect.table.rows import U64, Entry, mix, places_in
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, RMPP_CLASSES
 from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, LID_COUNT, RESPONSE_BIT, TRAP

@@ -13,8 +13,8 @@ from msgspec import field
 from msgspec.structs import replace
 
 from ibdissect.bounded import Dropped, KeptDict
+from ibdissect.table import Int
 from ibdissect.table.addresses import End
-from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value, groups
 from ibdissect.wire.mad import short_class_name
 from ibdissect.wire.numbers import DIRECTED

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ibdissect.capture.scattered import looked_up
 from ibdissect.dissect.named_values import MESSAGE_KINDS
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table import Bool, Int
 from ibdissect.table.rows import Columns, places_in, run_starts
 from ibdissect.wire.opcodes import OPCODES, UC, UD
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from ibdissect.bounded import Dropped
 from ibdissect.dissect.named_values import MESSAGE_KINDS
+from ibdissect.table import Int
 from ibdissect.table.addresses import End
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.locate import Int
 
 from .events import StreamEnds
 from .exchanges import BUCKETS_PER_OCTAVE, Times

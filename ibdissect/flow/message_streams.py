@@ -7,13 +7,12 @@ from itertools import pairwise
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.connections import Connections
 from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.history import AFTER_ALL
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import run_starts
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import SERVICES
 
 from .events import StreamEnds

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ibdissect.bounded import Dropped, KeptDict
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.connections import Connections
 from ibdissect.table.connections import messages as cm_messages
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
 
 from .events import StreamEnds
 from .message_parts import CONNECT, DISCONNECT, NOTIFIED, PLACE_BITS, REFUSED, REQUEST, SIDR, MessageColumns, Parts

@@ -16,11 +16,10 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import looked_up, u24
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import ends_hash, ends_of
 from ibdissect.table.connections import Connections
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SPREAD, run_starts
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, RNR
 from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES, RC, RD, UD, XRC
 

@@ -12,11 +12,10 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.capture.scattered import gather, u16
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import IP4_SIZE, LID_SIZE, NETWORK, OF_LRH, SHOWN, by_header
-from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import by_value, digest
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE, RESPONSE_BIT, SA_CLASS

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
+from ibdissect.table import Bool, Int
 from ibdissect.table.addresses import LID_SIZE, End
-from ibdissect.table.locate import Bool, Int
 from ibdissect.wire.catalog import Catalog
 
 from .answered_once import Pairs

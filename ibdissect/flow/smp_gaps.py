@@ -15,10 +15,9 @@ from msgspec import field
 
 from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.capture.scattered import flags
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, run_starts
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import GET_RESP, PERMISSIVE, SMP_CLASSES
 
 from .datagrams import ASKS, Datagrams

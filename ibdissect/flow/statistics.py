@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.locate import Bool
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.cm_names import AP_STATUS, REJ_REASONS, SIDR_STATUS

@@ -7,11 +7,11 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import Bytes, looked_up
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import ends_hash
 from ibdissect.table.first_bytes import Place
-from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
+from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE
 from ibdissect.table.rows import SPREAD, U64, order_of, run_starts
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, RETH
 from ibdissect.wire.opcodes import OPCODES, RC, UC, XRC
 

@@ -12,13 +12,12 @@ import numpy as np
 
 from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import looked_up
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.connections import Connections
 from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.history import AFTER_ALL
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import run_starts
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import NAK, RNR
 from ibdissect.wire.opcodes import SERVICES
 

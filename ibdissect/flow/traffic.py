@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_NAMES
 from ibdissect.capture.scattered import gather
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import GID_SIZE, IP4_SIZE, LID_SIZE, SHOWN, address_text, by_header
 from ibdissect.table.bits import value_at
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD, class_name
 from ibdissect.wire.opcodes import OPCODE_NAMES, SERVICES

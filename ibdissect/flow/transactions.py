@@ -11,10 +11,9 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptList
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.history import AFTER_ALL, SECOND_NS
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import U64, is_in, mix
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import RESPONSE_OF
 from ibdissect.wire.numbers import DIRECTED, LID_ROUTED, NOTICE, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
 

@@ -10,12 +10,11 @@ import numpy as np
 from ibdissect.dissect.build import fields_of
 from ibdissect.dissect.tree import Node
 from ibdissect.dissect.value import Presenter
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.bits import value_at
 from ibdissect.table.joined import JoinedRecords, SaRecord, Span
-from ibdissect.table.locate import Int
 from ibdissect.table.sa_tables import MAD_SIZE, RMPP_END
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.mad import MAD, RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
 from ibdissect.wire.numbers import DATA, LAST_SEGMENT, RESPONSE_BIT, SA_CLASS

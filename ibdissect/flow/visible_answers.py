@@ -6,8 +6,8 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import gather, u16
+from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import ENDS, LID_SIZE, by_header
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import DIRECTED, LID_COUNT
 
 from .datagrams import Queries

@@ -18,12 +18,11 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.value import Presenter
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import ends_of
 from ibdissect.table.joined import SPAN, JoinedRecords, Span, WholeMessage
-from ibdissect.table.locate import Int
 from ibdissect.table.payloads import about
 from ibdissect.table.services import FIRST, IN_PARTS, LAST, ONLY, PART, Services
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.headers import BTH, RETH
 from ibdissect.wire.places import CmPayload

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.joined import SaRecord, starts
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import Judge
 from ibdissect.table.rows import is_in
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Struct
 
 from .finding import Span, value_of

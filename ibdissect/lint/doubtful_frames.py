@@ -11,10 +11,9 @@ from bisect import bisect_right
 import numpy as np
 
 from ibdissect.bounded import Dropped
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.crcs import icrc
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
 
 MAX_DAMAGED = 1 << 20
 """Damaged frames that are remembered, the first ones: what is remembered must not depend on the reading window."""

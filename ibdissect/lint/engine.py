@@ -13,10 +13,8 @@ from ibdissect.fabric.division import Division
 from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.fabric.refuted import Refuted
 from ibdissect.failures import Failures
-from ibdissect.table import not_roce
+from ibdissect.table import Bool, ChunkTable, not_roce
 from ibdissect.table.copies import Copies
-from ibdissect.table.locate import Bool
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.spec import Struct
 
 from .conditions import Conditions, judged

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptList
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.rows import groups, is_in, members
-from ibdissect.table.table import ChunkTable
 
 from .conditions import flow_keys, hit_at
 from .consequences import Consequences

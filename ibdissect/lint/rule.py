@@ -19,7 +19,7 @@ from ibdissect.bounded import Dropped, dropped_of
 from ibdissect.capture.chunk import Damage
 from ibdissect.errors import PluginError, defined_in
 from ibdissect.fabric.file_lines import KnownFile
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.expr import Expr, first_field
 from ibdissect.wire.spec import Field, Struct

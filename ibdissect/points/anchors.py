@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table import Bool, Int
 from ibdissect.table.rows import U64, Columns, by_value, common, is_in, run_starts
 
 from .columns import Sightings

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.flow.recovery import PSNS
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table import Bool, Int
 from ibdissect.table.rows import Columns, by_value, groups, mix, places_in
 from ibdissect.wire.headers import NAK, RNR
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE

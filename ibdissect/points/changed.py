@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.table.locate import Int
+from ibdissect.table import Int
 from ibdissect.table.rows import mix
 
 from .flows import Flows

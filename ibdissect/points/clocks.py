@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.table.locate import Int
+from ibdissect.table import Int
 from ibdissect.table.rows import Columns
 
 from .anchors import NEIGHBOURS, PARTS, Anchors, drift_of

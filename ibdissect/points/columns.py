@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scattered import Bytes, gather, looked_up, u24
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import ends_hash
 from ibdissect.table.bits import extract, value_at
 from ibdissect.table.first_bytes import Place
-from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, Bool, Int
+from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE
 from ibdissect.table.rows import SPREAD, U64, Columns, by_value, digest, mix
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH, DETH, GRH, ICRC, LRH
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD

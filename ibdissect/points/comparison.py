@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.errors import CaptureError
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table import Bool, Int
 from ibdissect.table.rows import common, mix
 
 from .anchors import FEW

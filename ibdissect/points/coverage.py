@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table import Bool, Int
 
 from .clocks import Clocks
 from .transmissions import Repeats, Transmissions

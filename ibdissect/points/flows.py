@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import LID_SIZE, End, address_text, ends_at, ends_hash
-from ibdissect.table.locate import Int
 from ibdissect.table.rows import U64, groups, mix
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import MAX_LMC
 
 MOST_HOPS = 63

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.table.locate import Int
+from ibdissect.table import Int
 
 from .columns import FIELDS
 from .comparison import Block, Comparison

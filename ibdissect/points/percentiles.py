@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.table.locate import Int
+from ibdissect.table import Int
 
 NAMES = ("min", "p50", "p90", "p99", "max")
 

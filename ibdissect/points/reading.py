@@ -13,7 +13,7 @@ from msgspec import field
 from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND, Damage
 from ibdissect.errors import CaptureError
 from ibdissect.session.reading import open_reading
-from ibdissect.table.locate import Int
+from ibdissect.table import Int
 from ibdissect.table.tunnels import in_tunnel
 
 from .columns import HOP, Sightings, seen_in

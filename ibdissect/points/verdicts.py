@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table import Bool, Int
 from ibdissect.table.rows import Columns, digest, groups, mix
 
 from .answers import numbered

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ibdissect.capture.scattered import Bytes
-from ibdissect.table import crcs
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable, crcs
 from ibdissect.wire.encapsulation import UDP, GREChecksum, IPv4, OuterIPv4, OuterUDP
 from ibdissect.wire.spec import Field, Struct
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ibdissect.capture.scattered import Bytes, gather
-from ibdissect.table.locate import Int
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.rows import places_in
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.mad import MAD

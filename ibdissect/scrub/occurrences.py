@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ibdissect.capture.scattered import Bytes, gather
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table import Bool, Int
 from ibdissect.table.rows import U64
 
 from .substitutes import MGID_SIGNATURES, Lids, Numbers

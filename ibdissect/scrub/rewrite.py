@@ -12,8 +12,7 @@ from ibdissect.capture.chunk import LINK_IPOIB, Chunk
 from ibdissect.capture.scattered import Bytes, gather
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.session.capture import Capture
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.unread import as_read
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.headers import LRH

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.errors import CaptureError
-from ibdissect.table.locate import Bool
+from ibdissect.table import Bool
 from ibdissect.table.rows import U64
 from ibdissect.table.secrets import PUBLIC
 from ibdissect.wire.numbers import LINK_LOCAL, MGID_COMPOSED, MGID_IPV4, MGID_IPV6

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from ibdissect.dfilter.computed import State
 from ibdissect.session.rows import Cells, NamedColumn, Rows
-from ibdissect.table.locate import Bool, Int
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import Bool, ChunkTable, Int
 
 TIME = pa.timestamp("ns", "UTC")
 BATCH = 4096

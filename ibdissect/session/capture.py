@@ -19,8 +19,7 @@ from ibdissect.dissect.tree import Tree
 from ibdissect.errors import CaptureError, ConfigError, FilterError, missing_extra
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.rule import Rule
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable, Int
 from ibdissect.wire.text import printable
 
 from .columns import Columns

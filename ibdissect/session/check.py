@@ -26,9 +26,9 @@ from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.lint.grouping import OnOccurrence
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.rules import load
+from ibdissect.table import ChunkTable
 from ibdissect.table.copies import Copies
 from ibdissect.table.services import Services
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin
 
 from .reading import Progress, Reading, Selection, division_of, open_reading, tables_before

@@ -13,8 +13,7 @@ from ibdissect.dfilter.computed import State
 from ibdissect.dfilter.names import names_of
 from ibdissect.dissect import named_values
 from ibdissect.errors import missing_extra
-from ibdissect.table.locate import Bool, Int
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.convert import decode_text
 from ibdissect.wire.spec import BYTE_KINDS, Field

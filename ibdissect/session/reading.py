@@ -20,10 +20,10 @@ from ibdissect.capture.remote import in_archive, is_url
 from ibdissect.capture.sets import CaptureSet, files_of
 from ibdissect.errors import CaptureError
 from ibdissect.lint.set_members import name_frames
+from ibdissect.table import ChunkTable
 from ibdissect.table.joined import JoinedRecords, SaRecord, WholeMessage
 from ibdissect.table.secrets import Masker
 from ibdissect.table.services import Services
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.sa import SARecordPiece
 

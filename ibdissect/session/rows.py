@@ -16,10 +16,10 @@ from ibdissect.dfilter.names import Source, names_of
 from ibdissect.dfilter.values import column as undeclared
 from ibdissect.dissect import named_values
 from ibdissect.dissect.named_values import Run
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.find_structures import HEADERS
 from ibdissect.table.joined import in_order
-from ibdissect.table.locate import EXTENDED_STRUCTS, Bool, Int
-from ibdissect.table.table import ChunkTable
+from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.convert import decode_text

@@ -25,8 +25,8 @@ from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.rule import Rule
 from ibdissect.session.check import Options, linter_of
+from ibdissect.table import ChunkTable
 from ibdissect.table.connections import Connections
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.text import printable
 
 from .capture_model import CaptureModel

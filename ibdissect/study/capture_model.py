@@ -27,7 +27,7 @@ from ibdissect.errors import CaptureError, FilterError
 from ibdissect.flow.whole_messages import whole_tree
 from ibdissect.session.reading import Reading, plain_files
 from ibdissect.session.rows import each_once, named_columns, objects, occurrences, plain_values
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.text import printable

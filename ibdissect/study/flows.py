@@ -8,10 +8,10 @@ import numpy as np
 
 from ibdissect.capture.scattered import gather
 from ibdissect.flow.exchanges import Name
+from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import End, ends_bytes, ends_of
 from ibdissect.table.locate import EXTENDED_AT
 from ibdissect.table.rows import groups
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import SERVICES
 
 from .traffic_counts import TimeLines

@@ -14,9 +14,8 @@ from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.value import Presenter
 from ibdissect.flow.recovery import FAR, PSNS, distance
 from ibdissect.flow.stream_packets import IN_STREAM, IS_RESPONSE, OPERATION, READ_REQUEST
-from ibdissect.table.locate import Int
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.sa_tables import RMPP_END
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.mad import RMPP_CLASSES
 from ibdissect.wire.numbers import DATA

@@ -7,7 +7,7 @@ from ibdissect.fabric.describe import name_of
 from ibdissect.fabric.nodes import Node
 from ibdissect.fabric.routes import Routes
 from ibdissect.fabric.smps import Smps
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable
 from ibdissect.wire import numbers
 
 PERMISSIVE = f"LID {numbers.PERMISSIVE}"

@@ -10,8 +10,8 @@ import numpy as np
 from ibdissect.dissect.named_values import MESSAGE_KINDS
 from ibdissect.flow.message_table import MessageTable
 from ibdissect.flow.stream_packets import IS_RESPONSE
+from ibdissect.table import ChunkTable
 from ibdissect.table.cut_keys import hidden_bytes
-from ibdissect.table.table import ChunkTable
 
 MAX_FOLLOWED = 1 << 20
 """Payload bytes that are put together, from the message of the frame that was asked about; and as many before it."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.flow.traffic import WIDTHS, Traffic
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable
 from ibdissect.wire.mad import short_class_name
 from ibdissect.wire.opcodes import OPCODES
 

@@ -23,8 +23,8 @@ from ibdissect.errors import CaptureError, SubnetFileError
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.describe import describe
 from ibdissect.fabric.file_lines import KnownFile
+from ibdissect.table import ChunkTable
 from ibdissect.table.services import Services
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 
 from . import discover, dumps, host, ibdiagnet, lanes, opensm_files, queries

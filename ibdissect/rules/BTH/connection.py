@@ -13,12 +13,11 @@ from ibdissect.flow.streams import Streams
 from ibdissect.lint.rule import ERROR, Context, Hit, Moment, fault, on_chunk, on_end
 from ibdissect.rules.shared.connection_rule import JUDGED, SERVICE_SHIFT, AgreedRule, of_pair
 from ibdissect.rules.shared.silence import lowered_severity
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import End
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
-from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import SERVICES
 

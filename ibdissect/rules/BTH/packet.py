@@ -10,9 +10,7 @@ import numpy.typing as npt
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, RELIABLE_DATAGRAM, PacketRule, gid_bytes, room_behind_headers
-from ibdissect.table import locate
-from ibdissect.table.locate import Bool
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import Bool, ChunkTable, locate
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, GRH, LRH, RETH

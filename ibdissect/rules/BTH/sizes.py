@@ -15,9 +15,8 @@ from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, Context, Hit, Seen, fault, on_chunk
 from ibdissect.rules.BTH.packet import continued
 from ibdissect.rules.shared.packet_flows import PacketRule, room_behind_headers
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.crcs import wrong_icrcs
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import BTH
 

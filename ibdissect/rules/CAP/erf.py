@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, SEEN, Context, Hit, Moment, Rule, Seen, each, fault, on_chunk, on_end
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable
 from ibdissect.wire.encapsulation import ERF, ERF_ETHERNET, ERF_INFINIBAND, ERF_INFINIBAND_LINK, ERF_TYPES
 
 INFINIBAND = (ERF_INFINIBAND, ERF_INFINIBAND_LINK)

@@ -14,9 +14,8 @@ from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, SEEN, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.LNK.packet import length_disagrees, too_small
-from ibdissect.table import locate
+from ibdissect.table import ChunkTable, locate
 from ibdissect.table.copies import Copies
-from ibdissect.table.table import ChunkTable
 from ibdissect.table.tunnels import in_tunnel
 from ibdissect.wire.convert import duration_text
 from ibdissect.wire.headers import LRH

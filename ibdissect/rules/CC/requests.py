@@ -15,9 +15,9 @@ from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_struct
 from ibdissect.rules.shared.silence import UnansweredRule
+from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.rows import Entry
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cc import CACongestionSetting, CongestionControlFormat, CongestionControlTable, CongestionInfo, CongestionKeyInfo
 from ibdissect.wire.mad import CLASS_VERSION, MAD
 from ibdissect.wire.numbers import CC_CLASS, CLASS_STATUS, GET_RESP, SET

@@ -15,10 +15,10 @@ from ibdissect.flow.stream_packets import GOES_ON
 from ibdissect.flow.streams import Streams
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.connection_rule import JUDGED
+from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import ends_of
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cm import REJ, REQ
 from ibdissect.wire.headers import AETH, BTH
 from ibdissect.wire.mad import MAD

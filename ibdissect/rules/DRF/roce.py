@@ -12,10 +12,9 @@ from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.roce_network import RoceNetwork
 from ibdissect.flow.congestion import ANSWERED, CONNECTED, ecn, traffic_class
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, fault, on_chunk
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import End, ends_hash, ends_of
-from ibdissect.table.locate import Int
 from ibdissect.table.rows import by_value
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import VLAN, IPv4, IPv6
 from ibdissect.wire.spec import Field
 

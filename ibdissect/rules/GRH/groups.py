@@ -16,12 +16,11 @@ from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.rules.shared.link_rule import LinkRule, PortLimits
 from ibdissect.rules.shared.mad_conditions import chosen
 from ibdissect.rules.shared.refused_join import RefusedJoin
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import common
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LINK_LOCAL, MGID_COMPOSED, PERMISSIVE
 from ibdissect.wire.sa_paths import MCMemberRecord

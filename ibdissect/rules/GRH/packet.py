@@ -9,9 +9,8 @@ import numpy as np
 from ibdissect.lint.rule import ERROR, WARNING, Rule
 from ibdissect.rules.LNK.packet import GLOBAL, LOCAL, length_disagrees
 from ibdissect.rules.shared.packet_flows import gid_bytes, is_ipoib
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.bits import extract
-from ibdissect.table.locate import Bool
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import GRH, LRH

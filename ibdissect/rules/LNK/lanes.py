@@ -14,7 +14,7 @@ from ibdissect.fabric.tables import lane_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.LNK.ports import complete_since
 from ibdissect.rules.shared.link_rule import stretches
-from ibdissect.table.locate import Bool, Int
+from ibdissect.table import Bool, Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value
 from ibdissect.wire.headers import LRH

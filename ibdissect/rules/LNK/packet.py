@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
-from ibdissect.table.locate import Bool
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, LRH, FlowControl
 from ibdissect.wire.mad import MAD

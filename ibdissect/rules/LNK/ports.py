@@ -17,7 +17,7 @@ from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import NO_LIMIT, VLS_AT, LinkRule, PortLimits, flows
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import also, foreign_lids
-from ibdissect.table.locate import Int
+from ibdissect.table import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import is_in
 from ibdissect.wire.headers import LRH

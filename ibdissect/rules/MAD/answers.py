@@ -11,8 +11,8 @@ from ibdissect.flow.requests import AnsweredMany
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.silence import LearntFactRule, warm
+from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import LID_SIZE
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, LID_COUNT, MULTI_PATH, PATH, SA_CLASS
 

@@ -9,8 +9,8 @@ from ibdissect.capture.scattered import gather
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
 from ibdissect.rules.shared.mad_conditions import METHODS_OF, NamesRequest
+from ibdissect.table import ChunkTable
 from ibdissect.table.bits import value_at
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, CLASS_VERSION, MAD, RMPP, class_text

@@ -15,10 +15,9 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.rules.shared.silence import LearntFactRule
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.locate import Int
 from ibdissect.table.mask import occurrences_where
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import GRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CLASS_STATUS, DELETE, MGID_IPV4, SET

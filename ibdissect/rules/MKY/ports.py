@@ -23,8 +23,8 @@ from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import also, foreign_keys, foreign_keys_held
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, MAX_TRAPS
+from ibdissect.table import ChunkTable
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import GET, LID_ROUTED, SMP_CLASSES, STATUS, TRAP_REPRESS
 from ibdissect.wire.sm import SMP

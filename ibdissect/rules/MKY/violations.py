@@ -17,8 +17,8 @@ from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.senders import senders_of
 from ibdissect.rules.shared.silence import lowered_severity, warm
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule
+from ibdissect.table import Int
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.locate import Int
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.notice import Notice, TrapMKey

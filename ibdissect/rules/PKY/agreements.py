@@ -8,8 +8,8 @@ from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.rule import ERROR
 from ibdissect.rules.shared.connection_rule import AgreedRule
 from ibdissect.rules.shared.group_rule import GroupRule
+from ibdissect.table import Int
 from ibdissect.table.connection_events import Connection, QueuePair
-from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE

@@ -16,7 +16,7 @@ from ibdissect.rules.shared.outdated import RefutableRule
 from ibdissect.rules.shared.refused_packets import REFUSED, RefusedPackets
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import P_KEY_TABLE, PORT_INFO
 

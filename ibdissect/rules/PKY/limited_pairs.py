@@ -12,12 +12,11 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict, Dropped, KeptDict
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, Context, Hit, Rule, fault, on_chunk, on_end
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native, source_qps
 from ibdissect.table.rows import SLOTS, groups, members, slot
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL
 from ibdissect.wire.opcodes import RD

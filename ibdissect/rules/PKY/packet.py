@@ -11,10 +11,9 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.rules.shared.packet_flows import PacketRule, gid_bytes, is_ipoib
 from ibdissect.rules.shared.site_policy import forbidden_entries
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import places_in
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.mad import MAD

@@ -20,9 +20,8 @@ from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, Violation
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.rules.shared.silence import PATIENCE_NS, LearntFactRule
 from ibdissect.rules.shared.trap_rule import ReportedPackets
-from ibdissect.table.locate import Int
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.native_packets import Native
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Where
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import TrapPKey

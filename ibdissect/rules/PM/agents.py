@@ -18,9 +18,8 @@ from ibdissect.flow.datagrams import Queries
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_event
 from ibdissect.rules.shared.link_rule import flows
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import value_at
-from ibdissect.table.locate import Bool, Int
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET, GET_RESP, PM_CLASS, SET

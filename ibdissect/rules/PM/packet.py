@@ -14,8 +14,8 @@ from ibdissect.flow.datagrams import Queries, number_text
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, Context, Hit, LazyHit, Rule, Seen, fault, on_chunk
 from ibdissect.rules.PM.agents import ALL_PORTS
 from ibdissect.rules.shared.mad_conditions import METHODS_OF, NO_ERROR, NamesRequest
+from ibdissect.table import ChunkTable
 from ibdissect.table.mask import occurrences_where
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ibdissect.lint.point_faults import PointFault, PointRule
 from ibdissect.lint.rule import ERROR, INFO, WARNING
-from ibdissect.table import crcs
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable, crcs
 
 
 class LostBetweenPoints(PointRule):

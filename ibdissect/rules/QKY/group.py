@@ -15,13 +15,12 @@ from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.trap_rule import ReportedPackets
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.bits import value_at
 from ibdissect.table.connection_events import Resolved
 from ibdissect.table.history import Track
-from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, DETH
 from ibdissect.wire.notice import TrapQKey
 from ibdissect.wire.opcodes import DATAGRAMS

@@ -9,8 +9,7 @@ import numpy as np
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, PacketRule, room_behind_headers
-from ibdissect.table.locate import Bool
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import AETH, BTH, RETH, Payload
 from ibdissect.wire.opcodes import OPCODES

@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
-from ibdissect.table import crcs
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable, crcs
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import ICRC, LRH, VCRC
 

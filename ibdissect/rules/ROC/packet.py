@@ -8,8 +8,7 @@ from typing import Any
 from ibdissect.flow.congestion import Congestion
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
-from ibdissect.table.locate import Bool
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, ETHERTYPES_VLAN, UDP, Ethernet, IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, DETH, LRH

@@ -16,12 +16,11 @@ from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen,
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.rules.shared.silence import LearntFactRule
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
 from ibdissect.table.history import AFTER_ALL
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import Entry, groups
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, GET_TABLE, SET

@@ -9,10 +9,9 @@ import numpy as np
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
 from ibdissect.rules.shared.mad_conditions import BY_SA, SA_REQUEST, SA_TABLE, NamesRequest, request_text
-from ibdissect.table.locate import Bool
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import by_value
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD, SA_STATUS

@@ -6,8 +6,7 @@ from typing import Any
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, NamesRequest, chosen
-from ibdissect.table.locate import Bool
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import LRH

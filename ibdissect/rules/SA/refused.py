@@ -17,9 +17,9 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.rule import INFERRED, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.silence import MAX_KEPT, UnansweredRule
+from ibdissect.table import ChunkTable
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.rows import Entry
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import Notice

@@ -12,8 +12,8 @@ from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.lint.rule import ERROR, WARNING, FaultDetails, Rule
 from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
+from ibdissect.table import Int
 from ibdissect.table.bits import extract
-from ibdissect.table.locate import Int
 from ibdissect.wire.numbers import MANAGEMENT_VL
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import SLtoVLMappingTable, VLArbitrationEntry, VLArbitrationTable

@@ -11,8 +11,8 @@ from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
+from ibdissect.table import ChunkTable
 from ibdissect.table.mask import occurrences_where
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.sm import NodeDescription, NodeInfo
 
 SAME = (

@@ -19,9 +19,9 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, node_info, switches
 from ibdissect.rules.shared.mad_conditions import READ
 from ibdissect.rules.shared.silence import LearntFactRule
+from ibdissect.table import ChunkTable
 from ibdissect.table.history import AFTER_ALL, Track
 from ibdissect.table.mask import occurrences_where
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import PORT_INFO, STATUS
 from ibdissect.wire.sm import NodeInfo

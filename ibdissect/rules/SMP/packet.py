@@ -10,9 +10,9 @@ from ibdissect.capture.scattered import gather
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
 from ibdissect.rules.shared.mad_conditions import BY_SMP, METHODS_OF
+from ibdissect.table import ChunkTable
 from ibdissect.table.bits import value_at
 from ibdissect.table.rows import is_in
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET_RESP, LID_ROUTED, MANAGEMENT_VL, SMP_CLASSES, TRAP_REPRESS

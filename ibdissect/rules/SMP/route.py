@@ -11,7 +11,7 @@ from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import CA, ROUTER
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import ChunkTable
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET, GET_RESP, PERMISSIVE, SET

@@ -18,7 +18,7 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, 
 from ibdissect.rules.shared.answers_elsewhere import BLOCK, Elsewhere
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.senders import port_of_sender, sender_changes, senders_of
-from ibdissect.table.locate import Int
+from ibdissect.table import Int
 from ibdissect.table.rows import by_value
 from ibdissect.wire import numbers
 from ibdissect.wire.headers import LRH

@@ -14,10 +14,10 @@ from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Mome
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.answers_elsewhere import Elsewhere
 from ibdissect.rules.shared.silence import PATIENCE_NS, UnansweredRule, warm
+from ibdissect.table import Bool
 from ibdissect.table.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.locate import Bool
 from ibdissect.wire.cm import MRA
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.mad import MAD, RESPONSE_OF, method_name

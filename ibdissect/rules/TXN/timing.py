@@ -20,12 +20,11 @@ from ibdissect.flow.agents import Agents
 from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_event
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import value_at
 from ibdissect.table.history import AFTER_ALL, NEIGHBOURS_NS, SECOND_NS
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of
 from ibdissect.table.sa_tables import MAD_SIZE
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD

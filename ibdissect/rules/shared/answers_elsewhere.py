@@ -15,8 +15,8 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.silence import lowered_severity
+from ibdissect.table import ChunkTable
 from ibdissect.table.history import AFTER_ALL
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import LID_ROUTED
 

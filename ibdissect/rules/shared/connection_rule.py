@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_chunk
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.connections import Connections
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import distinct_values
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.opcodes import SERVICES
 from ibdissect.wire.spec import Field
 

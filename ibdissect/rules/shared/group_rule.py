@@ -13,11 +13,10 @@ from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.rule import Context, Hit, fault, on_event
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.outdated import RefutableRule
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.bits import value_at
-from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value, mix
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, DETH, GRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 from ibdissect.wire.opcodes import DATAGRAMS

@@ -17,10 +17,9 @@ from ibdissect.lint.rule import Context, FaultDetails, Hit, Seen, fault, on_even
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.outdated import RefutableRule
 from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table.locate import Int
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import groups, members
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, PORT_INFO, SWITCH_INFO
 from ibdissect.wire.sm_port import PortInfo

@@ -10,10 +10,8 @@ import numpy.typing as npt
 
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import Rule
-from ibdissect.table import locate
+from ibdissect.table import Bool, ChunkTable, locate
 from ibdissect.table.bits import extract
-from ibdissect.table.locate import Bool
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Expr, Where
 from ibdissect.wire.headers import BTH, GRH, LRH

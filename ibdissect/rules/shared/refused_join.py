@@ -10,9 +10,8 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import INFERRED, Context, Hit, Rule, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
-from ibdissect.table.locate import Bool
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.mask import occurrences_where
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.mad import MAD, SA_STATUS
 from ibdissect.wire.numbers import SET
 from ibdissect.wire.sa_paths import MCMemberRecord

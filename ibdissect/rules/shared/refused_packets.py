@@ -13,11 +13,10 @@ from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import ROUTER, SWITCH, Port
 from ibdissect.fabric.partitions import PKeys, Verdict
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.bits import value_at
-from ibdissect.table.locate import Int
 from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native, source_qps
 from ibdissect.table.rows import distinct_values, groups
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD, is_response
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LID_COUNT

@@ -8,8 +8,7 @@ from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.nodes import Port
 from ibdissect.lint.rule import Context
-from ibdissect.table.locate import Bool, Int
-from ibdissect.table.table import ChunkTable
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, PERMISSIVE

@@ -17,11 +17,10 @@ from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_chunk, on_event
 from ibdissect.rules.shared.senders import senders_of
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
-from ibdissect.table.locate import Bool, Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.numbers import BASE, SET, TRAP_REPRESS

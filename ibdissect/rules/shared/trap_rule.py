@@ -11,9 +11,8 @@ from ibdissect.fabric.events import ChunkFollowed, TrapSeen
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import Context, FaultDetails, Hit, Rule, fault, on_event
-from ibdissect.table.locate import Int
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.native_packets import Native
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.notice import Notice, TrapPKey, TrapQKey
 
 DETAILS_AT = Notice.data_details.bit // 8
