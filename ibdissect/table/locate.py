@@ -184,9 +184,10 @@ class Finder:
             self.bad(rows[long], reason)
 
     def skip(self, rows: Int, at: Int) -> None:
-        """Say where what is not read begins."""
+        """Say where what is not read begins; nowhere, if nothing of it was captured."""
+        rows, at = select(at < self.loc.end[rows], rows, at)
         if rows.size:
-            self.loc.at("skipped")[rows] = np.minimum(at, self.loc.end[rows])
+            self.loc.at("skipped")[rows] = at
 
     def erf(self, rows: Int) -> None:
         pseudo = self.pick(self.chunk.pseudo, rows)
@@ -359,7 +360,7 @@ class Finder:
     def quoted(self, rows: Int, at: Int, size: int, protocol_at: int) -> None:
         """RoCE packets that ICMP errors quote are not read; `size`: of their IP header, without options."""
         rows, at = select(at + size + 8 + headers.BTH.size < self.loc.end[rows], rows, at)  # a BTH contains no key
-        roce = (self.data[at + protocol_at] == 17) & np.isin(u16(self.data, at + size + 2), self.roce_ports)
+        roce = (self.data[at + protocol_at] == encapsulation.PROTOCOL_UDP) & np.isin(u16(self.data, at + size + 2), self.roce_ports)
         self.skip(rows[roce], at[roce])
 
     def udp(self, rows: Int, at: Int, stop: Int) -> None:
