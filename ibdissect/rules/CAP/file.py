@@ -347,11 +347,11 @@ class SubnetsAreMixed(Rule):
 
     Two senders of directed routes found ports with the same LIDs, and no node in common. Or four facts of at least two kinds contradict
     earlier packets, although a subnet does not change them by itself: the port with a LID, the node at the end of a directed route, the
-    size of a node. One of them, not a LID, must return to its earlier value. Or a manager's own node changes, and an adapter answers as
-    a switch. Two managers of one subnet with the same transaction ids look like two subnets; that is an `info` if the routes of one led
-    to the other. `lint` reads the capture again to separate its subnets; a pipe cannot be read again, and the screen and `fabric` do
-    not. Files of `--subnet` describe the subnet whose ports they list, or the first of `[[site.subnets]]`. An `info` if the site's
-    policy names the subnets.
+    size of a node. One of them, not a LID, must return to its earlier value. Or a manager's own node changes, and an adapter answers as a
+    switch. Two managers of one subnet with the same transaction ids look like two subnets; that is an `info` if the routes of one led to
+    the other. `lint` and `fabric` read the capture again to separate its subnets; a pipe cannot be read again, and the screen does not.
+    Files of `--subnet` describe the subnet whose ports they list, or the first of `[[site.subnets]]`. An `info` if the site's policy names
+    the subnets.
     """
 
     code, name, severity = "CAP017", "subnets-mixed", WARNING
