@@ -166,14 +166,20 @@ class NodeInconsistent(AttributeRule):
                 return {"guid": now.node_guid, "what": one.label, **values}, self.earlier(smp)
         return None
 
+    def flow_of(self, smp: AttributeSmp) -> Any:
+        """What proves less is a finding of its own."""
+        return smp.key, self._proves_less(smp)
+
     def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
         hit = super().made(smp, arguments, proof)
+        hit.severity = INFO if self._proves_less(smp) else None
+        return hit
+
+    def _proves_less(self, smp: AttributeSmp) -> bool:
         now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())
         others = (one.name for one in SAME if one is not NodeInfo.num_ports)
         possible = now.node_type == SWITCH and now.local_port_num <= now.num_ports
-        if smp.columns.recorded or (possible and all(getattr(now, name) == getattr(before, name) for name in others)):
-            hit.severity = INFO
-        return hit
+        return smp.columns.recorded or (possible and all(getattr(now, name) == getattr(before, name) for name in others))
 
 
 class PortGuidTwice(AttributeRule):
