@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, Seen, fault, on_chunk, on_event, on_struct
+from ibdissect.table import ChunkTable
 from ibdissect.table.connection_events import Replied
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.cm import REQ
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.places import Mad

@@ -12,7 +12,7 @@ from ibdissect.errors import ConfigError, SubnetFileError
 from ibdissect.wire.text import counted, printable
 
 if TYPE_CHECKING:
-    from ibdissect.fabric.model import Subnet
+    from ibdissect.fabric import Subnet
 
 STYLES = {"+": "info", "-": "error", "~": "warning"}
 
@@ -93,7 +93,7 @@ def _changes(before: str, after: str, common: Common) -> dict[str, list[dict[str
 
 def _side(argument: str, common: Common) -> tuple[Subnet, str]:
     """What is known of the subnet, and the path if it is a single capture. SubnetFileError for files that cannot be read."""
-    from ibdissect.fabric.model import Subnet
+    from ibdissect.fabric import Subnet
     from ibdissect.subnet import learn, read_files
 
     files = read_files([argument])

@@ -20,8 +20,8 @@ from ibdissect.lint.set_members import members_object, with_files
 from ibdissect.wire.text import Paint, counted, printable
 
 if TYPE_CHECKING:
+    from ibdissect.fabric import Subnet
     from ibdissect.fabric.describe import KeyText
-    from ibdissect.fabric.model import Subnet
     from ibdissect.session.capture import Capture
     from ibdissect.subnet import SubnetFiles
     from ibdissect.table import ChunkTable

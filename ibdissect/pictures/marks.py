@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import Port
+from ibdissect.fabric import Port, Subnet
 from ibdissect.lint.finding import Finding
 from ibdissect.subnet.names import IN_TEXT
 from ibdissect.wire.text import counted

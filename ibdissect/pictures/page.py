@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ibdissect.capture.discover import discover
 from ibdissect.errors import CaptureError
-from ibdissect.fabric.model import Subnet
+from ibdissect.fabric import Subnet
 from ibdissect.lint.baseline import MOST
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.report import Run, charts

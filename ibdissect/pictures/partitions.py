@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct as Record
 
+from ibdissect.fabric import Port, Subnet
 from ibdissect.fabric.describe import name_of, node_name, port_name
 from ibdissect.fabric.levels import natural
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import Port
 from ibdissect.lint.finding import Severity
 from ibdissect.study.findings_store import FindingsStore
 from ibdissect.table.addresses import End

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.errors import CaptureError
-from ibdissect.fabric.model import Subnet
+from ibdissect.fabric import Subnet
 from ibdissect.lint.finding import CaptureReport, Severity
 from ibdissect.report import first_of_each
 from ibdissect.session.check import Options, judge_reading

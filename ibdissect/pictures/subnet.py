@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.fabric import Node, Port, Subnet
 from ibdissect.fabric.describe import KINDS, node_name, port_name
 from ibdissect.fabric.levels import Levels, levels
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import Node, Port
 
 from .marks import Mark
 

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError
-from ibdissect.fabric.model import Subnet
+from ibdissect.fabric import Subnet
 from ibdissect.lint.baseline import parse_baseline
 from ibdissect.lint.finding import CaptureReport, Finding
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.fabric import Subnet
 from ibdissect.fabric.describe import name_of
-from ibdissect.fabric.model import Subnet
 from ibdissect.flow.traffic import WIDTHS, Traffic
 from ibdissect.lint.finding import Finding
 from ibdissect.subnet.text import port_guid

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ibdissect.fabric import FabricFollower
+from ibdissect.fabric import ChunkFollowed, FabricFollower, Subnet
 from ibdissect.fabric.describe import node_name
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.routes import Routes
 from ibdissect.failures import Failures, collected
 from ibdissect.flow.events import Repeated

@@ -8,12 +8,13 @@ from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Any
 
+from ibdissect.fabric import SWITCH, Node, Port, Subnet
 from ibdissect.fabric.describe import KINDS, SM_STATES, STATES, name_of, node_name, port_name
 from ibdissect.fabric.file_lines import KnownFile, place_text
 from ibdissect.fabric.levels import Levels, levels
 from ibdissect.fabric.mixed_subnets import ADVICE
-from ibdissect.fabric.model import Sm, Subnet
-from ibdissect.fabric.nodes import STATE_AT, SWITCH, Node, Port
+from ibdissect.fabric.model import Sm
+from ibdissect.fabric.nodes import STATE_AT
 from ibdissect.fabric.partitions import Block, keys_in
 from ibdissect.fabric.topology import way
 from ibdissect.table.history import Track

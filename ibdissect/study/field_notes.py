@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ibdissect.dissect.tree import Node, Tree
+from ibdissect.fabric import Port, Subnet
 from ibdissect.fabric.describe import node_name, port_name
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import Port
 from ibdissect.fabric.partitions import BLOCK
 from ibdissect.table.addresses import End
 from ibdissect.table.connection_events import Connection

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ibdissect.fabric import FabricFollower
+from ibdissect.fabric import FabricFollower, Node
 from ibdissect.fabric.describe import name_of
-from ibdissect.fabric.nodes import Node
 from ibdissect.fabric.routes import Routes
 from ibdissect.fabric.smps import Smps
 from ibdissect.table import ChunkTable

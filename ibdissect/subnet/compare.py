@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ibdissect.fabric import Port, Subnet
 from ibdissect.fabric.describe import guid, name_of
 from ibdissect.fabric.file_lines import is_doubtful
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import Port
 from ibdissect.fabric.partitions import BLOCK, PKeys, keys_in
 from ibdissect.fabric.topology import links
 from ibdissect.wire.numbers import BASE, MASTER

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
+from ibdissect.fabric import CA, ROUTER, SWITCH
 
 from .facts import End, Fact, LinkFact, NameFact, NodeFact, PortFact, WholeFact
 from .text import KIND_WORDS, NODE_PORTS, UNICAST_LIDS, Lines, guid, number

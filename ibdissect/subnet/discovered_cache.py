@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from struct import Struct, error
 
 from ibdissect.errors import SubnetFileError
-from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
+from ibdissect.fabric import CA, ROUTER, SWITCH
 from ibdissect.wire.sm import NodeInfo
 
 from .facts import End, Fact, InfoFact, LinkFact, NodeFact, PortFact, WholeFact

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ibdissect.fabric import SWITCH
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.nodes import SWITCH
 from ibdissect.wire.numbers import MULTICAST_LIDS
 
 from .facts import End, Fact, GroupFact, LinkFact, ManagerFact, MulticastFact, NodeFact, PortFact, RouteFact, WholeFact

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ibdissect.fabric import SWITCH
 from ibdissect.fabric.describe import JOIN, KINDS, SM_STATES
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.nodes import SWITCH, SwitchFacts
+from ibdissect.fabric.nodes import SwitchFacts
 from ibdissect.fabric.partitions import BLOCK, block_of
 from ibdissect.wire.numbers import MASTER, MULTICAST_LIDS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ibdissect.fabric.nodes import CA
+from ibdissect.fabric import CA
 from ibdissect.fabric.partitions import BLOCK, block_of
 
 from .facts import End, Fact, NodeFact, PortFact, TableFact

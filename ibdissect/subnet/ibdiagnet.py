@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator
 
-from ibdissect.fabric.nodes import SWITCH
+from ibdissect.fabric import SWITCH
 
 from .facts import End, Fact, LinkFact, NodeFact, PortFact
 from .text import NODE_PORTS, UNICAST_LIDS, Lines, guid, number

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from msgspec import Struct as Record
 
+from ibdissect.fabric import SWITCH, Node, Port, Subnet
 from ibdissect.fabric.file_lines import KnownFile, doubtful, line_number
 from ibdissect.fabric.keys import Guard, MKey
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import SWITCH, Node, NodeFacts, Port, SmFacts
+from ibdissect.fabric.nodes import NodeFacts, SmFacts
 from ibdissect.fabric.partitions import PKeys
 from ibdissect.fabric.roce_network import RoceHost
 from ibdissect.fabric.tables import BLOCK, MASKS, PORTS, UNREACHABLE

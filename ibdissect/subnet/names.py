@@ -7,9 +7,8 @@ from ipaddress import ip_address
 
 from msgspec import Struct as Record
 
+from ibdissect.fabric import SWITCH, Subnet
 from ibdissect.fabric.describe import name_of, port_name
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import SWITCH
 from ibdissect.fabric.roce_network import mapped
 
 from .learn import learn

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ibdissect.fabric.nodes import SWITCH
+from ibdissect.fabric import SWITCH
 
 from .facts import End, Fact, LinkFact, ManagerFact, MKeyFact, NodeFact, OptionFact, PortFact, WholeFact
 from .text import NODE_PORTS, UNICAST_LIDS, Lines, guid, lmc_of, number

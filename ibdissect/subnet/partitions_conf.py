@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ibdissect.errors import SubnetFileError
+from ibdissect.fabric import CA, ROUTER, SWITCH
 from ibdissect.fabric.file_lines import doubtful
-from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
 from ibdissect.fabric.partitions import Membership
 from ibdissect.wire.numbers import BASE, FULL
 

@@ -10,8 +10,9 @@ import os
 import re
 from collections.abc import Callable, Iterator
 
+from ibdissect.fabric import SWITCH
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.nodes import SWITCH, SwitchFacts
+from ibdissect.fabric.nodes import SwitchFacts
 from ibdissect.fabric.partitions import BLOCK, block_of
 from ibdissect.wire.names import PORT_STATE
 from ibdissect.wire.numbers import MASTER, MULTICAST_LIDS

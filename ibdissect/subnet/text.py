@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-from ibdissect.fabric.nodes import CA, ROUTER, SWITCH
+from ibdissect.fabric import CA, ROUTER, SWITCH
 from ibdissect.wire.numbers import LAST_UNICAST
 
 MOST_LINE = 8192

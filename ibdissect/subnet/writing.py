@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibdissect.fabric import CA, ROUTER, SWITCH, Node, Port, Subnet
 from ibdissect.fabric.describe import name_of
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import CA, ROUTER, SWITCH, Node, Port
 from ibdissect.wire.numbers import BASE, FULL
 
 from .compare import known_p_keys

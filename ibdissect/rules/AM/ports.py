@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.fabric import SWITCH
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos, others
-from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails
 from ibdissect.rules.AM.targets import ADAPTERS, TargetRule, kind_of
 from ibdissect.rules.shared.attribute_rule import Mask, adapters, of_node

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ibdissect.fabric import SWITCH
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, SwitchInfos, others
-from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, WARNING, FaultDetails
 from ibdissect.rules.AM.targets import ADAPTERS, TargetRule
 from ibdissect.rules.shared.attribute_rule import Mask, beyond, of_switch

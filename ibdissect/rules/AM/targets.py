@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ibdissect.fabric import CA, ROUTER, Node
 from ibdissect.fabric.describe import KINDS
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
-from ibdissect.fabric.nodes import CA, NOBODY, ROUTER, Node
+from ibdissect.fabric.nodes import NOBODY
 from ibdissect.lint.rule import FaultDetails, Hit, fault
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters
 from ibdissect.wire.mad import MAD, METHODS

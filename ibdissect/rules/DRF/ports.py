@@ -8,11 +8,9 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ibdissect.bounded import Dropped
-from ibdissect.fabric import FabricFollower
+from ibdissect.fabric import ChunkFollowed, FabricFollower, Port
 from ibdissect.fabric.earlier_answers import AttributeHistory, PKeyTables, PortInfos
-from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.file_lines import file_and_line, is_doubtful
-from ibdissect.fabric.nodes import Port
 from ibdissect.fabric.partitions import BLOCK, Membership, PKeys, keys_in
 from ibdissect.fabric.refuted import Refuted
 from ibdissect.lint.finding import Secret

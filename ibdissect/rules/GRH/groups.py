@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import Dropped
-from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric import ROUTER, ChunkFollowed, Subnet
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import ROUTER
 from ibdissect.lint.rule import ERROR, INFO, FaultDetails
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.rules.shared.link_rule import LinkRule, PortLimits

@@ -7,9 +7,7 @@ from itertools import islice
 
 import numpy as np
 
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import SWITCH, Port
+from ibdissect.fabric import SWITCH, ChunkFollowed, Port, Subnet
 from ibdissect.fabric.tables import lane_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.LNK.ports import complete_since

@@ -7,11 +7,10 @@ from functools import reduce
 from operator import or_
 
 from ibdissect.bounded import KeptDict, KeptList
-from ibdissect.fabric.events import ChunkFollowed, LidAssigned
-from ibdissect.fabric.follow import FabricFollower
+from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
+from ibdissect.fabric.events import LidAssigned
 from ibdissect.fabric.lid_writes import LidWrites
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import ACTIVE, CA, ROUTER, SWITCH, Node, Port
+from ibdissect.fabric.nodes import ACTIVE
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.shared.link_rule import stretches

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ibdissect.fabric import FabricFollower
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import DOWN, STATE_AT, SWITCH
+from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Subnet
+from ibdissect.fabric.nodes import DOWN, STATE_AT
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, fault, on_event
 from ibdissect.rules.LNK.packet import LOCAL

@@ -8,8 +8,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptDict
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.nodes import SWITCH
+from ibdissect.fabric import SWITCH, ChunkFollowed
 from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import Dropped, KeptDict
-from ibdissect.fabric.events import ChunkFollowed, MKeyLearnt, WrongMKey
-from ibdissect.fabric.nodes import SWITCH, Port
+from ibdissect.fabric import SWITCH, ChunkFollowed, Port
+from ibdissect.fabric.events import MKeyLearnt, WrongMKey
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_event
 from ibdissect.rules.shared.silence import LearntFactRule

@@ -10,11 +10,11 @@ from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect.bounded import BoundedDict, KeptDict
+from ibdissect.fabric import ChunkFollowed, Port
 from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.fabric.early_writes import EarlyWrites
-from ibdissect.fabric.events import ChunkFollowed, MKeyShown, TrapSeen, WrongMKey
+from ibdissect.fabric.events import MKeyShown, TrapSeen, WrongMKey
 from ibdissect.fabric.keys import refuses
-from ibdissect.fabric.nodes import Port
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Evidence, value_of

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict, Dropped
-from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen, WrongMKey
+from ibdissect.fabric import ChunkFollowed
+from ibdissect.fabric.events import RepressSeen, TrapSeen, WrongMKey
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.finding import Severity, value_of

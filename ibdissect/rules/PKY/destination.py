@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from ibdissect.fabric import FabricFollower
+from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Node
 from ibdissect.fabric.early_packets import RECEIVER, EarlyPackets
-from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LidWrites
-from ibdissect.fabric.nodes import SWITCH, Node
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event

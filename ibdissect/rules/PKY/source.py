@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.fabric import ChunkFollowed, Subnet
 from ibdissect.fabric.early_packets import SENDER
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, fault, on_event
 from ibdissect.rules.PKY.destination import RefusingTable

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric import FabricFollower
+from ibdissect.fabric import SWITCH, FabricFollower, Node
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.events import BlockOfSeveralLearnt
-from ibdissect.fabric.nodes import SWITCH, Node, SwitchFacts
+from ibdissect.fabric.nodes import SwitchFacts
 from ibdissect.fabric.partitions import BLOCK, keys_in
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span

@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ibdissect.bounded import KeptDict
+from ibdissect.fabric import SWITCH, ChunkFollowed
 from ibdissect.fabric.earlier_answers import NodeInfos
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.nodes import SWITCH
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.datagrams import Queries
 from ibdissect.lint.finding import Severity

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict, KeptList
-from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric import SWITCH, ChunkFollowed, Port
 from ibdissect.fabric.lid_writes import LidWrites
-from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.datagrams import Queries
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_end, on_event

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.fabric import SWITCH, Port
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, port_key
-from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.lint.rule import ERROR, WARNING, FaultDetails, Rule
 from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT

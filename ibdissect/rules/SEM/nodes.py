@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ibdissect.fabric import SWITCH, ChunkFollowed
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, DescriptionsRecorded, NodeInfos, NodesRecorded, PortGuids
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ibdissect.bounded import Dropped
+from ibdissect.fabric import SWITCH
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
-from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters, node_info
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, METHODS_WITH_CONTENT

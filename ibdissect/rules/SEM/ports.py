@@ -9,10 +9,10 @@ from operator import or_
 import numpy as np
 
 from ibdissect.bounded import Dropped, KeptDict
-from ibdissect.fabric import FabricFollower
+from ibdissect.fabric import ChunkFollowed, FabricFollower, Node
 from ibdissect.fabric.earlier_answers import NO_KEY, AttributeSmp, AttributeSmps
-from ibdissect.fabric.events import ChunkFollowed, TrapSeen
-from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT, Node
+from ibdissect.fabric.events import TrapSeen
+from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, LazyHit, each, fault, on_chunk, on_end, on_event

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import KeptDict
-from ibdissect.fabric import FabricFollower
+from ibdissect.fabric import FabricFollower, Subnet
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
-from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.topology import are_joined
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen

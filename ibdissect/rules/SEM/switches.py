@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.fabric import SWITCH
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
-from ibdissect.fabric.nodes import SWITCH
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
 from ibdissect.lint.rule import ERROR, WARNING, FaultDetails
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask

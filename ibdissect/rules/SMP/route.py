@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ibdissect.fabric import FabricFollower
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.nodes import CA, ROUTER
+from ibdissect.fabric import CA, ROUTER, ChunkFollowed, FabricFollower
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.table import ChunkTable
 from ibdissect.wire.headers import LRH

@@ -8,9 +8,9 @@ from operator import attrgetter
 
 import numpy as np
 
+from ibdissect.fabric import SWITCH, ChunkFollowed
 from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos, port_key
-from ibdissect.fabric.events import ChunkFollowed, WrongMKey
-from ibdissect.fabric.nodes import SWITCH
+from ibdissect.fabric.events import WrongMKey
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy

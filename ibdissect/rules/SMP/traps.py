@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.fabric import ChunkFollowed, FabricFollower, Node
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, others
-from ibdissect.fabric.events import ChunkFollowed, RepressSeen, TrapSeen
-from ibdissect.fabric.follow import FabricFollower
-from ibdissect.fabric.nodes import Node
+from ibdissect.fabric.events import RepressSeen, TrapSeen
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.silence import LearntFactRule

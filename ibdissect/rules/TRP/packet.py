@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibdissect.fabric import FabricFollower
+from ibdissect.fabric import SWITCH, FabricFollower, Port
 from ibdissect.fabric.events import TrapSeen
-from ibdissect.fabric.nodes import SWITCH, Port
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import BY_SMP, NO_ERROR
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, TrapRule

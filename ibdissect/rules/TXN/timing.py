@@ -13,9 +13,8 @@ import numpy.typing as npt
 from ibdissect.bounded import Dropped
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.capture.scattered import flags
-from ibdissect.fabric import FabricFollower
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import Sm, Subnet
+from ibdissect.fabric import ChunkFollowed, FabricFollower, Subnet
+from ibdissect.fabric.model import Sm
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.bounded import KeptList
-from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric import ChunkFollowed, Port, Subnet
 from ibdissect.fabric.lid_writes import LidWrites
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import Port
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredFromElsewhere
 from ibdissect.flow.transactions import Transactions

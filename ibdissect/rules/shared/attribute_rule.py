@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, Node
 from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, NodesRecorded, history_of
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.nodes import CA, ROUTER, SWITCH, Node, SwitchFacts
+from ibdissect.fabric.nodes import SwitchFacts
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import Context, FaultDetails, Hit, LazyHit, Rule, fault, on_event
 from ibdissect.wire.mad import METHODS

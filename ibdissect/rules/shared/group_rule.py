@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.capture.scattered import gather
-from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric import ChunkFollowed
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.rule import Context, Hit, fault, on_event
 from ibdissect.rules.shared.link_rule import stretches

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.fabric import FabricFollower
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import SWITCH, Node, Port
+from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
 from ibdissect.lint.rule import Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.outdated import RefutableRule

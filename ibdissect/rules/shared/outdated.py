@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ibdissect.bounded import KeptDict
-from ibdissect.fabric import FabricFollower
+from ibdissect.fabric import ChunkFollowed, FabricFollower
 from ibdissect.fabric.early_packets import MAX_FLOWS
-from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.stream_packets import IN_STREAM, IS_RESPONSE
 from ibdissect.flow.streams import Streams

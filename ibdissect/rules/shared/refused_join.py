@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.bounded import KeptDict
-from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.fabric import ChunkFollowed
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import INFERRED, Context, Hit, Rule, each, fault, on_chunk, on_event

@@ -8,10 +8,8 @@ from functools import partial
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.fabric import ROUTER, SWITCH, ChunkFollowed, Port, Subnet
 from ibdissect.fabric.early_packets import RECEIVER, SENDER
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import ROUTER, SWITCH, Port
 from ibdissect.fabric.partitions import PKeys, Verdict
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.bits import value_at

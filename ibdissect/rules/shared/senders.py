@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.fabric import FabricFollower
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.nodes import Port
+from ibdissect.fabric import ChunkFollowed, FabricFollower, Port
 from ibdissect.lint.rule import Context
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.wire.headers import LRH

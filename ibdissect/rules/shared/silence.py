@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
 from ibdissect.bounded import Dropped, KeptList
-from ibdissect.fabric import FabricFollower
-from ibdissect.fabric.nodes import Node
+from ibdissect.fabric import FabricFollower, Node
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import Request, Unanswered
 from ibdissect.flow.transactions import Transactions

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.fabric import SWITCH, ChunkFollowed
 from ibdissect.fabric.earlier_answers import PKeyTables, PortInfos, port_key
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.nodes import SWITCH
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_chunk, on_event

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric.events import ChunkFollowed, TrapSeen
+from ibdissect.fabric import ChunkFollowed
+from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import Context, FaultDetails, Hit, Rule, fault, on_event

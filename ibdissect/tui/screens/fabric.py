@@ -12,8 +12,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 
+from ibdissect.fabric import Port
 from ibdissect.fabric.describe import port_name
-from ibdissect.fabric.nodes import Port
 from ibdissect.study.background import Snapshot
 from ibdissect.study.fabric_view import Change, Entry, FabricView, route
 from ibdissect.wire.text import counted
