@@ -14,7 +14,7 @@ SHOWN_BYTES = 32
 """Longer raw bytes are shortened in the text, not in the value."""
 
 
-REVEALS = "hidden: it reveals the key"
+REVEALS = "hidden: it tells the key"
 """Shown for a checksum that would reveal a masked key."""
 BESIDE = "not part of the request"
 """Shown for a field that the request does not name, if it is not zero."""

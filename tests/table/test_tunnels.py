@@ -64,7 +64,7 @@ def test_checksums_of_the_tunnel_do_not_tell_a_key() -> None:
     for kind, name in (("VXLAN in ERSPAN", "udp.checksum"), ("GRE with all", "gre.checksum")):
         tree = dissect_row(ethernet_table([tunnels.wrapped(kind, FRAME)[0]]), 0, Presenter())
         outer = next(node for node in tree.walk() if node.name == name)
-        assert outer.text == "hidden: it reveals the key"
+        assert outer.text == "hidden: it tells the key"
         assert any(start <= outer.offset and outer.offset + 2 <= stop for start, stop in tree.secret_bytes)
 
 
