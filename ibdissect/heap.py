@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+from collections.abc import Iterator
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Parameters of glibc's mallopt (malloc.h)."""
@@ -27,3 +28,15 @@ def set_up() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         for parameter, value in ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, KEPT // 2), (_TRIM_THRESHOLD, KEPT)):
             mallopt(parameter, value)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Pause the garbage collector, which would scan many permanent objects again and again while more are made."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

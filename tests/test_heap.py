@@ -1,15 +1,18 @@
-"""Do threads share one heap, and does freed memory serve the next window, whatever the environment says?"""
+"""Do threads share one heap, does freed memory serve the next window, and does the collector stay off where it was switched off?"""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from ibdissect import heap
+from ibdissect.cli import run
 
 pytestmark = pytest.mark.skipif(not (sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt")), reason="needs glibc's mallopt")
 COUNTED = """
@@ -45,3 +48,12 @@ def test_threads_and_windows_use_the_same_memory() -> None:
 def test_a_c_library_without_mallopt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     heap.set_up()
+
+
+def test_lint_leaves_the_collector_off_for_a_caller_that_switched_it_off(repo: Path) -> None:
+    gc.disable()
+    try:
+        run(["lint", "-q", str(repo / "captures/pkey-lab.pcap")])
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -23,6 +23,7 @@ from ibdissect.cli.engines import INTERRUPTED, each_capture, engine_option
 from ibdissect.cli.output import refuse_captures, require_extra, units_of, write_text
 from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError, ConfigError
+from ibdissect.heap import uncollected
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.report import text as text_report
 from ibdissect.session.check import Options, check, killed
@@ -166,15 +167,12 @@ def _say_what_is_missing(reports: Iterable[CaptureReport], common: Common) -> No
 
 def _options(wanted: LintArguments, common: Common) -> Options:
     """The options of the check. Loading them pauses the garbage collector, and excludes the imported objects from it for good."""
-    gc.disable()
-    try:
+    with uncollected():
         options = check_options(
             common, selected=wanted.selected, ignored=wanted.ignored, crc=not wanted.no_crc,
             max_findings=None if wanted.max_findings < 0 else wanted.max_findings, timing=wanted.timing,
         )  # fmt: skip
         gc.freeze()
-    finally:
-        gc.enable()
     options.threads = min(2, os.cpu_count() or 1) if wanted.jobs is None and wanted.engine is None else 1
     options.selection = selection = common.selection(options.catalog)
     only = selection.filter if selection is not None else None

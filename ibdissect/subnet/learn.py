@@ -18,13 +18,14 @@ from ibdissect.fabric.partitions import PKeys
 from ibdissect.fabric.roce_network import RoceHost
 from ibdissect.fabric.tables import BLOCK, MASKS, PORTS, UNREACHABLE
 from ibdissect.fabric.topology import connect
+from ibdissect.heap import uncollected
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
 from . import facts
 from .facts import End, Fact
 from .partitions_conf import memberships
 from .text import guid as guid_of
-from .text import lmc_of, uncollected
+from .text import lmc_of
 
 F = TypeVar("F")
 P = TypeVar("P", facts.InfoFact, facts.LanesFact, facts.MKeyFact, facts.TableFact, facts.WeightsFact)

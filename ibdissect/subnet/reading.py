@@ -23,6 +23,7 @@ from ibdissect.errors import CaptureError, SubnetFileError
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.describe import describe
 from ibdissect.fabric.file_lines import KnownFile
+from ibdissect.heap import uncollected
 from ibdissect.table import ChunkTable
 from ibdissect.table.services import Services
 from ibdissect.wire.catalog import builtin
@@ -34,7 +35,7 @@ from .facts import Fact, PortFact
 from .learn import SubnetFile
 from .partitions_conf import partitions_conf
 from .roce import roce
-from .text import MOST_LINE, Lines, uncollected
+from .text import MOST_LINE, Lines
 
 HEAD, WIDTH = 400, 1000
 """Lines, and characters of each, that are examined to recognise a kind."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
 
 from ibdissect.fabric import CA, ROUTER, SWITCH
 from ibdissect.wire.numbers import LAST_UNICAST
@@ -57,18 +55,6 @@ class Lines:
         if not self.strange:
             self.first_strange, self.why = self.number, expected
         self.strange += 1
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Pause the garbage collector, which would scan the many permanent objects of a subnet again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def number(text: str, allowed: range, base: int = 0) -> int | None:
