@@ -25,7 +25,7 @@ SECOND = 10**9
 GAPS = (10**6, SECOND, 20 * SECOND)
 """Nanoseconds between two proofs."""
 START = 1_700_000_000 * SECOND
-QUICK = (5, 18, 35, 36, 54, 58, 60, 82, 100)
+QUICK = (5, 18, 35, 36, 54, 58, 60, 82, 96, 100)
 """Some that were judged otherwise in windows once."""
 WINDOWS = (64, 4096, 50_000)
 

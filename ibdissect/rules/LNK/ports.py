@@ -107,7 +107,7 @@ class VlNotOperational(LinkRule):
         index = np.flatnonzero((table.values(LRH.lnh) < LOCAL) & (vl > 0) & (vl != MANAGEMENT_VL))
         if len(index):
             columns = table.values(LRH.slid)[index], table.values(LRH.dlid)[index], vl[index]
-            yield from self.report(event, table.occurrences(LRH).rows[index], columns)
+            yield from self.report(event, table.occurrences(LRH).rows[index], columns, "raw")
 
 
 class UnassignedLid(LinkRule):

@@ -107,13 +107,15 @@ class LinkRule(LearntFactRule, RefutableRule):
             return
         yield from self.report(event, native.rows[index], (native.slid[index], native.dlid[index], value))
 
-    def report(self, event: ChunkFollowed, rows: Int, columns: Sequence[npt.NDArray[Any]]) -> Iterator[Hit]:
-        """Judge the suspicious packets in some rows; `columns`: source, destination and value of each."""
+    def report(self, event: ChunkFollowed, rows: Int, columns: Sequence[npt.NDArray[Any]], *which: str) -> Iterator[Hit]:
+        """Judge the suspicious packets in some rows. `columns`: source, destination and value of each; `which`: more of their key."""
+        hits = []
         for (slid, dlid, number), seen, mine in flows(event, rows, columns, KEPT):
             judged = self.judge(event.subnet, slid, dlid, number, seen.frame)
             if judged is not None:
-                about, key = {"slid": slid, "dlid": dlid, **judged[0]}, (slid, dlid, self.kind(number))
-                yield fault(seen, about, LRH.dlid, dlid, proof=judged[1], rows=mine, key=key)
+                about, key = {"slid": slid, "dlid": dlid, **judged[0]}, (slid, dlid, self.kind(number), *which)
+                hits.append(fault(seen, about, LRH.dlid, dlid, proof=judged[1], rows=mine, key=key))
+        yield from sorted(hits, key=lambda hit: hit.frame)  # those of different values may be one finding
 
 
 def flows(
