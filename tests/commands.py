@@ -39,7 +39,7 @@ FIRST = {
 """What is run once, before a command runs for the first time, so that all processes find it imported and worked out."""
 ALONE = frozenset({"--plugin", "--sandbox", "serve", "tui", "pytest"})
 """Commands and options that change the process, which is then of no use for another command."""
-IMPORTED = {"export": ("pyarrow.parquet",), "sql": ("ibdissect.export.database",)}
+IMPORTED = {"export": ("pyarrow.parquet",), "sql": ("ibdissect.export.database",), "--engine": ("ibdissect.session.cluster",)}
 """What is only imported: a fork must not have DuckDB's threads."""
 CAPTURE = str(Path(__file__).parents[1] / "captures/pkey-lab.pcap")
 PATIENCE_S = 300
@@ -124,7 +124,7 @@ def _serve(asked: socket.socket) -> None:
                 worker.end()
             return
         words, _, env, own_env = request
-        for command in {"lint", *words[:1]} & (FIRST.keys() | IMPORTED.keys()) - ran:
+        for command in {"lint", *words} & (FIRST.keys() | IMPORTED.keys()) - ran:
             ran.add(command)
             _run_first(command)
         if ALONE.intersection(words) or (own_env and "PYTHONPATH" in env):

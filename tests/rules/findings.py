@@ -53,7 +53,9 @@ def lint(frames: Sequence[bytes], *codes: str, chunks: Sequence[int] = (), windo
         for size in (*chunks, len(frames)) if chunks else (len(chunk),):
             linter.feed(ChunkTable(_part(chunk, at, size)))
             at += size
-    return linter.finish()
+    found = linter.finish()
+    linter.close()
+    return found
 
 
 def counted(frames: Sequence[bytes], code: str, **kw: Any) -> list[tuple[int, int]]:

@@ -52,7 +52,9 @@ def lint(
     for chunk in reader.chunks():
         linter.feed(ChunkTable(chunk))
     linter.context.damage = [*reader.damage, *damage]
-    return linter.finish()
+    found = linter.finish()
+    linter.close()
+    return found
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
