@@ -39,7 +39,10 @@ FIRST = {
 """What is run once, before a command runs for the first time, so that all processes find it imported and worked out."""
 ALONE = frozenset({"--plugin", "--sandbox", "serve", "tui", "pytest"})
 """Commands and options that change the process, which is then of no use for another command."""
-IMPORTED = {"export": ("pyarrow.parquet",), "sql": ("ibdissect.export.database",), "--engine": ("ibdissect.session.cluster",)}
+IMPORTED = {
+    "export": ("pyarrow.parquet",), "sql": ("ibdissect.export.database",), "--engine": ("ibdissect.session.cluster",),
+    "--plugin": ("ibdissect.layers",),
+}  # fmt: skip
 """What is only imported: a fork must not have DuckDB's threads."""
 CAPTURE = str(Path(__file__).parents[1] / "captures/pkey-lab.pcap")
 PATIENCE_S = 300

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from textual.css.query import NoMatches
+from textual.geometry import Region
 from textual.pilot import Pilot
 
 from ibdissect.rules import load
@@ -46,7 +47,7 @@ async def running(path: Path, size: tuple[int, int] = SIZE, display_filter: str 
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
         await pilot.pause(0.15)
-        drawn.segments(app)
+        app.main.packets.render_lines(Region(0, 0, *app.main.packets.size))
         await pilot.pause()  # columns are as wide as what was drawn first
         yield app, pilot
         drawn.segments(app)
