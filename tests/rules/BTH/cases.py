@@ -9,6 +9,7 @@ from tests.rules.cases import case
 from tests.rules.made.agreed import packet
 from tests.rules.made.connections import LEAVE, READY, over_ethernet, reply, request
 from tests.rules.made.gids import gid
+from tests.rules.RC.cases import BEGIN, WRITE_FIRST, WRITE_LAST, ask
 
 GROUP = {"sgid": gid("fe80::1"), "dgid": gid("ff12:401b:ffff::1")}
 
@@ -36,6 +37,10 @@ case("BTH004", native(bth={"reserved7": 1}), native())
 case("BTH004", native(bth={"reserved6": 32}), native())
 case("BTH005", native(0x00, b"12345678", bth={"padcnt": 2}), native(0x02, b"12345678", bth={"padcnt": 2}))
 case("BTH005", rc(0x11, bth={"padcnt": 1}), rc(0x11))
+# in the middle of a message, which it does not make shorter (RC014)
+REST = ask(2, WRITE_LAST, bytes(344))
+PADDED = roce2(WRITE_FIRST, bytes(256), ext={"RETH": {"r_key": 7, "dmalen": 600}}, bth={"psn": 1, "destqp": 0x12, "padcnt": 2})
+case("BTH005", [PADDED, REST], [BEGIN, REST], frames=[1], file=ethernet_pcap)
 case("BTH009", native(0x0C, b"12345678"), native(0x0C, b"12345678" * 2))
 case("BTH010", native(bth={"destqp": 1}), native(bth={"destqp": 2}))
 case("BTH011", multicast(), multicast(destination=0xFFFFFE))

@@ -85,9 +85,6 @@ case("RC014", [BEGIN, ask(2, WRITE_LAST, bytes(256))], [BEGIN, ask(2, WRITE_LAST
 # a message in one packet is BTH006's, never both
 WHOLE = ask(1, 0x0A, bytes(256), RETH={"r_key": 7, "dmalen": 600})
 case("RC014", [BEGIN, ask(2, WRITE_LAST, bytes(256))], [WHOLE], frames=[2], twin_also=["BTH006"], file=ethernet_pcap)
-# a wrong pad count in the middle is BTH005's: it does not make the message shorter
-PADDED = roce2(WRITE_FIRST, bytes(256), ext={"RETH": {"r_key": 7, "dmalen": 600}}, bth={"psn": 1, "destqp": 0x12, "padcnt": 2})
-case("BTH005", [PADDED, ask(2, WRITE_LAST, bytes(344))], [BEGIN, ask(2, WRITE_LAST, bytes(344))], frames=[1], file=ethernet_pcap)
 # a repeated stream is judged as well
 case("RC014", [BEGIN, BEGIN, ask(2, WRITE_LAST, bytes(256))], [BEGIN, BEGIN, ask(2, WRITE_LAST, bytes(344))], frames=[3],
      also=["RC002"], twin_also=["RC002"], file=ethernet_pcap)  # fmt: skip

@@ -38,14 +38,14 @@ def perf(method: int, transaction: int, **kw: Any) -> bytes:
     return gmp(PERF, method, PORT_COUNTERS, PORT_1, header={"transaction_id": transaction}, **{**ends, **kw})
 
 
-def segment(kind: int, number: int, data2: int, *, flags: int = 1, method: int = TABLE_RESP, transaction: int = 7) -> bytes:
+def segment(kind: int, number: int, data2: int, *, flags: int = 1, method: int = TABLE_RESP, transaction: int = 7, **header: int) -> bytes:
     """A segment of the table that LID 2 sends to LID 1, or its acknowledgement."""
     rmpp = build(RMPP, rmpp_version=1, rmpp_type=kind, r_resp_time=31, rmpp_flags=flags, data1=number, data2=data2)
     body = bytearray(rmpp + bytes(220))
     if kind == 1:
         body[20:22] = bytes([0, 1])  # AttributeOffset in eight bytes
     ends = {"slid": 1, "dlid": 2} if method == TABLE else {"slid": 2, "dlid": 1}
-    return gmp(SA, method, LINK_RECORD, bytes(body), at=24, header={"transaction_id": transaction}, **ends)
+    return gmp(SA, method, LINK_RECORD, bytes(body), at=24, header={"transaction_id": transaction, **header}, **ends)
 
 
 def other(psn: int) -> bytes:
@@ -94,8 +94,6 @@ FAR = {"sgid": bytes([0xFE, 0xC0, *bytes(13), 2]), "dgid": bytes([0xFE, 0xC0, *b
 case("TXN005", [perf(GET, 1), perf(GET_RESP, 1, slid=900)], [perf(GET, 1), perf(GET_RESP, 1, slid=900, grh=FAR)], frames=[2])
 BARE = [gmp(SA, method, 0x01, bytes(200), at=24, slid=1 + method // 128, dlid=2 - method // 128) for method in (GET, TABLE_RESP, GET_RESP)]
 case("TXN006", BARE[:2], BARE[::2], frames=[2])
-# a method that the class does not have is the fault, not that it fits no request
-case("PM009", [perf(GET, 1), perf(REPORT_RESP, 1)], [perf(GET, 1), perf(GET_RESP, 1)], frames=[2])
 
 
 def trap_like(method: int, transaction: int = 5) -> bytes:
@@ -108,8 +106,6 @@ LOCAL = build(Notice, 64, is_generic=1, type=4, producer_type=1, trap_number=144
 case("TXN008", [trap_like(TRAP), trap_like(GET_RESP)], [trap_like(TRAP), trap_like(REPRESS)], frames=[2])
 case("TXN008", [trap_like(TRAP, 0), trap_like(GET_RESP, 0)], [trap_like(TRAP, 0), trap_like(GET_RESP, 5)], frames=[2],
      also=["MAD012"], twin_also=["MAD012"])  # fmt: skip
-# classes without traps: the trap is the fault
-case("PM009", [perf(TRAP, 1), perf(GET_RESP, 1)], [perf(GET, 1), perf(GET_RESP, 1)], frames=[1])
 WAIT = [other(i) for i in range(3)]
 case("TXN009", [*WAIT, trap_like(REPRESS)], [*WAIT, trap_like(TRAP), trap_like(REPRESS)], frames=[4], file=SLOWER)
 # the capture has just begun
@@ -153,6 +149,9 @@ case("TXN013", [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 2, 221, flags=LA
 case("TXN013", [segment(DATA, 1, 540, flags=FIRST), segment(DATA, 2, 320, flags=LAST)],
      [segment(DATA, 1, 540, flags=FIRST), segment(DATA, 2, 0, flags=MIDDLE), segment(DATA, 3, 100, flags=LAST)], frames=[2])  # fmt: skip
 case("TXN013", segment(DATA, 1, 221, flags=FIRST | LAST), segment(DATA, 1, 0, flags=FIRST | LAST), frames=[1])
+case("TXN013", segment(DATA, 1, 221, flags=FIRST | LAST), segment(DATA, 1, 221, flags=(FIRST | LAST) & ~1), frames=[1])
+case("TXN013", segment(DATA, 1, 221, flags=FIRST | LAST), segment(DATA, 1, 221, flags=FIRST | LAST, base_version=0x80), frames=[1],
+     twin_also=["OPA001"])  # fmt: skip
 case("TXN017", segment(ACK, 5, 1, method=TABLE), segment(ACK, 5, 5, method=TABLE))
 case("TXN020", [segment(DATA, 1, 0, flags=FIRST), *WAIT],
      [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 2, 40, flags=LAST), *WAIT], frames=[1], file=SLOWER)  # fmt: skip
