@@ -52,18 +52,20 @@ def test_a_partition_that_the_sender_does_not_know() -> None:
     assert counted(many, "PKY004") == [(3, 2), (4, 1)]
 
 
-@pytest.mark.parametrize("chunks", [(), (1,) * 18, (14, 2)])
+@pytest.mark.parametrize("chunks", [(), (1,) * 18, (14, 2), (13,)])
 def test_two_ports_exchange_their_lids(chunks: tuple[int, ...]) -> None:
     """The limited port 5 has LID 1 already; until port 1 has another one, a packet to LID 1 may be for that, a full member."""
 
     def written(lid: int, path: list[int]) -> list[bytes]:
-        return [smp(SET, PORT_INFO, set_port(lid), path=path), back(PORT_INFO, port_info(lid), path)]
+        header = {"transaction_id": lid}
+        return [smp(SET, PORT_INFO, set_port(lid), path=path, header=header), back(PORT_INFO, port_info(lid), path, header=header)]
 
     tables = [back(P_KEY_TABLE, p_keys(0x9234), []), back(P_KEY_TABLE, p_keys(0x1234), [1, 2])]
     frames = [*sweep(), *tables, *written(1, [1, 2]), send(0x1234, slid=2, dlid=1)]
     found = lint([*frames, *written(5, []), send(0x1234, slid=2, dlid=1), send(0x1234, slid=2, dlid=5)], "PKY001", chunks=chunks)
     assert [(one.frame, one.severity) for one in found] == [(14, Severity.INFO), (17, Severity.ERROR)]
-    assert [one.severity for one in lint(frames, "PKY001", chunks=chunks)] == [Severity.ERROR], "port 1 left"
+    for later in ([], written(6, [1, 2])):
+        assert [one.severity for one in lint([*frames, *later], "PKY001", chunks=chunks)] == [Severity.ERROR], "port 1 left"
 
 
 def test_packets_that_are_not_judged() -> None:

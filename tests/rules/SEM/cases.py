@@ -170,17 +170,18 @@ case("SEM058", answer(5, PORT_INFO, port_info(5, diag_code=4)), answer(5, PORT_I
 answer_case("SEM034", NODE_INFO, port_node(5), port_node(5, device_id=0x1004), port_node(5, local_port_num=1))
 
 
-def recorded(name: str) -> bytes:
-    """What the SA says of the node with LID 5."""
+def recorded(name: str, method: int = GET_RESP) -> bytes:
+    """What the SA says of the node with LID 5, or somebody asks it for."""
     record = bytearray(build(NodeRecord, lid=5))
     record[4:108] = port_node(5)[: NodeInfo.size] + build(NodeDescription, node_string=name)
-    return gmp(3, GET_RESP, NODE_INFO, bytes(record), at=56, slid=1, dlid=6)
+    return gmp(3, method, NODE_INFO, (0xFFFF).to_bytes(8, "big") + record, at=48, slid=1, dlid=6)
 
 
 # what the subnet manager has read before counts, but not what it has not read again since
 for code, said in (("SEM034", answer(5, NODE_INFO, port_node(5, device_id=0x1004))),
                    ("SEM060", answer(5, DESCRIPTION, build(NodeDescription, node_string="two")))):  # fmt: skip
     case(code, [recorded("one"), said], [said, recorded("one"), said], frames=[2], severity="info")
+    case(code, [recorded("one"), said], [recorded("one", GET), said], frames=[2], severity="info")
 case("SEM060", [recorded("one"), recorded("two"), answer(5, DESCRIPTION, build(NodeDescription, node_string="one"))],
      [recorded("one"), recorded(""), answer(5, DESCRIPTION, build(NodeDescription, node_string="one"))], frames=[3])  # fmt: skip
 # that the port does not exist follows from the wrong NodeInfo
