@@ -7,8 +7,8 @@ import warnings
 
 import scapy.config
 from scapy.layers.inet import UDP
-from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1Q, Ether
-from scapy.packet import Packet, bind_layers, split_layers
+from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether
+from scapy.packet import Packet, bind_bottom_up, bind_layers, split_layers
 
 from ibdissect.wire import encapsulation
 
@@ -24,6 +24,8 @@ from .transport import BTH, DETH
 
 for _below, _key in ((Ether, "type"), (Dot1Q, "type"), (CookedLinux, "proto"), (CookedLinuxV2, "proto")):
     bind_layers(_below, GRH, **{_key: encapsulation.ETHERTYPE_ROCE})
+    for _tag in encapsulation.ETHERTYPES_VLAN:  # Scapy lacks 0x9100, and 0x88a8 behind cooked headers
+        bind_bottom_up(_below, Dot1AD if _tag == 0x88A8 else Dot1Q, **{_key: _tag})
 _first = [upper for fields, upper in UDP.payload_guess if fields == {"dport": encapsulation.ROCE_PORT}]
 for _other in _first:  # scapy.contrib.roce was imported first: Scapy takes the first class that was bound
     split_layers(UDP, _other, dport=encapsulation.ROCE_PORT)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Ether
+from scapy.layers.l2 import CookedLinux, Dot1Q, Ether
 from scapy.packet import Padding, Raw
 
 from ibdissect.layers import (  # type: ignore[attr-defined, unused-ignore]  # the derived ones exist at run time only
@@ -38,6 +38,7 @@ from ibdissect.layers import (  # type: ignore[attr-defined, unused-ignore]  # t
     SMPDirected,
 )
 from ibdissect.wire import crc
+from ibdissect.wire.encapsulation import ETHERTYPES_VLAN
 
 
 def test_smp_from_the_attribute_alone() -> None:
@@ -104,6 +105,16 @@ def test_roce1_ends_where_the_grh_says() -> None:
     pkt: Any = Ether(built + bytes(6))
     assert (pkt.type, pkt[GRH].pay_len, pkt[BTH].opcode, pkt[Padding].load) == (0x8915, 20, 0x11, bytes(6))
     assert pkt.build() == built + bytes(6)
+
+
+@pytest.mark.parametrize("tag", ETHERTYPES_VLAN)
+def test_roce_behind_every_vlan_tag(tag: int) -> None:
+    """Of Ethernet and cooked captures, once and twice tagged; a built frame keeps Scapy's Ethertype."""
+    inner = bytes(IP(src="10.0.0.1", dst="10.0.0.2") / UDP(dport=4791) / BTH(opcode=4) / Raw(b"1234"))
+    for tags in (b"\0\5" + b"\x08\0", b"\0\5" + tag.to_bytes(2, "big") + b"\0\6" + b"\x08\0"):
+        for link, head in ((Ether, bytes(12)), (CookedLinux, bytes(14))):
+            assert link(head + tag.to_bytes(2, "big") + tags + inner)[BTH].opcode == 4
+    assert (Ether() / Dot1Q()).type == 0x8100
 
 
 def test_ipoib_is_recognized() -> None:
