@@ -171,7 +171,8 @@ class Run:
         with Capture(io.BytesIO(data), show_keys=True) as capture:
             for table in capture.tables():
                 if len(table):
-                    self._table(table, data, name)
+                    # Trees and Scapy's packets see one frame: they lack the records that several frames hold together.
+                    self._table(ChunkTable(table.chunk, table.catalog, table.services), data, name)
                     statistics.feed(table, None)
                     for _ in follower.feed(table):
                         pass
