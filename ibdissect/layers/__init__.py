@@ -25,7 +25,7 @@ from .transport import BTH, DETH
 for _below, _key in ((Ether, "type"), (Dot1Q, "type"), (CookedLinux, "proto"), (CookedLinuxV2, "proto")):
     bind_layers(_below, GRH, **{_key: encapsulation.ETHERTYPE_ROCE})
     for _tag in encapsulation.ETHERTYPES_VLAN:  # Scapy lacks 0x9100, and 0x88a8 behind cooked headers
-        bind_bottom_up(_below, Dot1AD if _tag == 0x88A8 else Dot1Q, **{_key: _tag})
+        bind_bottom_up(_below, Dot1AD if _tag == encapsulation.ETHERTYPE_8021AD else Dot1Q, **{_key: _tag})
 _first = [upper for fields, upper in UDP.payload_guess if fields == {"dport": encapsulation.ROCE_PORT}]
 for _other in _first:  # scapy.contrib.roce was imported first: Scapy takes the first class that was bound
     split_layers(UDP, _other, dport=encapsulation.ROCE_PORT)

@@ -284,7 +284,8 @@ class Finder:
     def network(self, rows: Int, at: Int, ethertype: Int) -> None:
         """What an Ethertype announces: VLAN tags, then IP, RoCE v1, or MPLS labels. Changes `ethertype`."""
         for tag in ("vlan", "vlan2", "vlan3"):
-            tagged = (ethertype == 0x8100) | (ethertype == 0x88A8) | (ethertype == 0x9100)  # as ETHERTYPES_VLAN
+            tagged = (ethertype == encapsulation.ETHERTYPE_8021Q) | (ethertype == encapsulation.ETHERTYPE_8021AD)
+            tagged |= ethertype == encapsulation.ETHERTYPE_QINQ
             if not tagged.any():
                 break
             tagged &= at + 4 <= self.loc.end[rows]

@@ -126,6 +126,7 @@ class UnassignedLid(LinkRule):
 
     code, name, severity = "LNK020", "lid-not-assigned", WARNING
     explains = ("LNK021", "TXN001")
+    by_value = False
     reference = "IBA 4.1.3"
     message = "LID {slid} sends to LID {dlid}, which no port of the swept subnet has"
     example = "a complete sweep of a subnet, then a packet to LID 0x7777"
@@ -141,7 +142,7 @@ class UnassignedLid(LinkRule):
         since = np.zeros(LID_COUNT, np.int64)
         since[unowned] = [owned_since[lid] for lid in unowned]
         index = np.flatnonzero(native.rows + first < since[native.dlid])
-        complete = complete_since(native.rows[index] + first, event.subnet.swept)
+        complete = swept_since(event, native.rows[index])
         return index[complete > 0], complete[complete > 0]
 
     def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> FaultDetails | None:
@@ -165,9 +166,6 @@ class UnassignedLid(LinkRule):
         """A port may show later that it has a LID that no file lists."""
         return "lid" not in hit.arguments or hit.arguments["lid"] not in context.get(FabricFollower).subnet.lids
 
-    def kind(self, value: int) -> int:
-        return 0
-
     site = also(foreign_lids)
 
     @on_event(ChunkFollowed)
@@ -186,7 +184,7 @@ class UnassignedLid(LinkRule):
             own = (native.slid, native.dlid)[end]
             index = np.flatnonzero(is_in(own, np.array(strange, np.int64)))
             above = end * (native.dlid[index] > event.once(PortLimits).top[native.slid[index]])  # by sender, as LNK021 reports them
-            complete = complete_since(native.rows[index] + event.table.chunk.first, subnet.swept)
+            complete = swept_since(event, native.rows[index])
             columns = own[index], above * native.slid[index], above * complete
             for (lid, *_), seen, rows in flows(event, native.rows[index], columns):
                 yield fault(
@@ -246,6 +244,11 @@ def complete_since(frames: Int, state: Callable[[int], tuple[bool, int]]) -> Int
     return since
 
 
+def swept_since(event: ChunkFollowed, rows: Int) -> Int:
+    """For each row, ascending, the frame that completed the sweep of the subnet; 0 if it was not complete."""
+    return complete_since(rows + event.table.chunk.first, event.subnet.swept)
+
+
 class LidAboveTop(LinkRule):
     """A packet goes to a LID above the top of the forwarding table of the first switch.
 
@@ -260,6 +263,7 @@ class LidAboveTop(LinkRule):
 
     code, name, severity = "LNK021", "dlid-above-lft-top", WARNING
     explains = ("TXN001",)
+    by_value = False
     reference = "IBA 14.2.5.4, 18.2.4.3; Omni-Path manual LinearFDBTop"
     message = "LID {slid} sends to LID {dlid}; LinearFDBTop of {switch} is {top}"
     example = "a sweep with SwitchInfo.LinearFDBTop 10, then a packet to LID 11"
@@ -282,10 +286,7 @@ class LidAboveTop(LinkRule):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         above = (native.dlid > ends.top[native.slid]) & (native.dlid < FIRST_MULTICAST) & (native.slid != native.dlid)
         index = np.flatnonzero(above)
-        return index, complete_since(native.rows[index] + event.table.chunk.first, event.subnet.swept)
-
-    def kind(self, value: int) -> int:
-        return 0
+        return index, swept_since(event, native.rows[index])
 
     def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> FaultDetails | None:
         port = subnet.owner(slid, frame)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +74,8 @@ class LinkRule(LearntFactRule, RefutableRule):
         "partitions that their tables lack."
     )
     written = (PORT_INFO, SWITCH_INFO)
+    by_value: ClassVar[bool] = True
+    """Whether packets with other values are another finding."""
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         """Indices into `native` of suspicious packets, and a small number (the value at fault) for each."""
@@ -89,10 +91,6 @@ class LinkRule(LearntFactRule, RefutableRule):
         ends = [port for port in owners if port is not None]
         peers = (port.facing_at(hit.frame)[0] for port in ends)
         return [port.node for port in (*ends, *peers) if port is not None]
-
-    def kind(self, value: int) -> int:
-        """The part of a value that distinguishes findings."""
-        return value
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -113,7 +111,7 @@ class LinkRule(LearntFactRule, RefutableRule):
         for (slid, dlid, number), seen, mine in flows(event, rows, columns, KEPT):
             judged = self.judge(event.subnet, slid, dlid, number, seen.frame)
             if judged is not None:
-                about, key = {"slid": slid, "dlid": dlid, **judged[0]}, (slid, dlid, self.kind(number), *which)
+                about, key = {"slid": slid, "dlid": dlid, **judged[0]}, (slid, dlid, number if self.by_value else 0, *which)
                 hits.append(fault(seen, about, LRH.dlid, dlid, proof=judged[1], rows=mine, key=key))
         yield from sorted(hits, key=lambda hit: hit.frame)  # those of different values may be one finding
 
