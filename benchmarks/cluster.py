@@ -231,7 +231,7 @@ def share(capture: Path) -> None:
         before = time.process_time()
         with open_reading(str(capture)) as reading:
             for table in reading.tables(keys=False):
-                linter.prepare(table)
+                table.once(linter.conditions.holding)
                 if feed:
                     linter.feed(table)
         linter.finish()

@@ -79,7 +79,6 @@ class Messages:
     """All messages of a capture. Feed it chunks in order, then call `finish`."""
 
     after: Any = (Connections,)
-    columns: Any = (packets,)
 
     def __init__(self, connections: Connections | None = None) -> None:
         self.connections = connections or Connections()

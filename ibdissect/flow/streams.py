@@ -55,7 +55,6 @@ class Streams:
     """State of all streams. One per capture; feed chunks in order."""
 
     after: ClassVar = (Connections,)
-    columns: ClassVar = (packets,)
 
     def __init__(self, connections: Connections | None = None) -> None:
         self.connections = connections or Connections()

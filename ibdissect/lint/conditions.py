@@ -27,25 +27,27 @@ class Conditions:
     """The rules that are declared as a condition, by the structure that they judge."""
 
     def __init__(
-        self, rules: Sequence[Rule], by_struct: Mapping[type[Struct] | None, Sequence[int]], spent: Callable[[Rule, float], None] | None
-    ) -> None:
-        """`by_struct`: their indices in `rules`, by structure. `spent` is called with each rule and the seconds that its condition took."""
-        self.rules, self.by_struct, self.spent = rules, by_struct, spent
+        self, rules: Sequence[Rule], by_struct: Mapping[type[Struct] | None, Sequence[int]], failed: Callable[[str, Exception], None],
+        spent: Callable[[Rule, float], None] | None,
+    ) -> None:  # fmt: skip
+        """`by_struct`: their indices in `rules`, by structure. `failed` is called with what raises, and the exception; `spent` with
+        each rule and the seconds that its condition took."""
+        self.rules, self.by_struct, self.failed, self.spent = rules, by_struct, failed, spent
 
-    def holding(self, table: ChunkTable) -> tuple[Holding, list[Rule]]:
-        """Where rules hold, and the rules to judge again when the chunk is checked.
-
-        Those are rules whose structures are found only after earlier chunks were learnt, and all rules of a group in which one raised.
-        """
+    def holding(self, table: ChunkTable) -> Holding:
+        """Where the rules hold; each rule alone if one about the same structure raises."""
         found: Holding = []
-        left: list[Rule] = []
         for struct, places in self.by_struct.items():
             rules = [self.rules[place] for place in places]
             try:
                 found += self.of_rules(struct, rules, table)
             except Exception:
-                left += rules
-        return found, left
+                for rule in rules:
+                    try:
+                        found += self.of_rules(struct, [rule], table)
+                    except Exception as error:
+                        self.failed(f"rule {rule.code}", error)
+        return found
 
     def of_rules(self, struct: type[Struct] | None, rules: list[Rule], table: ChunkTable) -> Holding:
         """Where rules about one structure hold."""

@@ -13,7 +13,7 @@ from ibdissect.fabric.division import Division
 from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.fabric.refuted import Refuted
 from ibdissect.failures import Failures
-from ibdissect.table import Bool, ChunkTable, not_roce
+from ibdissect.table import Bool, ChunkTable, crcs, not_roce
 from ibdissect.table.copies import Copies
 from ibdissect.wire.spec import Struct
 
@@ -32,9 +32,6 @@ class Follower(Protocol):
 
     unreliable: ClassVar[bool] = False
     """Whether the capture contradicts the state, so that rules that draw conclusions from it must be silent."""
-
-    columns: ClassVar[tuple[Callable[[ChunkTable], Any], ...]] = ()
-    """Functions it calls on every chunk through `table.once`; each depends on that chunk alone."""
 
     def feed(self, table: ChunkTable) -> Iterable[object]:
         """Process a chunk; return its events in frame order."""
@@ -69,7 +66,7 @@ class Linter:
         self.copies = self.context.get(Copies)
         """Frames that a mirror delivered twice: no rule sees the second ones."""
         self.handlers = handlers(tuple(map(type, self.rules)))
-        self.conditions = Conditions(self.rules, self.handlers.conditions, self._add_time if timing else None)
+        self.conditions = Conditions(self.rules, self.handlers.conditions, self._note_failure, self._add_time if timing else None)
         for rule in self.rules if timing else ():
             self.tally[rule.code].seconds = 0.0
         self.followers: list[Follower] = []
@@ -132,13 +129,15 @@ class Linter:
         return bool(len(table.once(self.copies.leave_out).rows) or len(table.once(not_roce.leave_out)))
 
     def prepare(self, table: ChunkTable) -> None:
-        """Compute what depends on this chunk alone. Another thread may call it while earlier chunks are checked."""
+        """Compute the CRCs of a chunk, if rules need them. Another thread may call it while earlier chunks are checked.
+
+        Only long steps that let other Python code run are worth a thread. More, such as conditions, takes more CPU time and is no faster.
+        """
         table.once(self.copies.leave_out)
         table.once(not_roce.leave_out)
-        table.once(self.conditions.holding)
-        for follower in self.followers:
-            for derive in getattr(follower, "columns", ()):
-                table.once(derive)
+        if any(rule.needs_crc for rule in self.rules):
+            table.once(crcs.icrc)
+            table.once(crcs.vcrc)
 
     def finish(self) -> list[Finding]:
         """All findings, ordered by frame and code."""
@@ -184,13 +183,7 @@ class Linter:
     def _check_conditions(self, table: ChunkTable, selected: Bool | None, rank: int) -> None:
         """Report where the conditions of stateless rules of one rank hold: rank 0 before all handlers, others after their causes."""
         ranks = self.findings.consequences.ranks
-        found, left = table.once(self.conditions.holding)
-        found = [one for one in found if ranks.get(one[0].code, 0) == rank]
-        for rule in left:
-            try:
-                found += self.conditions.of_rules(rule.on, [rule], table) if ranks.get(rule.code, 0) == rank else []
-            except Exception as error:
-                self._note_failure(f"rule {rule.code}", error)
+        found = [one for one in table.once(self.conditions.holding) if ranks.get(one[0].code, 0) == rank]
         joined, held = table.once(self._joined), [(rule, table, hits) for rule, hits in found]
         for rule, where, hits in self._with_joined(joined, held, rank) if joined else held:
             self._run_timed(rule, self.findings.take_rows, where, hits, selected)

@@ -205,8 +205,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     fresh: list[Finding] = []
     linter, table = linter_of(options, reading, failures, on_finding=fresh.append), None
     divider, since = None, 1
-    # Plugin functions must run in a single thread, and so must timing.
-    ahead = options.threads > 1 and reader.rereadable and not options.timing and not options.plugins
+    ahead = options.threads > 1 and reader.rereadable and not options.timing
     once = not reader.rereadable or reader.far  # keys are numbered in the same pass
     reading.joins = once or options.selection is not None
     try:

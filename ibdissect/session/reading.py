@@ -224,9 +224,7 @@ def _one_ahead(tables: Iterator[ChunkTable], prepare: Prepare) -> Iterator[Chunk
         try:
             table = next(tables, None)
             if table is not None:
-                table.learnt = False
                 prepare(table)
-                table.learnt = True
             made.append(table)
         except BaseException as error:
             made.append(error)

@@ -49,10 +49,6 @@ class Column(Record, frozen=True, eq=False):
     """Integers (uint8...uint64, bool for flags), or uint8[k, bytes] for byte fields."""
 
 
-class NotLearnt(Exception):
-    """Services were requested before the earlier chunks were learnt from."""
-
-
 class ChunkTable:
     """Columns of one chunk, computed on demand and kept as long as the chunk."""
 
@@ -79,8 +75,6 @@ class ChunkTable:
         """Whether a failed SA answer shows the record that it repeats from its request."""
         self._shown: ChunkTable | None = None
         self._services, self._joined = services, joined
-        self.learnt = True
-        """False while another thread prepares the table ahead, before earlier chunks were learnt from."""
         self._service_of: dict[StructType, npt.NDArray[np.uint64]] = {}
         self._messages: tuple[Int, npt.NDArray[np.uint64], Int] | None = None
         self._found: dict[StructType, Occurrences] = {}
@@ -123,9 +117,7 @@ class ChunkTable:
 
     @property
     def services(self) -> Services:
-        """The services of connections, learnt from the capture so far, or from this chunk if it is used alone. Raises NotLearnt."""
-        if not self.learnt:
-            raise NotLearnt
+        """The services of connections, learnt from the capture so far, or from this chunk if it is used alone."""
         if self._services is None:
             self._services = Services()
             self._services.feed(self)
@@ -147,9 +139,7 @@ class ChunkTable:
             return self  # not kept in `_shown`: a table that refers to itself stays in memory until the garbage collector comes
         found = self._shown
         if found is None:
-            found = ChunkTable(self.chunk, self.catalog, self._services, self._joined, shown_by=self)
-            if self.learnt:
-                self._shown = found
+            found = self._shown = ChunkTable(self.chunk, self.catalog, self._services, self._joined, shown_by=self)
         return found
 
     def services_of(self, struct: StructType) -> npt.NDArray[np.uint64]:
