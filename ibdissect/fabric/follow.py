@@ -82,6 +82,7 @@ class FabricFollower:
         last = table.chunk.first + len(table) - 1
         time_ns = int(table.chunk.time_ns[-1]) if len(table) else 0
         self.records.learn(self.subnet, AFTER_ALL)
+        places.settle_lids(self.subnet, table.chunk.first)
         yield from self._evicted(last, time_ns)
         self.subnet.contradictions.note_times(table.chunk)
         followed = ChunkFollowed(last, time_ns, table, self.subnet, self._with_nodes(smps, places, table.chunk.first))
@@ -124,15 +125,15 @@ class FabricFollower:
     def _each(self, smps: Smps, table: ChunkTable, places: Places) -> Iterator[FabricEvent]:
         """Process some SMPs one by one, and the others as columns.
 
-        Columns are valid while no route changes its end and no node is dropped; after that, all SMPs are processed one by one.
+        Columns are valid while no route changes its end and no node is dropped; after that, all directed SMPs are processed one by one.
         """
         n, self.done = len(smps.rows), 0
+        need = (smps.kind != FIND_PLACE) | ~smps.lid_routed
         if not self.routes.turned:
-            need = smps.kind != FIND_PLACE
-            yield from self._walk(smps, table, places, np.flatnonzero(need | ~places.sure), first=True)
+            yield from self._walk(smps, table, places, np.flatnonzero(need & ((smps.kind != FIND_PLACE) | ~places.sure)), first=True)
         places.settle(self.done)
         if self.done < n:
-            yield from self._walk(smps, table, places, np.arange(self.done, n), first=False)
+            yield from self._walk(smps, table, places, self.done + np.flatnonzero(need[self.done :]), first=False)
             places.settle(n)
 
     def _walk(self, smps: Smps, table: ChunkTable, places: Places, steps: Int, *, first: bool) -> Iterator[FabricEvent]:
@@ -158,6 +159,8 @@ class FabricFollower:
             keyed = i >= smps.keyed_from
             if kind == HANDLE_TRAP:
                 self._trap(smps, i, frame, time_ns, body)
+            elif attribute == numbers.NODE_INFO and kind == HANDLE_ANSWER and not smps.directed[i] and learner.knows(smps, i):
+                continue
             else:
                 hop = None
                 if group >= 0:

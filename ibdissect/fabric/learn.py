@@ -100,6 +100,20 @@ class Learner:
         self.subnet.assign(port, lid, 0, smp.frame)
         return self.routes.by_lid(lid)
 
+    def knows(self, smps: Smps, i: int) -> bool:
+        """Whether a LID-routed NodeInfo tells nothing new of the port with its LID."""
+        facts, manager = smps.facts[i], self.subnet.by_lid(smps.slid[i])
+        if facts is None or manager is None or self.subnet.without_node:
+            return False
+        kind, num_ports, system_guid, guid, port_guid, partition_cap, device_id, number, vendor_id = facts
+        node, port = manager.node, manager.node.ports.get(number)
+        return (
+            node.guid == guid and node.kind == kind and node.facts.now == NodeFacts(num_ports, partition_cap)
+            and (node.system_guid, node.device_id, node.vendor_id) == (system_guid, device_id, vendor_id)
+            and manager.number == (0 if kind == SWITCH else number)
+            and manager.guid == port_guid and port is not None and port.guid == port_guid
+        )  # fmt: skip
+
     def _node_info(self, smps: Smps, smp: Smp) -> None:
         facts = smps.facts[smp.i]
         assert facts is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,15 @@ from msgspec import Struct as Record
 from ibdissect.capture.scattered import Bytes, gather
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.mads import DirectedRoutes, Mads
-from ibdissect.table.rows import U64, groups, places_in
+from ibdissect.table.rows import U64, by_value, groups, places_in
 from ibdissect.wire import numbers
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.sm import NodeInfo, SMInfo, SMPDirected, SwitchInfo
 from ibdissect.wire.spec import Field
 
+from .model import Subnet
 from .nodes import Hop, Node, SwitchFacts
 from .routes import Routes
 
@@ -73,7 +76,11 @@ class Smps:
         self.dr_slid, self.dr_dlid = slid, dlid
         self.pure: npt.NDArray[np.bool_] = directed & (slid == numbers.PERMISSIVE) & (dlid == numbers.PERMISSIVE)
         """Directed-route SMPs without a LID-routed part."""
-        self._lids = table.values_at(LRH.slid, rows), table.values_at(LRH.dlid, rows)
+        self._lids = slids, dlids = table.values_at(LRH.slid, rows), table.values_at(LRH.dlid, rows)
+        self.lid_routed: Bool = ~directed & ~trap
+        """LID-routed requests and answers, bool[n]."""
+        self.port_lids: npt.NDArray[np.uint16] = np.where(answer, slids, dlids)
+        """LID of the port that each goes to or comes from, if it is LID-routed, uint16[n]."""
         self.sl = table.values_at(LRH.sl, rows)
         routes = table.once(DirectedRoutes)
         self.paths = routes.paths
@@ -225,7 +232,7 @@ def _smps(table: ChunkTable, mads: Mads, wanted: Bool) -> Int:
 
 
 class Places:
-    """The port of every SMP of a chunk, as far as routes are known. Each directed route is looked up once for all SMPs that take it.
+    """The port of every SMP of a chunk, as far as routes and LIDs are known. Each route is looked up once for all SMPs that take it.
 
     A route is valid from the start of the chunk if known before, otherwise after the first NodeInfo that returns along it.
     The follower must ensure that meanwhile no route changes its end and no node is dropped.
@@ -255,7 +262,7 @@ class Places:
         since[:-1][np.array([hop is not None for hop in self.hops], np.bool_)] = -1
         since[-1] = n
         self.sure: Bool = np.arange(n) > since[group]
-        """SMPs whose place is known once all earlier SMPs have been processed, bool[n]."""
+        """Directed SMPs whose place is known once all earlier SMPs have been processed, bool[n]."""
         self.missed = False
         """A route is still unknown although NodeInfo returned along it."""
         self._own: list[tuple[int, int, int]] = []
@@ -290,3 +297,14 @@ class Places:
             at, slot, number = np.array(self._own, np.int64).T
             self.slot[at], self.entered[at] = slot, number
             self._own.clear()
+
+    def settle_lids(self, subnet: Subnet, first: int) -> None:
+        """Fill in the places of LID-routed SMPs: the owner of the LID before each. `first`: number of the chunk's first frame."""
+        frames, routed = first + self.smps.rows, np.flatnonzero(self.smps.lid_routed)
+        for lid, which in by_value(self.smps.port_lids[routed]):
+            track, index = subnet.lids.get(lid), routed[which]
+            for since, until in pairwise([first - 1, *reversed(track.changes_after(first - 1)), AFTER_ALL]) if track is not None else ():
+                port, _ = subnet.owner(lid, since)
+                if port is not None:
+                    here = index[(frames[index] > since) & (frames[index] <= until) & (self.slot[index] < 0)]
+                    self.slot[here], self.entered[here] = port.node.slot, port.number

@@ -90,12 +90,17 @@ def test_chunks_make_no_difference(shared: Path, name: str) -> None:
 
 
 PATHS = st.sampled_from([[], [1], [1, 2], [1, 3], [1, 2, 4]])
-BODIES = st.sampled_from([(0x11, switch(2)), (0x11, node(5)), (0x11, node(6)), (0x11, node(7, node_guid=0)), (0x15, port_info(5))])
+LIDS = st.sampled_from([2, 5, 6])
+BODIES = st.sampled_from([
+    (0x11, switch(2)), (0x11, node(5)), (0x11, node(6)), (0x11, node(5, num_ports=2, local_port_num=2)), (0x11, node(7, node_guid=0)),
+    (0x15, port_info(5)), (0x15, port_info(6)),
+])  # fmt: skip
 SMPS = st.one_of(
     st.builds(lambda path, method: craft.smp(method, 0x15, path=path), PATHS, st.sampled_from([GET, SET])),
     st.builds(lambda path, body: craft.smp(ANSWER, body[0], body[1], path=path), PATHS, BODIES),
     st.builds(lambda path, entry: craft.smp(ANSWER, 0x17, bytes([entry]) * 8, path=path, modifier=0x0102), PATHS, st.integers(0, 2)),
-)
+    st.builds(ask, LIDS, st.just(0x11)), st.builds(lambda lid, body: answer(lid, *body), LIDS, BODIES),
+)  # fmt: skip
 
 
 @pytest.mark.slow
@@ -104,6 +109,13 @@ SMPS = st.one_of(
 def test_columns_agree_with_single_steps(frames: list[bytes]) -> None:
     capture = craft.erf_pcap(frames)
     assert placed(io.BytesIO(capture), AT_ONCE) == placed(io.BytesIO(capture), ONE_BY_ONE)
+
+
+def test_a_lid_leads_to_the_port_that_had_it_before() -> None:
+    moved = [node(5), node(6)]
+    frames = [ask(5, 0x11), *(smp for body in [*moved, moved[1], moved[0]] for smp in (answer(5, 0x11, body), ask(5, 0x15)))]
+    places, _, _ = placed(io.BytesIO(craft.erf_pcap(frames)), AT_ONCE)
+    assert [slot for _, slot, _ in places] == [-1, -1, 0, 0, 1, 1, 1, 1, 0]
 
 
 def test_a_route_is_sure_behind_its_node_info() -> None:
