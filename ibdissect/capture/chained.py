@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -42,7 +42,7 @@ class ChainedReader(Reader):
             return reader.packed
         return False
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self, frames: Sequence[int] = ()) -> Iterator[Chunk]:
         self.damage, self.comments, self.link_types = [], Comments(), []
         self.interfaces = Interfaces() if self.interfaces is not None else None
         return _Reading(self, self._paths, self._open, self._stop).chunks()

@@ -178,8 +178,11 @@ class Reader(ABC):
         """Whether it is compressed, so that positions of frames are not positions in the file."""
 
     @abstractmethod
-    def chunks(self) -> Iterator[Chunk]:
-        """The records from the first; raises CaptureError when called again for a pipe, or after `close`."""
+    def chunks(self, frames: Sequence[int] = ()) -> Iterator[Chunk]:
+        """The records from the first; raises CaptureError when called again for a pipe, or after `close`.
+
+        With `frames` (ascending), only the chunks with these are wanted; a file that was read before may leave out others.
+        """
 
     def stop(self) -> None:
         """Stop following a growing file: its current end is the end."""

@@ -92,6 +92,7 @@ class ErfRecords(Records):
     """A bare ERF file: consecutive records of `rlen` bytes, no file header."""
 
     limit = 65535
+    independent = True
 
     def __init__(self) -> None:
         super().__init__()

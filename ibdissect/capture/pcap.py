@@ -39,6 +39,7 @@ class PcapRecords(Records):
     """A pcap file; `head` is its file header of 24 bytes."""
 
     limit = HEADER + LONGEST
+    independent = True
 
     def __init__(self, head: bytes, path: str) -> None:
         super().__init__()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 
 from msgspec import Struct as Record
 
@@ -12,7 +14,7 @@ from ibdissect.capture.chunk import LINK_NAMES, Chunk, Reader
 from ibdissect.capture.pcap import no_infiniband
 from ibdissect.capture.pcapng import PcapngRecords
 from ibdissect.capture.records import Records
-from ibdissect.capture.stream import WINDOW, Windows
+from ibdissect.capture.stream import WINDOW, ObjectBytes, Windows
 from ibdissect.errors import CaptureError
 
 PROBE = 1 << 18
@@ -43,6 +45,8 @@ class CaptureReader(Reader):
         super().__init__(origin.path, follow, rereadable=origin.rereadable, far=origin.far)
         self._origin, self._records, self._window = origin, records, window
         self._packed, self._closed = packed, False
+        self._marks: list[tuple[int, int, int | None]] = []
+        """Where a reading may begin, a place for each window: first frame, position, and `Records.second` before it."""
         first = records()
         self.link_types = first.link_types
         self.interfaces = first.interfaces if isinstance(first, PcapngRecords) else None
@@ -53,23 +57,33 @@ class CaptureReader(Reader):
     def packed(self) -> bool:
         return self._packed
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self, frames: Sequence[int] = ()) -> Iterator[Chunk]:
         if self._closed:  # another file may have the number of its descriptor now
             raise CaptureError(self.path, "is closed", hint="open it again")
         stream, records = self._origin.start(), self._records()
         self.damage, self.link_types, self.comments = records.damage, records.link_types, records.comments
         self.interfaces = records.interfaces if isinstance(records, PcapngRecords) else None
-        return self._read(stream, records)
+        return self._read(stream, records, frames)
 
     def close(self) -> None:
         super().close()
         self._closed = True
         self._origin.close()
 
-    def _read(self, stream: io.RawIOBase, records: Records) -> Iterator[Chunk]:
+    def _read(self, stream: io.RawIOBase, records: Records, frames: Sequence[int]) -> Iterator[Chunk]:
         live = self._stop is not None or not self.rereadable
         windows = Windows(stream, self.path, self._window, live=live, follow=self._stop)
+        marks = self._marks
+        if not frames:
+            self._marks = marks = []
         while not (windows.final or records.stopped):
+            if frames and marks:
+                first, position, second = marks[bisect_right(marks, frames[0], key=itemgetter(0)) - 1]
+                if first > records.frames + 1 and isinstance(stream, ObjectBytes) and stream.go_to(position):
+                    windows.begin_at(position)
+                    records.begin_at(first, second)
+            elif records.anew:
+                marks.append((records.frames + 1, windows.base + records.used, records.second))
             windows.advance(records.used, records.need)
             # While following a file, an incomplete record at the end is not damage.
             final = windows.final and self._stop is None
@@ -77,6 +91,8 @@ class CaptureReader(Reader):
                 if not self.rereadable:
                     self._require_infiniband(records)
                 yield chunk
+            if frames and not (frames := frames[bisect_right(frames, records.frames) :]):
+                return
 
     def _probe(self, records: Records) -> None:
         """Read until an interface that can carry InfiniBand is found; nearly always the first one."""

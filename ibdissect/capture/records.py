@@ -32,6 +32,8 @@ class Records(ABC):
 
     limit: int
     """Maximum bytes of a record; a longer one is damage."""
+    independent = False
+    """Whether each record can be read without those before it."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -46,6 +48,15 @@ class Records(ABC):
         self.second: int | None = None
         """Time of the last good record in seconds; None if records have none."""
         self._lost: tuple[int, str] | None = None
+
+    @property
+    def anew(self) -> bool:
+        """Whether a new object could begin where the next window begins."""
+        return self.independent and self._lost is None
+
+    def begin_at(self, frame: int, second: int | None) -> None:
+        """Expect the record of this frame at the start of the next window; `second` is that of the record before."""
+        self.frames, self.second, self.start, self.used, self.need = frame - 1, second, 0, 0, 0
 
     @property
     @abstractmethod

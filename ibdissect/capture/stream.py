@@ -178,6 +178,13 @@ class ObjectBytes(ByteStream):
         """Whether a regular file below now ends before what was read."""
         return isinstance(self.source, FileBytes) and self.source.shorter
 
+    def go_to(self, position: int) -> bool:
+        """Continue at a byte of a regular file; returns False for other sources."""
+        if not isinstance(self.source, FileBytes):
+            return False
+        self.head, self.source.position = b"", position
+        return True
+
     def readinto(self, buffer: Any) -> int:  # Any: see above
         view = memoryview(buffer)
         if self.head:
@@ -341,6 +348,10 @@ class Windows:
             if len(self._past) < IN_FLIGHT:
                 self._past.append(found)
         return np.empty(size, np.uint8)
+
+    def begin_at(self, position: int) -> None:
+        """Forget the present window: the stream goes on at another position."""
+        self.filled, self.base = 0, position
 
     def advance(self, used: int, need: int = 0) -> None:
         """Drop `used` bytes and read more, at least `need` bytes in all if available, into memory that no chunk uses."""

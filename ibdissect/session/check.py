@@ -31,7 +31,7 @@ from ibdissect.table.copies import Copies
 from ibdissect.table.services import Services
 from ibdissect.wire.catalog import Catalog, builtin
 
-from .reading import Progress, Reading, Selection, division_of, open_reading, tables_before
+from .reading import Progress, Reading, Selection, division_of, open_reading, tables_before, tables_with
 
 if TYPE_CHECKING:
     from ibdissect.lint.path_ignores import PathIgnores
@@ -249,7 +249,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     if table is not None:
         _describe(fresh, table, reading, linter.copies)  # findings made at the end whose frame is in the last chunk
     rest = [one for one in fresh if one.frame and not one.context]  # in earlier chunks
-    for before in tables_before(reading, max(one.frame for one in rest) + 1) if rest and not once and not stop() else ():
+    for before in tables_with(reading, sorted(one.frame for one in rest)) if rest and not once and not stop() else ():
         _describe(rest, before, reading)
     _word_findings(report, reading, options, failures, numbered=once)
     reading.joins = True

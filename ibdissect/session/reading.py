@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import pairwise, takewhile
@@ -293,3 +294,12 @@ def division_of(reading: Reading, site: Division, first: Collection[int]) -> Div
 def tables_before(reading: Reading, frame: int) -> Iterator[ChunkTable]:
     """The windows that begin before a frame, again. A copy of the reader reads them: `reading` keeps what the whole pass noted."""
     return map(reading.table_of, takewhile(lambda chunk: chunk.first < frame, copy(reading.reader).chunks()))
+
+
+def tables_with(reading: Reading, frames: Sequence[int]) -> Iterator[ChunkTable]:
+    """The windows with any of these frames (ascending), again, read as in `tables_before`."""
+    for chunk in copy(reading.reader).chunks(frames):
+        if bisect_left(frames, chunk.first) < bisect_left(frames, chunk.first + len(chunk)):
+            yield reading.table_of(chunk)
+        if chunk.first + len(chunk) > frames[-1]:
+            return

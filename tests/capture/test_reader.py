@@ -12,7 +12,7 @@ import pytest
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.reader import CaptureReader
 from ibdissect.errors import CaptureError
-from tests.capture.built import Packet, enhanced, interface, pcap, pcap_rows, rows_of, section
+from tests.capture.built import Packet, enhanced, erf_record, interface, pcap, pcap_rows, rows_of, section
 
 MADE = [Packet(1_600_000_000 + n, n, bytes([n]) * 50) for n in range(40)]
 PCAP = pcap(MADE)
@@ -34,6 +34,23 @@ def test_chunks_of_a_file_may_be_read_at_the_same_time(tmp_path: Path) -> None:
         pairs = zip(reader.chunks(), reader.chunks(), strict=True)
         assert all(one.time_ns.tolist() == two.time_ns.tolist() and one.first == two.first for one, two in pairs)
         assert rows_of(reader) == pcap_rows(MADE)
+
+
+ERF = b"".join(erf_record(one.data, second=one.second) for one in MADE)
+DAMAGED = PCAP[: 24 + 9 * RECORD] + b"\xfe" * 500 + PCAP[24 + 9 * RECORD :]
+PCAPNG = section() + interface("<", 1) + b"".join(enhanced("<", 0, n, one.data) for n, one in enumerate(MADE))
+
+
+@pytest.mark.parametrize(("data", "skips"), [(PCAP, True), (ERF, True), (DAMAGED, False), (PCAPNG, False)])
+@pytest.mark.parametrize("wanted", [[1], [20], [3, 4, 30, 40], [*range(1, 41)]])
+def test_frames_are_read_again_without_the_windows_before_them(tmp_path: Path, data: bytes, skips: bool, wanted: list[int]) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(data)
+    with open_capture(path, window=200) as reader:
+        before = rows_of(reader)
+        again = {chunk.first + row: chunk.frame_bytes(row) for chunk in reader.chunks(wanted) for row in range(len(chunk))}
+    assert {frame: again[frame] for frame in wanted} == {frame: before[frame - 1][3] for frame in wanted}
+    assert not skips or len(again) <= 4 * len(wanted)
 
 
 def test_damage_belongs_to_the_last_reading() -> None:
