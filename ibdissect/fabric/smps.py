@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,8 @@ from msgspec import Struct as Record
 from ibdissect.capture.scattered import Bytes, gather
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
-from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.mads import DirectedRoutes, Mads
-from ibdissect.table.rows import U64, by_value, groups, places_in
+from ibdissect.table.rows import U64, groups, places_in
 from ibdissect.wire import numbers
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.sm import NodeInfo, SMInfo, SMPDirected, SwitchInfo
@@ -300,11 +298,17 @@ class Places:
 
     def settle_lids(self, subnet: Subnet, first: int) -> None:
         """Fill in the places of LID-routed SMPs: the owner of the LID before each. `first`: number of the chunk's first frame."""
-        frames, routed = first + self.smps.rows, np.flatnonzero(self.smps.lid_routed)
-        for lid, which in by_value(self.smps.port_lids[routed]):
-            track, index = subnet.lids.get(lid), routed[which]
-            for since, until in pairwise([first - 1, *reversed(track.changes_after(first - 1)), AFTER_ALL]) if track is not None else ():
-                port, _ = subnet.owner(lid, since)
-                if port is not None:
-                    here = index[(frames[index] > since) & (frames[index] <= until) & (self.slot[index] < 0)]
-                    self.slot[here], self.entered[here] = port.node.slot, port.number
+
+        def owner(lid: int, frame: int) -> tuple[int, int]:
+            port, _ = subnet.owner(lid, frame)
+            return (port.node.slot, port.number) if port is not None else (-1, 0)
+
+        index = np.flatnonzero(self.smps.lid_routed & (self.slot < 0))
+        frames = first + self.smps.rows[index]
+        lids, which = np.unique(self.smps.port_lids[index], return_inverse=True)
+        found = np.array([owner(lid, first - 1) for lid in lids.tolist()], np.int64).reshape(-1, 2)[which]
+        for number, lid in enumerate(lids.tolist()):
+            track = subnet.lids.get(lid)
+            for since in reversed(track.changes_after(first - 1)) if track is not None else ():
+                found[(which == number) & (frames > since)] = owner(lid, since)
+        self.slot[index], self.entered[index] = found.T
