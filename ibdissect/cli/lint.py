@@ -97,7 +97,7 @@ class LintArguments(Record):
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Check N captures at a time, in processes. Default: one, and a thread that reads ahead; 1 disables that thread.",
+        help="Check N captures at a time, in processes. Default, and for a single capture: a thread that reads ahead; 1 disables it.",
     ),
     engine_option,
     click.option(
@@ -114,6 +114,8 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
     baseline do not count.
     """
     options, units = _options(wanted, common), units_of(paths, wanted.as_set)
+    if wanted.engine is None and (wanted.jobs is None or (wanted.jobs > 1 and len(units) == 1)):
+        options.threads = min(2, os.cpu_count() or 1)
     files = [file for unit in units for file in files_of(unit)]
     for name, parts in rings(files).items() if not wanted.as_set else ():
         common.tell(f"note: these {len(parts)} files look like one ring buffer: --set checks {public_name(name)} as one capture")
@@ -173,7 +175,6 @@ def _options(wanted: LintArguments, common: Common) -> Options:
             max_findings=None if wanted.max_findings < 0 else wanted.max_findings, timing=wanted.timing,
         )  # fmt: skip
         gc.freeze()
-    options.threads = min(2, os.cpu_count() or 1) if wanted.jobs is None and wanted.engine is None else 1
     options.selection = selection = common.selection(options.catalog)
     only = selection.filter if selection is not None else None
     if only is not None and only.codes:
