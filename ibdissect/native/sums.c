@@ -55,12 +55,22 @@ static void prepare(Sum *sum)
     sum->near_high = power(sum, 128 + 63), sum->near_low = power(sum, 128 - 1);
 }
 
+static uint32_t four(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
 static uint32_t by_table(const Sum *sum, uint32_t c, const uint8_t *p, size_t n)
 {
     const uint32_t(*t)[256] = sum->table;
     for (; n >= 8; p += 8, n -= 8) {
-        c ^= (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+        c ^= four(p);
         c = t[7][c & 0xFF] ^ t[6][c >> 8 & 0xFF] ^ t[5][c >> 16 & 0xFF] ^ t[4][c >> 24] ^ t[3][p[4]] ^ t[2][p[5]] ^ t[1][p[6]] ^ t[0][p[7]];
+    }
+    if (n >= 4) {
+        c ^= four(p);
+        c = t[3][c & 0xFF] ^ t[2][c >> 8 & 0xFF] ^ t[1][c >> 16 & 0xFF] ^ t[0][c >> 24];
+        p += 4, n -= 4;
     }
     while (n--)
         c = c >> 8 ^ t[0][(c ^ *p++) & 0xFF];
@@ -76,12 +86,13 @@ __attribute__((target("pclmul,sse2"))) static inline __m128i folded(__m128i piec
 
 #define LOAD(at) _mm_loadu_si128((const __m128i *)(at))
 
-__attribute__((target("pclmul,sse2"))) static uint32_t by_folding(const Sum *sum, uint32_t c, const uint8_t *p, size_t n)
+/* `first` holds the first 64 bytes, the others follow at p + 64. */
+__attribute__((target("pclmul,sse2"))) static uint32_t by_folding(const Sum *sum, uint32_t c, const uint8_t *first, const uint8_t *p, size_t n)
 {
     uint8_t last[16];
     __m128i far = _mm_set_epi64x((int64_t)sum->far_low, (int64_t)sum->far_high);
     __m128i near = _mm_set_epi64x((int64_t)sum->near_low, (int64_t)sum->near_high);
-    __m128i a = _mm_xor_si128(LOAD(p), _mm_cvtsi32_si128((int)c)), b = LOAD(p + 16), d = LOAD(p + 32), e = LOAD(p + 48);
+    __m128i a = _mm_xor_si128(LOAD(first), _mm_cvtsi32_si128((int)c)), b = LOAD(first + 16), d = LOAD(first + 32), e = LOAD(first + 48);
     for (p += 64, n -= 64; n >= 64; p += 64, n -= 64) {
         a = folded(a, LOAD(p), far), b = folded(b, LOAD(p + 16), far);
         d = folded(d, LOAD(p + 32), far), e = folded(e, LOAD(p + 48), far);
@@ -98,7 +109,7 @@ static uint32_t summed(const Sum *sum, uint32_t c, const uint8_t *p, size_t n)
 {
 #if FOLDS
     if (folds && n >= 64)
-        return by_folding(sum, c, p, n);
+        return by_folding(sum, c, p, p, n);
 #endif
     return by_table(sum, c, p, n);
 }
@@ -110,14 +121,19 @@ enum { NATIVE, ROUTED, ROCE_IP4, ROCE_IP6, KINDS };
 static uint32_t icrc_of(int kind, const uint8_t *p, size_t n)
 {
     static const uint8_t ones[8] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
-    uint8_t head[HEAD] = {0};
+    uint8_t head[HEAD];
     size_t taken = n < HEAD ? n : HEAD;
-    memcpy(head, p, taken);
+    if (taken == HEAD)
+        memcpy(head, p, HEAD); /* a constant size needs no call and no loop */
+    else
+        for (size_t i = 0; i < HEAD; i++)
+            head[i] = i < n ? p[i] : 0;
     uint32_t c = 0xFFFFFFFFu;
+    size_t bth = 8;
     if (kind == NATIVE) {
-        head[0] |= 0xF0, head[12] = 0xFF;
+        head[0] |= 0xF0;
     } else {
-        size_t bth = 40;
+        bth = 40;
         c = by_table(&icrc_sum, c, ones, 8); /* an LRH of ones */
         if (kind == ROCE_IP4) {
             size_t udp = (size_t)(head[0] & 15) * 4;
@@ -128,8 +144,12 @@ static uint32_t icrc_of(int kind, const uint8_t *p, size_t n)
             if (kind == ROCE_IP6)
                 head[46] = head[47] = 0xFF, bth = 48;
         }
-        head[bth + 4] = 0xFF;
     }
+    head[bth + 4] = 0xFF;
+#if FOLDS
+    if (folds && n >= 64 && bth + 4 < 64)
+        return ~by_folding(&icrc_sum, c, head, p, n);
+#endif
     c = summed(&icrc_sum, c, head, taken);
     return ~summed(&icrc_sum, c, p + taken, n - taken);
 }
