@@ -30,7 +30,7 @@ class CopyRows(Record, frozen=True):
     later_ns: Int
     """Time from the original to the copy."""
     size: Int
-    """Bytes that are equal: of the frame, or of the packet in a tunnel."""
+    """Bytes that are equal: of the frame or the packet in a tunnel, or from its IP header on."""
 
 
 class Copies:
@@ -38,39 +38,43 @@ class Copies:
 
     def __init__(self) -> None:
         self.frames = self.repeated = 0
-        self.tail: list[tuple[int, bytes]] = []
-        """Time and bytes of the last frames of the chunks before."""
+        self.tail: list[tuple[int, bytes, int]] = []
+        """Time and bytes of the last frames of the chunks before, and where what copies have in common begins in them."""
 
     def leave_out(self, table: ChunkTable) -> CopyRows:
         """The copies of a chunk. Their headers are removed from the table, so that nobody takes them for packets."""
-        chunk, inner = table.chunk, table.located.start.get("inner")
+        chunk, start = table.chunk, table.located.start
+        inner = start.get("inner")
         if inner is not None:  # the copies of a mirrored packet differ in the tunnel's headers, which number them
-            start = np.maximum(inner, chunk.offset)
-            chunk = replace(chunk, offset=start, caplen=chunk.offset + chunk.caplen - start)
-        found = self._real(chunk)
+            first = np.maximum(inner, chunk.offset)
+            chunk = replace(chunk, offset=first, caplen=chunk.offset + chunk.caplen - first)
+        # Others differ below IP: `tcpdump -i any` records a packet with its VLAN tag and without it.
+        begin = np.maximum.reduce([chunk.offset, *(start[name] for name in ("ip4", "ip6") if name in start)])
+        found = self._real(chunk, begin)
         if len(found.rows):
             table.leave_out(found.rows)
         return found
 
-    def _real(self, chunk: Chunk) -> CopyRows:
+    def _real(self, chunk: Chunk, begin: Int) -> CopyRows:
         """Which repeated frames are copies. Those that follow after more than 1 us count only if the capture has many of them."""
-        rows, behind, later = self._repeated(chunk)
+        rows, behind, later, size = self._repeated(chunk, begin)
         share = (self.repeated + np.arange(1, len(rows) + 1)) * SHARE >= self.frames + rows + 1
         good = (later <= SURELY_NS) | share
         self.frames, self.repeated = self.frames + len(chunk), self.repeated + len(rows)
         first = max(0, len(chunk) - APART)
-        last = [(int(chunk.time_ns[row]), chunk.frame_bytes(row)) for row in range(first, len(chunk))]
+        last = [(int(chunk.time_ns[row]), *_frame(chunk, begin, row)) for row in range(first, len(chunk))]
         self.tail = (self.tail + last)[-APART:]
-        return CopyRows(rows[good], behind[good], later[good], chunk.caplen[rows[good]])
+        return CopyRows(rows[good], behind[good], later[good], size[good])
 
-    def _repeated(self, chunk: Chunk) -> tuple[Int, Int, Int]:
-        """Rows that repeat a frame of the last 3 us, how many frames before, and how many nanoseconds before."""
+    def _repeated(self, chunk: Chunk, begin: Int) -> tuple[Int, Int, Int, Int]:
+        """Rows that repeat a frame of the last 3 us, how many frames and nanoseconds before, and how many bytes are equal."""
         times, end = chunk.time_ns, chunk.offset + chunk.caplen
-        pairs: dict[int, tuple[int, int]] = {}
+        size = end - begin
+        pairs: dict[int, tuple[int, int, int]] = {}
         for behind in range(1, min(APART, len(chunk) - 1) + 1):
             later = np.abs(times[behind:] - times[:-behind])  # the clock of a second mirror may be a little behind
             near: Bool = later <= AT_MOST_NS
-            near &= (chunk.caplen[behind:] == chunk.caplen[:-behind]) & (chunk.caplen[behind:] >= SHORTEST)
+            near &= (size[behind:] == size[:-behind]) & (size[behind:] >= SHORTEST)
             rows = near.nonzero()[0] + behind
             if not len(rows):
                 continue
@@ -78,13 +82,25 @@ class Copies:
             for back in range(1, 5):
                 rows = rows[chunk.data[end[rows] - back] == chunk.data[end[rows - behind] - back]]
             for row in rows.tolist():
-                if row not in pairs and chunk.frame_bytes(row) == chunk.frame_bytes(row - behind):
-                    pairs[row] = behind, int(later[row - behind])
+                if row not in pairs and (equal := _equal(*_frame(chunk, begin, row), *_frame(chunk, begin, row - behind))):
+                    pairs[row] = behind, int(later[row - behind]), equal
         for row in range(min(APART, len(chunk))):
             for behind in range(row + 1, min(APART, row + len(self.tail)) + 1):
-                time_ns, data = self.tail[row - behind]
+                time_ns, data, first = self.tail[row - behind]
                 later_ns = abs(int(times[row]) - time_ns)
-                if row not in pairs and later_ns <= AT_MOST_NS and len(data) >= SHORTEST and chunk.frame_bytes(row) == data:
-                    pairs[row] = behind, later_ns
-        found = np.array([(row, *pairs[row]) for row in sorted(pairs)], np.int64).reshape(-1, 3)
-        return found[:, 0], found[:, 1], found[:, 2]
+                if row not in pairs and later_ns <= AT_MOST_NS and (equal := _equal(*_frame(chunk, begin, row), data, first)) >= SHORTEST:
+                    pairs[row] = behind, later_ns, equal
+        found = np.array([(row, *pairs[row]) for row in sorted(pairs)], np.int64).reshape(-1, 4)
+        return found[:, 0], found[:, 1], found[:, 2], found[:, 3]
+
+
+def _frame(chunk: Chunk, begin: Int, row: int) -> tuple[bytes, int]:
+    """The bytes of a frame, and where what copies have in common begins in them."""
+    return chunk.frame_bytes(row), int(begin[row] - chunk.offset[row])
+
+
+def _equal(one: bytes, start: int, other: bytes, begin: int) -> int:
+    """How many bytes two frames have in common: all, or those from `start` and `begin` on; 0 if those differ."""
+    if one == other:
+        return len(one)
+    return len(one) - start if one[start:] == other[begin:] else 0

@@ -12,6 +12,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.table.copies import Copies
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH
+from tests import tunnels
 from tests.craft import ethernet_pcap, roce2
 
 FRAMES = [roce2(payload=b"%08d" % i, bth={"psn": i}) for i in range(5)]
@@ -44,3 +45,24 @@ def test_headers_of_other_frames_stay_where_they_were() -> None:
     for name, at in table.located.start.items():
         assert np.array_equal(at[[0, 2]], before[name][[0, 2]]) and at[1] == -1
     assert np.array_equal(chunk.offset, ChunkTable(chunk).chunk.offset) and (chunk.offset >= 0).all()
+
+
+@pytest.mark.parametrize("rows", [1, records.ROWS])
+def test_copies_may_differ_below_ip(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `tcpdump -i any` records them: with and without a VLAN tag, to another MAC address, and in a tunnel of IP packets."""
+    monkeypatch.setattr(records, "ROWS", rows)
+    frame = FRAMES[0]
+    tagged, readdressed = frame[:12] + b"\x81\0\0\x05" + frame[12:], bytes(6) + frame[6:]
+    for other in (tagged, readdressed, tunnels.wrapped("IP in IP", frame)[0]):
+        for pair in ((frame, other), (other, frame)):
+            assert copies([*pair, FRAMES[1]], 500) == ([(2, 1, 500)], [1, 3])
+    routed = bytearray(frame)
+    routed[22] -= 1  # the time to live
+    assert copies([frame, bytes(routed)], 500) == ([], [1, 2])
+
+
+def test_the_size_of_a_copy_is_what_is_equal() -> None:
+    frame = FRAMES[0]
+    tagged = frame[:12] + b"\x81\0\0\x05" + frame[12:]
+    chunk = next(iter(open_capture(io.BytesIO(ethernet_pcap([frame, frame, tagged], step_ns=1))).chunks()))
+    assert Copies().leave_out(ChunkTable(chunk)).size.tolist() == [len(frame), len(frame) - 14]

@@ -120,9 +120,9 @@ class DuplicateFrames(Rule):
 
     Check the mirror's configuration, or remove the copies (`editcap -d`). A network that really duplicates packets looks the same.
 
-    The same bytes up to eight frames later; of packets in a tunnel, the headers around them are not compared. Within one microsecond
-    that is always a copy; within three, only if so far at least every 32nd frame was repeated, because retransmissions are rarely that
-    fast.
+    The same bytes up to eight frames later. Of IP packets, the headers around them are not compared: one of the two may have a
+    VLAN tag or be in a tunnel. Within one microsecond that is always a copy; within three, only if so far at least every 32nd frame was
+    repeated, because retransmissions are rarely that fast.
     """
 
     code, name, severity = "CAP012", "duplicate-frames", INFO

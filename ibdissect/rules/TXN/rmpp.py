@@ -20,6 +20,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.MAD.packet import IN_USE
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW
 from ibdissect.rules.shared.silence import lowered_severity, warm
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
@@ -144,6 +145,7 @@ class TransferLength(Rule):
     code, name, severity = "TXN013", "rmpp-payloadlength", ERROR
     reference = "IBA 13.6.2.1; kernel core/mad_rmpp.c"
     when = (RMPP.payload_length > SEGMENT_BYTES) & (RMPP.last == 1) & (RMPP.rmpp_type == DATA) & (MAD.base_version == 1) & IN_USE
+    flow = (*PACKET_FLOW, MAD.transaction_id)
     message = f"PayloadLength {{payload_length}} in the last segment of a transfer; a segment has {SEGMENT_BYTES} bytes"
     example = "a transfer of two segments that announces 300 bytes and ends with 10"
 
