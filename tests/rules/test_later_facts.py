@@ -124,6 +124,16 @@ def test_a_lid_that_a_port_shows_later_may_have_been_there_though_no_file_lists_
         assert ((1, 1) in of("LNK020", found)) is reported
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [None, 1])
+def test_virtual_ports_that_are_shown_later_may_have_a_lid_that_no_file_lists(rows: int | None) -> None:
+    packet = native(0x04, bytes(8), slid=3, dlid=6)
+    for mask, reported in ((0, True), (4, False)):
+        shown = answer(3, PORT_INFO, port_info(7, capability_mask2=mask))
+        found = lint([packet, answer(3, NODE_INFO, node(5)), shown], rows, files=[LISTED])
+        assert ((1, 1) in of("LNK020", found)) is reported
+
+
 def exchanged(*, written: bool) -> list[bytes]:
     """The port on route 1, 5 gives LID 5 to that on route 1, 4; the manager's Sets are in the capture, or only later readings."""
     told = [back(PORT_INFO, port_info(lid), path) for lid, path in ((6, [1, 4]), (5, [1, 5]))]

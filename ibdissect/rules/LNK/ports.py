@@ -151,6 +151,8 @@ class UnassignedLid(LinkRule):
     def __init__(self) -> None:
         self.senders = np.zeros(LID_COUNT, np.bool_)
         """LIDs that packets came from, bool[65536]."""
+        self.virtual: bool | None = None
+        """Whether the capture shows virtual ports, known at its end."""
 
     def rests_on(self, hit: Hit, context: Context) -> None:
         """It rests on the LIDs of all ports."""
@@ -163,8 +165,13 @@ class UnassignedLid(LinkRule):
         return INFO if foreign or self.senders[hit.arguments["dlid"]] else super().severity_at_end(hit, context)
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        """A port may show later that it has a LID that no file lists."""
-        return "lid" not in hit.arguments or hit.arguments["lid"] not in context.get(FabricFollower).subnet.lids
+        """A port may show later that it has a LID that no file lists, or that it may have virtual ports."""
+        if "lid" not in hit.arguments:
+            return True
+        subnet = context.get(FabricFollower).subnet
+        if self.virtual is None:
+            self.virtual = has_virtual_ports(subnet)
+        return not self.virtual and hit.arguments["lid"] not in subnet.lids
 
     site = also(foreign_lids)
 
@@ -179,7 +186,7 @@ class UnassignedLid(LinkRule):
             (0, native.slids, LRH.slid, "sends a packet"), (1, native.dlids, LRH.dlid, "is sent a packet"),
         ):  # fmt: skip
             strange = [lid for lid in distinct.tolist() if 0 < lid < FIRST_MULTICAST and lid not in subnet.lids]
-            if strange and any(port.info is not None and port.info.is_virtualization_supported for port in subnet.ports()):
+            if strange and has_virtual_ports(subnet):
                 return
             own = (native.slid, native.dlid)[end]
             index = np.flatnonzero(is_in(own, np.array(strange, np.int64)))
@@ -227,6 +234,11 @@ class RawFiltered(LearntFactRule):
                         seen, {"slid": slid, "dlid": dlid, "port": near.name_at(frame)}, LRH.lnh, rows=mine, key=(slid, dlid, lid),
                         proof=[(shown, "the filter"), (faced, "the link"), (since, f"whose LID {lid} is")],
                     )  # fmt: skip
+
+
+def has_virtual_ports(subnet: Subnet) -> bool:
+    """Whether some port may have virtual ports, whose LIDs nothing lists."""
+    return any(port.info is not None and port.info.is_virtualization_supported for port in subnet.ports())
 
 
 def complete_since(frames: Int, state: Callable[[int], tuple[bool, int]]) -> Int:
