@@ -126,10 +126,10 @@ def chains(rules: tuple[type[Rule], ...]) -> tuple[dict[str, list[str]], dict[st
     for rule in rules:
         for name in rule.explains:
             by_name[name].append(rule.code)
-    of = {rule.code: [*by_name.get(rule.code, ()), *by_name.get(family(rule.code), ())] for rule in rules}
+    of = {rule.code: causes for rule in rules if (causes := by_name.get(rule.code, []) + by_name.get(family(rule.code), []))}
 
     def rank(code: str, above: tuple[str, ...] = ()) -> int:
         """Length of the longest chain of causes that leads to a consequence."""
-        return max((1 + rank(one, (*above, code)) for one in (of[code] if code not in above else ())), default=0)
+        return 0 if code not in of or code in above else 1 + max(rank(one, (*above, code)) for one in of[code])
 
-    return {code: causes for code, causes in of.items() if causes}, {code: rank(code) for code, causes in of.items() if causes}
+    return of, {code: rank(code) for code in of}

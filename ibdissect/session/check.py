@@ -24,7 +24,7 @@ from ibdissect.failures import Failures, collected
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.lint.grouping import OnOccurrence
-from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.lint.rule import REGISTRY, Rule, family
 from ibdissect.rules import load
 from ibdissect.table import ChunkTable
 from ibdissect.table.copies import Copies
@@ -173,11 +173,13 @@ def linter_of(
         return linter
 
     rules, subnets = options.rules_for(reading.path), options.division.subnets
-    others = [rule for rule in rules if not rule.code.startswith("CAP")]
-    linter = make_linter([rule for rule in rules if not subnets or rule not in others])
-    if others and not subnets:
-        linter.follow(FabricFollower)  # whichever rules are selected, it notices that subnets are mixed
-    if subnets:
+    if not subnets:
+        linter = make_linter(rules)
+        if any(family(rule.code) != "CAP" for rule in rules):
+            linter.follow(FabricFollower)  # whichever rules are selected, it notices that subnets are mixed
+    else:
+        linter = make_linter([rule for rule in rules if family(rule.code) == "CAP"])
+        others = [rule for rule in rules if family(rule.code) != "CAP"]
         stateless = [rule for rule in others if rule.when is not None]
         linter.parts = {0: make_linter(stateless), **{number: make_linter(others) for number in subnets}}
     if options.subnet is not None:

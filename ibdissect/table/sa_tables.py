@@ -78,11 +78,8 @@ def _joined(table: ChunkTable, rows: Int, size: int) -> Occurrences:
 def pieces(table: ChunkTable, _place: SaPiece | None = None) -> Occurrences:
     """Byte ranges of records that are only partly in their frame, in frame order."""
     found = []
-    for (mgmt_class, attr_id), candidates in table.catalog.attributes.items():
-        for place, struct in candidates:
-            rows = table.attributes().get((mgmt_class, attr_id))
-            if rows is None or mgmt_class != SA_CLASS:
-                continue
+    for number, rows in table.attributes().items():
+        for place, struct in table.catalog.attributes.get(number, ()) if number[0] == SA_CLASS else ():
             seg = _segments(table, of_methods(table, rows, place), place, table.catalog.start_of(place), struct.size)
             found += _of_segments(seg, struct.size)
     return merged(found)

@@ -16,18 +16,10 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-class ComputedField(Field[Any]):
+class ComputedField(Field[Any], eq=False):
     """A field made by `column`: it has a name, a type and a value for each occurrence of its structure, but no bytes."""
 
-    __slots__ = ("formula",)
-
-    def __init__(self, of: type[Struct], name: str, formula: Any, kind: str, label: str, **options: Any) -> None:
-        super().__init__(kind, 64 if kind == "uint" else 0, label, **options)
-        self.formula, self.owner = formula, of
-        self.name = name.rpartition(".")[2]
-        self._filter_name = name if "." in name else f"{of.prefix}.{of.key}.{name}"
-        self._lo = self._hi = self._shift = 0
-        self._mask = (1 << 64) - 1
+    formula: Any = None
 
     def read(self, obj: Struct, bit: int) -> Any:
         """The value for one occurrence."""
@@ -67,4 +59,9 @@ def column(
             raise SpecError(of.__name__, name, f"arithmetic needs single numbers of {of.__name__}, which {foreign} is not")
     elif not callable(formula):
         raise SpecError(of.__name__, name, f"{formula!r} is neither arithmetic on fields nor a function")
-    return ComputedField(of, name, formula, kind, label, unit=unit, values=values, base=base)
+    field = ComputedField(
+        kind, 64 if kind == "uint" else 0, label, unit=unit, values=values, base=base, formula=formula, name=name.rpartition(".")[2],
+        _filter_name=name if "." in name else f"{of.prefix}.{of.key}.{name}", _mask=(1 << 64) - 1,
+    )  # fmt: skip
+    field.owner = of
+    return field

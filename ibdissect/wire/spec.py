@@ -10,7 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from functools import cache
+from itertools import chain
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, cast, overload
+
+from msgspec import Struct as Record
 
 from ibdissect.errors import SpecError
 
@@ -60,41 +63,60 @@ class Options(Common, total=False):
     holds: str
 
 
-class Field(Value, Generic[V]):
-    """A named range of bits in a structure. Class access gives the Field, instance access its value.
+class Field(Value, Record, Generic[V], eq=False):
+    """A named range of bits in a structure. Class access gives the Field, instance access its value."""
 
-    `kind`: uint (int), flag (bool), gid / mac / ip4 / raw (bytes), text (str), pad (reserved bits), hole (bytes that another
-    structure occupies), nested (a Struct), rest (all bytes to the end of the structure).
-
-    `at`: its offset in the standard, `12` or `12[3]`, which is checked; `base`: dec, hex or guid; `values`: names of values; `show`: value
-    -> text; `secret`: the kind of key, for values to be masked; `ws`: last part of the filter name, or all of it, if not the label;
-    `little`: little-endian (16, 32 or 64 bits); `part_of`: the field that these bits belong to, and the lowest of them, 0 being the least
-    significant; `when`: it is valid only if another field has one of these values.
-
-    `holds`: the meaning of the value, which decides how `scrub` treats it: lid, qpn, guid, prefix (of a GID), gid, mac, ip4, key,
+    kind: str
+    """uint (int), flag (bool), gid / mac / ip4 / raw (bytes), text (str), pad (reserved bits), hole (bytes that another
+    structure occupies), nested (a Struct), rest (all bytes to the end of the structure)."""
+    bits: int
+    label: str
+    of: type[Struct] | None = None
+    at: str | None = None
+    """Its offset in the standard, `12` or `12[3]`, which is checked."""
+    base: str = "dec"
+    """dec, hex or guid."""
+    values: Mapping[int, str] | None = None
+    """Names of values."""
+    unit: str = ""
+    show: Callable[[Any], str] | None = None
+    """Value -> text."""
+    secret: str = ""
+    """The kind of key, for values to be masked."""
+    ws: str = ""
+    """Last part of the filter name, or all of it, if not the label."""
+    little: bool = False
+    """Little-endian (16, 32 or 64 bits)."""
+    part_of: tuple[Field[Any], int] | None = None
+    """The field that these bits belong to, and the lowest of them, 0 being the least significant."""
+    when: tuple[Field[Any], frozenset[int]] | None = None
+    """It is valid only if another field has one of these values."""
+    holds: str = ""
+    """The meaning of the value, which decides how `scrub` treats it: lid, qpn, guid, prefix (of a GID), gid, mac, ip4, key,
     text (all replaced), data and reserved (zeroed), number, pkey, ports (port numbers or a bit per port) (all kept), checksum
-    (of the packet: computed again, and hidden where a key is hidden, because it would reveal the key). A plain number without
-    values, unit or `holds` is `unknown`: in a plugin's structure it is zeroed.
-    """
+    (of the packet: computed again, and hidden where a key is hidden, because it would reveal the key). By default it follows from the other
+    attributes; a plain number without values or unit is `unknown`: in a plugin's structure it is zeroed."""
+    count: int = 1
+    bit: int = 0
+    name: str = ""
+    owner: type[Struct] = cast("type[Struct]", None)
+    """The structure that declares it; `Struct` until then."""
+    _filter_name: str = ""
+    _lo: int = 0
+    _hi: int = 0
+    _shift: int = 0
+    _mask: int = 0
 
-    __slots__ = (
-        "_filter_name", "_hi", "_lo", "_mask", "_shift", "at", "base", "bit", "bits", "count", "filter_key", "holds", "kind", "label",
-        "little", "name", "of", "owner", "part_of", "secret", "show", "unit", "values", "when",
-    )  # fmt: skip
-
-    def __init__(
-        self, kind: str, bits: int, label: str, of: type[Struct] | None = None, *, at: str | None = None, base: str = "dec",
-        values: Mapping[int, str] | None = None, unit: str = "", show: Callable[[Any], str] | None = None, secret: str = "",
-        ws: str = "", little: bool = False, part_of: tuple[Field[Any], int] | None = None,
-        when: tuple[Field[Any], frozenset[int]] | None = None, holds: str = "",
-    ) -> None:  # fmt: skip
-        self.kind, self.bits, self.label, self.at, self.base = kind, bits, label, at, base
-        self.values, self.unit, self.show, self.secret, self.filter_key = values, unit, show, secret, ws
-        self.of, self.part_of, self.when, self.little = of, part_of, when, little
-        plain = "number" if values or unit else "unknown"
-        self.holds = holds or ("key" if secret else plain if kind == "uint" else HOLDS_BY_KIND.get(kind, kind))
-        self.count, self.bit, self.name, self._filter_name = 1, 0, "", ""
-        self.owner: type[Struct] = Struct  # until it is declared in one
+    def __post_init__(self) -> None:
+        self.owner = Struct
+        if self.holds:
+            return
+        if self.secret:
+            self.holds = "key"
+        elif self.kind == "uint":
+            self.holds = "number" if self.values or self.unit else "unknown"
+        else:
+            self.holds = HOLDS_BY_KIND.get(self.kind, self.kind)
 
     def __set_name__(self, owner: type[Any], name: str) -> None:
         if issubclass(owner, Struct):  # a rule's `at = LRH.lver` refers to a field, it does not declare one
@@ -116,8 +138,9 @@ class Field(Value, Generic[V]):
         """What is wrong with the field at `bit`; empty if nothing is."""
         if self.holds not in HOLDS:
             return f"holds {self.holds!r}, which is none of {', '.join(sorted(HOLDS))}"
-        if self.bits not in WIDTHS.get(self.holds, (self.bits,)) or (self.holds in WIDTHS and bit % 8):
-            return f"holds a {self.holds}, which has {' or '.join(map(str, WIDTHS[self.holds]))} bits and starts on a byte"
+        widths = WIDTHS.get(self.holds)
+        if widths is not None and (self.bits not in widths or bit % 8):
+            return f"holds a {self.holds}, which has {' or '.join(map(str, widths))} bits and starts on a byte"
         if self.at is not None and (want := _bit_at(self.at)) != bit:
             return f"declared at {self.at} (bit {want}), fields so far end at bit {bit} ({bit // 8}[{bit % 8}])"
         if bit % 8 and self.kind not in BIT_KINDS:
@@ -130,7 +153,7 @@ class Field(Value, Generic[V]):
     def filter_name(self) -> str:
         """The field's name in filters; empty if it is in no structure. Built on first use, because few names are used."""
         if not self._filter_name and self.owner is not Struct:
-            key = self.filter_key or (self.name.replace("_", "") if " " in self.label else re.sub("[^a-z0-9_]", "", self.label.lower()))
+            key = self.ws or (self.name.replace("_", "") if " " in self.label else re.sub("[^a-z0-9_]", "", self.label.lower()))
             whole = "." in key and key.split(".")[0] in PROTOCOLS
             self._filter_name = key if whole else f"{self.owner.prefix}.{self.owner.key}.{key.lstrip('+')}"
         return self._filter_name
@@ -321,7 +344,7 @@ def _fields_of(cls: type[Struct]) -> list[Field[Any]]:
         one._filter_name = ""
         setattr(cls, field.name, one)
     fields = [*copies.values(), *own.values()]
-    for one in fields:
+    for one in fields if copies else ():
         if one.part_of is not None:
             one.part_of = copies.get(id(one.part_of[0]), one.part_of[0]), one.part_of[1]
         if one.when is not None:
@@ -362,25 +385,28 @@ class Struct(metaclass=_StructMeta):
         if taken := vars(cls).keys() & set(Struct.__slots__):
             raise SpecError(cls.__name__, min(taken), "a view uses this name itself; choose another")
         at = 0
-        parts: dict[int, list[Field[Any]]] = {}
+        in_order: dict[int, list[Field[Any]]] = {}
         for field in own:
             if field.part_of is None:
                 field.place(cls, at)
                 at += field.bits * field.count
+                in_order[id(field)] = [field]
             else:
                 whole, low = field.part_of
                 if whole.little and low // 8 != (low + field.bits - 1) // 8:
                     raise SpecError(cls.__name__, field.name, "part of a little-endian number, crosses a byte")
                 start = low // 8 * 8 + 8 - low % 8 - field.bits if whole.little else whole.bits - low - field.bits
                 field.place(cls, whole.bit + start)
-                parts.setdefault(id(whole), []).append(field)
+                if id(whole) not in in_order:
+                    raise SpecError(cls.__name__, field.name, f"is part of {whole}, which this structure does not declare")
+                in_order[id(whole)].append(field)
         if cls.carried_by and not cls.key:
             raise SpecError(cls.__name__, "key", "is missing: it is the middle part of the filter names")
         if at % 8:
             raise SpecError(cls.__name__, "", f"ends in the middle of a byte, at bit {at}")
         if vars(cls).get("size", at // 8) != at // 8:
             raise SpecError(cls.__name__, "", f"declared as {cls.size} bytes, its fields make {at // 8}")
-        cls.fields = tuple(one for field in own if field.part_of is None for one in (field, *parts.get(id(field), ())))
+        cls.fields = tuple(chain(*in_order.values()))
         cls.size = at // 8
         cls.title = vars(cls).get("title") or cls.__name__
 

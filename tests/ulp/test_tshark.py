@@ -109,7 +109,7 @@ def test_smc_version_2_says_the_same(tmp_path: Path) -> None:
 def with_their_names(*starts: str) -> tuple[str, ...]:
     """Names of numbers that begin so and that were declared to be tshark's."""
     numbers = {name: fields[0] for name, fields in builtin().names.items() if fields[0].kind in ("uint", "flag")}
-    return tuple(name for name, field in numbers.items() if name.startswith(starts) and field.filter_key.startswith("smc."))
+    return tuple(name for name, field in numbers.items() if name.startswith(starts) and field.ws.startswith("smc."))
 
 
 def test_rds_is_known_here_where_tshark_guesses_nfs(shared: Path) -> None:

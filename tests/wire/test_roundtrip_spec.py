@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ibdissect.errors import SpecError
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.places import Mad
+from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field, Struct, array, bit, hole, made, nested, pad, part, raw, rest, text, uint
 from tests.wire.names import struct_id
 
@@ -145,6 +146,11 @@ def test_wrong_offsets_are_refused() -> None:
 def test_a_structure_with_a_place_needs_a_key() -> None:
     with pytest.raises(SpecError, match="key: is missing"):
         made("Nameless", {"carried_by": Mad(4, 0x77), "value": uint(8, "Value", at="0")})
+
+
+def test_a_part_of_a_field_of_another_structure_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"high: is part of .* which this structure does not declare"):
+        declare(a=uint(16, "A"), high=part(PortInfo.lid, 15, 8, "High"))
 
 
 def test_wrong_sizes_are_refused() -> None:
