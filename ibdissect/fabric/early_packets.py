@@ -119,7 +119,7 @@ class EarlyPackets:
     def _learn(self, event: ChunkFollowed, native: Native, index: Int, flows: Int, place: Int, early: dict[int, Bool]) -> None:
         """Learn new flows, and count the packets of flows that share their slot with another."""
         values, first, which = np.unique(flows, return_index=True, return_inverse=True)
-        counts = {end: np.bincount(which.ravel()[mask[index]], minlength=len(values)) for end, mask in early.items()}
+        counts = {end: np.bincount(which.ravel()[mask[index]], minlength=len(values)).tolist() for end, mask in early.items()}
         at = index[first]
         rows, table = native.rows[at], event.table
         starts = table.located.at("bth")[rows] - table.chunk.offset[rows]
@@ -136,7 +136,7 @@ class EarlyPackets:
                     self._holder[where] = value + 1  # counted with the slot
                     continue
             for end, mine in counts.items():
-                known.counts[end] += int(mine[i])
+                known.counts[end] += mine[i]
 
     def _release(self, flow: int) -> None:
         """Free the slot of an evicted flow."""

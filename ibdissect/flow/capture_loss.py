@@ -55,7 +55,6 @@ class CaptureLoss:
         """The clock of the capture was set back by a second or more, so durations are not reliable."""
         self.unsorted = False
         """A record has an earlier time than the one before it, by less than a second."""
-        self._last_ns = 0
         self._pauses: list[tuple[int, int, int]] = []
         """Frame before each pause, its time, and how long nothing was recorded then."""
         self._clock: list[tuple[int, int]] = []
@@ -70,19 +69,15 @@ class CaptureLoss:
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
         self._known = self._swaps = None
-        self.gaps.feed(table)
+        pauses = self.gaps.feed(table)
         self._writes.feed(table.once(Datagrams))
-        timed = np.flatnonzero(table.chunk.time_ns > 0)
-        times = table.chunk.time_ns[timed]
-        if len(times):
-            steps = np.diff(times, prepend=self._last_ns or times[0])
-            paused = steps > PAUSE_NS
-            rows = self._that_fit(table, timed[paused], len(self._pauses))
-            before, lengths = (rows + table.chunk.first - 1).tolist(), steps[paused][: len(rows)]
+        if (table.chunk.time_ns > 0).any():
+            rows = self._that_fit(table, np.flatnonzero(pauses > PAUSE_NS), len(self._pauses))
+            before, lengths = (rows + table.chunk.first - 1).tolist(), pauses[rows]
             self._pauses += zip(before, (table.chunk.time_ns[rows] - lengths).tolist(), lengths.tolist(), strict=True)
-            self.set_back |= bool((steps <= -SECOND_NS).any())
-            self.unsorted |= bool(((steps < 0) & (steps > -SECOND_NS)).any())
-            self._last_ns = int(times[-1])
+            if (earlier := pauses[pauses < 0]).size:
+                self.set_back |= bool((earlier <= -SECOND_NS).any())
+                self.unsorted |= bool((earlier > -SECOND_NS).any())
             self._tick(table)
         rows = cut_off(table)
         for row in rows[np.unique(table.chunk.time_ns[rows] // SECOND_NS, return_index=True)[1]].tolist() if len(rows) else ():
@@ -158,8 +153,10 @@ class CaptureLoss:
 
     def _tick(self, table: ChunkTable) -> None:
         """Remember which frames the seconds of a chunk start with."""
-        seconds = table.chunk.time_ns // SECOND_NS
-        before = self._clock[-1][1] if self._clock else -1
+        before, times = self._clock[-1][1] if self._clock else -1, table.chunk.time_ns
+        if int(times.min()) // SECOND_NS == before == int(times.max()) // SECOND_NS:
+            return
+        seconds = times // SECOND_NS
         rows = self._that_fit(table, np.flatnonzero(np.diff(seconds, prepend=before)), len(self._clock))
         self._clock += zip((rows + table.chunk.first).tolist(), seconds[rows].tolist(), strict=True)
 

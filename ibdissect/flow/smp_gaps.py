@@ -151,10 +151,10 @@ class SmpGaps:
         """The latest ids: their low halves, as a program may have one count for several agents (libibmad)."""
         self._last_ns = 0
 
-    def feed(self, table: ChunkTable) -> None:
-        """Process a chunk."""
+    def feed(self, table: ChunkTable) -> Int:
+        """Process a chunk; returns the time since the frame before, by row: 0 for frames without time and the first one with a time."""
         if not len(table):
-            return
+            return np.empty(0, np.int64)
         mads, (times, pauses) = table.once(Datagrams), self._times(table.chunk.time_ns)
         low = (mads.transaction & np.uint64((1 << HALF) - 1)).astype(np.int64)
         counts = _OF_SMPS[mads.mgmt_class] & (ASKS[mads.method] | (mads.method == GET_RESP)) & (times[mads.rows] > 0)
@@ -175,10 +175,13 @@ class SmpGaps:
         for number, program in self.programs.items():
             rest = pauses[asked.latest.get(number, -1) + 1 :]
             program.pause_ns = max(0 if number in asked.latest else program.pause_ns, int(rest.max(initial=0)))
+        return pauses
 
     def _times(self, times: Int) -> tuple[Int, Int]:
         """The time of each frame, that of the frame before it if it has none; 0 before the first one. And the time since that frame."""
-        if not times.all():
+        if int(times.min()) > 0 and self._last_ns > 0:  # as a rule
+            return times, np.diff(times, prepend=self._last_ns)
+        if int(times.min()) <= 0:
             known = np.maximum.accumulate(np.where(times > 0, np.arange(len(times)), -1))
             times = np.where(known >= 0, times[known], self._last_ns)
         before = np.append(self._last_ns, times[:-1])

@@ -79,6 +79,8 @@ class PastFrames:
             return
         latest = np.maximum(np.maximum.accumulate(times), self._latest)
         self._latest = int(latest[-1])
+        if not self._late and int((latest - times).max()) <= SECOND_NS:
+            return
         past = (times < latest - SECOND_NS) & (times > 0)
         for row in np.flatnonzero(np.diff(past, prepend=self._late)).tolist():
             if past[row] and len(self._edges) >= 2 * MAX_STRETCHES:

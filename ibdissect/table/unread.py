@@ -157,14 +157,18 @@ def _beside(table: ChunkTable, rows: Int, mgmt_class: int, start: int, struct: S
         for place, named in enumerate(_components(struct)):
             read[(mask >> np.uint64(place) & np.uint64(1)) != 0] |= named
     else:
-        read = np.repeat(_chosen(struct)[None], len(rows), axis=0)
-    at = (mad + start)[:, None] + np.arange(max(SAFormat.size - start, struct.size))
-    ignored = np.full(at.shape, 0xFF, np.uint8)
+        read = _chosen(struct)[None]
+    width = max(SAFormat.size - start, struct.size)
+    ignored = np.full((len(rows), width), 0xFF, np.uint8)
     ignored[:, : struct.size] = ~read
     if struct.fields[-1].kind == "rest":
         ignored[:, struct.size :] = 0
-    ignored[at >= stop[:, None]] = 0
-    carried = data[np.minimum(at, len(data) - 1)] & ignored
+    carried = table.located.front.part(rows, mad + start, width) & ignored
+    some = np.flatnonzero(carried.any(axis=1))  # few have such bits
+    at = (mad + start)[some, None] + np.arange(width)
+    carried, ignored = carried[some], ignored[some]
+    carried[at >= stop[some, None]] = 0
+    ignored[at >= stop[some, None]] = 0
     for part in (slice(0, struct.size), slice(struct.size, None)):  # the record, and what follows it
         ignored[~carried[:, part].any(axis=1), part] = 0
     return at[ignored != 0], ignored[ignored != 0]

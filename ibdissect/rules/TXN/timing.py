@@ -54,8 +54,14 @@ def _without_room(times: Column, before: int, most: int) -> Int:
     if len(times) <= most:
         return np.empty(0, np.int64)
     latest = np.maximum.accumulate(times)
-    kept = np.arange(len(times)) - np.searchsorted(latest, latest - SECOND_NS, "right")
-    return np.flatnonzero(kept[before:] >= most)
+    kept = np.arange(before, len(times)) - np.searchsorted(latest, latest[before:] - SECOND_NS, "right")
+    return np.flatnonzero(kept >= most)
+
+
+def _last_second(times: Column, most: int) -> slice | Int:
+    """The requests of the last second, at most so many. Usually all from the first one on: as a slice, which copies nothing."""
+    late = np.flatnonzero(times > times[-1] - SECOND_NS)[-most:]
+    return slice(late[0], None) if len(late) == len(times) - late[0] else late
 
 
 class TransactionReused(Rule):
@@ -92,17 +98,17 @@ class TransactionReused(Rule):
         pushing = _without_room(times, len(kept["time"]), MAX_KEPT)
         if len(pushing):
             self.dropped.add(int(now["frame"][pushing[0]]), int(now["time"][pushing[0]]), len(pushing))
-        late = np.flatnonzero(times > times[-1] - SECOND_NS)[-MAX_KEPT:]
-        some = slice(late[0], None) if len(late) == len(times) - late[0] else late  # usually all from the first one on: no copy
+        some = _last_second(times, MAX_KEPT)
         self.kept = {name: np.concatenate((kept[name], column))[some] for name, column in now.items()}
         again = np.zeros(SLOTS, np.bool_)
         again[now["mark"] >> SLOT] = True
         old = np.flatnonzero(again[kept["mark"] >> SLOT])  # the others share no slot with these, so they have other ends
-        rows = {name: np.concatenate((kept[name][old], column)) for name, column in now.items()}
-        order = order_of(rows["mark"])
-        asks, marks = rows["asks"][order], rows["mark"][order]
+        asks, marks = (np.concatenate((kept[name][old], now[name])) for name in ("asks", "mark"))
+        order = order_of(marks)
+        asks, marks = asks[order], marks[order]
         if not (asks[1:] & asks[:-1] & (marks[1:] == marks[:-1])).any():
             return
+        rows = {name: np.concatenate((kept[name][old], column)) for name, column in now.items()}
         order = np.lexsort([rows[name] for name in WAY])
         rows, fresh = {name: column[order] for name, column in rows.items()}, order >= len(old)
         alike = np.ones(len(order) - 1, np.bool_)
@@ -227,11 +233,13 @@ class Flood(Rule):
         if len(pushing):
             first = pushing[0]
             self.dropped.add(table.chunk.first + int(asked.rows[index[first]]), int(time[first]), len(pushing))
-        keep = np.flatnonzero(times > times[-1] - SECOND_NS)[-MAX_ASKED:]
+        keep = _last_second(times, MAX_ASKED)
         self.kind, self.time = kinds[keep], times[keep]
-        if len(kinds) <= FLOOD:
+        place = (kinds >> SLOT).astype(np.int64)
+        crowd = np.flatnonzero((np.bincount(place) > FLOOD)[place])  # no other kind can be a flood
+        if not len(crowd):
             return
-        order = order_of(kinds)
+        order = crowd[order_of(kinds[crowd])]
         kinds, when = kinds[order], times[order]
         crowded = (kinds[FLOOD:] == kinds[:-FLOOD]) & (when[FLOOD:] - when[:-FLOOD] < SECOND_NS)
         late = order[FLOOD:][crowded] - before
