@@ -120,7 +120,7 @@ class Grouping:
         rows = np.arange(len(hits)) if rule.on is None else table.occurrences(rule.on).rows
         hits = hits if selected is None else hits & selected[rows]
         if self.consequences.any_of(rule):
-            explained = [row for row in np.unique(rows[hits]).tolist() if self._is_row_explained(rule, table, row, rows, hits)]
+            explained = [row for row in dict.fromkeys(rows[hits].tolist()) if self._is_row_explained(rule, table, row, rows, hits)]
             hits = hits & ~is_in(rows, np.array(explained, np.int64))
         index = np.flatnonzero(hits)
         if index.size:
@@ -178,16 +178,17 @@ class Grouping:
         keys = flow_keys(rule, table, table.occurrences(rule.on).rows[index])
         first, inverse = groups(list(keys.T))
         tally = self.tally[rule.code]
-        parts = members(inverse, len(first))
+        counts = np.bincount(inverse).tolist()
+        parts = members(inverse, len(first)) if self.on_occurrence is not None else []
         for i in np.argsort(first, kind="stable").tolist():
             key, entry = (rule.code, keys[first[i]].tobytes()), index[first[i : i + 1]]
             known = self.flows.get(key)
             if known is not None:
-                known.count += len(parts[i])
+                known.count += counts[i]
             elif key not in self.flows:
                 if self._is_wanted(tally):
                     known = self._new_finding(rule, hit_at(rule, table, entry))
-                    known.count = len(parts[i])
+                    known.count = counts[i]
                 row = int(table.occurrences(rule.on).rows[entry[0]])
                 self._keep_flow(tally, key, known, table.chunk.first + row, int(table.chunk.time_ns[row]))
             if self.on_occurrence is not None:

@@ -28,6 +28,7 @@ from ibdissect.lint.rule import REGISTRY, Rule, family
 from ibdissect.rules import load
 from ibdissect.table import ChunkTable
 from ibdissect.table.copies import Copies
+from ibdissect.table.rows import is_in
 from ibdissect.table.services import Services
 from ibdissect.wire.catalog import Catalog, builtin
 
@@ -320,8 +321,9 @@ def _describe(findings: list[Finding], table: ChunkTable, reading: Reading, copi
     from ibdissect.dissect.summary import summaries  # a clean capture does not need it
 
     rows = sorted({row for finding in findings if 0 <= (row := finding.frame - table.chunk.first) < len(table)})
-    whole = reading.table_of(table.chunk) if copies is not None and np.isin(rows, table.once(copies.leave_out).rows).any() else table
-    lines = dict(zip(rows, summaries(whole, np.array(rows, np.int64)), strict=True))
+    index, left_out = np.array(rows, np.int64), table.once(copies.leave_out).rows if copies is not None else np.empty(0, np.int64)
+    whole = reading.table_of(table.chunk) if is_in(index, left_out).any() else table
+    lines = dict(zip(rows, summaries(whole, index), strict=True))
     for finding in findings:
         line = lines.get(finding.frame - table.chunk.first)
         if line is not None:

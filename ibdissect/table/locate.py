@@ -122,7 +122,7 @@ def locate(chunk: Chunk, roce_ports: Sequence[int] = (encapsulation.ROCE_PORT,))
     finder = Finder(chunk, loc, roce_ports)
     first = int(chunk.link[0])
     alike = bool((chunk.link == first).all())
-    for link in [first] if alike else np.unique(chunk.link).tolist():
+    for link in [first] if alike else np.flatnonzero(np.bincount(chunk.link)).tolist():
         rows = finder.every if alike else np.flatnonzero(chunk.link == link)
         if link == LINK_INFINIBAND:
             finder.native(rows)

@@ -7,9 +7,11 @@ import numpy as np
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE
 
-from .bits import value_at
+from .bits import extract
 from .crcs import icrc_sums
+from .first_bytes import u16
 from .locate import Int
+from .rows import is_in
 from .table import ChunkTable
 
 
@@ -19,16 +21,17 @@ def leave_out(table: ChunkTable) -> Int:
     RoCE has one partition, and senders clear the version and the reserved bits of the BTH. A datagram that violates both and has a wrong
     ICRC is not RoCE: damage seldom changes both, and a faulty sender computes the ICRC of what it sends.
     """
-    located, data = table.located, table.chunk.data
+    located = table.located
     rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("udp") >= 0)) if "udp" in located.start else np.empty(0, np.int64)
-    at = located.at("bth")[rows]
-    odd = value_at(data, at, BTH.p_key) & BASE != BASE
-    if not odd.any():
-        return rows[:0]
-    rows, at = rows[odd], at[odd]
-    rows = rows[np.any([value_at(data, at, field) for field in (BTH.tver, BTH.reserved6, BTH.reserved7)], axis=0)]
+    at = located.at("bth").take(rows)
+    odd = np.flatnonzero(u16(located.front.part(rows, at, 4), BTH.p_key.bit // 8) & BASE != BASE)
+    rows = rows[odd]
+    head = located.front.part(rows, at[odd], BTH.size)
+    rows = rows[np.any([extract(head, field.bit, field.bits) for field in (BTH.tver, BTH.reserved6, BTH.reserved7)], axis=0)]
+    if not len(rows):
+        return rows
     sums = icrc_sums(table, rows)
-    rows = np.setdiff1d(rows, sums.rows[(sums.stored == sums.wanted) | (sums.stored == 0)])
+    rows = rows[~is_in(rows, sums.rows[(sums.stored == sums.wanted) | (sums.stored == 0)])]
     if rows.size:
         table.leave_out(rows)
     return rows
