@@ -81,6 +81,7 @@ class ChunkTable:
         self._gathered: dict[tuple[StructType, int, int], npt.NDArray[np.uint8]] = {}
         self._values: dict[Field[Any], npt.NDArray[Any]] = {}
         self._places: dict[StructType, Place] = {}
+        self._read: dict[StructType, bool] = {}
         self._first: dict[StructType, Int] = {}
         self._partners: dict[tuple[StructType, StructType], Int | None] = {}
         self._groups: dict[tuple[int, int], Int] | None = None
@@ -214,9 +215,17 @@ class ChunkTable:
     def _place(self, struct: StructType) -> Place:
         if struct not in self._places:
             there = self.occurrences(struct)
-            unread = None if struct in HEADERS or struct in EXTENDED_STRUCTS else self.once(unread_bits)
+            unread = None if self._wholly_read(struct) else self.once(unread_bits)
             self._places[struct] = Place(self.located.front, there.rows, there.at, unread)
         return self._places[struct]
+
+    def _wholly_read(self, struct: StructType) -> bool:
+        """Whether no bit is unread in any occurrence of a structure."""
+        known = self._read.get(struct)
+        if known is None:
+            found = None if struct in HEADERS or struct in EXTENDED_STRUCTS else self.once(beside)
+            known = self._read[struct] = found is None or not found.touches(self.occurrences(struct).at, struct.size)
+        return known
 
     def values(self, field: Field[Any]) -> npt.NDArray[Any]:
         """A field in every occurrence of its structure: integers[k] or [k, count], uint8[k, bytes] for byte fields; read-only.
@@ -285,9 +294,12 @@ class ChunkTable:
         """
         if field.owner in HEADERS or field.owner in EXTENDED_STRUCTS:
             return None
+        whole = self._wholly_read(field.owner)
+        if whole and not self.joined:
+            return None
         found = self.occurrences(field.owner)
         found = found if which is None else found.pick(which)
-        read = is_read(self, field, found.at)
+        read = None if whole else is_read(self, field, found.at)
         if self.joined and not repeated:
             new = not_in_first(self, field, found)
             read = new if read is None else read & new

@@ -101,6 +101,10 @@ class Beside(Record, frozen=True, eq=False):
         place = places_in(self.at, at)
         return np.where(place >= 0, self.bits[place], np.uint8(0))
 
+    def touches(self, at: Int, size: int) -> bool:
+        """Whether any of the `size` bytes at these offsets has such bits."""
+        return bool((np.searchsorted(self.at, at) < np.searchsorted(self.at, at + size)).any())
+
     def cleared(self, data: bytes, at: int) -> bytes:
         """Bytes that begin at an offset, with zeros for the unread bits."""
         low, high = np.searchsorted(self.at, [at, at + len(data)])
