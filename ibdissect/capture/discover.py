@@ -74,7 +74,7 @@ def _remote(url: str, found: FoundFiles) -> list[str]:
     # In the address of a web server, a question mark begins the query.
     many = re.search(r"[*?[]" if scheme not in ("http", "https") else r"[*[]", place) is not None
     folder = not many and (place.endswith("/") or (archived and not place))
-    if not many and not folder and NUMBERED_ENDING.search(link.partition("?")[0].lower()):
+    if not many and not folder and re.search(NUMBERED_ENDING, link.partition("?")[0].lower()):
         return [url]
     if archived:
         files = _members(url, place, many, folder)
@@ -87,7 +87,7 @@ def _remote(url: str, found: FoundFiles) -> list[str]:
         files = [front + file + chain + rest for file in files]
     if not many and not folder:
         return [url]
-    kept = [file for file in sorted(files) if many or NUMBERED_ENDING.search(file.partition("::")[0].lower())]
+    kept = [file for file in sorted(files) if many or re.search(NUMBERED_ENDING, file.partition("::")[0].lower())]
     found.left_out += len(files) - len(kept)
     if not kept:
         reason = "matches no file" if many else "is a folder without captures"
@@ -132,7 +132,7 @@ def _directory(path: str, found: FoundFiles) -> list[str]:
 def _captures_below(path: str, found: FoundFiles) -> list[str]:
     files = []
     for file in below(path):
-        if NUMBERED_ENDING.search(file.lower()) and os.path.isfile(file):
+        if re.search(NUMBERED_ENDING, file.lower()) and os.path.isfile(file):
             files.append(file)
         else:
             found.left_out += 1
@@ -157,8 +157,8 @@ def below(top: str) -> Iterator[str]:
 
 def rings(files: Iterable[str]) -> dict[str, dict[str, Part]]:
     """Recordings in several files, according to the file names: the files by name of the recording."""
-    found: dict[str, dict[str, Part]] = {}
-    for file in files:
+    files, found = list(files), dict[str, dict[str, Part]]()
+    for file in files if len(files) > 1 else ():
         if (part := part_of(file)) is not None:
             found.setdefault(part.name, {})[file] = part
     return {

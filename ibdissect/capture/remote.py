@@ -38,7 +38,7 @@ _CERTIFICATES = {"http": "SSL_CERT_FILE", "s3": "AWS_CA_BUNDLE"}
 _LOGGERS = ("fsspec", "s3fs", "gcsfs", "adlfs", "azure", "paramiko")
 """What they log stays off the terminal unless the program asks for it: failures are reported in our words, without secrets of the URL."""
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
-_NO_HADOOP = re.compile("lib(hdfs|jvm)")
+_NO_HADOOP = "lib(hdfs|jvm)"
 """What pyarrow says of hdfs:// without the libraries of Hadoop or Java, once for each place where it looked."""
 _LASTING = (FileNotFoundError, PermissionError, NotImplementedError, IsADirectoryError, ImportError)
 """Failures that another attempt would repeat."""
@@ -127,7 +127,7 @@ def _answer(error: Exception, url: str) -> Exception:
 def _lasting(error: Exception) -> bool:
     status = getattr(error, "status", None)
     refused = (isinstance(status, int) and 400 <= status < 500 and status not in (408, 429)) or _UNTRUSTED in str(error)
-    refused = refused or _NO_HADOOP.search(str(error)) is not None
+    refused = refused or re.search(_NO_HADOOP, str(error)) is not None
     return refused or isinstance(error, (*_LASTING, ValueError, TypeError)) or "Credentials" in type(error).__name__
 
 
@@ -139,7 +139,7 @@ def _failure(error: Exception, url: str) -> CaptureError:
         return CaptureError(public_name(url), "permission denied", hint=hint)
     if isinstance(error, ImportError):
         return CaptureError(public_name(url), f"a library is missing: {_words(error, url).partition(': ')[2]}")
-    if _NO_HADOOP.search(str(error)):
+    if re.search(_NO_HADOOP, str(error)):
         hint = "set JAVA_HOME, HADOOP_HOME and CLASSPATH (the output of `hadoop classpath --glob`)"
         return CaptureError(public_name(url), "needs Java and Hadoop's libhdfs, which were not found", hint=hint)
     if _UNTRUSTED in str(error):

@@ -16,15 +16,13 @@ PACKED = ("", ".gz", ".zst", ".xz", ".bz2", ".lz4")
 ENDINGS = tuple(suffix + packed for suffix in SUFFIXES for packed in PACKED)
 
 _SUFFIX, _PACKED = (f"(?:{'|'.join(map(re.escape, endings))})" for endings in (SUFFIXES, PACKED))
-NUMBERED_ENDING = re.compile(rf"{_SUFFIX}\d*{_PACKED}$")
-"""ENDINGS, also with the number that `tcpdump -C` appends: x.pcap1."""
-_DUMPCAP = re.compile(
-    rf"(?P<stem>.+)_(?:(?P<number>\d{{5,}})_(?P<time>\d{{14}})|(?P<time2>\d{{14}})_(?P<number2>\d{{5,}}))(?P<tail>\..+?)?{_PACKED}"
-)
+NUMBERED_ENDING = rf"{_SUFFIX}\d*{_PACKED}$"
+"""ENDINGS, also with the number that `tcpdump -C` appends: x.pcap1. A regular expression, like these, that is compiled on first use."""
+_DUMPCAP = rf"(?P<stem>.+)_(?:(?P<number>\d{{5,}})_(?P<time>\d{{14}})|(?P<time2>\d{{14}})_(?P<number2>\d{{5,}}))(?P<tail>\..+?)?{_PACKED}"
 """dumpcap -b, editcap -c: cap_00001_20261121120000.pcapng; with `-b nametimenum:2` the time comes first."""
-_NUMBERED = re.compile(rf"(?P<stem>.+{_SUFFIX})(?P<number>\d*){_PACKED}")
+_NUMBERED = rf"(?P<stem>.+{_SUFFIX})(?P<number>\d*){_PACKED}"
 """tcpdump -C: x.pcap, x.pcap1, x.pcap2; with -W x.pcap0, x.pcap1."""
-_TIME = re.compile(r"(?<!\d)(?:19|20)\d\d([-_.]?)[01]\d\1[0-3]\d[-_.T]?[0-2]\d(?:[-_.:]?[0-5]\d){0,2}(?!\d)")
+_TIME = r"(?<!\d)(?:19|20)\d\d([-_.]?)[01]\d\1[0-3]\d[-_.T]?[0-2]\d(?:[-_.:]?[0-5]\d){0,2}(?!\d)"
 """tcpdump -G: a day and at least an hour, as strftime writes them."""
 
 
@@ -72,14 +70,14 @@ def part_of(path: str) -> Part | None:
 def _part(path: str) -> Part | None:
     file = os.path.basename(path)
     folder = path.removesuffix(file)
-    if found := _DUMPCAP.fullmatch(file):
+    if found := re.fullmatch(_DUMPCAP, file):
         number, time = found["number"] or found["number2"], found["time"] or found["time2"]
         return Part(f"{folder}{found['stem']}_*{found['tail'] or ''}", time, int(number), runs_on=True, sure=True)
-    found = _NUMBERED.fullmatch(file)
+    found = re.fullmatch(_NUMBERED, file)
     if found is None:
         return None
     number, stem = found["number"], found["stem"]
-    if time_found := _TIME.search(stem):
+    if time_found := re.search(_TIME, stem):
         name = f"{stem[: time_found.start()]}*{stem[time_found.end() :]}"
         return Part(folder + name, re.sub(r"\D", "", time_found[0]), int(number or 0), runs_on=False, sure=True)
     return Part(f"{folder}{stem}*", "", int(number or 0), runs_on=True, sure=bool(number))

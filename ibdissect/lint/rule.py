@@ -32,6 +32,7 @@ V = TypeVar("V", bound=Struct)
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 SEEN, LEARNT, INFERRED = Evidence.SEEN, Evidence.LEARNT, Evidence.INFERRED
+_CODE = re.compile(r"[A-Z]{2,8}[0-9]{3}")
 REGISTRY: dict[str, type[Rule]] = {}
 """All rule classes by code, filled when rule modules are imported."""
 
@@ -246,7 +247,7 @@ class Rule:
         other = REGISTRY.get(code)
         if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise PluginError(defined_in(cls), f"rule {code} is already {other.__qualname__} ({defined_in(other)})")
-        if not re.fullmatch(r"[A-Z]{2,8}[0-9]{3}", code):
+        if not _CODE.fullmatch(code):
             raise PluginError(cls.__module__, f"{cls.__qualname__}: {code!r} is not a rule code (2 to 8 capital letters and three digits)")
         REGISTRY[code] = cls
 

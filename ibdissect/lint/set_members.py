@@ -14,7 +14,7 @@ from ibdissect.wire.text import printable
 
 from .finding import Finding, Related
 
-_FRAME = re.compile(r"\bframe (\d{1,18})\b|(?<=\blast seen )(\d{1,18})\b")
+_FRAME = r"\bframe (\d{1,18})\b|(?<=\blast seen )(\d{1,18})\b"
 
 
 def place(members: Sequence[Member], frame: int) -> tuple[str, int]:
@@ -35,7 +35,7 @@ def name_frames(finding: Finding, members: Sequence[Member]) -> None:
 
 def with_files(text: str, members: Sequence[Member]) -> str:
     """A text with `FILE:N` in place of each `frame N`; unchanged without members, that is for a single file."""
-    return _FRAME.sub(lambda found: place_text(members, int(found[1] or found[2])), text) if members else text
+    return re.sub(_FRAME, lambda found: place_text(members, int(found[1] or found[2])), text) if members else text
 
 
 def place_text(members: Sequence[Member], frame: int) -> str:

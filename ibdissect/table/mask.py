@@ -298,7 +298,7 @@ def _numbers(size: int) -> Int:
 @lru_cache(1024)
 def _bytes_of(choices: frozenset[int | bytes | str]) -> Bool:
     """Whether each byte is among `choices`, bool[256]."""
-    return flags(n for n in range(256) if n in choices)
+    return flags(int(n) for n in choices if isinstance(n, int) and 0 <= n < 256)
 
 
 @lru_cache(256)

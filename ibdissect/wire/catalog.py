@@ -47,7 +47,7 @@ class Catalog:
         modules = list(modules)
         for struct in self.structs:
             for field in struct.fields:
-                if field.kind == "nested" and field.of is not None:
+                if field.of is not None:
                     nesting.setdefault(field.of, []).append(field)
             for place in struct.carried_by:
                 if isinstance(place, MadFormat):
