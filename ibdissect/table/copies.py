@@ -71,9 +71,12 @@ class Copies:
         times, end = chunk.time_ns, chunk.offset + chunk.caplen
         size = end - begin
         pairs: dict[int, tuple[int, int, int]] = {}
+        rising = bool((times[1:] >= times[:-1]).all())
         for behind in range(1, min(APART, len(chunk) - 1) + 1):
             later = np.abs(times[behind:] - times[:-behind])  # the clock of a second mirror may be a little behind
             near: Bool = later <= AT_MOST_NS
+            if rising and not near.any():
+                break  # frames that are farther apart are not nearer in time
             near &= (size[behind:] == size[:-behind]) & (size[behind:] >= SHORTEST)
             rows = near.nonzero()[0] + behind
             if not len(rows):

@@ -316,8 +316,10 @@ class ChunkTable:
 
     def values_at(self, field: Field[Any], rows: Int) -> npt.NDArray[Any]:
         """The values of `of_rows` for some rows of the chunk; 0 if absent."""
-        index = self.first(field.owner)[rows]
+        index = self.first(field.owner).take(rows)
         values, there = self.values(field), index >= 0
+        if there.all():
+            return values.take(index, axis=0)
         if not there.any():
             return np.zeros((len(rows), *values.shape[1:]), values.dtype)
         found = values[np.maximum(index, 0)]
