@@ -144,7 +144,13 @@ def run_starts(values: npt.NDArray[Any]) -> Int:
 def members(which: Int, number: int) -> list[Int]:
     """The rows of each of `number` groups, ascending int64[k] each; `which`: the group of each row, as from `groups`."""
     small = which.astype(np.uint16) if number <= 1 << 16 else which  # NumPy sorts 16 bits by their value, without comparing
-    return np.split(np.argsort(small, kind="stable"), np.cumsum(np.bincount(which, minlength=number))[:-1])
+    counts = np.bincount(which, minlength=number)
+    return parts(np.argsort(small, kind="stable"), np.cumsum(counts) - counts)
+
+
+def parts(values: Int, starts: Int) -> list[Int]:
+    """An array from each of `starts` to the next, or to its end. As np.split, which takes ten times as long for many parts."""
+    return [values[start:stop] for start, stop in pairwise([*starts.tolist(), len(values)])]
 
 
 def _exact(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:

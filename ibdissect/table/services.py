@@ -21,6 +21,7 @@ from .addresses import ENDS, LID_SIZE, End, by_header, ends_at
 from .connection_events import Connection, Disconnecting, Replied, Requested, Resolution, Resolved
 from .connections import Connections
 from .locate import Bool, Int
+from .rows import parts
 
 if TYPE_CHECKING:
     from .table import ChunkTable
@@ -153,7 +154,7 @@ class Services:
         rows, qps = rows[order], qps[order]
         found: list[tuple[int, int, int]] = []
         numbers, first = np.unique(qps, return_index=True)
-        for qp, some in zip(numbers.tolist(), np.split(rows, first[1:]), strict=True):
+        for qp, some in zip(numbers.tolist(), parts(rows, first), strict=True):
             found += _of_queue_pair(table, some, self._ends[qp])
         found.sort()
         return np.array([row for row, _, _ in found], np.int64), [s for _, s, _ in found], [side for _, _, side in found]

@@ -19,7 +19,7 @@ from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.mask import occurrences_where
-from ibdissect.table.rows import Entry, groups
+from ibdissect.table.rows import Entry, groups, parts, run_starts
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, GET_TABLE, SET
@@ -100,7 +100,7 @@ class PathLids(Rule):
                 if guid not in edges:  # a port may have shown its LID in most frames, and be wrong in as many records
                     edges[guid] = np.sort(np.fromiter(port.changes(table.chunk.first) | writes.change_frames(port), np.int64))
                 piece = np.searchsorted(edges[guid], table.chunk.first + found.rows[mine], "right")
-                for part in np.split(mine, np.flatnonzero(np.diff(piece)) + 1):
+                for part in parts(mine, run_starts(piece)):
                     seen = Seen(table, int(found.rows[part[0]]))
                     shown, (held, since) = writes.last_shown(port, seen.frame), port.lids.at(seen.frame)
                     if not shown or held is None or since >= seen.frame or _has_lid(port, lid, seen.frame):

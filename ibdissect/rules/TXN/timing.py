@@ -22,7 +22,7 @@ from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import value_at
 from ibdissect.table.history import AFTER_ALL, NEIGHBOURS_NS, SECOND_NS
-from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of
+from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts
 from ibdissect.table.sa_tables import MAD_SIZE
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
@@ -244,9 +244,10 @@ class Flood(Rule):
         crowded = (kinds[FLOOD:] == kinds[:-FLOOD]) & (when[FLOOD:] - when[:-FLOOD] < SECOND_NS)
         late = order[FLOOD:][crowded] - before
         late = late[late >= 0]
-        parts = np.split(late, np.flatnonzero(np.diff(kind[late])) + 1) if len(late) else []
+        if not len(late):
+            return
         text = cache(table.catalog.request_text)
-        for mine in sorted(parts, key=itemgetter(0)):
+        for mine in sorted(parts(late, run_starts(kind[late])), key=itemgetter(0)):
             i = int(index[mine[0]])
             row = int(asked.rows[i])
             what = text(int(asked.mgmt_class[i]), int(asked.method[i]), int(asked.attribute[i]))
