@@ -190,7 +190,9 @@ def slot(values: Int) -> Int:
 
 
 def distinct_values(values: Int) -> list[int]:
-    """The distinct values, sorted; processes one by one only values that share a slot."""
+    """The distinct values, sorted. Of many values, only those that share a slot are processed one by one."""
+    if len(values) < SLOTS // 4:  # less work than filling the slots
+        return sorted({*values.tolist()})
     place = slot(values)
     holder = np.full(SLOTS, -1, np.int64)
     holder[place] = values
