@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache, cached_property, partial
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.table import Bool, Int
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native
-from ibdissect.table.rows import SLOTS, slot
+from ibdissect.table.rows import SLOTS, is_in, slot
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LID_COUNT
 
 from .events import ChunkFollowed
@@ -150,12 +150,14 @@ class EarlyPackets:
         """Early packets that a sender's or receiver's table refuses, if it never changed and nothing contradicts it. Call at the capture's
         end.
         """
-        judged = cache(partial(_judge, self.follower.subnet, self.later))  # many flows share an end and a key
-        for flow, early in self.flows.items():
+        flows = np.fromiter(self.flows, np.int64, len(self.flows))
+        about = (flows >> end & 0xFFFF) << 16 | flows & 0xFFFF  # many flows share an end and a key
+        judged = ((one, _judge(self.follower.subnet, self.later, one >> 16, one & 0xFFFF)) for one in {*about.tolist()})
+        refused = {one: found for one, found in judged if found is not None and found[0] is verdict}
+        some = is_in(about, np.array([*refused], np.int64))
+        for flow, one in zip(flows[some].tolist(), about[some].tolist(), strict=True):
+            early, found = self.flows[flow], refused[one]
             slid, dlid, p_key = flow >> SENDER, flow >> RECEIVER & 0xFFFF, flow & 0xFFFF
-            found = judged(flow >> end & 0xFFFF, p_key)
-            if found is None or found[0] is not verdict:
-                continue
             place = int(slot(np.array([flow]))[0])
             count = early.counts[end] + (int(self._counts[end][place]) if self._holder[place] == flow + 1 else 0)
             if not count:

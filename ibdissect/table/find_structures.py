@@ -15,7 +15,7 @@ from ibdissect.wire.spec import Field
 
 from . import sa_tables, tunnels
 from .bits import value_at
-from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Int
+from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int
 from .occurrences import NONE, Occurrences, merged
 from .payloads import FINDERS, parsed
 
@@ -83,6 +83,8 @@ def _extended(table: ChunkTable, struct: StructType) -> Occurrences:
     if bth is None:
         return NONE
     delta = EXTENDED_AT[EXTENDED_STRUCTS[struct]]
+    if not table.once(_opcodes)[delta >= 0].any():
+        return NONE
     rows = np.flatnonzero(looked_up(loc.opcode, delta >= 0))
     at = bth[rows]
     stop = at + (delta[loc.opcode[rows]] + (12 + struct.size))
@@ -90,6 +92,11 @@ def _extended(table: ChunkTable, struct: StructType) -> Occurrences:
     if not good.all():
         rows, stop = rows[good], stop[good]
     return Occurrences(rows, stop - struct.size, stop)
+
+
+def _opcodes(table: ChunkTable) -> Bool:
+    """Which OpCodes a chunk has, bool[256]."""
+    return np.bincount(table.located.opcode, minlength=256) > 0
 
 
 def _format(table: ChunkTable, struct: StructType, place: MadFormat) -> Occurrences:
