@@ -186,7 +186,10 @@ def places_in(ascending: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> Int:
 
 def slot(values: Int) -> Int:
     """The slot (below SLOTS) of each value."""
-    return ((values.astype(np.uint64) * SPREAD) >> np.uint64(48)).astype(np.int64)
+    place = values.astype(np.uint64)
+    place *= SPREAD
+    place >>= np.uint64(48)
+    return place.view(np.int64)
 
 
 def distinct_values(values: Int) -> list[int]:

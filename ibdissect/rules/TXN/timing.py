@@ -44,7 +44,7 @@ MILLISECOND = 1_000_000
 MAX_KEPT, MAX_ASKED = 65536, 1 << 18
 Column = npt.NDArray[Any]
 SLOT = np.uint64(48)
-"""A hash shifted by so many bits is a slot."""
+"""A hash shifted by so many bits is a slot; as int64, since NumPy takes twice as long for unsigned indices."""
 LIFETIME = 18
 """Code of a subnet's packet lifetime if unknown: 1.07 s, the default of managers."""
 
@@ -101,8 +101,8 @@ class TransactionReused(Rule):
         some = _last_second(times, MAX_KEPT)
         self.kept = {name: np.concatenate((kept[name], column))[some] for name, column in now.items()}
         again = np.zeros(SLOTS, np.bool_)
-        again[now["mark"] >> SLOT] = True
-        old = np.flatnonzero(again[kept["mark"] >> SLOT])  # the others share no slot with these, so they have other ends
+        again[(now["mark"] >> SLOT).view(np.int64)] = True
+        old = np.flatnonzero(again[(kept["mark"] >> SLOT).view(np.int64)])  # the others share no slot with these, so they have other ends
         asks, marks = (np.concatenate((kept[name][old], now[name])) for name in ("asks", "mark"))
         order = order_of(marks)
         asks, marks = asks[order], marks[order]
@@ -235,7 +235,7 @@ class Flood(Rule):
             self.dropped.add(table.chunk.first + int(asked.rows[index[first]]), int(time[first]), len(pushing))
         keep = _last_second(times, MAX_ASKED)
         self.kind, self.time = kinds[keep], times[keep]
-        place = (kinds >> SLOT).astype(np.int64)
+        place = (kinds >> SLOT).view(np.int64)
         crowd = np.flatnonzero((np.bincount(place) > FLOOD)[place])  # no other kind can be a flood
         if not len(crowd):
             return
