@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .model import Subnet
-from .nodes import SWITCH, Node, Port
+from .nodes import SWITCH, Port
 from .tables import UNREACHABLE
 
 
@@ -56,14 +56,15 @@ def links(subnet: Subnet) -> Iterator[tuple[Port, Port]]:
             yield port, peer
 
 
-def are_joined(one: Node, other: Node) -> bool:
-    """Whether known cables lead from one node to another."""
-    seen, fresh = {one.slot}, [one]
-    while fresh and other.slot not in seen:
-        near = {port.peer.node.slot: port.peer.node for node in fresh for port in node.ports.values() if port.peer is not None}
-        fresh = [node for slot, node in near.items() if slot not in seen]
-        seen.update(near)
-    return other.slot in seen
+def are_joined(one: Port, other: Port) -> bool:
+    """Whether known cables and switches lead from one port to another. Adapters and routers may have their ports in several subnets."""
+    seen, fresh = {id(one)}, [one]
+    while fresh:
+        port = fresh.pop()
+        near = [*port.node.ports.values()] if port.node.kind == SWITCH else []
+        fresh += (new := [end for end in (*near, port.peer) if end is not None and id(end) not in seen])
+        seen.update(map(id, new))
+    return id(other) in seen
 
 
 def way(start: Port, goal: Port) -> Iterator[tuple[Port, int]]:

@@ -110,7 +110,7 @@ class Comparison:
             if self.coverage.leave_out(holes):
                 classes = self._classes()
         self.classes = classes
-        self.verdicts = judge(classes, self.directions, self.flows)
+        self.verdicts = judge(classes, self.directions, self.flows, self.coverage.paused())
 
     def _classes(self) -> Classes:
         found = Classes()

@@ -70,6 +70,10 @@ class Coverage:
         self._holes = [one.found() for one in holes]
         return any(one.shape[1] for one in self._holes)
 
+    def paused(self) -> Bool:
+        """Which points did not capture for a while, bool[points]: those lack packets that certainly passed."""
+        return np.array([one.shape[1] > 0 for one in self._holes], np.bool_)
+
     def of(self, packets: Transmissions) -> tuple[Bool, Bool]:
         """Which points were certainly capturing when each packet passed, however long it took, and which may have been; bool[n, points]."""
         covered, perhaps = np.zeros((2, *packets.frame.shape), np.bool_)

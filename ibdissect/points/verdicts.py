@@ -24,7 +24,7 @@ ON_PATH = 0.8
 ENOUGH = 8
 """Delivered packets needed to judge a route by itself, not together with all others between the same addresses."""
 TESTED = 20
-"""A point misses nothing if at least this many packets provably passed it, and its file has them all."""
+"""A point misses nothing if at least this many packets provably passed it, and its file has them all without a pause."""
 CHANCE_PACKETS = 0.05
 """Two points that lack a packet prove its loss only if both would miss at most this many packets by chance."""
 CHANCE_SHARE = 0.05
@@ -183,14 +183,14 @@ class Routes:
         """Packets that provably passed and were seen."""
 
 
-def judge(classes: Classes, directions: Directions, flows: Flows) -> Verdicts:
-    """Decide for each class where its packets were lost, if that is certain."""
+def judge(classes: Classes, directions: Directions, flows: Flows, paused: Bool) -> Verdicts:
+    """Decide for each class where its packets were lost, if that is certain. `paused`: points that did not capture for a while."""
     alike, count = classes.alike(), classes.count
     routes = Routes(alike, count, directions)
     seen, due, place = alike.seen, routes.due, routes.place
     missed = count @ (routes.missing & ~(alike.ambiguous | alike.by_order)[:, None])
     tested = missed + count @ routes.there
-    complete = (missed == 0) & (tested >= TESTED) & ~routes.partly
+    complete = (missed == 0) & (tested >= TESTED) & ~routes.partly & ~paused  # a pause may be longer than what is proved of it
     last = np.where(seen, place, -1).argmax(axis=1)
     rows = np.arange(len(seen))
     lacking = due & alike.perhaps & ~seen & (place > place[rows, last][:, None]) & routes.precedes[rows, last]

@@ -47,13 +47,21 @@ def test_adapter_behind_a_lost_link_may_have_restarted() -> None:
     assert disconnect(switch, 10) is None
 
 
-def test_cables_join_nodes() -> None:
+def test_cables_and_switches_join_ports() -> None:
     subnet, switch, a, b = ports()
     connect(switch, a, 5)
-    assert are_joined(switch.node, a.node) and are_joined(a.node, switch.node) and are_joined(b.node, b.node)
-    assert not are_joined(a.node, b.node)
+    assert are_joined(switch, a) and are_joined(a, switch) and are_joined(b, b)
+    assert not are_joined(a, b)
     connect(subnet.port(switch.node, 2, 1), b, 6)
-    assert are_joined(a.node, b.node)
+    assert are_joined(a, b) and are_joined(a, switch)
+
+
+def test_an_adapter_joins_no_subnets() -> None:
+    subnet, switch, a, b = ports()
+    connect(switch, a, 5)
+    other = subnet.port(a.node, 2, 1)
+    connect(other, b, 6)
+    assert are_joined(other, b) and not are_joined(a, other) and not are_joined(switch, b)
 
 
 def test_the_way_of_a_lid_ends_at_its_node_at_a_gap_and_in_a_loop() -> None:

@@ -28,6 +28,18 @@ def test_a_hole_in_a_file_is_no_loss(tmp_path: Path) -> None:
     assert said["pairs"][0]["outside"] > 40
 
 
+def test_a_file_with_a_hole_proves_no_loss_elsewhere(tmp_path: Path) -> None:
+    """Datagrams, which nobody answers, are missing in a file that pauses: it may have paused there, too."""
+    for hole, lost in ((0, 8), (1_000_000, 0)):
+        world = World(points=("client", "server"))
+        world.conversation(300)
+        for psn in range(8):
+            world.packet(4_000_000 + 500 * psn, missing=["server"], opcode=UD_SEND, psn=psn, payload=bytes([psn] * 8))
+        world.packet(4_500_000, opcode=UD_SEND, psn=8, payload=bytes(8))
+        world.seen["server"] = [one for one in world.seen["server"] if not 2_000_000 < one[0] < 2_000_000 + hole]
+        assert len(world.result(tmp_path)["lost"]) == lost
+
+
 def test_outside_of_the_window(tmp_path: Path) -> None:
     world = World()
     end = world.conversation(100)

@@ -89,7 +89,7 @@ class TwoMasters(AttributeRule):
     Find out why they do not see each other: different M_Keys or SM_Keys, or two subnets that were joined.
 
     Answers of both as master, in turns; the first was not restarted in between (its ActCount did not fall). An `info` unless cables
-    lead from one to the other: they may be in two subnets.
+    and switches lead from one to the other: they may be in two subnets.
     """
 
     code, name, severity = "SEM044", "two-masters", ERROR
@@ -125,7 +125,7 @@ class TwoMasters(AttributeRule):
         """An info unless both are known to be in one subnet."""
         subnet: Subnet = context.get(FabricFollower).subnet
         guids = hit.arguments["guid"], hit.arguments["other"]
-        one, other = ([port.node for port in subnet.ports() if port.guid == guid] for guid in guids)
+        one, other = ([port for port in subnet.ports() if port.guid == guid] for guid in guids)
         return None if one and other and are_joined(one[0], other[0]) else INFO
 
     def flow_of(self, smp: AttributeSmp) -> Any:
