@@ -136,14 +136,14 @@ def _arguments(rule: Rule, view: Struct, seen: Seen, arguments: dict[str, Any]) 
     return arguments
 
 
-def flow_keys(rule: Rule, table: ChunkTable, rows: Int) -> npt.NDArray[np.uint64]:
-    """The values of the rule's flow fields in some rows, as plain numbers, uint64[n, k]; a byte field takes several columns."""
-    return np.column_stack([_flat(table.values_at(field, rows)) for field in rule.flow])
+def flow_columns(rule: Rule, table: ChunkTable, rows: Int) -> list[npt.NDArray[np.uint64]]:
+    """The values of the rule's flow fields in some rows, as plain numbers, uint64[n] each; a byte field takes several columns."""
+    return [column for field in rule.flow for column in _flat(table.values_at(field, rows))]
 
 
-def _flat(values: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+def _flat(values: npt.NDArray[Any]) -> Sequence[npt.NDArray[np.uint64]]:
     if values.ndim == 1:
-        return values.astype(np.uint64)
+        return [values.astype(np.uint64)]
     wide = np.zeros((len(values), -(-values.shape[1] // 8) * 8), np.uint8)
     wide[:, : values.shape[1]] = values
-    return wide.view(">u8").astype(np.uint64)
+    return [*wide.view(">u8").T.astype(np.uint64, order="C")]

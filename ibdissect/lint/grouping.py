@@ -14,7 +14,7 @@ from ibdissect.bounded import BoundedDict, Dropped, KeptList
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.rows import groups, is_in, members
 
-from .conditions import flow_keys, hit_at
+from .conditions import flow_columns, hit_at
 from .consequences import Consequences
 from .doubtful_frames import DamagedFrames, PastFrames
 from .file_evidence import lower_if_untrusted, untrusted, with_lines
@@ -175,13 +175,14 @@ class Grouping:
     def _flows(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> None:
         """One finding per flow: hits with the same values in the rule's flow fields."""
         assert rule.on is not None
-        keys = flow_keys(rule, table, table.occurrences(rule.on).rows[index])
-        first, inverse = groups(list(keys.T))
+        columns = flow_columns(rule, table, table.occurrences(rule.on).rows[index])
+        first, inverse = groups(columns)
+        keys = np.stack([column[first] for column in columns], axis=1)
         tally = self.tally[rule.code]
         counts = np.bincount(inverse).tolist()
         parts = members(inverse, len(first)) if self.on_occurrence is not None else []
         for i in np.argsort(first, kind="stable").tolist():
-            key, entry = (rule.code, keys[first[i]].tobytes()), index[first[i : i + 1]]
+            key, entry = (rule.code, keys[i].tobytes()), index[first[i : i + 1]]
             known = self.flows.get(key)
             if known is not None:
                 known.count += counts[i]

@@ -131,7 +131,7 @@ def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:
     first = order[new]
     inverse = np.empty(len(found), np.int64)
     inverse[order] = np.cumsum(new) - 1
-    if all((column[first][inverse] == column).all() for column in columns):
+    if all((column[first][inverse] == column).all() for column in columns if column.any()):
         return first, inverse
     return _exact(columns)
 
