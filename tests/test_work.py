@@ -82,9 +82,9 @@ def checked(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("made", "short", "long", "most_calls", "most_held"),
     [
-        pytest.param(sweeps, 5, 25, 12.3, 2300, id="sweeps"),
-        pytest.param(partial(traffic, roce=False), 12000, 24000, 2.8, 750, id="native"),
-        pytest.param(partial(traffic, roce=True), 8000, 16000, 0.9, 650, id="roce"),
+        pytest.param(sweeps, 5, 25, 8.5, 2300, id="sweeps"),
+        pytest.param(partial(traffic, roce=False), 12000, 24000, 1.0, 750, id="native"),
+        pytest.param(partial(traffic, roce=True), 8000, 16000, 0.55, 650, id="roce"),
     ],
 )
 def test_work_per_packet(

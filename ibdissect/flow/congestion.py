@@ -74,8 +74,8 @@ class Congestion:
 
     @cached_property
     def _known(self) -> U64:
-        """Hashes of recent connections by slot; packets of a known connection are skipped."""
-        return np.zeros(SLOTS, np.uint64)
+        """Hashes of recent connections by slot, of which each has two; packets of a known connection are skipped."""
+        return np.zeros((2, SLOTS), np.uint64)
 
     def feed(self, table: ChunkTable) -> None:
         if len(table):
@@ -170,12 +170,15 @@ class Congestion:
         if not len(rows):
             return
         key = ends_hash(table, rows) ^ ((port << 24 | queue_pair).astype(np.uint64) * SPREAD)
-        place = (key >> np.uint64(48)).view(np.int64)  # NumPy takes twice as long for unsigned indices
-        fresh = np.flatnonzero(self._known[place] != key)
-        self._known[place[fresh]] = key[fresh]
+        fresh, left = np.arange(len(key)), key
+        for known, bits in zip(self._known, (48, 32), strict=True):
+            place = (left >> np.uint64(bits)).view(np.int64) & SLOTS - 1  # NumPy takes twice as long for unsigned indices
+            new = np.flatnonzero(known[place] != left)
+            fresh, left, place = fresh[new], left[new], place[new]
+            known[place] = left
         if not len(fresh):
             return
-        fresh = fresh[np.sort(np.unique(key[fresh], return_index=True)[1])]
+        fresh = fresh[np.sort(np.unique(left, return_index=True)[1])]
         for pair, one, number in zip(self._pairs(table, rows[fresh]), port[fresh].tolist(), queue_pair[fresh].tolist(), strict=True):
             if pair is not None:
                 if len(pair.ports) < MAX_PORTS:
