@@ -119,7 +119,7 @@ class Field(Value, Record, Generic[V], eq=False):
             self.holds = HOLDS_BY_KIND.get(self.kind, self.kind)
 
     def __set_name__(self, owner: type[Any], name: str) -> None:
-        if issubclass(owner, Struct):  # a rule's `at = LRH.lver` refers to a field, it does not declare one
+        if isinstance(owner, _StructMeta):  # a rule's `at = LRH.lver` refers to a field, it does not declare one
             self.name = name
 
     def fields(self) -> Iterator[Field[Any]]:
