@@ -110,9 +110,10 @@ class Routes:
                 if hop.node.guid and node.guid:
                     way = origin.high_word, path
                     self.subnet.contradictions.note(ROUTE, way, hop.node.guid, node.guid, frame, certain=not path)
-                    if not path and self.subnet.contradictions.homes is None:
-                        self.subnet.contradictions.homes = origin.hops, hop.node, node
-                        self.subnet.contradictions.met = any(way and one.node is node for way, one in origin.hops.items())
+                    was, now = _sender(path, hop.node, hop.entered), _sender(path, node, entered)
+                    if was is not None and now is not None and was is not now and self.subnet.contradictions.homes is None:
+                        self.subnet.contradictions.homes = origin.hops, was, now
+                        self.subnet.contradictions.met = any(way and one.node is now for way, one in origin.hops.items())
             hop.node, hop.entered = node, entered
             hop.frame = frame
             self.turned = True
@@ -160,3 +161,11 @@ class Routes:
             return None
         port = self.subnet.by_lid(lid)
         return Hop(port.node, port.number, port.lids.since) if port is not None else None
+
+
+def _sender(path: bytes, node: Node, entered: int) -> Node | None:
+    """The node whose route ends at `node`, entered by port `entered`; None if unknown. Seldom does a capture show routes without hops."""
+    if not path:
+        return node
+    port = node.ports.get(entered) if len(path) == 1 else None
+    return port.peer.node if port is not None and port.peer is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ibdissect.fabric.mixed_subnets import KIND, LID, ROUTE, Contradictions
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.routes import Routes
+from ibdissect.fabric.topology import connect
 
 OWN = b""
 """The route without hops."""
@@ -48,6 +49,21 @@ def test_two_managers_of_one_subnet_with_the_same_transaction_ids() -> None:
         ways.learn(ways.origin(7), back, one, 1, 2)
         assert not subnet.contradictions.related
         ways.learn(ways.origin(7), b"", other, 1, 3)
+        assert subnet.contradictions.related == related
+
+
+def test_two_managers_without_routes_to_themselves() -> None:
+    """On a wire, a manager's first switch and the port to it show where it is; the routes of one lead to the other's adapter."""
+    for path, related in ((b"\1\2\3", True), (b"", False)):
+        subnet = Subnet()
+        ways = Routes(subnet)
+        near, far, one, other = (subnet.node(guid, 1)[0] for guid in (1, 2, 3, 4))
+        connect(subnet.port(near, 5, 1), subnet.port(one, 1, 1), 1)
+        connect(subnet.port(far, 6, 1), subnet.port(other, 1, 1), 1)
+        ways.learn(ways.origin(7), b"\1", near, 5, 1)
+        if path:
+            ways.learn(ways.origin(7), path, other, 1, 2)
+        ways.learn(ways.origin(7), b"\1", far, 6, 3)
         assert subnet.contradictions.related == related
 
 
