@@ -39,8 +39,8 @@ class Agents:
         infos = np.flatnonzero((asked.attribute == CLASS_PORT_INFO) & (asked.method == GET_RESP))
         if not len(infos):
             return ()
-        good = (table.of_rows(MAD.status)[0] == 0) & (table.first(ClassPortInfo) >= 0)
-        for one in asked.each(infos[good[asked.rows[infos]]]):
+        rows = asked.rows[infos]
+        for one in asked.each(infos[(table.values_at(MAD.status, rows) == 0) & (table.first(ClassPortInfo)[rows] >= 0)]):
             view: ClassPortInfo = table.view(ClassPortInfo, int(table.first(ClassPortInfo)[one.rows]))
             address = one.mgmt_class, one.source
             frame, time_ns = table.chunk.first + one.rows, int(table.chunk.time_ns[one.rows])

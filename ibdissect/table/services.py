@@ -145,7 +145,7 @@ class Services:
         rows = np.flatnonzero(((payload >= 0) | ~HAS_PAYLOAD[loc.opcode]) & (bth >= 0) & opcodes[loc.opcode])
         if "mad" in loc.start:
             rows = rows[loc.start["mad"][rows] < 0]
-        qps = table.of_rows(BTH.destqp)[0][rows].astype(np.int64)
+        qps = table.values_at(BTH.destqp, rows).astype(np.int64)
         known = np.isin(qps, np.fromiter(list(self._ends), np.int64))
         rows, qps = rows[known], qps[known]
         if not len(rows):

@@ -253,7 +253,7 @@ class RMPPInOtherClass(Rule):
         odd = (version <= 1) & (kind <= ABORT) & (flags != 0)
         low, high = MAD.size + RMPP.size, PerfMgtFormat.data.bit // 8
         odd[odd] = ~gather(table.chunk.data, found.at[odd] + low, high - low).any(axis=1)
-        slid = table.of_rows(LRH.slid)[0][found.rows] if odd.any() else odd
+        slid = table.values_at(LRH.slid, found.rows) if odd.any() else odd
         for i, seen, view in each(table, PerfMgtFormat, odd):
             spans = (Span(seen.frame, view.offset + MAD.size, RMPP.size),)
             yield fault(seen, {"rmpp_type": int(kind[i])}, spans=spans, key=int(slid[i]))

@@ -33,7 +33,7 @@ def of_records(table: ChunkTable, when: Expr) -> Iterator[tuple[int, type[Struct
     if not len(found):
         return
     some = occurrences_where(when, table, SAFormat)
-    attrs = table.of_rows(MAD.attribute_id)[0][found.rows]
+    attrs = table.values_at(MAD.attribute_id, found.rows)
     for attr_id, _ in by_value(attrs[some]):
         known = table.catalog.attributes.get((SA_CLASS, attr_id), ()) if attr_id not in COMMON | INCOMPLETE else ()
         for struct in [struct for place, struct in known if place.base_version == 1][:1]:

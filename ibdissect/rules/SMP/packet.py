@@ -81,13 +81,11 @@ class LIDRoutedLeftovers(Rule):
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         found = table.occurrences(SMP)
-        used = np.zeros((len(found), SMP.size), np.bool_)
-        for low, high in ((32, 64), (128, 256)):
-            used[:, low:high] = gather(table.chunk.data, found.at + low, high - low) != 0
-        slid = table.of_rows(LRH.slid)[0][found.rows]
-        for i, seen, view in each(table, SMP, used.any(axis=1)):
-            byte = int(used[i].argmax())
-            yield fault(seen, {"byte": byte}, spans=(Span(seen.frame, view.offset + byte, 1),), key=int(slid[i]))
+        reserved = np.concatenate([gather(table.chunk.data, found.at + low, high - low) for low, high in ((32, 64), (128, 256))], axis=1)
+        for i, seen, view in each(table, SMP, reserved.view(np.uint64).any(axis=1)):
+            byte = int((reserved[i] != 0).argmax())
+            byte += 32 if byte < 32 else 96
+            yield fault(seen, {"byte": byte}, spans=(Span(seen.frame, view.offset + byte, 1),), key=seen.value(LRH.slid))
 
 
 class ResponseToOtherQP(Rule):
