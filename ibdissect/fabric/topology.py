@@ -56,15 +56,34 @@ def links(subnet: Subnet) -> Iterator[tuple[Port, Port]]:
             yield port, peer
 
 
-def are_joined(one: Port, other: Port) -> bool:
-    """Whether known cables and switches lead from one port to another. Adapters and routers may have their ports in several subnets."""
-    seen, fresh = {id(one)}, [one]
-    while fresh:
-        port = fresh.pop()
-        near = [*port.node.ports.values()] if port.node.kind == SWITCH else []
-        fresh += (new := [end for end in (*near, port.peer) if end is not None and id(end) not in seen])
-        seen.update(map(id, new))
-    return id(other) in seen
+class Islands:
+    """Which ports do known cables and switches join? Adapters and routers join none: they may have ports in several subnets.
+
+    To be asked when the capture has ended.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        """By identity of a port, a number that it shares with all ports of its island."""
+
+    def join(self, subnet: Subnet, one: Port, other: Port) -> bool:
+        """Whether two ports of the subnet are in one island."""
+        if not self._numbers:
+            for number, port in enumerate(subnet.ports()):
+                self._walk(port, number)
+        return self._numbers.get(id(one), -1) == self._numbers.get(id(other), -2)
+
+    def _walk(self, start: Port, number: int) -> None:
+        fresh, switches = [start], set[int]()
+        while fresh:
+            port = fresh.pop()
+            if self._numbers.setdefault(id(port), number) != number:
+                continue
+            if port.node.kind == SWITCH and port.node.slot not in switches:
+                switches.add(port.node.slot)
+                fresh += port.node.ports.values()
+            if port.peer is not None and id(port.peer) not in self._numbers:
+                fresh.append(port.peer)
 
 
 def way(start: Port, goal: Port) -> Iterator[tuple[Port, int]]:

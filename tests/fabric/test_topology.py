@@ -7,7 +7,7 @@ from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import CA, SWITCH, Port
 from ibdissect.fabric.partitions import PKeys
 from ibdissect.fabric.tables import Forwarding
-from ibdissect.fabric.topology import are_joined, connect, disconnect, links, way
+from ibdissect.fabric.topology import Islands, connect, disconnect, links, way
 from tests.pictures.looks import fat_tree
 
 from .made import p_keys
@@ -50,10 +50,10 @@ def test_adapter_behind_a_lost_link_may_have_restarted() -> None:
 def test_cables_and_switches_join_ports() -> None:
     subnet, switch, a, b = ports()
     connect(switch, a, 5)
-    assert are_joined(switch, a) and are_joined(a, switch) and are_joined(b, b)
-    assert not are_joined(a, b)
+    assert Islands().join(subnet, switch, a) and Islands().join(subnet, a, switch) and Islands().join(subnet, b, b)
+    assert not Islands().join(subnet, a, b)
     connect(subnet.port(switch.node, 2, 1), b, 6)
-    assert are_joined(a, b) and are_joined(a, switch)
+    assert Islands().join(subnet, a, b) and Islands().join(subnet, a, switch)
 
 
 def test_an_adapter_joins_no_subnets() -> None:
@@ -61,7 +61,8 @@ def test_an_adapter_joins_no_subnets() -> None:
     connect(switch, a, 5)
     other = subnet.port(a.node, 2, 1)
     connect(other, b, 6)
-    assert are_joined(other, b) and not are_joined(a, other) and not are_joined(switch, b)
+    found = Islands()
+    assert found.join(subnet, other, b) and not found.join(subnet, a, other) and not found.join(subnet, switch, b)
 
 
 def test_the_way_of_a_lid_ends_at_its_node_at_a_gap_and_in_a_loop() -> None:

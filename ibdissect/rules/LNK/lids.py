@@ -11,6 +11,7 @@ from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, 
 from ibdissect.fabric.events import LidAssigned
 from ibdissect.fabric.lid_writes import LidWrites
 from ibdissect.fabric.nodes import ACTIVE
+from ibdissect.fabric.topology import Islands
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
 from ibdissect.rules.shared.link_rule import stretches
@@ -54,11 +55,11 @@ class LidConflict(LearntFactRule):
     Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
     PortInfo of two active, cabled ports; port 0 of a switch counts as cabled if any other port of it is. Ports that become active later,
-    as in a first sweep, must both show the LID then. An `info` in four cases: the first port has another LID later (a manager may be
-    exchanging LIDs); the second had another one before, and the capture shows neither who wrote the new one nor the LID of the first
-    port again; the capture misses packets between the two; a SubnSet was not answered. Silent if the directed route to the first node
-    now leads to another (the node may have been replaced), or if no sender of directed routes found both nodes (they may be in two
-    subnets).
+    as in a first sweep, must both show the LID then. An `info` in five cases: no known cables and switches lead from one to the other;
+    the first port has another LID later (a manager may be exchanging LIDs); the second had another one before, and the capture shows
+    neither who wrote the new one nor the LID of the first port again; the capture misses packets between the two; a SubnSet was not
+    answered. Silent if the directed route to the first node now leads to another (the node may have been replaced), or if no sender of
+    directed routes found both nodes (they may be in two subnets).
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
@@ -75,15 +76,17 @@ class LidConflict(LearntFactRule):
         """The port that took the LID, and the finding, where not both were active."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """INFO if the other port has another LID since, or may have: that of this one changed without a Set in the capture.
+        """INFO if nothing joins the ports, or if the other has another LID since, or may have: that of this one changed without a Set.
 
         If the other port shows the LID again, it had it all the time.
         """
-        other, port = self.others.get(hit.key), context.get(FabricFollower).subnet.by_key(hit.key[0])
+        subnet = context.get(FabricFollower).subnet
+        other, port = self.others.get(hit.key), subnet.by_key(hit.key[0])
         moved, writes = other is None or any(change > hit.frame for change in other.lids.changes()), context.get(LidWrites)
         if other is not None and port is not None and port.lids.at(hit.frame - 1)[0] is not None:
             moved |= writes.changed_unseen(port, hit.frame - 1) and writes.last_shown(other, AFTER_ALL) <= hit.frame
-        return INFO if moved else super().severity_at_end(hit, context)
+        joined = other is not None and port is not None and context.get(Islands).join(subnet, other, port)
+        return super().severity_at_end(hit, context) if joined and not moved else INFO
 
     def rests_on(self, hit: Hit, context: Context) -> list[Node]:
         """The nodes of both ports."""

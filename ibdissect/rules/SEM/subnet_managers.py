@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.fabric import FabricFollower, Subnet
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
-from ibdissect.fabric.topology import are_joined
+from ibdissect.fabric.topology import Islands
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask
@@ -126,7 +126,7 @@ class TwoMasters(AttributeRule):
         subnet: Subnet = context.get(FabricFollower).subnet
         guids = hit.arguments["guid"], hit.arguments["other"]
         one, other = ([port for port in subnet.ports() if port.guid == guid] for guid in guids)
-        return None if one and other and are_joined(one[0], other[0]) else INFO
+        return None if one and other and context.get(Islands).join(subnet, one[0], other[0]) else INFO
 
     def flow_of(self, smp: AttributeSmp) -> Any:
         return tuple(sorted(self.masters))
