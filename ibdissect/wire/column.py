@@ -59,9 +59,7 @@ def column(
             raise SpecError(of.__name__, name, f"arithmetic needs single numbers of {of.__name__}, which {foreign} is not")
     elif not callable(formula):
         raise SpecError(of.__name__, name, f"{formula!r} is neither arithmetic on fields nor a function")
-    field = ComputedField(
+    return ComputedField(
         kind, 64 if kind == "uint" else 0, label, unit=unit, values=values, base=base, formula=formula, name=name.rpartition(".")[2],
-        _filter_name=name if "." in name else f"{of.prefix}.{of.key}.{name}", _mask=(1 << 64) - 1,
+        owner=of, _filter_name=name if "." in name else f"{of.prefix}.{of.key}.{name}", _mask=(1 << 64) - 1,
     )  # fmt: skip
-    field.owner = of
-    return field

@@ -108,7 +108,7 @@ class Field(Value, Record, Generic[V], eq=False):
     _mask: int = 0
 
     def __post_init__(self) -> None:
-        self.owner = Struct
+        self.owner = self.owner or Struct
         if self.holds:
             return
         if self.secret:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy, deepcopy
 from types import new_class
 from typing import Any
 
@@ -151,6 +153,13 @@ def test_a_structure_with_a_place_needs_a_key() -> None:
 def test_a_part_of_a_field_of_another_structure_is_refused() -> None:
     with pytest.raises(SpecError, match=r"high: is part of .* which this structure does not declare"):
         declare(a=uint(16, "A"), high=part(PortInfo.lid, 15, 8, "High"))
+
+
+@pytest.mark.parametrize("same", [copy, deepcopy, lambda field: pickle.loads(pickle.dumps(field))])
+def test_a_copied_field_knows_its_structure(same: Callable[[Any], Any]) -> None:
+    for field in (PortInfo.lid, PortInfo.m_key):
+        again = same(field)
+        assert (again.filter_name, again.owner, again.span, again.holds) == (field.filter_name, field.owner, field.span, field.holds)
 
 
 def test_wrong_sizes_are_refused() -> None:
