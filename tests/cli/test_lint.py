@@ -7,12 +7,15 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import ibdissect
+from ibdissect import cli
 from ibdissect.errors import ConfigError
+from ibdissect.lint.finding import CaptureReport
 from tests import commands, craft
 from tests.craft import erf_pcap, native, smp
 
@@ -91,6 +94,25 @@ def test_a_directory_without_captures_is_an_error(tmp_path: Path) -> None:
 def test_the_same_bytes_whatever_jobs_is(files: Path) -> None:
     one, two = (run(".", "--format", "json", "--jobs", jobs, cwd=files) for jobs in ("1", "3"))
     assert one.stdout == two.stdout and one.returncode == two.returncode == 2
+
+
+@pytest.mark.parametrize(("words", "threads"), [
+    (["bad.pcap"], 2), (["bad.pcap", "--jobs", "3"], 2), (["bad.pcap", "warn.pcap", "--jobs", "3"], 1), (["bad.pcap", "--jobs", "1"], 1),
+    (["bad.pcap", "clean.pcap"], 2),
+])  # fmt: skip
+def test_a_thread_reads_ahead_where_one_capture_is_checked_at_a_time(
+    files: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], threads: int
+) -> None:
+    told = list[int]()
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+
+    def checked(_units: object, work: partial[object], *_rest: object) -> tuple[list[CaptureReport], bool]:
+        told.append(work.keywords["options"].threads)
+        return [], False
+
+    monkeypatch.setattr("ibdissect.cli.lint._checked", checked)
+    monkeypatch.chdir(files)
+    assert cli.run(["lint", *words]) == 0 and told == [threads]
 
 
 def test_a_pipe_is_judged_in_one_pass() -> None:

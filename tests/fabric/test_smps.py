@@ -14,8 +14,10 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.fabric.describe import describe
 from ibdissect.fabric.events import ChunkFollowed, FabricEvent
 from ibdissect.fabric.follow import FabricFollower
+from ibdissect.fabric.nodes import NodeFacts
 from ibdissect.fabric.smps import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, Places, Smps
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.sm import NodeInfo
 from tests import craft
 from tests.table.made import native_table
 
@@ -116,6 +118,24 @@ def test_a_lid_leads_to_the_port_that_had_it_before() -> None:
     frames = [ask(5, 0x11), *(smp for body in [*moved, moved[1], moved[0]] for smp in (answer(5, 0x11, body), ask(5, 0x15)))]
     places, _, _ = placed(io.BytesIO(craft.erf_pcap(frames)), AT_ONCE)
     assert [slot for _, slot, _ in places] == [-1, -1, 0, 0, 1, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("values", [
+    {"num_ports": 2}, {"partition_cap": 64}, {"system_image_guid": 9}, {"device_id": 9}, {"vendor_id": 9}, {"node_type": 3},
+    {"port_guid": 9}, {"num_ports": 2, "local_port_num": 2}, {"node_guid": 9},
+])  # fmt: skip
+def test_a_node_info_that_differs_from_what_is_known_is_learnt(values: dict[str, int]) -> None:
+    follower = FabricFollower()
+    for _ in follower.feed(native_table([answer(5, 0x11, node(5)), answer(5, 0x11, node(5)), answer(5, 0x11, node(5, **values))])):
+        pass
+    port = follower.subnet.by_lid(5)
+    assert port is not None
+    of, wanted = port.node, NodeInfo(node(5, **values))
+    assert (of.guid, of.kind, of.system_guid, of.device_id, of.vendor_id) == (
+        wanted.node_guid, wanted.node_type, wanted.system_image_guid, wanted.device_id, wanted.vendor_id,
+    )  # fmt: skip
+    assert of.facts.now == NodeFacts(wanted.num_ports, wanted.partition_cap)
+    assert (port.number, port.guid) == (wanted.local_port_num, wanted.port_guid)
 
 
 def test_a_route_is_sure_behind_its_node_info() -> None:

@@ -85,7 +85,7 @@ def test_what_a_packet_shows_itself_counts_at_any_time() -> None:
     assert found_at((5 * SECOND, native()), (1 * SECOND, faulty), codes=("BTH003",)) == [("BTH003", 2, "error")]
 
 
-@pytest.mark.parametrize("window", [200, 300, 1 << 20])
+@pytest.mark.parametrize("window", [100, 200, 300, 1 << 20])
 @pytest.mark.parametrize(
     ("most", "expected", "lost"), [(4096, [3, 4, 7], 0), (2, [3, 4, 7], 0), (1, [3, 4, 7, 8], 1), (0, [3, 4, 5, 6, 7, 8], 2)]
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ibdissect.capture import records
 from ibdissect.capture.opening import open_capture
@@ -18,11 +20,11 @@ from tests.craft import ethernet_pcap, roce2
 FRAMES = [roce2(payload=b"%08d" % i, bth={"psn": i}) for i in range(5)]
 
 
-def copies(frames: list[bytes], step_ns: int) -> tuple[list[tuple[int, int, int]], list[int]]:
-    """(frame, how many before, nanoseconds) of each copy, and the frames that have a BTH."""
+def copies(frames: list[bytes], step_ns: int, late_ns: Sequence[int] = ()) -> tuple[list[tuple[int, int, int]], list[int]]:
+    """(frame, how many before, nanoseconds) of each copy, and the frames that have a BTH. `late_ns`: for each frame of a single chunk."""
     found, packets, state = [], [], Copies()
     for chunk in open_capture(io.BytesIO(ethernet_pcap(frames, step_ns=step_ns))).chunks():
-        table = ChunkTable(chunk)
+        table = ChunkTable(replace(chunk, time_ns=chunk.time_ns + late_ns) if late_ns else chunk)
         told = state.leave_out(table)
         found += list(zip((told.rows + chunk.first).tolist(), told.behind.tolist(), told.later_ns.tolist(), strict=True))
         packets += (table.occurrences(BTH).rows + chunk.first).tolist()
@@ -35,6 +37,11 @@ def test_copies_of_earlier_frames_hold_no_packets(rows: int, monkeypatch: pytest
     a, b, c, d, _ = FRAMES
     assert copies([a, b, a, b, c, d, d], 1000) == ([(3, 2, 2000), (4, 2, 2000), (7, 1, 1000)], [1, 2, 5, 6])
     assert copies([a, b, c, d, a], 1000) == ([], [1, 2, 3, 4, 5])  # 4 us later
+
+
+def test_a_copy_may_follow_a_frame_of_another_time() -> None:
+    a, b, c, *_ = FRAMES
+    assert copies([a, b, a, c], 100, [0, 5000, 0, 5000]) == ([(3, 2, 200)], [1, 2, 4])
 
 
 def test_headers_of_other_frames_stay_where_they_were() -> None:

@@ -25,7 +25,7 @@ from ibdissect.table.mask import Judge
 from ibdissect.table.secrets import Masker
 from ibdissect.table.series import Numbers
 from ibdissect.table.table import ChunkTable
-from ibdissect.table.unread import as_read, beside, failed, unread, unread_bits, unread_bytes
+from ibdissect.table.unread import Beside, as_read, beside, failed, unread, unread_bits, unread_bytes
 from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.wire.places import Mad
 from ibdissect.wire.pm import PortCounters
@@ -261,6 +261,11 @@ def test_one_query_with_left_overs_hides_nothing_of_another() -> None:
     found, rows = table.once(beside), table.once(unread_bits)
     assert found is not None and found.at.max() < table.chunk.offset[1]
     assert rows is not None and rows.rows.tolist() == [0]
+
+
+def test_bits_touch_a_structure_from_its_first_byte_to_its_last() -> None:
+    found = Beside(np.array([20, 29]), np.array([1, 0x80], np.uint8))
+    assert [found.touches(np.array([0, at]), 10) for at in (10, 11, 20, 29, 30)] == [False, True, True, True, False]
 
 
 def test_entries_and_nested_fields_are_components() -> None:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ibdissect.lint.rule import Context
 from ibdissect.rules.TXN import timing
 from ibdissect.rules.TXN.timing import Flood, TransactionReused
+from ibdissect.table.history import SECOND_NS
 from tests.craft import erf_pcap, gmp
 from tests.table.made import tables_of
+
+
+@pytest.mark.parametrize(("most", "kept"), [(9, [2, 4]), (1, [4])])
+def test_only_requests_of_the_last_second_are_remembered(most: int, kept: list[int]) -> None:
+    """Also where a late record stands between them."""
+    times = np.array([1, 2, 5, 3, 5.5]) * SECOND_NS
+    assert np.arange(5)[timing._last_second(times, most)].tolist() == kept
 
 
 @pytest.mark.parametrize("rule", [Flood, TransactionReused])
