@@ -97,7 +97,7 @@ class RequestsRepeated(Rule):
 
     Ignore a few. If there are many, look for NAKs (RC004), drops and bad ICRCs, and compare the Local ACK Timeout with the response times.
 
-    A request with a PSN that was already sent. A late packet that fills a gap is not one. On UC nobody repeats: the message says so.
+    A request with a PSN that was already sent. A late packet that fills a gap is not one. UC never repeats: its message says so.
     """
 
     code, name, severity = "RC002", "psn-duplicate", INFO
@@ -109,7 +109,7 @@ class RequestsRepeated(Rule):
     def repeated(self, event: Repeated, _context: Context) -> Iterator[Hit]:
         hit = of_stream(event, frames=event.frames)
         if event.ends.service == "UC":
-            hit.message = "{ends}: PSN {psn} was seen before; UC repeats nothing, so the packet was doubled or the connection began anew"
+            hit.message = "{ends}: PSN {psn} was seen before; UC never repeats, so the packet was duplicated or the connection restarted"
         yield hit
 
 

@@ -11,4 +11,4 @@ def test_nobody_says_that_a_requester_of_uc_repeats() -> None:
     frame = rc(UC_SEND, b"data", bth={"psn": 2})
     [found] = lint([frame, frame], "RC002")
     found.finish(None)
-    assert found.message.endswith("PSN 2 was seen before; UC repeats nothing, so the packet was doubled or the connection began anew")
+    assert found.message.endswith("PSN 2 was seen before; UC never repeats, so the packet was duplicated or the connection restarted")
