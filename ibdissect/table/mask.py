@@ -295,10 +295,13 @@ def _numbers(size: int) -> Int:
     return _COUNT[:size] if size <= len(_COUNT) else np.arange(size)
 
 
+_BYTES = frozenset(range(256))
+
+
 @lru_cache(1024)
 def _bytes_of(choices: frozenset[int | bytes | str]) -> Bool:
     """Whether each byte is among `choices`, bool[256]."""
-    return flags(int(n) for n in choices if isinstance(n, int) and 0 <= n < 256)
+    return flags(map(int, choices & _BYTES))
 
 
 @lru_cache(256)

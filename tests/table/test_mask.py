@@ -41,6 +41,7 @@ TABLE = native_table(FRAMES)
         (RETH.va == 2**64, []),
         ((BTH.p_key & 0x8000) == 0, [0]),
         (BTH.opcode.isin([0x0A, 999]), [1]),
+        (BTH.opcode.isin(np.arange(8, 11)), [1]),
         ((LRH.slid == 3) | (LRH.slid == 4), [2, 3]),
         ((LRH.slid >= 3) & (LRH.slid < 4), [2]),
         (LRH.slid.between(2, 3), [2]),
