@@ -97,7 +97,7 @@ class LintArguments(Record):
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Check N captures at a time, in processes. Default, and for a single capture: a thread that reads ahead; 1 disables it.",
+        help="Check N captures at a time, in processes. Otherwise, and for a single capture, a thread reads ahead; 1 disables that.",
     ),
     engine_option,
     click.option(

@@ -159,9 +159,7 @@ class FabricFollower:
             keyed = i >= smps.keyed_from
             if kind == HANDLE_TRAP:
                 self._trap(smps, i, frame, time_ns, body)
-            elif attribute == numbers.NODE_INFO and kind == HANDLE_ANSWER and not smps.directed[i] and learner.knows(smps, i):
-                continue
-            else:
+            elif attribute != numbers.NODE_INFO or kind != HANDLE_ANSWER or smps.directed[i] or not learner.knows(smps, i):
                 hop = None
                 if group >= 0:
                     hop = hops[group]
