@@ -1,4 +1,4 @@
-"""How much CPU and memory does a command take, compared with another program in the same run?
+"""How much CPU, time and memory does a command take, compared with another program in the same run?
 
 With `--record` a benchmark appends its figures to benchmarks/history.csv.
 """
@@ -13,6 +13,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,16 +24,17 @@ COLUMNS = ("date", "commit", "machine", "python", "command", "capture", "cpu_s",
 
 @dataclass(frozen=True)
 class Run:
-    """One finished command: CPU seconds (user + system, with children), peak resident memory in MB, exit status."""
+    """One finished command: CPU seconds (user + system, with children), peak resident memory in MB, exit status, elapsed seconds."""
 
     cpu: float
     memory: float
     status: int
+    wall: float
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Median CPU seconds and peak memory in MB of ibdissect and, if installed, of the other program."""
+    """Median seconds of CPU and elapsed, and peak memory in MB, of ibdissect and, if installed, of the other program."""
 
     ours: Run
     other: str | None = None
@@ -41,18 +43,19 @@ class Comparison:
     def __str__(self) -> str:
         line = f"ibdissect {self.ours.cpu:.2f} s, {self.ours.memory:.0f} MB"
         if self.theirs is not None:
-            ratio = self.theirs.cpu / self.ours.cpu
-            line += f"; {self.other} {self.theirs.cpu:.2f} s, {self.theirs.memory:.0f} MB; ratio {ratio:.2f}"
+            ratio, elapsed = self.theirs.cpu / self.ours.cpu, self.theirs.wall / self.ours.wall
+            line += f"; {self.other} {self.theirs.cpu:.2f} s, {self.theirs.memory:.0f} MB; ratio {ratio:.2f}, of elapsed time {elapsed:.2f}"
         return line + (f"; exit status {self.ours.status}" if self.ours.status not in (0, 1) else "")
 
 
 def run(command: list[str]) -> Run:
     """Run a command and discard its output."""
+    start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     unit = 1024 * 1024 if sys.platform == "darwin" else 1024
-    return Run(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / unit, process.returncode)
+    return Run(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / unit, process.returncode, time.perf_counter() - start)
 
 
 def compare(ours: list[str], theirs: list[str] | None, runs: int) -> Comparison:
@@ -65,9 +68,12 @@ def compare(ours: list[str], theirs: list[str] | None, runs: int) -> Comparison:
         for found, command in zip(results, commands, strict=True):
             found.append(run(command))
     summed = [
-        Run(statistics.median(r.cpu for r in found), max(r.memory for r in found), max(found, key=lambda r: r.status not in (0, 1)).status)
+        Run(
+            statistics.median(r.cpu for r in found), max(r.memory for r in found), max(found, key=lambda r: r.status not in (0, 1)).status,
+            statistics.median(r.wall for r in found),
+        )
         for found in results
-    ]
+    ]  # fmt: skip
     return Comparison(summed[0], commands[1][0], summed[1]) if len(summed) == 2 else Comparison(summed[0])
 
 
