@@ -128,12 +128,12 @@ class FabricFollower:
         Columns are valid while no route changes its end and no node is dropped; after that, all directed SMPs are processed one by one.
         """
         n, self.done = len(smps.rows), 0
-        need = (smps.kind != FIND_PLACE) | ~smps.lid_routed
+        handled, by_route = smps.kind != FIND_PLACE, ~smps.lid_routed
         if not self.routes.turned:
-            yield from self._walk(smps, table, places, np.flatnonzero(need & ((smps.kind != FIND_PLACE) | ~places.sure)), first=True)
+            yield from self._walk(smps, table, places, np.flatnonzero(handled | (by_route & ~places.sure)), first=True)
         places.settle(self.done)
         if self.done < n:
-            yield from self._walk(smps, table, places, self.done + np.flatnonzero(need[self.done :]), first=False)
+            yield from self._walk(smps, table, places, self.done + np.flatnonzero((handled | by_route)[self.done :]), first=False)
             places.settle(n)
 
     def _walk(self, smps: Smps, table: ChunkTable, places: Places, steps: Int, *, first: bool) -> Iterator[FabricEvent]:

@@ -15,7 +15,7 @@ from ibdissect.table.addresses import End, ends_hash, ends_of
 from ibdissect.table.bits import extract
 from ibdissect.table.first_bytes import Place
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.rows import SLOTS, SPREAD, U64, by_value
+from ibdissect.table.rows import SLOTS, SPREAD, U64, by_value, slot_of_hash
 from ibdissect.wire.encapsulation import IP6_FRAGMENT, UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import CNP_OPCODE
@@ -172,7 +172,7 @@ class Congestion:
         key = ends_hash(table, rows) ^ ((port << 24 | queue_pair).astype(np.uint64) * SPREAD)
         fresh, left = np.arange(len(key)), key
         for known, bits in zip(self._known, (48, 32), strict=True):
-            place = (left >> np.uint64(bits)).view(np.int64) & SLOTS - 1  # NumPy takes twice as long for unsigned indices
+            place = slot_of_hash(left, bits)
             new = np.flatnonzero(known[place] != left)
             fresh, left, place = fresh[new], left[new], place[new]
             known[place] = left

@@ -186,10 +186,14 @@ def places_in(ascending: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> Int:
 
 def slot(values: Int) -> Int:
     """The slot (below SLOTS) of each value."""
-    place = values.astype(np.uint64)
-    place *= SPREAD
-    place >>= np.uint64(48)
-    return place.view(np.int64)
+    spread = values.astype(np.uint64)
+    spread *= SPREAD
+    return slot_of_hash(spread)
+
+
+def slot_of_hash(hashes: U64, bits: int = 48) -> Int:
+    """The slot of each hash: 16 of its bits, from `bits` on. Signed, as NumPy takes twice as long for unsigned indices."""
+    return (hashes >> np.uint64(bits)).view(np.int64) & SLOTS - 1
 
 
 def distinct_values(values: Int) -> list[int]:

@@ -22,7 +22,7 @@ from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import value_at
 from ibdissect.table.history import AFTER_ALL, NEIGHBOURS_NS, SECOND_NS
-from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts
+from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
 from ibdissect.table.sa_tables import MAD_SIZE
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
@@ -43,8 +43,6 @@ NOBODY = (-1, 0, 0)
 MILLISECOND = 1_000_000
 MAX_KEPT, MAX_ASKED = 65536, 1 << 18
 Column = npt.NDArray[Any]
-SLOT = np.uint64(48)
-"""A hash shifted by so many bits is a slot; as int64, since NumPy takes twice as long for unsigned indices."""
 LIFETIME = 18
 """Code of a subnet's packet lifetime if unknown: 1.07 s, the default of managers."""
 
@@ -101,8 +99,8 @@ class TransactionReused(Rule):
         some = _last_second(times, MAX_KEPT)
         self.kept = {name: np.concatenate((kept[name], column))[some] for name, column in now.items()}
         again = np.zeros(SLOTS, np.bool_)
-        again[(now["mark"] >> SLOT).view(np.int64)] = True
-        old = np.flatnonzero(again[(kept["mark"] >> SLOT).view(np.int64)])  # the others share no slot with these, so they have other ends
+        again[slot_of_hash(now["mark"])] = True
+        old = np.flatnonzero(again[slot_of_hash(kept["mark"])])  # the others share no slot with these, so they have other ends
         asks, marks = (np.concatenate((kept[name][old], now[name])) for name in ("asks", "mark"))
         order = order_of(marks)
         asks, marks = asks[order], marks[order]
@@ -235,7 +233,7 @@ class Flood(Rule):
             self.dropped.add(table.chunk.first + int(asked.rows[index[first]]), int(time[first]), len(pushing))
         keep = _last_second(times, MAX_ASKED)
         self.kind, self.time = kinds[keep], times[keep]
-        place = (kinds >> SLOT).view(np.int64)
+        place = slot_of_hash(kinds)
         crowd = np.flatnonzero((np.bincount(place) > FLOOD)[place])  # no other kind can be a flood
         if not len(crowd):
             return
