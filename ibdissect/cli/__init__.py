@@ -14,6 +14,8 @@ import click
 
 from ibdissect.errors import IbdissectError
 
+from .console import echo
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -109,7 +111,7 @@ def group(ctx: click.Context) -> None:
       fish  _IBDISSECT_COMPLETE=fish_source ibdissect | source
     """
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
+        echo(ctx.get_help(), err=True)
         ctx.exit(2)
 
 
@@ -117,7 +119,7 @@ def _version(ctx: click.Context, asked: bool) -> None:
     if asked:
         from ibdissect.version import VERSION
 
-        click.echo(f"ibdissect {VERSION}")
+        echo(f"ibdissect {VERSION}")
         ctx.exit()
 
 
@@ -240,9 +242,9 @@ def _show(error: click.ClickException) -> None:
     from ibdissect.cli.common import say
 
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        click.echo(error.ctx.get_usage(), err=True)
+        echo(error.ctx.get_usage(), err=True)
         say(f"Try '{error.ctx.command_path} {error.ctx.help_option_names[0]}' for help.")
-        click.echo(err=True)
+        echo(err=True)
     here = OF_TSHARK.get(error.option_name) if isinstance(error, click.NoSuchOption) else None
     say(f"Error: {error.format_message()}" + (f" Here: {here}." if here is not None else ""))
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import cached_property, wraps
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
@@ -18,6 +16,7 @@ from ibdissect.errors import ConfigError
 from ibdissect.wire.text import Paint, counted, plain, printable, visible_json
 
 from .config import Config, read_config
+from .console import echo
 
 if TYPE_CHECKING:
     from ibdissect.capture.chunk import Damage
@@ -274,7 +273,7 @@ def painter(choice: str | None, stream: IO[str]) -> Paint:
 
 def say(text: str) -> None:
     """Print one line on standard error; escapes line breaks and all else that a terminal or CI system could interpret."""
-    click.echo(printable(text), err=True)
+    echo(printable(text), err=True)
 
 
 def incomplete(reason: str) -> None:
@@ -291,37 +290,8 @@ def damage_text(path: str, damage: Damage) -> str:
     return f"{damage.file or path}: {damage.kind} at byte {damage.offset}, after frame {damage.frame}: {damage.reason}{went_on}"
 
 
-@contextmanager
-def progress_bar(files: list[str], *, quiet: bool = False, by_capture: bool = False) -> Iterator[Callable[[int, int], None] | None]:
-    """A callback (frames, bytes so far in the current file) that moves a bar; None if standard error is not a terminal.
-
-    `by_capture`: the callback is called after each capture, with its frames and the number of captures so far.
-    """
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    total = len(files) if by_capture else sum(os.path.getsize(file) for file in files if os.path.isfile(file)) or None
-    columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %  {task.fields[frames]} frames"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=total, frames=0)
-        before = last = counted = 0
-
-        def moved(frames: int, position: int) -> None:
-            nonlocal before, last, counted
-            counted = counted + frames if by_capture else frames
-            if position < last:
-                before += last
-            last = position
-            progress.update(task, completed=before + position, frames=f"{counted:,}")
-
-        yield moved
-
-
 def write_json(value: Any) -> None:
     """Print a value as indented JSON in which no character is invisible."""
     import json  # most commands print none
 
-    click.echo(visible_json(json.dumps(value, indent=2, ensure_ascii=False)))
+    echo(visible_json(json.dumps(value, indent=2, ensure_ascii=False)))

@@ -155,9 +155,8 @@ def _parse(file: str, *, named: bool) -> Config:
     except OSError as error:
         raise ConfigError(str(path), "file", f"cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # ValueError also for a number of thousands of digits, which Python refuses to parse
-        if path.name == "pyproject.toml" and not named:
-            return Config()  # not our file: its owner will report the error
-        raise ConfigError(str(path), "file", f"not valid TOML: {error}") from error
+        named_by = "mend it, or name another file with --config" if not named else ""
+        raise ConfigError(str(path), "file", f"not valid TOML: {error}", hint=named_by) from error
     if path.name == "pyproject.toml":
         tool = table.get("tool")
         table = tool.get("ibdissect", {}) if isinstance(tool, dict) else {}

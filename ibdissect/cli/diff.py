@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibdissect.cli.common import Common, common_options, incomplete, refuse, without, write_json
+from ibdissect.cli.console import echo
 from ibdissect.errors import ConfigError, SubnetFileError
 from ibdissect.wire.text import counted, printable
 
@@ -60,8 +61,8 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
     elif not common.quiet:
         paint = common.paint(sys.stdout)
         for line in lines:
-            click.echo(paint(printable(line), STYLES[line[0]]))
-        click.echo(title)
+            echo(paint(printable(line), STYLES[line[0]]))
+        echo(title)
     return int(any(found.get(kind) for kind in failing))
 
 

@@ -26,7 +26,8 @@ from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
 from ibdissect.session.spread import Engine, Stopped, Work, spread
 
-from .common import Common, progress_bar, say
+from .common import Common, say
+from .console import progress_bar
 
 INTERRUPTED = 130
 """Exit status, as shells report a program ended by SIGINT."""

@@ -146,7 +146,8 @@ def command(captures: tuple[str, ...], wanted: ExportArguments, common: Common) 
         capture = output.source_of(captures, wanted.as_set)
         if wanted.engine is not None or (wanted.jobs or 1) > 1:
             return _by_windows(capture, wanted, ending, common)
-        with output.opened_capture(capture, common, passes=1) as opened, _written(wanted.target, capture) as file:
+        passes = int(wanted.target != "-" or not sys.stdout.isatty())  # a bar would be drawn among the rows
+        with output.opened_capture(capture, common, passes=passes) as opened, _written(wanted.target, capture) as file:
             if ending in output.FRAME_ENDINGS:
                 from ibdissect.export.frames import write_frames
 

@@ -14,6 +14,7 @@ from ibdissect.capture.chunk import Member
 from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit
 from ibdissect.cli.common import Common, common_options, refuse, say, without, write_json
+from ibdissect.cli.console import echo
 from ibdissect.cli.output import opened_capture, set_option, source_of
 from ibdissect.errors import ConfigError
 from ibdissect.lint.set_members import members_object, with_files
@@ -58,13 +59,13 @@ def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, wr
         from ibdissect.subnet.writing import ibnetdiscover, partitions_conf
 
         for one in learnt:
-            click.echo("\n".join(ibnetdiscover(one.subnet) if written == "ibnetdiscover" else partitions_conf(one.subnet)))
+            echo("\n".join(ibnetdiscover(one.subnet) if written == "ibnetdiscover" else partitions_conf(one.subnet)))
     elif dot or "dot" in (format_, written):
-        click.echo("\n".join(graph(result)))
+        echo("\n".join(graph(result)))
     elif "json" in (format_, written):
         write_json(result)
     else:
-        click.echo(with_files("\n".join(lines(result, common.paint(sys.stdout), quiet=common.quiet)), members))
+        echo(with_files("\n".join(lines(result, common.paint(sys.stdout), quiet=common.quiet)), members))
 
 
 class _LearntSubnet:

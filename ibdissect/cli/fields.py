@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ibdissect.cli.common import OF_CAPTURES, Common, common_options, without
+from ibdissect.cli.console import echo
 from ibdissect.dfilter.names import COMPUTED, MARKS, names_of
 from ibdissect.errors import FilterError
 
@@ -43,11 +44,11 @@ def command(prefix: str, format_: str, common: Common) -> None:
         raise FilterError(prefix, f'no field has "{prefix}" in its name or label', hint=f"did you mean {near}?" if near else "")
     found.sort(key=lambda row: (row["name"], row["structure"]))
     if format_ == "json":
-        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
     width = max(len(row["name"]) for row in found)
     lines = (f"{row['name']:<{width}}  {row['type']:<8}  {row['bits']:<12}  {row['label']}  ({row['carried_by']})" for row in found)
-    click.echo("\n".join(dict.fromkeys(lines)))  # several structures in the same place may have a field alike
+    echo("\n".join(dict.fromkeys(lines)))  # several structures in the same place may have a field alike
 
 
 def matches(name: str, prefix: str) -> bool:

@@ -7,6 +7,7 @@ import sys
 import click
 
 from ibdissect.cli.common import Common, common_options, without
+from ibdissect.cli.console import echo
 from ibdissect.cli.output import opened_capture
 from ibdissect.errors import ConfigError
 from ibdissect.wire.text import counted
@@ -46,6 +47,6 @@ def command(capture: str, frame: int, form: str, only: bool, common: Common) -> 
         common.tell(f"{many}, at most {MAX_MESSAGES} and {MAX_FOLLOWED >> 20} MiB before and after that of frame {frame}")
         for message in found:
             if message.asked or not only:
-                click.echo(paint(f"{'>' if message.forward else '<'} {message.title}", "path"))
+                echo(paint(f"{'>' if message.forward else '<'} {message.title}", "path"))
                 for line in as_text(message, form):
-                    click.echo(f"  {line}")
+                    echo(f"  {line}")

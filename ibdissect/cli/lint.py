@@ -19,6 +19,7 @@ from ibdissect.capture.remote import is_url, public_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
 from ibdissect.cli.common import Common, common_options, grouped, say
+from ibdissect.cli.console import echo
 from ibdissect.cli.engines import INTERRUPTED, each_capture, engine_option
 from ibdissect.cli.output import refuse_captures, require_extra, units_of, write_text
 from ibdissect.cli.sandbox import confine, sandbox_option
@@ -144,11 +145,11 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
     if not stream:
         write_reports(form, reports, options, RANKS[fail_on], None if compared is None else compared.object(), wanted.output)
     elif not common.quiet:
-        click.echo(text_report.summary_text(reports, len(options.rules)), nl=False)
+        echo(text_report.summary_text(reports, len(options.rules)), nl=False)
     if wanted.statistics:
-        click.echo(text_report.statistics_text(reports, {rule.code: rule.name for rule in options.rules}), nl=False, err=not stream)
+        echo(text_report.statistics_text(reports, {rule.code: rule.name for rule in options.rules}), nl=False, err=not stream)
     if wanted.timing:
-        click.echo(text_report.timing_text(reports), nl=False, err=True)
+        echo(text_report.timing_text(reports), nl=False, err=True)
     _say_what_is_missing(reports, common)
     if interrupted:
         return INTERRUPTED
@@ -197,7 +198,7 @@ def _checked(
                 known.apply(report)
             done += 1
             if stream:
-                click.echo(text_report.capture_text(report, paint), nl=False)
+                echo(text_report.capture_text(report, paint), nl=False)
             if stream and not report.remarkable:
                 printed.add(report)  # memory must not grow with the number of captures
             else:

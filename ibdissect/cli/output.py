@@ -14,7 +14,8 @@ import click
 
 from ibdissect.capture.discover import discover, one_set, sets_of
 from ibdissect.capture.sets import Unit, files_of
-from ibdissect.cli.common import Common, incomplete, progress_bar, say
+from ibdissect.cli.common import Common, incomplete, say
+from ibdissect.cli.console import echo, progress_bar
 from ibdissect.errors import ConfigError, missing_extra, writing
 from ibdissect.wire.text import counted
 
@@ -167,7 +168,7 @@ def refuse_captures(files: Sequence[str], **targets: str | None) -> None:
 def write_text(result: str, output: str | None) -> None:
     """Write a report to standard output or a file. CaptureError if the file cannot be written."""
     if output in (None, "/dev/stdout"):  # also appends if it is redirected to a file
-        click.echo(result, nl=False)
+        echo(result, nl=False)
         return
     from ibdissect.export.files import replacing
 

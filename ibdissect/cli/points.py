@@ -16,6 +16,7 @@ from ibdissect import report as formats
 from ibdissect.capture.remote import public_name
 from ibdissect.cli.checking import check_options, ignore_option
 from ibdissect.cli.common import Common, common_options, refuse, without
+from ibdissect.cli.console import echo
 from ibdissect.cli.lint import RANKS, exit_status, write_reports
 from ibdissect.cli.output import ending_of, refuse_captures
 from ibdissect.cli.stats import table_lines
@@ -75,7 +76,7 @@ def command(
     fail_on = fail_on or common.settings.fail_on or "error"
     if format_ == "text":
         paint = common.paint(sys.stdout)
-        click.echo("\n".join([*lines(outcome, paint), ""]))
+        echo("\n".join([*lines(outcome, paint), ""]))
         parts: Iterable[str] = [
             *(text_report.capture_text(one, paint) for one in reports),
             text_report.summary_text(reports, len(options.rules)),
@@ -86,7 +87,7 @@ def command(
         write_reports(format_, reports, options, RANKS[fail_on])
         parts = ()
     for part in parts:
-        click.echo(part, nl=False)
+        echo(part, nl=False)
     return exit_status(reports, fail_on)
 
 

@@ -7,7 +7,8 @@ import sys
 import click
 
 from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
-from ibdissect.cli.common import Common, common_options, progress_bar, say, without
+from ibdissect.cli.common import Common, common_options, say, without
+from ibdissect.cli.console import progress_bar
 from ibdissect.cli.lint import MaxFindings
 from ibdissect.cli.output import captures_of, refuse_captures, require_extra, write_text
 from ibdissect.errors import ConfigError

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ibdissect.cli.common import OF_CAPTURES, Common, common_options, without
+from ibdissect.cli.console import echo
 from ibdissect.errors import ConfigError, defined_in
 from ibdissect.lint import toml_rules
 from ibdissect.lint.rule import Rule
@@ -34,14 +35,14 @@ def command(codes: tuple[str, ...], format_: str, common: Common) -> None:
         raise ConfigError("CODE", ", ".join(codes), "no rule has this code", hint="`ibdissect rules` lists them")
     explain = bool(codes) and (len(rules) <= 3 or format_ == "markdown")
     if format_ == "json":
-        click.echo(json.dumps([rule_object(rule) for rule in rules], indent=2, ensure_ascii=False))
+        echo(json.dumps([rule_object(rule) for rule in rules], indent=2, ensure_ascii=False))
     elif format_ == "markdown":
-        click.echo("\n".join(([] if codes else [contents(rules)]) + [text_of(rule) for rule in rules]), nl=False)
+        echo("\n".join(([] if codes else [contents(rules)]) + [text_of(rule) for rule in rules]), nl=False)
     elif explain:
-        click.echo("\n".join(text_of(rule, as_markdown=False) for rule in rules), nl=False)
+        echo("\n".join(text_of(rule, as_markdown=False) for rule in rules), nl=False)
     else:
         for rule in rules:
-            click.echo(f"{rule.code}  {rule.severity.value:<8} {rule.name:<36} {summary(rule)}")
+            echo(f"{rule.code}  {rule.severity.value:<8} {rule.name:<36} {summary(rule)}")
 
 
 def file_of(rule: type[Rule]) -> str:

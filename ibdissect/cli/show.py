@@ -7,6 +7,7 @@ import sys
 import click
 
 from ibdissect.cli.common import Common, common_options, refuse
+from ibdissect.cli.console import echo
 from ibdissect.cli.frames import CLOCKS, PRINTERS, SummaryLines
 from ibdissect.cli.output import captures_argument, opened_capture, set_option, source_of
 from ibdissect.errors import ConfigError
@@ -41,7 +42,7 @@ def command(
         raise ConfigError("--format", "fields", "needs at least one field", hint="name fields with -e; `ibdissect fields` lists them")
     with opened_capture(source_of(captures, as_set), common) as opened:
         if count:
-            click.echo(sum(len(rows) for _, rows in opened.selected()))
+            echo(sum(len(rows) for _, rows in opened.selected()))
             return 0
         printer, known, write = PRINTERS[chosen](opened, names, common.paint(sys.stdout)), common.port_names, sys.stdout.write
         if isinstance(printer, SummaryLines):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 
 import click
 
 from ibdissect.cli.common import Common, common_options
+from ibdissect.cli.console import echo, lifted
 from ibdissect.cli.output import captures_argument, findings_of, opened_capture, require_extra, set_option, source_of
 
 
@@ -39,8 +41,11 @@ def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[st
         Database(opened, names, lambda: findings_of(opened, common).findings, comparison) as database,
     ):
         if format_ == "text":
-            for line in database.text(query):
-                click.echo(line)
+            lines = iter(database.text(query))
+            first = next(lines, None)  # the capture is read before the first line
+            with lifted():
+                for line in lines if first is None else chain([first], lines):
+                    echo(line)
         else:
             database.write(query, sys.stdout.buffer, f".{format_}")
             sys.stdout.flush()

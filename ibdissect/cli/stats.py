@@ -14,7 +14,8 @@ from msgspec import Struct as Record
 from ibdissect.capture.chunk import Member
 from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, files_of
-from ibdissect.cli.common import Common, common_options, progress_bar, write_json
+from ibdissect.cli.common import Common, common_options, write_json
+from ibdissect.cli.console import echo, progress_bar
 from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import captures_argument, open_for, selection_of, set_option, source_of, units_of
 from ibdissect.lint.set_members import members_object, place_text
@@ -54,7 +55,7 @@ def command(
     if format_ == "json":
         write_json(counted.object())
     else:
-        click.echo("\n".join(lines(counted.result, common.paint(sys.stdout), counted.members)))
+        echo("\n".join(lines(counted.result, common.paint(sys.stdout), counted.members)))
     common.tell_damage(outcome.name, outcome.damage)
     return 0
 
@@ -88,17 +89,18 @@ def _count(capture: Unit, *, common: Common, top: int, progress: Progress | None
 
 
 def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engine: str | None, common: Common) -> int:
-    each, paint, mark = EachCapture(units, partial(_count, top=top), jobs, engine, common), common.paint(sys.stdout), "["
+    each, paint, before = EachCapture(units, partial(_count, top=top), jobs, engine, common), common.paint(sys.stdout), ""
     for outcome in each:
         if (counted := outcome.result) is None:
             continue
         if format_ == "json":
-            click.echo(f"{mark}{visible_json(json.dumps(counted.object(), ensure_ascii=False))}", nl=False)
-            mark = ",\n"
+            if before:
+                echo(f"{before},")  # with the comma once it is known that more follows: a line that has not ended would be lost to the bar
+            before = ("" if before else "[") + visible_json(json.dumps(counted.object(), ensure_ascii=False))
         else:
-            click.echo("\n".join([paint(printable(counted.name), "path"), *lines(counted.result, paint, counted.members), ""]))
+            echo("\n".join([paint(printable(counted.name), "path"), *lines(counted.result, paint, counted.members), ""]))
     if format_ == "json":
-        click.echo("]" if mark != "[" else "[]")
+        echo(f"{before or '['}]")
     return each.status
 
 

@@ -8,6 +8,7 @@ import click
 
 from ibdissect.cli.common import say
 from ibdissect.cli.config import NAME, configured
+from ibdissect.cli.console import echo
 from ibdissect.cli.trusted_folders import remember, trusted_folders
 from ibdissect.errors import ConfigError
 from ibdissect.wire.text import printable
@@ -36,5 +37,5 @@ def command(folders: tuple[str, ...], forget: bool) -> int:
         remember(known)
     else:
         for place in sorted(known):
-            click.echo(printable(place))
+            echo(printable(place))
     return 0

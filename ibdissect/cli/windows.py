@@ -20,7 +20,8 @@ from ibdissect.session.check import Stop
 from ibdissect.session.spread import spread
 from ibdissect.table import ChunkTable, Int
 
-from .common import Common, progress_bar
+from .common import Common
+from .console import progress_bar
 from .engines import chosen_engine
 from .output import open_for, selection_of, tell_untold
 
@@ -105,7 +106,7 @@ def write_by_windows(unit: Unit, jobs: int | None, engine: str | None, common: C
     common.selection(common.loaded()[0])  # what is wrong with a filter is said once, not by each process
     work = Windows(unit, replace(common, quiet=True, plugins=common.plugin_names), writer)
     count = masked = 0
-    with chosen_engine(engine, jobs, common) as made, progress_bar(files_of(unit), quiet=common.quiet) as progress:
+    with chosen_engine(engine, jobs, common) as made, progress_bar(files_of(unit), quiet=common.quiet or file.isatty()) as progress:
         assert made is not None
         with closing(spread(range(MOST_WINDOWS), made(work), partial(_died, name), most=1)) as pieces:
             for piece in pieces:

@@ -110,6 +110,8 @@ class TuiApp(ThemedApp):
             self._add(model)
         self._bring(self.captures[0])
         self._look_soon = False
+        self._typed_ahead: list[events.Key] = []
+        """Keys that came before there was a screen."""
         self._excepthook = threading.excepthook
         self._begin_with_theme()
 
@@ -178,6 +180,9 @@ class TuiApp(ThemedApp):
         if not self.is_headless:
             end_in_time(self.exit)
         await self.show(self.capture, self.first_filter)
+        for key in self._typed_ahead:
+            self.post_message(key)
+        self._typed_ahead.clear()
 
     def on_unmount(self) -> None:
         threading.excepthook = self._excepthook
@@ -233,7 +238,10 @@ class TuiApp(ThemedApp):
         BY_KEYS[keys].run(self)
 
     async def on_event(self, event: events.Event) -> None:
-        """Pass keys that were typed before a prompt was drawn to that prompt."""
+        """Pass keys that were typed before a prompt was drawn to that prompt, and those before the first screen to that screen."""
+        if isinstance(event, (events.InputEvent, events.Paste)) and not self._screen_stack:  # Textual would raise an error
+            self._typed_ahead += [event] if isinstance(event, events.Key) else []
+            return
         early = self.screen.early if isinstance(event, events.Key) and self._screen_stack and isinstance(self.screen, Prompt) else None
         if isinstance(event, events.Key) and not event.is_forwarded and early is not None:
             early.append("\n" if event.key == "enter" else event.character or "" if event.is_printable else "")

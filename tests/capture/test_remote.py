@@ -305,6 +305,7 @@ def test_a_library_that_repeats_requests_itself(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.slow
 def test_logs_of_libraries_stay_off_the_terminal() -> None:
     """They would name secrets of the URL."""
+    pytest.importorskip("fsspec")
     program = "import logging, ibdissect.capture.remote as r; r.filesystem('memory://a'); logging.getLogger('gcsfs.retry').error('token')"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stderr == ""

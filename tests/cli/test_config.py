@@ -46,6 +46,17 @@ def test_mistakes_are_named(tmp_path: Path, text: str, key: str, hint: str) -> N
     assert hint in str(caught.value)
 
 
+@pytest.mark.parametrize("broken", ["[tool.x]\na = 1\na = 2\n", "[tool.x\n", "x = \xff\n"])
+def test_a_mistake_of_another_tool_does_not_hide_our_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    """In a repository of captures nobody else reads that file, and without our `fail-on` the job would pass."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(f'[tool.ibdissect]\nfail-on = "warning"\n{broken}', encoding="latin-1")
+    with pytest.raises(ConfigError, match=r"pyproject.toml: .*not valid TOML: .*(at line [345]|position)"):
+        read_config(None)
+    (tmp_path / "pyproject.toml").write_text(f"[tool.other]\n{broken}", encoding="ascii", errors="ignore")
+    assert read_config(None) == Config()  # it says nothing about us
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [("1", ((1, 1),)), ("1-10,17", ((1, 10), (17, 17))), ("5-", ((5, ENDLESS),)), ("-3", ((1, 3),)), (" 2 - 4 ", ((2, 4),))],

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from ibdissect.tui.panes.bytes_pane import BytesPane
 from tests.conftest import REPO
@@ -51,6 +52,17 @@ async def test_quit(tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch) -
         await pilot.press(key)
         await asyncio.sleep(0.05)
     assert app.return_code == 0 and app.model.stopped and threading.excepthook is hook
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+async def test_quit_before_there_is_a_screen(tmp_path: Path, key: str) -> None:
+    """At a cold start Textual has the first keys before the first screen."""
+    app = made.app_on(made.capture(tmp_path))
+    await app.on_event(events.Paste("text"))
+    await app.on_event(events.Key(key, None))
+    async with app.run_test(size=made.SIZE):
+        await asyncio.sleep(0.1)
+    assert app.return_code == 0 and app.model.stopped
 
 
 @pytest.mark.parametrize("name", ["pkey-lab.pcap", "opensm-first-sweep.pcap", "rxe-rping.pcap", "mkey-enforced.pcap.gz"])
