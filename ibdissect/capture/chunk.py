@@ -16,9 +16,16 @@ from msgspec import field
 from ibdissect.capture.interfaces import Interfaces
 
 LINK_ETHERNET, LINK_SLL, LINK_ERF, LINK_IPOIB, LINK_INFINIBAND, LINK_SLL2 = 1, 113, 197, 242, 247, 276
+LINK_NULL, LINK_PPP, LINK_LOOP = 0, 9, 108
+LINKS_RAW_IP = 12, 14, 101, 228, 229
+"""Frames that begin with IP: 12 and 14 are what systems call the type in their own files (LINKTYPE_RAW is 101), 228 is IPv4, 229 IPv6."""
 
 LINK_NAMES = {
+    LINK_NULL: "BSD loopback",
     LINK_ETHERNET: "Ethernet",
+    LINK_PPP: "PPP",
+    LINK_LOOP: "OpenBSD loopback",
+    **dict.fromkeys(LINKS_RAW_IP, "Raw IP"),
     LINK_SLL: "Linux cooked v1",
     LINK_ERF: "ERF/InfiniBand",
     LINK_IPOIB: "IP over InfiniBand",

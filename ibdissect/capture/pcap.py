@@ -22,9 +22,8 @@ FILE_HEADER = 24
 HEADER = 16
 
 OTHER_LINKS = {
-    0: "BSD loopback", 9: "PPP", 12: "raw IP", 101: "raw IP", 105: "IEEE 802.11", 108: "OpenBSD loopback", 119: "IEEE 802.11 Prism",
-    127: "IEEE 802.11 radiotap", 147: "user 0", 187: "Bluetooth HCI", 189: "USB", 192: "PPI", 195: "IEEE 802.15.4", 220: "USB Linux",
-    227: "CAN", 228: "raw IPv4", 229: "raw IPv6", 249: "USBPcap", 252: "Wireshark export", 253: "netlink",
+    105: "IEEE 802.11", 119: "IEEE 802.11 Prism", 127: "IEEE 802.11 radiotap", 147: "user 0", 187: "Bluetooth HCI", 189: "USB", 192: "PPI",
+    195: "IEEE 802.15.4", 220: "USB Linux", 227: "CAN", 249: "USBPcap", 252: "Wireshark export", 253: "netlink",
 }  # fmt: skip
 """Names for the error message only (tcpdump.org's list of link types)."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
+from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_LOOP, LINK_NULL, LINK_SLL, LINK_SLL2, LINKS_RAW_IP
 from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.tree import Tree
 from ibdissect.dissect.value import BESIDE, REVEALS, Presenter
@@ -66,10 +66,14 @@ def _first(link: int, size: int) -> Any:  # Any: Scapy's classes have no useful 
         return LRH
     if link == LINK_ERF:
         return ERF
-    from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Ether
+    from scapy.layers.inet6 import IPv46
+    from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Ether, Loopback, LoopbackOpenBSD
     from scapy.packet import Raw
 
-    known = {LINK_ETHERNET: (Ether, 14), LINK_SLL: (CookedLinux, 16), LINK_SLL2: (CookedLinuxV2, 20)}
+    known = {
+        LINK_ETHERNET: (Ether, 14), LINK_SLL: (CookedLinux, 16), LINK_SLL2: (CookedLinuxV2, 20), LINK_NULL: (Loopback, 4),
+        LINK_LOOP: (LoopbackOpenBSD, 4), **dict.fromkeys(LINKS_RAW_IP, (IPv46, 40)),
+    }  # fmt: skip
     first, least = known.get(link, (Raw, 0))
     return first if size >= least else Raw
 

@@ -126,6 +126,8 @@ TABLES = (
      "|rate=bits_per_second|group's=group_rate|disagrees"),
     ("Congestion and paths", "congestion", "from=source|to=destination|ECN CE=ce|FECN=fecn|BECN=becn|CNP=cnp|fragments|QPs=queue_pairs"
      "|source ports=source_ports"),
+    ("Pause frames", "pauses", "from=source|priority|pauses|resumes|longest (quanta)=longest_quanta|first frame=first_frame"
+     "|last frame=last_frame"),
 )  # fmt: skip
 """Title and key of each list, and its columns: heading=key, or one word that is both."""
 

@@ -19,8 +19,24 @@ def fill(table: ChunkTable, rows: Int, position: list[int], protocols: list[str]
     for row, place in zip(rows.tolist(), position, strict=True):
         start = int(chunk.offset[row])
         frame = chunk.data[start : start + int(chunk.caplen[row])].tobytes()
+        if asked := _pause(table, row):
+            protocols[place], infos[place] = asked
+            continue
         where = {name: int(column[row]) - start for name, column in located.start.items() if column[row] >= 0}
         protocols[place], infos[place] = _line(frame, where, int(chunk.length[row]), int(chunk.link[row]))
+
+
+def _pause(table: ChunkTable, row: int) -> tuple[str, str] | None:
+    """The name of a pause frame, and what it asks for: `pause priority 3 for 65535 quanta, resume priority 4`. None if it is none."""
+    if (at := int(table.first(encapsulation.PriorityPause)[row])) >= 0:
+        kinds = zip(range(len(encapsulation.PAUSED)), encapsulation.PAUSED, encapsulation.PAUSE_TIMES, strict=True)
+        told = [(f"priority {number}", int(table.values(time)[at])) for number, paused, time in kinds if table.values(paused)[at]]
+    elif (at := int(table.first(encapsulation.Pause)[row])) >= 0:
+        told = [("the link", int(table.values(encapsulation.Pause.time)[at]))]
+    else:
+        return None
+    name = "Pause" if table.first(encapsulation.PriorityPause)[row] < 0 else encapsulation.PriorityPause.title
+    return name, ", ".join(f"pause {what} for {quanta} quanta" if quanta else f"resume {what}" for what, quanta in told) or "no priority"
 
 
 def _line(frame: bytes, at: dict[str, int], length: int, link: int) -> tuple[str, str]:

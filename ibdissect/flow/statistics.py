@@ -24,6 +24,7 @@ from .exchanges import Exchanges
 from .message_statistics import MessageStatistics
 from .messages import Messages
 from .multicast import Multicast, Sender
+from .pauses import Pauses
 from .recovery import Counts
 from .streams import Streams
 from .traffic import Traffic
@@ -38,7 +39,7 @@ class Statistics:
         self.traffic, self.exchanges = Traffic(), Exchanges()
         self.transactions, self.streams, self.connections = Transactions(), Streams(), Connections()
         self.messages, self.message_statistics = Messages(self.connections), MessageStatistics()
-        self.multicast, self.congestion, self.credits = Multicast(), Congestion(), Credits()
+        self.multicast, self.congestion, self.pauses, self.credits = Multicast(), Congestion(), Pauses(), Credits()
 
     def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:
         """Count a chunk."""
@@ -51,6 +52,7 @@ class Statistics:
             self.message_statistics.take(ended)
         self.multicast.feed(table)
         self.congestion.feed(table)
+        self.pauses.feed(table)
         self.credits.feed(table)
         self.traffic.feed(table, np.arange(len(table)) if shown is None else np.flatnonzero(shown))
 
@@ -69,6 +71,7 @@ class Statistics:
             "messages": self.message_statistics.result(top),
             "multicast": _multicast(self.multicast, top),
             "congestion": _congestion(self.congestion, top),
+            "pauses": self.pauses.result(top),
         }
 
     def _kind(self, mgmt_class: int, method: int, attribute: int) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from ibdissect.wire.opcodes import OPCODE_NAMES, SERVICES
 LAYERS = (
     ("erf", "ERF"), ("mpls.0", "MPLS"), ("gre.0", "GRE"), ("erspan2.0", "ERSPAN II"), ("erspan3.0", "ERSPAN III"), ("vxlan.0", "VXLAN"),
     ("vxlan_gpe.0", "VXLAN-GPE"), ("geneve.0", "GENEVE"), ("eth", "Ethernet"), ("vlan", "VLAN"), ("sll", "Linux cooked v1"),
-    ("sll2", "Linux cooked v2"), ("lrh", "LRH"), ("link", "Flow control"), ("rwh", "Raw"), ("grh", "GRH"), ("ip4", "IPv4"), ("ip6", "IPv6"),
+    ("sll2", "Linux cooked v2"), ("null", "BSD loopback"), ("ppp", "PPP"), ("pause", "Pause"), ("pfc", "PFC"), ("lrh", "LRH"),
+    ("link", "Flow control"), ("rwh", "Raw"), ("grh", "GRH"), ("ip4", "IPv4"), ("ip6", "IPv6"), ("ip6_routing", "IPv6 routing header"),
     ("udp", "UDP"), ("bth", "BTH"),
 )  # fmt: skip
 """Headers of the hierarchy from the outside in, of tunnels only their own; service and management class follow the BTH."""

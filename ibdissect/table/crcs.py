@@ -17,6 +17,7 @@ from msgspec import Struct as Record
 from ibdissect import native
 from ibdissect.capture.scattered import AT_ONCE, Bytes, Words, unaligned
 from ibdissect.wire import crc
+from ibdissect.wire.encapsulation import IPv6
 
 from .locate import Bool, Int
 from .table import ChunkTable
@@ -135,7 +136,7 @@ def _kinds(table: ChunkTable, rows: Int) -> tuple[npt.NDArray[np.uint8], Int]:
         (NATIVE, native_packet & (at["grh"] < 0) & ~over_udp),
         (ROUTED, (at["grh"] >= 0) & ~over_udp),
         (ROCE_IP4, ip & whole),
-        (ROCE_IP6, ip & (at["ip6"] >= 0) & ~four),
+        (ROCE_IP6, ip & (at["ip6"] >= 0) & ~four & (at["udp"] == at["ip6"] + IPv6.size)),  # what else is masked is not known
     ):
         np.copyto(kinds, kind, where=which)
         np.copyto(starts, at[MASKED[kind][0]], where=which)

@@ -28,6 +28,8 @@ HEADERS: dict[StructType, tuple[str, ...]] = {
     encapsulation.OuterUDP: tunnels.names("udp"), encapsulation.MPLS: tunnels.names(*tunnels.LABELS),
     **{struct: tunnels.names(struct.key) for struct in encapsulation.OF_TUNNELS},
     encapsulation.ERF: ("erf",), encapsulation.Ethernet: ("eth",), encapsulation.VLAN: ("vlan", "vlan2", "vlan3"),
+    **{struct: (struct.key, *tunnels.names(struct.key)) for struct in encapsulation.IP6_EXTENSIONS.values()},
+    **{struct: (struct.key,) for struct in (encapsulation.Loopback, encapsulation.PPP, encapsulation.Pause, encapsulation.PriorityPause)},
     encapsulation.SLL: ("sll",), encapsulation.SLL2: ("sll2",), encapsulation.IPv4: ("ip4",), encapsulation.IPv6: ("ip6",),
     encapsulation.UDP: ("udp",), headers.LRH: ("lrh",), headers.RWH: ("rwh",), headers.FlowControl: ("link",), headers.VCRC: ("vcrc",),
     headers.GRH: ("grh",), headers.BTH: ("bth",), headers.ICRC: ("icrc",), headers.Payload: ("payload",), MAD: ("mad",),

@@ -20,7 +20,7 @@ from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.spec import Struct
 
-from . import first_bytes, tunnels
+from . import around_ip, first_bytes, tunnels
 from .first_bytes import Front, Place
 
 Int = npt.NDArray[np.int64]
@@ -80,8 +80,9 @@ class Located(Record, eq=False):
     length: Int
     """Bytes that the frame had on the wire, int64[n]; if a tunnel holds only the beginning of a packet, what it would have had."""
     start: dict[str, Int] = field(default_factory=dict)
-    """By name: erf eth vlan vlan2 sll sll2 ip4 ip6 udp link lrh rwh grh bth payload mad icrc vcrc; `inner`: the packet inside a tunnel;
-    `skipped`: what is not read of an IP fragment, a tunnel or an ICMP error, up to the end of the frame.
+    """By name: erf eth vlan vlan2 sll sll2 null ppp pause pfc ip4 ip6 ip6_hop_by_hop ip6_routing ip6_destination udp link lrh rwh grh bth
+    payload mad icrc vcrc; `inner`: the packet inside a tunnel; `skipped`: what is not read of an IP fragment, a tunnel or an ICMP error,
+    up to the end of the frame.
 
     eth to udp are the innermost headers. Those around a tunnel are `eth.0`, `ip4.0` ... with the tunnel's own (`gre.0`),
     those around a tunnel inside it `eth.1` ...
@@ -130,6 +131,8 @@ def locate(chunk: Chunk, roce_ports: Sequence[int] = (encapsulation.ROCE_PORT,))
             finder.erf(rows)
         elif link in (LINK_ETHERNET, LINK_SLL, LINK_SLL2, LINK_IPOIB):
             finder.cooked(link, rows, finder.pick(chunk.offset, rows).copy())  # a header of a packet inside may take its place
+        else:
+            around_ip.point_to_point(finder, link, rows, finder.pick(chunk.offset, rows).copy())
     return loc
 
 
@@ -304,6 +307,9 @@ class Finder:
         roce1 = ethertype == encapsulation.ETHERTYPE_ROCE
         if roce1.any():
             self.roce1(rows[roce1], at[roce1])
+        control = ethertype == encapsulation.ETHERTYPE_MAC_CONTROL
+        if control.any():
+            around_ip.pause(self, rows[control], at[control])
         labels = (ethertype == 0x8847) | (ethertype == 0x8848)
         if labels.any():
             tunnels.mpls(self, rows[labels], at[labels])
@@ -347,16 +353,16 @@ class Finder:
         good = (at + 40 <= self.loc.end[rows]) & (self.data[np.minimum(at, self.data.size - 1)] >> 4 == 6)
         rows, at = rows[good], at[good]
         self.loc.at("ip6")[rows] = at
-        protocol = self.data[at + 6]
+        stop = at + 40 + u16(self.data, at + 4)
+        protocol, at = around_ip.behind_extensions(self, rows, at)
         datagram = protocol == encapsulation.PROTOCOL_UDP
         if not datagram.all():
-            tunnels.behind_ip(self, rows[~datagram], at[~datagram] + 40, protocol[~datagram])
-            parts = (protocol == encapsulation.IP6_FRAGMENT) & tunnels.may_hold_keys(self.data[np.minimum(at + 40, self.data.size - 1)])
-            self.skip(rows[parts], at[parts] + 40)
+            tunnels.behind_ip(self, rows[~datagram], at[~datagram], protocol[~datagram])
+            parts = (protocol == encapsulation.IP6_FRAGMENT) & tunnels.may_hold_keys(self.data[np.minimum(at, self.data.size - 1)])
+            self.skip(rows[parts], at[parts])
             icmp = protocol == encapsulation.PROTOCOL_ICMPV6
-            self.quoted(rows[icmp], at[icmp] + 48, 40, 6)
-        stop = at + 40 + u16(self.data, at + 4)
-        self.udp(rows[datagram], (at + 40)[datagram], stop[datagram])
+            self.quoted(rows[icmp], at[icmp] + 8, 40, 6)
+        self.udp(rows[datagram], at[datagram], stop[datagram])
 
     def quoted(self, rows: Int, at: Int, size: int, protocol_at: int) -> None:
         """RoCE packets that ICMP errors quote are not read; `size`: of their IP header, without options."""

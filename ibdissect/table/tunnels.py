@@ -145,7 +145,7 @@ def _inside(finder: Finder, rows: Int, at: Int, inside: Int) -> None:
     six = ((inside == IP6) | (inside == ANY_IP)) & (first >> 4 == 6) & (at + 40 <= end)
     for header in ("eth", "vlan", "vlan2", "vlan3"):
         _move(finder, header, rows[frame])
-    for header in ("ip4", "ip6", "udp"):
+    for header in ("ip4", "ip6", *(struct.key for struct in wire.IP6_EXTENSIONS.values()), "udp"):
         _move(finder, header, rows[frame | four | six])
     for there in (frame, four, six):
         finder.loc.at("inner")[rows[there]] = at[there]

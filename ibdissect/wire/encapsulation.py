@@ -7,25 +7,36 @@ from datetime import UTC, datetime
 from .spec import Struct, bit, enum, flag, gid, ip4, mac, pad, part, raw, uint
 
 ETHERTYPES = {
-    0x0800: "IPv4", 0x0806: "ARP", 0x6558: "Transparent Ethernet bridging", 0x8100: "802.1Q", 0x86DD: "IPv6",
+    0x0800: "IPv4", 0x0806: "ARP", 0x8808: "MAC control", 0x6558: "Transparent Ethernet bridging", 0x8100: "802.1Q", 0x86DD: "IPv6",
     0x8847: "MPLS", 0x8848: "MPLS with upstream-assigned label", 0x88A8: "802.1ad", 0x8915: "RoCE v1", 0x88CC: "LLDP", 0x9100: "802.1QinQ",
 }  # fmt: skip
 ETHERTYPE_IPV4, ETHERTYPE_ARP, ETHERTYPE_IPV6, ETHERTYPE_ROCE = 0x0800, 0x0806, 0x86DD, 0x8915
+ETHERTYPE_MAC_CONTROL = 0x8808
 ETHERTYPES_VLAN = ETHERTYPE_8021Q, ETHERTYPE_8021AD, ETHERTYPE_QINQ = 0x8100, 0x88A8, 0x9100
 """A VLAN tag follows; 0x9100 is what switches used for an outer tag before 802.1ad."""
 ERF_ETHERNET, ERF_INFINIBAND, ERF_INFINIBAND_LINK = (2, 11, 16, 20), 21, 25
 ERF_TYPES = {2: "ETH", 16: "COLOR_ETH", ERF_INFINIBAND: "INFINIBAND", ERF_INFINIBAND_LINK: "INFINIBAND_LINK"}
 IP_PROTOCOLS = {
-    1: "ICMP", 2: "IGMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 47: "GRE", 58: "ICMPv6", 0x1B: "IBA transport",
+    0: "Hop-by-Hop options", 1: "ICMP", 2: "IGMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 43: "Routing header", 44: "Fragment header",
+    47: "GRE", 51: "Authentication header", 58: "ICMPv6", 60: "Destination options", 0x1B: "IBA transport",
 }  # fmt: skip
 PROTOCOL_ICMP, PROTOCOL_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_GRE, PROTOCOL_ICMPV6 = 1, 4, 6, 17, 41, 47, 58
-IP6_FRAGMENT = 44
+IP6_HOP_BY_HOP, IP6_ROUTING, IP6_FRAGMENT, IP6_DESTINATION = 0, 43, 44, 60
 GRE_PROTOCOLS = {**ETHERTYPES, 0x22EB: "ERSPAN III", 0x88BE: "ERSPAN"}
 GPE_PROTOCOLS = {1: "IPv4", 2: "IPv6", 3: "Ethernet", 4: "NSH", 5: "MPLS"}
 ECN = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
 PACKET_TYPES = {0: "to us", 1: "broadcast", 2: "multicast", 3: "to another host", 4: "from us"}
 ROCE_PORT = 4791
 VXLAN_PORT, VXLAN_GPE_PORT, GENEVE_PORT = 4789, 4790, 6081
+
+
+ADDRESS_FAMILIES = {2: "IPv4", 10: "IPv6", 24: "IPv6", 28: "IPv6", 30: "IPv6"}
+"""Of a loopback header; each system has a number of its own for IPv6."""
+PPP_FRAME, PPP_IPV4, PPP_IPV6 = 0xFF03, 0x0021, 0x0057
+"""Address and control of a frame, and protocols."""
+PPP_PROTOCOLS = {PPP_IPV4: "IPv4", PPP_IPV6: "IPv6", 0x8021: "IPCP", 0x8057: "IPv6CP", 0xC021: "LCP"}
+PAUSE, PRIORITY_PAUSE = 0x0001, 0x0101
+PAUSE_OPCODES = {PAUSE: "Pause", PRIORITY_PAUSE: "Priority-based flow control"}
 
 
 def erf_time_text(value: int) -> str:
@@ -101,6 +112,70 @@ class SLL2(Struct):
     unused = raw(2, "Unused", at="18", ws="sll.unused")
 
 
+def family_text(value: int) -> str:
+    """The address family of a loopback header, written in the byte order of the host that captured: the smaller number is meant."""
+    number = min(value, int.from_bytes(value.to_bytes(4, "big"), "little"))
+    return f"{ADDRESS_FAMILIES.get(number, 'family')} ({number})"
+
+
+class Loopback(Struct):
+    """Header of a BSD loopback interface (link types 0 and 108); an IP packet follows."""
+
+    key, section, size, title = "null", "LINKTYPE_NULL, LINKTYPE_LOOP", 4, "BSD loopback"
+    family = uint(32, "Family", at="0", show=family_text)
+
+
+class PPP(Struct):
+    """PPP in HDLC framing (link type 9), without compressed fields."""
+
+    key, section, size = "ppp", "RFC 1662 3.1", 4
+    address = uint(8, "Address", at="0", base="hex", ws="ppp.address")
+    control = uint(8, "Control", at="1", base="hex", ws="ppp.control")
+    protocol = enum(16, PPP_PROTOCOLS, "Protocol", at="2", base="hex", ws="ppp.protocol")
+
+
+class Pause(Struct):
+    """MAC control frame that stops all priorities of a link."""
+
+    key, section, size, title = "pause", "IEEE 802.3 31B", 4, "Pause"
+    opcode = enum(16, PAUSE_OPCODES, "Opcode", at="0", base="hex", ws="macc.opcode")
+    time = uint(16, "Pause time", at="2", unit="quanta", ws="macc.pause_time")
+
+
+class PriorityPause(Struct):
+    """Priority-based flow control: a MAC control frame that stops some priorities of a link; a time of 0 ends the pause.
+
+    A quantum is the time of 512 bits at the link's speed.
+    """
+
+    key, section, size, title = "pfc", "IEEE 802.1Q 36", 20, "PFC"
+    opcode = enum(16, PAUSE_OPCODES, "Opcode", at="0", base="hex", ws="macc.opcode")
+    enabled = uint(16, "Class enable vector", at="2", base="hex", ws="macc.cbfc.enbv")
+    c0 = bit(enabled, 0, "Priority 0", ws="macc.cbfc.enbv.c0")
+    c1 = bit(enabled, 1, "Priority 1", ws="macc.cbfc.enbv.c1")
+    c2 = bit(enabled, 2, "Priority 2", ws="macc.cbfc.enbv.c2")
+    c3 = bit(enabled, 3, "Priority 3", ws="macc.cbfc.enbv.c3")
+    c4 = bit(enabled, 4, "Priority 4", ws="macc.cbfc.enbv.c4")
+    c5 = bit(enabled, 5, "Priority 5", ws="macc.cbfc.enbv.c5")
+    c6 = bit(enabled, 6, "Priority 6", ws="macc.cbfc.enbv.c6")
+    c7 = bit(enabled, 7, "Priority 7", ws="macc.cbfc.enbv.c7")
+    time0 = uint(16, "Time of priority 0", at="4", unit="quanta", ws="macc.cbfc.pause_time.c0")
+    time1 = uint(16, "Time of priority 1", at="6", unit="quanta", ws="macc.cbfc.pause_time.c1")
+    time2 = uint(16, "Time of priority 2", at="8", unit="quanta", ws="macc.cbfc.pause_time.c2")
+    time3 = uint(16, "Time of priority 3", at="10", unit="quanta", ws="macc.cbfc.pause_time.c3")
+    time4 = uint(16, "Time of priority 4", at="12", unit="quanta", ws="macc.cbfc.pause_time.c4")
+    time5 = uint(16, "Time of priority 5", at="14", unit="quanta", ws="macc.cbfc.pause_time.c5")
+    time6 = uint(16, "Time of priority 6", at="16", unit="quanta", ws="macc.cbfc.pause_time.c6")
+    time7 = uint(16, "Time of priority 7", at="18", unit="quanta", ws="macc.cbfc.pause_time.c7")
+
+
+PAUSED = (PriorityPause.c0, PriorityPause.c1, PriorityPause.c2, PriorityPause.c3,
+          PriorityPause.c4, PriorityPause.c5, PriorityPause.c6, PriorityPause.c7)  # fmt: skip
+"""Whether a pause frame speaks of a priority, by priority."""
+PAUSE_TIMES = (PriorityPause.time0, PriorityPause.time1, PriorityPause.time2, PriorityPause.time3,
+               PriorityPause.time4, PriorityPause.time5, PriorityPause.time6, PriorityPause.time7)  # fmt: skip
+
+
 class IPv4(Struct):
     """IPv4 header without options."""
 
@@ -137,6 +212,38 @@ class IPv6(Struct):
     hop_limit = uint(8, "Hop limit", at="7", ws="ipv6.hlim")
     source = gid("Source", at="8", ws="ipv6.src")
     destination = gid("Destination", at="24", ws="ipv6.dst")
+
+
+class HopByHop(Struct):
+    """Hop-by-hop options of an IPv6 packet, without the options."""
+
+    key, section, size, title = "ip6_hop_by_hop", "RFC 8200 4.3", 2, "IPv6 hop-by-hop options"
+    next_header = enum(8, IP_PROTOCOLS, "Next header", at="0", ws="ipv6.hopopts.nxt")
+    length = uint(8, "Length", at="1", ws="ipv6.hopopts.len")
+
+
+class RoutingHeader(Struct):
+    """Routing header of an IPv6 packet, as of Segment Routing (type 4), without what its type defines."""
+
+    key, section, size, title = "ip6_routing", "RFC 8200 4.4; RFC 8754 2", 4, "IPv6 routing header"
+    next_header = enum(8, IP_PROTOCOLS, "Next header", at="0", ws="ipv6.routing.nxt")
+    length = uint(8, "Length", at="1", ws="ipv6.routing.len")
+    type = enum(8, {4: "Segment Routing"}, "Type", at="2", ws="ipv6.routing.type")
+    segments_left = uint(8, "Segments left", at="3", ws="ipv6.routing.segleft")
+
+
+class DestinationOptions(Struct):
+    """Destination options of an IPv6 packet, without the options."""
+
+    key, section, size, title = "ip6_destination", "RFC 8200 4.6", 2, "IPv6 destination options"
+    next_header = enum(8, IP_PROTOCOLS, "Next header", at="0", ws="ipv6.dstopts.nxt")
+    length = uint(8, "Length", at="1", ws="ipv6.dstopts.len")
+
+
+IP6_EXTENSIONS: dict[int, type[Struct]] = {
+    IP6_HOP_BY_HOP: HopByHop, IP6_ROUTING: RoutingHeader, IP6_DESTINATION: DestinationOptions,
+}  # fmt: skip
+"""Headers that may stand between IPv6 and what it carries, by their number; each is 8 bytes long, and 8 for each of its Length."""
 
 
 class UDP(Struct):

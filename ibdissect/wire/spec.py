@@ -28,8 +28,8 @@ BIT_KINDS = INT_KINDS | {"pad"}
 """Kinds that may start at any bit."""
 PROTOCOLS = frozenset((
     "infiniband", "infiniband_link", "infiniband_sdp", "opa", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "frame", "ibdissect",
-    "erspan", "geneve", "gre", "icmp", "icmpv6", "ipoib", "iscsi", "iser", "mpls", "nvme", "nvme-rdma", "rpc", "rpcordma", "smc", "tcp",
-    "vxlan",
+    "erspan", "geneve", "gre", "icmp", "icmpv6", "ipoib", "iscsi", "iser", "macc", "mpls", "nvme", "nvme-rdma", "ppp", "rpc", "rpcordma",
+    "smc", "tcp", "vxlan",
 ))  # fmt: skip
 """First words of a full filter name in `ws=`; any other `ws` is the last part, after `infiniband.<key>.`"""
 BYTE_KINDS = frozenset({"gid", "mac", "ip4", "raw", "text"})
