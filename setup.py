@@ -1,4 +1,7 @@
-"""The parts in C (docs/decisions/native-parts.md), left out without a compiler, and the version. For the rest see pyproject.toml."""
+"""The parts that are compiled, left out without a compiler, and the version. For the rest see pyproject.toml.
+
+CRCs and record starts are C (docs/decisions/native-parts.md), the engine is Python that Cython compiles (docs/decisions/one-engine.md).
+"""
 
 import os
 from pathlib import Path
@@ -7,6 +10,10 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+
+ENGINE = ("common", "packets")
+"""Modules of ibdissect/engine that are compiled; the others are Python."""
+STABLE = ("Py_LIMITED_API", "0x030b0000")
 
 
 class Reproducible(build_ext):
@@ -37,10 +44,32 @@ class StableAbi(bdist_wheel):
         super().finalize_options()
 
 
+def engine() -> list[Extension]:
+    """The modules of the engine as extensions; none without Cython, with which the package is interpreted."""
+    try:
+        from Cython.Build import cythonize
+    except ImportError:
+        return []
+    found: list[Extension] = cythonize(
+        [
+            Extension(f"ibdissect.engine.{name}", [f"ibdissect/engine/{name}.py"], define_macros=[STABLE], py_limited_api=True)
+            for name in ENGINE
+        ],
+        build_dir="build/engine",
+        compiler_directives={"language_level": "3"},
+    )
+    for extension in found:
+        extension.optional = True  # cythonize forgets it, and without a compiler the installation would fail
+    return found
+
+
 setup(
     ext_modules=[
-        Extension(f"ibdissect.native._{part}", [f"ibdissect/native/{part}.c"], optional=True, py_limited_api=True)
-        for part in ("records", "sums")
+        *(
+            Extension(f"ibdissect.native._{part}", [f"ibdissect/native/{part}.c"], optional=True, py_limited_api=True)
+            for part in ("records", "sums")
+        ),
+        *engine(),
     ],
     cmdclass={"build_ext": Reproducible, "build_py": Versioned, "bdist_wheel": StableAbi},
 )

@@ -9,10 +9,9 @@ import sys
 def main() -> None:
     """Answer `--version` at once; for anything else load the command line."""
     if sys.argv[1:] in (["--version"], ["-V"]):
-        from ibdissect import native
-        from ibdissect.version import VERSION
+        from ibdissect.built import version_line
 
-        print(f"ibdissect {VERSION}" + ("" if native.sums else " (built without a compiler: CRCs are checked more slowly)"))
+        print(version_line())
         return
     # NumPy needs only one thread here; starting OpenBLAS's thread pool takes 0.08 s (measured).
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

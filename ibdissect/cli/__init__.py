@@ -117,9 +117,9 @@ def group(ctx: click.Context) -> None:
 
 def _version(ctx: click.Context, asked: bool) -> None:
     if asked:
-        from ibdissect.version import VERSION
+        from ibdissect.built import version_line
 
-        echo(f"ibdissect {VERSION}")
+        echo(version_line())
         ctx.exit()
 
 

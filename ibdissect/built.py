@@ -1,0 +1,12 @@
+"""What was built, and how? What `--version` prints."""
+
+from __future__ import annotations
+
+
+def version_line() -> str:
+    """What `--version` prints: the version, and what was compiled."""
+    from ibdissect import engine, native
+    from ibdissect.version import VERSION
+
+    slow = "" if native.sums else ", CRCs are checked more slowly"
+    return f"ibdissect {VERSION} ({'compiled' if engine.compiled() else 'interpreted'} engine{slow})"

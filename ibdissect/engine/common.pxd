@@ -1,0 +1,34 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
+# What the compiler takes instead of the functions of common.py: tests/engine/test_common.py compares the two.
+ctypedef unsigned char u8
+ctypedef unsigned int u32
+ctypedef unsigned long long u64
+ctypedef long long i64
+
+cdef inline int b16(const u8[::1] p, Py_ssize_t at) except -1 nogil:
+    return p[at] << 8 | p[at + 1]
+
+cdef inline int b24(const u8[::1] p, Py_ssize_t at) except -1 nogil:
+    return p[at] << 16 | p[at + 1] << 8 | p[at + 2]
+
+cdef inline i64 b32(const u8[::1] p, Py_ssize_t at) except -1 nogil:
+    return <i64>(<u32>p[at] << 24 | <u32>p[at + 1] << 16 | <u32>p[at + 2] << 8 | p[at + 3])
+
+cdef inline u64 b64(const u8[::1] p, Py_ssize_t at) except? 0xFFFFFFFFFFFFFFFFULL nogil:
+    return <u64>b32(p, at) << 32 | <u64>b32(p, at + 4)
+
+cdef inline u64 mix(u64 a, u64 b) noexcept nogil:
+    cdef u64 h = (a ^ (b * 0x9E3779B97F4A7C15ULL)) * 0xD6E8FEB86659FD93ULL
+    h = (h ^ h >> 32) * 0xD6E8FEB86659FD93ULL
+    return h ^ h >> 29
+
+cdef inline u64 hashed(const u8[::1] p, Py_ssize_t at, Py_ssize_t end, u64 h) except? 0xFFFFFFFFFFFFFFFFULL nogil:
+    cdef Py_ssize_t rest
+    while end - at >= 8:
+        h = mix(h, b64(p, at))
+        at += 8
+    rest = end - at
+    while at < end:
+        h = mix(h, p[at])
+        at += 1
+    return mix(h, <u64>rest)

@@ -1,0 +1,48 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
+"""How are numbers read from bytes, and how are they hashed? For the interpreter; `common.pxd` says the same to the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+try:
+    import cython
+except ImportError:  # built without Cython, or run without it
+    from . import shadow as cython
+
+COMPILED = cython.compiled
+MASK = 0xFFFFFFFFFFFFFFFF
+if not cython.compiled:
+
+    def b16(p: Sequence[int], at: int) -> int:
+        """16 bits, most significant byte first."""
+        return p[at] << 8 | p[at + 1]
+
+    def b24(p: Sequence[int], at: int) -> int:
+        """24 bits."""
+        return p[at] << 16 | p[at + 1] << 8 | p[at + 2]
+
+    def b32(p: Sequence[int], at: int) -> int:
+        """32 bits."""
+        return p[at] << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
+
+    def b64(p: Sequence[int], at: int) -> int:
+        """64 bits."""
+        return b32(p, at) << 32 | b32(p, at + 4)
+
+    def mix(a: int, b: int) -> int:
+        """A hash of two numbers of 64 bits."""
+        h = (a ^ (b * 0x9E3779B97F4A7C15 & MASK)) * 0xD6E8FEB86659FD93 & MASK
+        h = (h ^ h >> 32) * 0xD6E8FEB86659FD93 & MASK
+        return h ^ h >> 29
+
+    def hashed(p: Sequence[int], at: int, end: int, h: int) -> int:
+        """A hash of bytes and of a hash before them."""
+        while end - at >= 8:
+            h = mix(h, b64(p, at))
+            at += 8
+        rest = end - at
+        while at < end:
+            h = mix(h, p[at])
+            at += 1
+        return mix(h, rest)

@@ -1,0 +1,35 @@
+"""Do the compiled helpers say what the interpreted ones say?"""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.plain import FOLDER, plain
+
+common = plain("common")
+
+
+def test_both_files_have_the_same_helpers() -> None:
+    names = set(re.findall(r"cdef inline [\w ]*?(\w+)\(", (FOLDER / "common.pxd").read_text(encoding="utf-8")))
+    assert names == set(re.findall(r"    def (\w+)\(", (FOLDER / "common.py").read_text(encoding="utf-8"))) and len(names) > 4
+
+
+@given(st.binary(min_size=8, max_size=40))
+def test_numbers_are_read_big_endian(data: bytes) -> None:
+    assert common.b16(data, 1) == int.from_bytes(data[1:3], "big")
+    assert common.b24(data, 1) == int.from_bytes(data[1:4], "big")
+    assert common.b32(data, 2) == int.from_bytes(data[2:6], "big")
+    assert common.b64(data, 0) == int.from_bytes(data[:8], "big")
+
+
+@given(st.binary(max_size=40), st.integers(0, (1 << 64) - 1))
+def test_a_hash_has_64_bits_and_depends_on_each_byte(data: bytes, h: int) -> None:
+    found = common.hashed(data, 0, len(data), h)
+    assert 0 <= found < 1 << 64
+    for at in range(len(data)):
+        other = bytearray(data)
+        other[at] ^= 1
+        assert common.hashed(other, 0, len(data), h) != found

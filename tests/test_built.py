@@ -1,0 +1,53 @@
+"""Does the package install with and without Cython and a compiler, and does it say what was built?"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from ibdissect import native
+from ibdissect.built import version_line
+from ibdissect.engine import compiled
+from ibdissect.version import VERSION
+from tests.conftest import REPO
+
+
+def test_the_version_says_what_was_compiled() -> None:
+    assert version_line().startswith(f"ibdissect {VERSION} ({'compiled' if compiled() else 'interpreted'} engine")
+    assert ("slowly" in version_line()) == (native.sums is None)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("setuptools_scm") is None, reason="needs setuptools-scm")
+@pytest.mark.parametrize("missing", ["compiler", "Cython"])
+def test_a_wheel_is_built_without(missing: str, tmp_path: Path) -> None:
+    """The engine then runs interpreted."""
+    source, nothing, out = tmp_path / "source", tmp_path / "nothing", tmp_path / "out"
+    source.mkdir()
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=REPO, capture_output=True, text=True, check=True).stdout.split("\0")
+    for name in files:
+        if name.startswith("ibdissect/") or name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((REPO / name).read_bytes())
+    (nothing / "Cython").mkdir(parents=True)
+    (nothing / "Cython/__init__.py").write_text("raise ImportError\n")
+    environment = {**os.environ, "SETUPTOOLS_SCM_PRETEND_VERSION": "1.2.3", **({"CC": "/bin/false"} if missing == "compiler" else {})}
+    if missing == "Cython":
+        environment["PYTHONPATH"] = str(nothing)
+    words = [sys.executable, "setup.py", "-q", "bdist_wheel", "-d", str(out)]
+    done = subprocess.run(words, cwd=source, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (wheel,) = out.glob("*.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        assert not [name for name in opened.namelist() if name.startswith("ibdissect/engine/") and name.endswith(".so")]
+        opened.extractall(tmp_path / "installed")
+    said = subprocess.run(
+        [sys.executable, "-m", "ibdissect", "--version"], cwd=tmp_path / "installed", capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    assert said.startswith("ibdissect 1.2.3 (interpreted engine")
