@@ -3,9 +3,25 @@
 Importing this loads nothing; `open` and `__version__` come when asked for.
 """
 
-from __future__ import annotations
+import sys
 
-from typing import TYPE_CHECKING, Any
+
+def _leave_working_directory() -> None:
+    """`python -m ibdissect` has put the working directory first on the module path: whoever made what lies there would be imported.
+
+    Called before any other import. If the package itself lies there, a checkout, it comes last.
+    """
+    named = any(word.partition(".")[0] == __name__ or word.endswith(f"m{__name__}") for word in sys.orig_argv)
+    if sys.argv[:1] != ["-m"] or not named or sys.flags.safe_path:  # Python says `-m` until it has found the module
+        return
+    folder = sys.path.pop(0)
+    if __path__[0].rpartition("/")[0] == folder:
+        sys.path.append(folder)
+
+
+_leave_working_directory()
+
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
 if TYPE_CHECKING:
     from .session.capture import Capture as Capture

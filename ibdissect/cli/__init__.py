@@ -150,7 +150,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 @contextmanager
 def _ending_tidily() -> Iterator[list[int]]:
-    """Let SIGTERM raise SystemExit, so that temporary files are removed; a second one ends the process at once.
+    """Let SIGTERM and SIGHUP raise SystemExit, so that temporary files are removed; a second one ends the process at once.
 
     The list then receives the exit status.
     """
@@ -160,19 +160,23 @@ def _ending_tidily() -> Iterator[list[int]]:
 
     ended: list[int] = []
 
+    ours: list[signal.Signals] = []
+
     def end(number: int, _: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)
+        for one in ours:  # at the end of a terminal SIGHUP comes from the kernel and from the shell
+            signal.signal(one, signal.SIG_IGN if one == signal.SIGHUP else signal.SIG_DFL)
         ended.append(128 + number)
         sys.exit(128 + number)
 
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield ended
-        return
-    signal.signal(signal.SIGTERM, end)
+    if threading.current_thread() is threading.main_thread():
+        ours += [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]  # `nohup` ignores SIGHUP
+    for one in ours:
+        signal.signal(one, end)
     try:
         yield ended
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for one in ours:
+            signal.signal(one, signal.SIG_DFL)
 
 
 def _run(arguments: list[str] | None) -> int:

@@ -41,12 +41,25 @@ class Frames(Protocol):
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Frames)
+F = TypeVar("F", bound=Callable[..., Any])
 
-engine_option = click.option(
-    "--engine",
-    metavar="dask|dask://HOST:PORT|FILE",
-    help="Work on captures with Dask: all cores of this machine (or --jobs N), a cluster's scheduler, or its scheduler file.",
-)
+TRUSTED = "ibdissect.trusts_network"
+
+
+def engine_option(command: F) -> F:
+    """The options --engine and --trust-network; the latter is no parameter of the command."""
+    engine = click.option(
+        "--engine",
+        metavar="dask|dask+tls://HOST:PORT|FILE",
+        help="Work on captures with Dask: all cores of this machine (or --jobs N), a cluster's scheduler, or its scheduler file.",
+    )
+    trust = click.option(
+        "--trust-network", is_flag=True, expose_value=False, callback=lambda context, _, on: context.meta.update({TRUSTED: on}),
+        help="With --engine: do without TLS, as whoever reaches the scheduler may run programs.",
+    )  # fmt: skip
+    return engine(trust(command))
+
+
 
 jobs_option = click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Work in N processes, each on one capture; or share the rows of one (export)."
@@ -69,8 +82,11 @@ def chosen_engine(name: str | None, jobs: int | None, common: Common, *, most: i
         from ibdissect.session.cluster import Dask
     except ModuleNotFoundError as error:
         raise missing_extra("cluster", str(error.name)) from error
-    with Dask(name, workers=jobs, plugins=common.plugin_names) as cluster:
-        common.tell(f"dashboard: {cluster.dashboard}")
+    context = click.get_current_context(silent=True)
+    trusted = context is not None and bool(context.meta.get(TRUSTED))
+    with Dask(name, workers=jobs, plugins=common.plugin_names, trusted=trusted) as cluster:
+        if cluster.dashboard:
+            common.tell(f"dashboard: {cluster.dashboard}")
         yield cluster.pool
 
 

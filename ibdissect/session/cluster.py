@@ -19,12 +19,14 @@ from uuid import uuid4
 import cloudpickle
 import dask
 from distributed import CancelledError, Client, KilledWorker, LocalCluster, SchedulerPlugin, Worker, WorkerPlugin, get_worker
+from distributed.security import Security
 
 from ibdissect import heap
 from ibdissect.capture.sets import Unit
-from ibdissect.errors import ConfigError, IbdissectError
+from ibdissect.errors import ConfigError, IbdissectError, missing_extra
 from ibdissect.version import VERSION
 
+from .children import end_with_parent, safe_path
 from .spread import Pending, Work
 
 T = TypeVar("T")
@@ -32,6 +34,8 @@ PATIENCE_S = 30
 """How long to wait for the scheduler and its first worker."""
 FRESH_S = 5.0
 """How old the count of workers may be, which changes as workers come and go."""
+PLAIN = "tcp://"
+"""How addresses begin where nobody proves who he is: whoever reaches such a scheduler runs programs on its workers, and on the client."""
 COMPARED = ("ibdissect", "numpy", "dask", "distributed")
 """Packages whose versions must be those of the client, beside Python's."""
 
@@ -42,26 +46,27 @@ _one_at_a_time = threading.Lock()
 class Dask:
     """A connection to a scheduler; close it, or use it in a `with` statement."""
 
-    def __init__(self, where: str, workers: int | None = None, plugins: Iterable[str] = ()) -> None:
+    def __init__(self, where: str, workers: int | None = None, plugins: Iterable[str] = (), trusted: bool = False) -> None:
         """`where`: `dask` (one worker a core of this machine, or `workers`), `dask://HOST:PORT`, `dask+tls://...` or a scheduler file.
 
-        ConfigError if the scheduler cannot be reached, has no worker, or has workers with other versions of what matters.
+        `trusted`: the user's word that a network without TLS may be used. ConfigError if the scheduler cannot be reached, has no worker, or
+        has workers with other versions of what matters.
         """
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters of it is reported in our words
         self.where, self.plugins, self._own = where, tuple(plugins), None
+        self._around = contextlib.ExitStack()
         try:
             if where == "dask":
-                # By default, 15 s after a death Dask gives a worker up for good if it is just being started again.
-                dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"})
-                count = workers or os.cpu_count() or 1
-                with _kept_from_interrupts():
-                    self._own = LocalCluster(
-                        n_workers=count, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0",
-                        silence_logs=logging.CRITICAL,
-                    )  # fmt: skip
+                self._own = self._around.enter_context(_own_cluster(workers or os.cpu_count() or 1))
                 self.client = Client(self._own, set_as_default=False)
             else:
-                self.client = Client(_address(where), timeout=PATIENCE_S, set_as_default=False)
+                address = _address(where)
+                if address.startswith(PLAIN) and not trusted:
+                    raise ConfigError(
+                        "--engine", where, "without TLS, whoever reaches the scheduler can run programs on its workers and here",
+                        hint="use dask+tls://HOST:PORT, or say --trust-network",
+                    )  # fmt: skip
+                self.client = Client(address, timeout=PATIENCE_S, set_as_default=False)
             self.client.wait_for_workers(1, timeout=PATIENCE_S)
             self._compare_versions()
         except (OSError, TimeoutError, ValueError, TypeError, LookupError) as error:
@@ -70,7 +75,8 @@ class Dask:
         except BaseException:
             self.close()
             raise
-        self.dashboard: str = self.client.dashboard_link
+        self.dashboard: str = "" if self._own is not None else self.client.dashboard_link
+        """Its address; empty for our own cluster, which has none, as everybody on this machine could open it."""
 
     def __enter__(self) -> Dask:
         return self
@@ -80,10 +86,10 @@ class Dask:
 
     def close(self) -> None:
         """Leave the cluster; end it if it is our own."""
-        for part in (getattr(self, "client", None), self._own):
-            if part is not None:
-                with contextlib.suppress(OSError, TimeoutError):
-                    part.close()
+        if hasattr(self, "client"):
+            with contextlib.suppress(OSError, TimeoutError):
+                self.client.close()
+        self._around.close()
 
     def pool(self, work: Work[T]) -> Workers[T]:
         """The workers of the cluster, to do that work."""
@@ -104,6 +110,31 @@ class Dask:
 def _other_version(where: str, address: str, name: str, theirs: str, ours: str) -> ConfigError:
     reason = f"{address} has {name} {theirs}, this machine has {ours}"
     return ConfigError("--engine", where, reason, hint="install the same versions everywhere")
+
+
+@contextlib.contextmanager
+def _own_cluster(count: int) -> Iterator[LocalCluster]:
+    """A cluster of processes of this machine that nobody else can talk to: with a certificate that only they and this process have, kept in
+    memory, without pages for browsers, and with a folder of its own.
+    """
+    try:
+        secrets = Security.temporary()
+    except ImportError as error:
+        raise missing_extra("cluster", "cryptography") from error
+    pages: dict[str, Any] = {f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker")}
+    # By default, 15 s after a death Dask gives a worker up for good if it is just being started again.
+    settings = dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day", **pages})
+    with settings, safe_path(), tempfile.TemporaryDirectory(prefix="ibdissect-", ignore_cleanup_errors=True) as folder:
+        with _kept_from_interrupts():
+            cluster = LocalCluster(
+                n_workers=count, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", security=secrets,
+                silence_logs=logging.CRITICAL, local_directory=folder, scheduler_kwargs={"dashboard": False},
+            )  # fmt: skip
+        try:
+            yield cluster
+        finally:
+            with contextlib.suppress(OSError, TimeoutError):
+                cluster.close()
 
 
 @contextlib.contextmanager
@@ -209,8 +240,9 @@ class Doing(WorkerPlugin):  # type: ignore[misc]
     def setup(self, worker: Worker) -> None:
         self.address = worker.address
         heap.set_up()
-        if self.ours:  # Ctrl+C reaches all processes of the terminal; the command ends the workers
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if self.ours:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all processes of the terminal; the command ends the workers
+            end_with_parent()
 
     def teardown(self, worker: Worker) -> None:
         if self.copied:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from multiprocessing import get_context
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
@@ -17,6 +18,7 @@ from ibdissect import heap
 from ibdissect.capture.sets import Unit
 from ibdissect.plugins import failure
 
+from .children import end_with_parent, safe_path
 from .spread import Work
 
 T = TypeVar("T")
@@ -33,9 +35,12 @@ class Processes(Generic[T]):
     def __init__(self, work: Work[T], slots: int) -> None:
         self.work, self.slots = work, slots
         self._pool: ProcessPoolExecutor | None = None
+        self._around = ExitStack()
+        """What holds as long as there is a pool, which may start processes at any time."""
 
     def submit(self, paths: Sequence[Unit]) -> Future[list[T]]:
         if self._pool is None:
+            self._around.enter_context(safe_path())
             self._pool = ProcessPoolExecutor(self.slots, mp_context=_context(), initializer=_start, initargs=(self.work,))
         try:
             return self._pool.submit(_all, paths)
@@ -55,6 +60,7 @@ class Processes(Generic[T]):
                 process.kill()
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
+        self._around.close()
 
 
 def _context() -> BaseContext:
@@ -70,8 +76,11 @@ def _context() -> BaseContext:
 
 
 def _start(work: Work[Any]) -> None:
+    end_with_parent()
     _work[:] = [work]
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if callable(signal.getsignal(number)):  # inherited from the command, which tidies up; `nohup` stays
+            signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all processes; the first one ends the others
     heap.set_up()
     gc.freeze()  # imported objects live forever: exclude them from garbage collection

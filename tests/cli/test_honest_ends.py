@@ -142,7 +142,9 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
      ("sql", "{}", "select count(*) from packets")],
     ids=lambda words: f"{words[0]}{len(words)}",
 )  # fmt: skip
-def test_sigterm_ends_at_once_and_leaves_no_file(words: tuple[str, ...], long: Path, folder: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_sigterm_ends_at_once_and_leaves_no_file(words: tuple[str, ...], number: int, long: Path, folder: Path) -> None:
+    """So does SIGHUP, of which a terminal that is closed sends several."""
     before = set(folder.iterdir())
     command = [sys.executable, "-m", "ibdissect", *(word.format(long) for word in words)]
     process = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(folder)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -153,9 +155,10 @@ def test_sigterm_ends_at_once_and_leaves_no_file(words: tuple[str, ...], long: P
     time.sleep(0.2 if writes else 1)  # `export` writes this capture in two seconds
     assert process.poll() is None, process.communicate()
     start = time.monotonic()
-    process.send_signal(signal.SIGTERM)
+    for _ in range(1 if number == signal.SIGTERM else 3):
+        process.send_signal(number)
     _, said = process.communicate(timeout=30)
-    assert process.returncode in (143, -signal.SIGTERM) and b"Traceback" not in said
+    assert process.returncode in (128 + number, -number) and b"Traceback" not in said
     assert time.monotonic() - start < 5 and set(folder.iterdir()) == before
 
 

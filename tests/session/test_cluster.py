@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -26,6 +29,8 @@ from tests.conftest import REPO
 pytest.importorskip("distributed")
 
 import cloudpickle
+from distributed.core import rpc
+from distributed.security import Security
 
 from ibdissect.session.cluster import Dask, Doing, _kept_from_interrupts
 
@@ -132,7 +137,49 @@ def test_an_unreachable_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     (tmp_path / "none.json").write_text("[]")
     for where in ("dask://127.0.0.1:9", str(tmp_path / "missing.json"), str(tmp_path / "none.json")):
         with pytest.raises(ConfigError, match="no scheduler with workers was reached"):
+            Dask(where, trusted=True)
+
+
+@pytest.mark.parametrize("secrets", [None, "others"])
+def test_nobody_else_talks_to_our_own_cluster(here: Dask, secrets: str | None) -> None:
+    """Not even a process of the same user: it would run its code in scheduler and workers."""
+    assert here._own is not None
+    addresses = [here._own.scheduler_address, *(worker.address for worker in here._own.workers.values())]
+    addresses += [worker.worker_address for worker in here._own.workers.values()]
+    assert all(address.startswith("tls://127.0.0.1:") for address in addresses)
+    for address in addresses:
+        known = Security.temporary() if secrets else None
+        for asked in (address, address.replace("tls://", "tcp://")) if secrets is None else (address,):
+
+            async def ask(asked: str = asked, known: Any = known) -> None:
+                await asyncio.wait_for(rpc(asked, connection_args=known.get_connection_args("client") if known else {}).identity(), 5)
+
+            with pytest.raises((OSError, TypeError, RuntimeError, ValueError, TimeoutError)):
+                asyncio.run(ask())
+    assert here._own.scheduler.http_server.address == "127.0.0.1"
+    ports = [here._own.scheduler.http_server.port, *here.client.run(lambda dask_worker: dask_worker.http_server.port).values()]
+    for path in ("", "status", "info/main/workers.html", "json/counts.json", "metrics", "health"):
+        for port in ports:
+            with pytest.raises(HTTPError, match="404"):
+                urlopen(f"http://127.0.0.1:{port}/{path}", timeout=20)
+
+
+def test_our_own_cluster_works_in_a_folder_of_its_own(here: Dask) -> None:
+    """Modules are imported from that folder; that of Dask lies where everybody may write."""
+    assert here._own is not None
+    for folder in here.client.run(lambda dask_worker: dask_worker.local_directory).values():
+        whole = Path(folder)
+        private = next(part for part in (whole, *whole.parents) if part.name.startswith("ibdissect-"))
+        assert private.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_scheduler_without_tls_needs_the_users_word(cluster: str) -> None:
+    address = json.loads(Path(cluster).read_text())["address"]
+    for where in (cluster, address.replace("tcp://", "dask://"), address):
+        with pytest.raises(ConfigError, match=r"without TLS, whoever reaches .*; use dask\+tls://HOST:PORT, or say --trust-network"):
             Dask(where)
+    done = run("lint", str(REPO / "captures/pkey-lab.pcap"), "--engine", cluster, text=True)
+    assert done.returncode == 2 and "say --trust-network" in done.stderr and not done.stdout
 
 
 def test_plugins_travel_to_hosts_without_our_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,11 +203,12 @@ def test_the_command_gives_the_same_bytes(cluster: str, tmp_path: Path) -> None:
     (tmp_path / "bad.pcap").write_bytes(b"no capture")
     (tmp_path / "ibdissect.toml").write_text('ignore = ["PKY003"]\n[severity]\nPKY001 = "info"\n')
     words = ("lint", ".", "--plugin", "acme.py", "--plugin", "own.toml", "--format", "json")
-    alone, there = (run(*words, *more, cwd=tmp_path, text=True) for more in ((), ("--engine", cluster)))
+    alone, there = (run(*words, *more, cwd=tmp_path, text=True) for more in ((), ("--engine", cluster, "--trust-network")))
     assert alone.stdout == there.stdout and alone.returncode == there.returncode == 2
     assert "dashboard: http://127.0.0.1:" in there.stderr and "bad.pcap: not a capture" in there.stderr
     result = json.loads(there.stdout)
-    alone, counted = (run("stats", ".", "--format", "json", *more, cwd=tmp_path) for more in (("--jobs", "1"), ("--engine", cluster)))
+    where = ("--engine", cluster, "--trust-network")
+    alone, counted = (run("stats", ".", "--format", "json", *more, cwd=tmp_path) for more in (("--jobs", "1"), where))
     assert alone.stdout == counted.stdout and alone.returncode == counted.returncode == 2
     assert result["by_rule"]["OWN001"] == 6 and "PKY003" not in result["by_rule"]
     assert {f["severity"] for f in result["findings"] if f["code"] == "PKY001"} == {"info"}
@@ -172,7 +220,7 @@ def test_the_command_gives_the_same_bytes(cluster: str, tmp_path: Path) -> None:
 def test_an_export_is_the_same(cluster: str, tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
     pytest.importorskip("pyarrow")
     made = []
-    for folder, more in ((tmp_path / "alone", ()), (tmp_path / "cluster", ("--engine", cluster))):
+    for folder, more in ((tmp_path / "alone", ()), (tmp_path / "cluster", ("--engine", cluster, "--trust-network"))):
         folder.mkdir()
         assert run("export", str(REPO / "captures/pkey-lab.pcap"), "--to", str(folder / name), *words, *more).returncode == 0
         made.append({path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()})
@@ -194,7 +242,7 @@ def test_ctrl_c_keeps_what_was_found(cluster: str, tmp_path: Path) -> None:
     for name in ("a.pcap", "c.pcap"):
         shutil.copy(REPO / "captures/pkey-lab.pcap", tmp_path / name)
     os.mkfifo(tmp_path / "b.pcap")
-    words = [sys.executable, "-m", "ibdissect", "lint", "a.pcap", "b.pcap", "c.pcap", "--engine", cluster]
+    words = [sys.executable, "-m", "ibdissect", "lint", "a.pcap", "b.pcap", "c.pcap", "--engine", cluster, "--trust-network"]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stderr is not None
         assert "PKY001" in process.stdout.readline()
