@@ -26,6 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--ibdissect-ignore", action="append", default=[], metavar="CODES", help="not these rules")
     group.addoption("--ibdissect-fail-on", choices=("error", "warning", "info"), help="fail at this severity or worse (error)")
     group.addoption("--ibdissect-baseline", metavar="FILE", help="findings that are known and do not fail")
+    group.addoption("--ibdissect-allow-empty", action="store_true", help="let a capture pass in which nothing could be checked")
     group.addoption("--ibdissect-config", metavar="FILE", help="configuration file (ibdissect.toml, pyproject.toml)")
 
 
@@ -53,7 +54,7 @@ class CaptureItem(pytest.Item):
     """Passes if the capture has no findings at or above the severity."""
 
     def runtest(self) -> None:
-        names = ("select", "ignore", "fail_on", "baseline", "config")
+        names = ("select", "ignore", "fail_on", "baseline", "config", "allow_empty")
         given = {name: self.config.getoption(f"--ibdissect-{name.replace('_', '-')}") for name in names}
         below = self.path.is_relative_to(Path.cwd())
         assert_clean(self.path.relative_to(Path.cwd()) if below else self.path, **given)
@@ -79,8 +80,10 @@ def assert_clean(
     baseline: str | os.PathLike[str] | None = None,
     config: str | os.PathLike[str] | None = None,
     plugins: Iterable[str] = (),
+    allow_empty: bool = False,
 ) -> None:
-    """Fail the test if a capture has findings at or above `fail_on` (default: from the configuration, or error).
+    """Fail the test if a capture has findings at or above `fail_on` (default: from the configuration, or error), or if nothing in it could
+    be checked, unless `allow_empty`.
 
     `ignore` and `select` take codes, prefixes and names. The configuration is the given file, or the nearest one above the
     working directory. Raises NotClean (an AssertionError) with the findings, or IbdissectError if an option is wrong.
@@ -100,13 +103,15 @@ def assert_clean(
     if least not in RANKS:
         raise ConfigError("assert_clean", "fail_on", f"{least!r} is none of {', '.join(RANKS)}")
     known = os.fspath(baseline) if baseline is not None else common.settings.baseline
-    compared = KnownFindings(known, None, options) if known is not None else None
+    compared = KnownFindings(known, None, options, [os.fspath(path)]) if known is not None else None
     report = check(os.fspath(path), options)
+    report.judge_emptiness(allowed=allow_empty or bool(common.settings.allow_empty))
     if compared is not None:
         compared.apply(report)
     if report.error is not None:
         found = capture_text(report)
-        raise NotClean(f"not {'readable' if report.status == 'unreadable' else 'checked to the end'}: {report.error}\n{found}".rstrip())
+        what = {"unreadable": "not readable", "empty": "not checked"}.get(report.status, "not checked to the end")
+        raise NotClean(f"{what}: {report.error}\n{found}".rstrip())
     bad = [finding for finding in report.findings if finding.severity.rank >= RANKS[least]]
     if not bad:
         return

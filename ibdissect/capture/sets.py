@@ -83,6 +83,25 @@ def _part(path: str) -> Part | None:
     return Part(f"{folder}{stem}*", "", int(number or 0), runs_on=True, sure=bool(number))
 
 
+_DAY = (
+    r"(?<!\d)(?:19|20)\d\d([-_.]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])(?:[-_.T]?[0-2]\d(?:[-_.:]?[0-5]\d){0,2})?(?!\d)"
+    r"|(?<!\d)1\d{9}(?!\d)"
+)
+"""A day, with or without a time, or seconds since 1970."""
+
+
+def series_of(path: str) -> tuple[str, str] | None:
+    """For a name with a date, or with the number of a ring buffer's file: the name with `*` in its place, uncompressed; and the place, as
+    a text that sorts by it. None for a name that stands alone.
+    """
+    file = re.sub(f"{_PACKED}$", "", os.path.basename(path))
+    folder = path[: len(path) - len(os.path.basename(path))]
+    part = _part(folder + file)
+    if part is not None and part.sure:
+        return part.name, f"{part.time} {part.number:018d}"
+    found = re.search(_DAY, file)
+    return (f"{folder}{file[: found.start()]}*{file[found.end() :]}", found[0]) if found else None
+
 
 def missing(before: str, after: str) -> str:
     """Which files of a ring buffer are missing between two members, as a sentence; empty if none are, or if the names do not tell."""

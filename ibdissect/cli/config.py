@@ -56,6 +56,8 @@ class Config(Record, frozen=True, kw_only=True):
     """Options of rules, by code or name, then key; validated by `lint.setting`."""
     fail_on: str | None = None
     """Least severity that makes the exit status 1."""
+    allow_empty: bool | None = None
+    """Whether a capture passes in which nothing could be checked."""
     baseline: str | None = None
     """File of known findings, which are hidden."""
     site: dict[str, Any] | None = None
@@ -237,6 +239,12 @@ def _file(value: Any, path: Path) -> str:
     return str(full.relative_to(Path.cwd())) if full.is_relative_to(Path.cwd()) else str(full)  # shown in reports
 
 
+def _flag(value: Any, _path: Path) -> bool:
+    if not isinstance(value, bool):
+        raise Wrong("true or false", value)
+    return value
+
+
 def _choice(choices: tuple[str, ...], value: Any, _path: Path) -> str:
     if value not in choices:
         raise Wrong(f"none of {', '.join(choices)}", value)
@@ -246,5 +254,6 @@ def _choice(choices: tuple[str, ...], value: Any, _path: Path) -> str:
 READERS: dict[str, Reader] = {
     "plugins": _plugins, "per_path_ignores": _per_path, "severity": _severity, "options": _options, "site": _table, "rule": _tables,
     "baseline": _file, "fail_on": partial(_choice, (*SEVERITIES, "never")), "color": partial(_choice, ("auto", "always", "never")),
+    "allow_empty": _flag,
 }  # fmt: skip
 """Converts a key's value to the field's; keys not listed are lists of codes."""

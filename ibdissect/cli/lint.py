@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,13 +22,15 @@ from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, 
 from ibdissect.cli.common import Common, common_options, grouped, say
 from ibdissect.cli.console import echo
 from ibdissect.cli.engines import INTERRUPTED, each_capture, engine_option
-from ibdissect.cli.output import refuse_captures, require_extra, units_of, write_text
+from ibdissect.cli.output import refuse_captures, units_of
+from ibdissect.cli.report_targets import Target, digests_of, limited, most_listed, summary_file, targets_of, write_report
 from ibdissect.cli.sandbox import confine, sandbox_option
-from ibdissect.errors import CaptureError, ConfigError
+from ibdissect.errors import ConfigError
 from ibdissect.heap import uncollected
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.report import text as text_report
-from ibdissect.session.check import Options, check, killed
+from ibdissect.session.check import Options, Stop, check, killed
+from ibdissect.session.reading import Progress
 from ibdissect.session.spread import Work
 from ibdissect.wire.text import plain
 
@@ -55,13 +58,16 @@ class MaxFindings(click.ParamType):  # type: ignore[type-arg]
 class LintArguments(Record):
     format_: str | None
     output: str | None
+    files: tuple[str, ...]
     selected: tuple[str, ...]
     ignored: tuple[str, ...]
     fail_on: str | None
+    allow_empty: bool
+    exit_zero: bool
     baseline: str | None
     write_baseline: str | None
-    max_findings: int
-    """-1: all."""
+    max_findings: int | None
+    """-1: all; None: as many as the format usually lists."""
     no_crc: bool
     statistics: bool
     timing: bool
@@ -83,14 +89,23 @@ class LintArguments(Record):
     click.option(
         "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of standard output."
     ),
+    click.option(
+        "--output-file", "files", multiple=True, metavar="FORMAT=FILE",
+        help="Write a report in FORMAT to FILE, too; may be repeated: the captures are read once.",
+    ),
     select_option,
     ignore_option,
     click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]"),
+    click.option("--allow-empty", is_flag=True, help="Let a capture pass in which nothing could be checked."),
+    click.option("--exit-zero", is_flag=True, help="Exit 0 whatever is found; 2 if a capture could not be checked."),
     click.option(
         "--baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Hide the findings recorded in FILE; report new and fixed ones."
     ),
     click.option("--write-baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Record all findings in FILE; exit 0."),
-    click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Findings shown per rule and capture."),
+    click.option(
+        "--max-findings", type=MaxFindings(),
+        help="Findings listed per rule and capture.  [100 in text, markdown and html; else all, up to 10,000]",
+    ),
     no_crc_option,
     click.option("--statistics", is_flag=True, help="Print findings by rule."),
     click.option("--timing", is_flag=True, help="Print the time each rule took."),
@@ -111,16 +126,19 @@ class LintArguments(Record):
 def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> int:
     """Check captures against the rules: files, directories (recursive), globs, `-` for standard input.
 
-    Exit status 0: nothing at or above --fail-on; 1: findings; 2: a capture could not be read, or an option is wrong. Findings in the
-    baseline do not count.
+    Exit status 0: nothing at or above --fail-on; 1: findings; 2: a capture could not be read, nothing in it could be checked, or an option
+    is wrong. Findings in the baseline do not count.
     """
-    options, units = _options(wanted, common), units_of(paths, wanted.as_set)
+    began_s, targets = time(), targets_of(wanted.format_, wanted.output, wanted.files)
+    options, units = _options(wanted, most_listed(targets, wanted.max_findings), common), units_of(paths, wanted.as_set)
     if wanted.engine is None and (wanted.jobs is None or (wanted.jobs > 1 and len(units) == 1)):
         options.threads = min(2, os.cpu_count() or 1)
     files = [file for unit in units for file in files_of(unit)]
     for name, parts in rings(files).items() if not wanted.as_set else ():
         common.tell(f"note: these {len(parts)} files look like one ring buffer: --set checks {public_name(name)} as one capture")
     refuse_captures(files, output=wanted.output, write_baseline=wanted.write_baseline)
+    for target in targets[1:]:
+        refuse_captures(files, output_file=target.file)
     work: Callable[..., CaptureReport] = check
     if wanted.cache is not None:
         from ibdissect.session.cache import Cache
@@ -130,21 +148,22 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
     if baseline or wanted.write_baseline:
         from ibdissect.cli.baselines import KnownFindings
 
-        known = KnownFindings(baseline, wanted.write_baseline, options)
-    form = wanted.format_ or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" and wanted.output is None else "text")
-    if form == "html":
-        require_extra("jinja2", extra="report")
+        known = KnownFindings(baseline, wanted.write_baseline, options, units)
     if wanted.sandbox:
         network = wanted.engine is not None or any(map(is_url, files))
-        confine(common, (wanted.output, wanted.write_baseline, summary_file(form), wanted.cache), network=network)
-    stream = form == "text" and wanted.output is None
-    reports, interrupted = _checked(units, partial(work, options=options), wanted, common, known, stream)
-    # Do not write a baseline after an interrupted check: it would be incomplete.
-    compared = known.finish() if known is not None and not (interrupted and wanted.write_baseline is not None) else None
+        written = [file for target in targets for file in (target.file, summary_file(target.form))]
+        confine(common, (*written, wanted.write_baseline, wanted.cache), network=network)
+    stream = targets[0].streams
+    reports, interrupted = _checked(units, partial(_timed, work=partial(work, options=options)), wanted, common, known, targets)
+    compared = known.finish(complete=all(one.incomplete is None for one in reports)) if known is not None else None
     fail_on = wanted.fail_on or common.settings.fail_on or "error"
-    if not stream:
-        write_reports(form, reports, options, RANKS[fail_on], None if compared is None else compared.object(), wanted.output)
-    elif not common.quiet:
+    run = formats.Run(
+        rules=tuple(options.rules), fail_rank=RANKS[fail_on], baseline=None if compared is None else compared.object(),
+        ignored=options.ignored, began_s=began_s, digests=digests_of(targets, files),
+    )  # fmt: skip
+    for target in targets[stream:]:
+        write_report(target, reports, run, wanted.max_findings)
+    if stream and not common.quiet:
         echo(text_report.summary_text(reports, len(options.rules)), nl=False)
     if wanted.statistics:
         echo(text_report.statistics_text(reports, {rule.code: rule.name for rule in options.rules}), nl=False, err=not stream)
@@ -155,7 +174,15 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
         return INTERRUPTED
     for line in known.lines() if known is not None else ():
         common.tell(line)
-    return exit_status(reports, "never" if wanted.write_baseline is not None else fail_on)
+    return exit_status(reports, "never" if wanted.write_baseline is not None or wanted.exit_zero else fail_on)
+
+
+def _timed(unit: Unit, *, work: Work[CaptureReport], stop: Stop | None = None, progress: Progress | None = None) -> CaptureReport:
+    """The report on a capture, which says how long it took."""
+    start = perf_counter()
+    report = work(unit, stop=stop, progress=progress)
+    report.elapsed_s = perf_counter() - start
+    return report
 
 
 def _say_what_is_missing(reports: Iterable[CaptureReport], common: Common) -> None:
@@ -168,12 +195,12 @@ def _say_what_is_missing(reports: Iterable[CaptureReport], common: Common) -> No
             common.tell(f"warning: {report.path}: {doubt}")
 
 
-def _options(wanted: LintArguments, common: Common) -> Options:
+def _options(wanted: LintArguments, max_findings: int | None, common: Common) -> Options:
     """The options of the check. Loading them pauses the garbage collector, and excludes the imported objects from it for good."""
     with uncollected():
         options = check_options(
-            common, selected=wanted.selected, ignored=wanted.ignored, crc=not wanted.no_crc,
-            max_findings=None if wanted.max_findings < 0 else wanted.max_findings, timing=wanted.timing,
+            common, selected=wanted.selected, ignored=wanted.ignored, crc=not wanted.no_crc, max_findings=max_findings,
+            timing=wanted.timing,
         )  # fmt: skip
         gc.freeze()
     options.selection = selection = common.selection(options.catalog)
@@ -186,47 +213,29 @@ def _options(wanted: LintArguments, common: Common) -> Options:
 
 
 def _checked(
-    units: Sequence[Unit], work: Work[CaptureReport], wanted: LintArguments, common: Common, known: KnownFindings | None, stream: bool
-) -> tuple[list[CaptureReport], bool]:
-    """The reports on captures, and whether Ctrl+C ended the check. `stream`: findings are printed as they come."""
-    paint = common.paint(sys.stdout) if stream else plain
+    units: Sequence[Unit], work: Work[CaptureReport], wanted: LintArguments, common: Common, known: KnownFindings | None,
+    targets: Sequence[Target],
+) -> tuple[list[CaptureReport], bool]:  # fmt: skip
+    """The reports on captures, and whether Ctrl+C ended the check. If the first target streams, findings are printed as they come."""
+    stream, allow_empty = targets[0].streams, wanted.allow_empty or bool(common.settings.allow_empty)
+    paint, limit = common.paint(sys.stdout) if stream else plain, targets[0].limit(wanted.max_findings)
     reports: list[CaptureReport] = []
     done, printed = 0, CaptureReport(path="", captures=0)
     with each_capture(units, work, killed, wanted.jobs, wanted.engine, common) as (checks, interrupted):
         for report in checks:
+            report.judge_emptiness(allowed=allow_empty)
             if known is not None:
                 known.apply(report)
             done += 1
             if stream:
-                echo(text_report.capture_text(report, paint), nl=False)
-            if stream and not report.remarkable:
+                echo(text_report.capture_text(limited([report], limit)[0], paint), nl=False)
+            if stream and len(targets) == 1 and not report.remarkable:
                 printed.add(report)  # memory must not grow with the number of captures
             else:
                 reports.append(report)
         if interrupted():
             reports += [CaptureReport(path=public_name(str(unit)), status="interrupted") for unit in units[done:]]
     return [printed] * bool(printed.captures) + reports, interrupted()
-
-
-def write_reports(
-    form: str, reports: list[CaptureReport], options: Options, fail_rank: int, baseline: dict[str, Any] | None = None,
-    output: str | None = None,
-) -> None:  # fmt: skip
-    """Write the reports in a format; in GitHub Actions, all findings also to the job's summary, as annotations are few."""
-    target = summary_file(form)
-    run = formats.Run(rules=tuple(options.rules), fail_rank=fail_rank, baseline=baseline, summarized=target is not None)
-    write_text(formats.render(form, reports, run), output)
-    if target is not None:
-        try:
-            with open(target, "a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(formats.render("markdown", reports, run))
-        except OSError as error:
-            raise CaptureError(target, f"the job summary cannot be written: {error.strerror}") from error
-
-
-def summary_file(format_: str) -> str | None:
-    """The file that GitHub shows as the job's summary; None outside GitHub and for other formats."""
-    return os.environ.get("GITHUB_STEP_SUMMARY") or None if format_ == "github" else None
 
 
 def exit_status(reports: Iterable[CaptureReport], fail_on: str) -> int:

@@ -17,8 +17,9 @@ from ibdissect.capture.remote import public_name
 from ibdissect.cli.checking import check_options, ignore_option
 from ibdissect.cli.common import Common, common_options, refuse, without
 from ibdissect.cli.console import echo
-from ibdissect.cli.lint import RANKS, exit_status, write_reports
+from ibdissect.cli.lint import RANKS, exit_status
 from ibdissect.cli.output import ending_of, refuse_captures
+from ibdissect.cli.report_targets import Target, write_report
 from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import CaptureReport
@@ -84,7 +85,7 @@ def command(
     elif format_ == "json":
         parts = _json(outcome, every_packet(comparison) if packets else None)
     else:
-        write_reports(format_, reports, options, RANKS[fail_on])
+        write_report(Target(format_), reports, formats.Run(rules=tuple(options.rules), fail_rank=RANKS[fail_on]), None)
         parts = ()
     for part in parts:
         echo(part, nl=False)

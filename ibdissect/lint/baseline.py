@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,8 @@ from ibdissect.errors import ConfigError
 
 from .finding import CaptureReport, Finding
 
-SCHEMA = 1
+SCHEMA = 2
+"""1 said nothing of what the captures hold; it is read, too."""
 MOST = 10_000
 """Findings per rule and capture that have entries of their own; further ones are only counted."""
 BEYOND = "beyond"
@@ -50,6 +51,13 @@ class Baseline:
     path: str
     """The file; captures are named relative to its folder."""
     entries: dict[Key, Entry] = field(default_factory=dict)
+    contents: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of what captures held when they were recorded, unpacked, by their name here."""
+
+    @property
+    def captures(self) -> list[str]:
+        """The captures with findings, sorted, as they are named here."""
+        return sorted({entry.capture for entry in self.entries.values()})
 
     def name_of(self, capture: str) -> str:
         """A capture's path as this baseline writes it."""
@@ -68,11 +76,16 @@ class BaselineResult:
     """Entries that are no longer found; `count` is the number of missing findings."""
     unchecked: int = 0
     """Baseline findings of captures or rules that this run did not check."""
+    not_checked: list[Entry] = field(default_factory=list)
+    """Their entries; `count` is the number of findings that were not looked for."""
 
     def object(self) -> dict[str, Any]:
         """As JSON."""
         fixed = [{"capture": e.capture, "code": e.code, "count": e.count, "message": e.message} for e in self.fixed]
-        return {"path": self.path, "known": self.known, "new": self.new, "fixed": fixed, "unchecked": self.unchecked}
+        rest = [{"capture": e.capture, "code": e.code, "count": e.count} for e in self.not_checked]
+        return {
+            "path": self.path, "known": self.known, "new": self.new, "fixed": fixed, "unchecked": self.unchecked, "not_checked": rest,
+        }  # fmt: skip
 
 
 def name_from(folder: str, capture: str) -> str:
@@ -102,9 +115,10 @@ def entries_of(reports: Iterable[CaptureReport], baseline: Baseline) -> list[Ent
     return sorted(found.values())
 
 
-def baseline_text(entries: Iterable[Entry]) -> str:
-    """The file's text: JSON with one entry per line, so that version control can merge it."""
+def baseline_text(entries: Iterable[Entry], contents: Mapping[str, str] = {}) -> str:
+    """The file's text: JSON with one capture or entry per line, so that version control can merge it."""
     lines = [json.dumps({"schema": SCHEMA, "tool": "ibdissect baseline"})]
+    lines += [json.dumps({"capture": capture, "sha256": sha256}) for capture, sha256 in sorted(contents.items())]
     for entry in sorted(entries):
         values = {"capture": entry.capture, "code": entry.code, "count": entry.count, "fingerprint": entry.fingerprint}
         lines.append(json.dumps(values | {"message": entry.message}))
@@ -123,10 +137,13 @@ def parse_baseline(text: str, path: str) -> Baseline:
     head = values[0] if isinstance(values, list) and values else None
     if not isinstance(head, dict) or head.get("tool") != "ibdissect baseline":
         raise ConfigError(path, "file", "is not a baseline of ibdissect", hint="write one with --write-baseline")
-    if head.get("schema") != SCHEMA:
-        raise ConfigError(path, "schema", f"is {head.get('schema')!r}, known is {SCHEMA}", hint="a newer ibdissect wrote it")
+    if head.get("schema") not in (1, SCHEMA):
+        raise ConfigError(path, "schema", f"is {head.get('schema')!r}, known are 1 and {SCHEMA}", hint="a newer ibdissect wrote it")
     baseline = Baseline(path)
     for number, value in enumerate(values[1:], 2):
+        if isinstance(value, dict) and value.keys() == {"capture", "sha256"} and all(isinstance(text, str) for text in value.values()):
+            baseline.contents[value["capture"]] = value["sha256"]
+            continue
         right = isinstance(value, dict) and value.keys() == KEYS.keys() and all(type(value[key]) is kind for key, kind in KEYS.items())
         if not right or value["count"] < 1:
             hint = f"a finding has {', '.join(KEYS)}; write it anew with --write-baseline"
@@ -141,28 +158,34 @@ def parse_baseline(text: str, path: str) -> Baseline:
 class Comparison:
     """Removes known findings from reports: `apply` to each report, then `finish`."""
 
-    def __init__(self, baseline: Baseline, *, whole: bool = True) -> None:
-        """`whole`: the reports cover all frames, so an entry that is not found is fixed."""
-        self.baseline, self.whole = baseline, whole
+    def __init__(self, baseline: Baseline, *, whole: bool = True, known_as: Mapping[str, str] = {}, owners: Mapping[str, str] = {}) -> None:
+        """`whole`: the reports cover all frames, so an entry that is not found is fixed. `known_as`: what captures that have another name
+        now, by their path, are called in the baseline; several may be what one was. Then `owners` says by that name whose findings are
+        the entries'; those of the others are compared with a copy.
+        """
+        self.baseline, self.whole, self.known_as, self.owners = baseline, whole, known_as, owners
         self.left = {key: entry.count for key, entry in baseline.entries.items()}
         self.checked: dict[str, Collection[str]] = {}
         self.result = BaselineResult(baseline.path)
 
     def apply(self, report: CaptureReport, codes: Collection[str]) -> None:
         """Keep only new findings in a report and adjust its counts. `codes` are the rules that checked the capture."""
-        if report.status == "unreadable":
+        if report.status in ("unreadable", "empty"):
             return
-        name = self.baseline.name_of(report.path)
-        self.checked[name] = codes if report.error is None else ()
+        name = self.known_as.get(report.path) or self.baseline.name_of(report.path)
+        if self.owners.get(name, report.path) == report.path:
+            self.checked[name], left = codes if report.error is None else (), self.left
+        else:
+            left = {key: entry.count for key, entry in self.baseline.entries.items() if entry.capture == name}
         before, new = Counter(report.by_rule), Counter[str]()
         severity = {finding.code: finding.severity.value for finding in report.findings}
         beyond, kept = Counter(before), []
         for finding in report.findings:
             beyond[finding.code] -= 1
-            if not self._take((name, finding.code, fingerprint(name, finding)), 1):
+            if not _take(left, (name, finding.code, fingerprint(name, finding)), 1):
                 kept.append(finding)
                 new[finding.code] += 1
-        beyond = Counter({code: count - self._take((name, code, BEYOND), count) for code, count in beyond.items() if count})
+        beyond = Counter({code: count - _take(left, (name, code, BEYOND), count) for code, count in beyond.items() if count})
         new += beyond
         report.findings = kept
         report.by_rule = {code: count for code, count in sorted(new.items()) if count}
@@ -172,13 +195,6 @@ class Comparison:
         report.counts = {name: totals[name] for name in report.counts}
         self.result.new += new.total()
         self.result.known += before.total() - new.total()
-
-    def _take(self, key: Key, count: int) -> int:
-        """Remove up to `count` findings from the baseline's remaining ones, and return how many there were."""
-        known = min(self.left.get(key, 0), count)
-        if known:
-            self.left[key] -= known
-        return known
 
     def finish(self) -> BaselineResult:
         """The result; entries of captures or rules that were not checked count as neither known nor fixed."""
@@ -190,5 +206,15 @@ class Comparison:
                 self.result.fixed.append(Entry(*key, entry.message, count))
             else:
                 self.result.unchecked += count
+                self.result.not_checked.append(Entry(*key, entry.message, count))
         self.result.fixed.sort()
+        self.result.not_checked.sort()
         return self.result
+
+
+def _take(left: dict[Key, int], key: Key, count: int) -> int:
+    """Remove up to `count` findings from the baseline's remaining ones, and return how many there were."""
+    known = min(left.get(key, 0), count)
+    if known:
+        left[key] -= known
+    return known

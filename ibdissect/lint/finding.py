@@ -244,6 +244,8 @@ class CaptureReport(Record, kw_only=True):
     """Frames that were checked: all, or those that -Y and --frames select."""
     infiniband: int = 0
     """Frames with InfiniBand or RoCE headers."""
+    judged: int = 0
+    """Checked frames with an InfiniBand or RoCE packet."""
     undecoded: int = 0
     """Frames too short for their headers, or otherwise malformed."""
     unnumbered: int = 0
@@ -252,10 +254,10 @@ class CaptureReport(Record, kw_only=True):
     last_ns: int = 0
     link_types: list[str] = default(default_factory=list)
     status: str = "ok"
-    """ok, truncated, damaged, unreadable, failed (a rule raised, some of its findings may be missing), or interrupted
-    (only the first `frames` were checked)."""
+    """ok, truncated, damaged, unreadable, failed (a rule raised, some of its findings may be missing), interrupted
+    (only the first `frames` were checked), or empty (nothing in it could be checked; see `judge_emptiness`)."""
     error: str | None = None
-    """Why it is unreadable, or what failed; the exit status is 2."""
+    """Why it is unreadable, what failed, or that nothing could be checked; the exit status is 2."""
     phases: int | None = None
     """1 for a source that can be read only once, such as a pipe; otherwise None. Findings do not depend on it."""
     findings: list[Finding] = default(default_factory=list)
@@ -266,6 +268,8 @@ class CaptureReport(Record, kw_only=True):
     seconds: dict[str, float] = default(default_factory=dict)
     """Time by rule, with --timing."""
 
+    elapsed_s: float = 0.0
+    """Seconds that the check took; not part of reports that are to be the same each time."""
     captures: int = 1
     """Number of captures that were added up."""
 
@@ -276,7 +280,7 @@ class CaptureReport(Record, kw_only=True):
 
     def add(self, other: CaptureReport) -> None:
         """Add the counts of another capture. Of all findings, only one of the most severe is kept."""
-        for name in ("captures", "frames", "checked", "infiniband", "undecoded"):
+        for name in ("captures", "frames", "checked", "infiniband", "judged", "undecoded"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for mine, theirs in ((self.by_rule, other.by_rule), (self.counts, other.counts), (self.seconds, other.seconds)):
             for name, value in theirs.items():
@@ -284,11 +288,43 @@ class CaptureReport(Record, kw_only=True):
         self.findings = sorted([*self.findings, *other.findings], key=lambda finding: -finding.severity.rank)[:1]
 
     @property
+    def nothing_checked(self) -> str:
+        """Why nothing in it could be checked; empty if something was. What a file says of itself (CAP) is no check of its packets."""
+        of_packets = self.judged or any(not code.startswith("CAP") for code in self.by_rule)
+        if of_packets or self.status in ("unreadable", "failed", "interrupted"):
+            return ""
+        if not self.frames:
+            return "the capture holds no frames"
+        if not self.checked:
+            return f"-Y and --frames select none of {counted(self.frames, 'frame')}"
+        what = " that -Y and --frames select" if self.checked < self.frames else ""
+        return f"no InfiniBand or RoCE was found in {counted(self.checked, 'frame')}{what}"
+
+    def judge_emptiness(self, *, allowed: bool) -> None:
+        """If nothing could be checked, say so in `status`, and unless that is `allowed` in `error`: a job must not pass by it."""
+        why = self.nothing_checked
+        if why:
+            self.status = "empty"
+            self.error = None if allowed else f"{self.path}: nothing could be checked: {why}"
+
+    @property
+    def left_out(self) -> int:
+        """Findings that are counted, but not listed."""
+        return max(0, sum(self.by_rule.values()) - len(self.findings))
+
+    @property
+    def left_out_text(self) -> str:
+        """That findings are not listed, as a sentence; empty if all are."""
+        return f"{counted(self.left_out, 'finding')} not listed (--max-findings none lists all)" if self.left_out else ""
+
+    @property
     def doubts(self) -> list[str]:
         """Reasons to doubt the findings, or their absence."""
         found = []
         if self.status in ("unreadable", "interrupted"):
             pass
+        elif self.status == "empty":
+            found += [] if self.error is not None else [f"nothing could be checked: {self.nothing_checked}"]
         elif not self.frames:
             found.append("the capture holds no frames")
         elif 2 * self.undecoded > self.frames:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct as Record
 
 if TYPE_CHECKING:
+    from ibdissect.capture.digest import Digest
     from ibdissect.lint.finding import CaptureReport, Finding
+    from ibdissect.lint.path_ignores import PathIgnores
     from ibdissect.lint.rule import Rule
 
 FORMATS = {
@@ -20,6 +22,13 @@ FORMATS = {
     "html": "html:page_text",
 }  # fmt: skip
 """Name of a format -> module and function, imported on use. A function takes the reports and the Run."""
+STREAMED = ("text",)
+"""Formats whose findings are printed as they come, if they go to standard output."""
+FOR_PEOPLE = ("text", "markdown", "html")
+"""Formats that list some findings of a rule; the others list all."""
+
+WITH_DIGESTS = ("sarif",)
+"""Formats that show size and SHA-256 of the captures, which are read once more for it."""
 
 
 class Run(Record, frozen=True, kw_only=True):
@@ -33,6 +42,16 @@ class Run(Record, frozen=True, kw_only=True):
     """The comparison with known findings, as JSON has it."""
     summarized: bool = False
     """Whether a job summary lists all findings, so that annotations may be left out."""
+    ignored: PathIgnores | None = None
+    """Which of `rules` did not check captures at certain paths."""
+    began_s: float = 0.0
+    """When the run began, seconds since 1970."""
+    digests: Mapping[str, Digest] = {}
+    """Size and SHA-256 of the captures that are files, by path, where a format shows them."""
+
+    def rules_for(self, path: str) -> Iterable[type[Rule]]:
+        """The rules that checked a capture."""
+        return self.rules if self.ignored is None else self.ignored.rules_for(path, self.rules)
 
 
 def render(name: str, reports: list[CaptureReport], run: Run) -> str:

@@ -33,10 +33,13 @@ def github_text(reports: list[CaptureReport], run: Run) -> str:
     for report in reports:
         if report.incomplete is not None:
             lines["error"].append(_annotation("error", report.path, report.status, printable(report.incomplete)))
+        for doubt in report.doubts if report.status == "empty" else ():
+            lines["warning"].append(_annotation("warning", report.path, report.status, printable(doubt)))
     for finding in worst_first(reports):
         kind, (file, frame) = LEVELS[finding.severity.value], finding.place
         text = f"frame {frame}: {finding.message}"
         lines[kind].append(_annotation(kind, file, f"{finding.code} {finding.name}", text))
     shown = [line for found in lines.values() for line in (found[:MOST] if run.summarized else found)]
     left = sum(map(len, lines.values())) - len(shown)
-    return "".join(shown) + (f"{left} more in the job summary\n" if left else "")
+    hidden = "".join(f"{printable(report.path)}: {report.left_out_text}\n" for report in reports if report.left_out)
+    return "".join(shown) + (f"{left} more in the job summary\n" if left else "") + hidden

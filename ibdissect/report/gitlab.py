@@ -17,7 +17,7 @@ LEVELS = {"error": "major", "warning": "minor", "info": "info"}
 
 
 def gitlab_text(reports: list[CaptureReport], run: Run) -> str:
-    """A list of all findings, and a blocker per capture that was not fully checked. Fingerprints are unique, as GitLab demands."""
+    """A list of the findings, and a blocker per capture that was not fully checked. Fingerprints are unique, as GitLab demands."""
     seen: Counter[str] = Counter()
     issues = []
 
@@ -34,6 +34,10 @@ def gitlab_text(reports: list[CaptureReport], run: Run) -> str:
     for report in reports:
         if report.incomplete is not None:
             add(report.status, "blocker", report.path, printable(report.incomplete), f"{report.status} {report.path}")
+        for doubt in report.doubts if report.status == "empty" else ():
+            add(report.status, "info", report.path, printable(doubt), f"{report.status} {report.path}")
+        if report.left_out:
+            add("left-out", "info", report.path, report.left_out_text, f"left-out {report.path}")
     for one in worst_first(reports):
         file, frame = one.place
         text = f"{one.code} {one.name}, frame {frame}: {one.message}"

@@ -46,6 +46,7 @@ def capture_object(report: CaptureReport) -> dict[str, Any]:
         "link_types": report.link_types,
         "status": report.status,
         "error": report.error,
+        "left_out": report.left_out,
     }
     entry |= members_object(report.members)
     if report.phases is not None:

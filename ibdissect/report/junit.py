@@ -1,14 +1,23 @@
-"""How does CI show findings as failed tests? JUnit XML: one suite per capture, one test case per rule with findings."""
+"""How does CI show captures as tests? JUnit XML: a suite a capture, in it a test for reading it and one for each family of rules.
+
+The tests are the same each time, so that a fault that was mended is a test that passes, and none that has vanished.
+"""
 
 from __future__ import annotations
 
-from itertools import groupby
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from xml.sax.saxutils import escape, quoteattr
 
 from ibdissect.lint.finding import CaptureReport, Finding
+from ibdissect.lint.rule import family
 from ibdissect.wire.text import printable
 
-from . import Run
+from . import Run, repository_path
+
+CHECKED = "checked"
+"""The test that a capture could be read and checked to its end."""
+OUTCOMES = ("failure", "error", "skipped")
 
 
 def _clean(text: str) -> str:
@@ -24,39 +33,70 @@ def _frame(finding: Finding) -> str:
     return f"{finding.file}:{finding.file_frame}" if finding.file else f"frame {finding.frame}"
 
 
-def _case(path: str, code: str, findings: list[Finding], limit: int) -> str:
-    name = f"{code} {findings[0].name}"
-    text = "\n".join(f"{_frame(f)}: {f.severity.value}: {f.message}" for f in findings)
-    worst = max(finding.severity.rank for finding in findings)
-    head = f"    <testcase classname={_attribute(path)} name={_attribute(name)}"
-    if worst < limit:
-        return f"{head}><system-out>{escape(_clean(text))}</system-out></testcase>\n"
-    message = _attribute(f"{len(findings)} x {findings[0].name}")
-    return f"{head}><failure message={message} type={_attribute(code)}>{escape(_clean(text))}</failure></testcase>\n"
+def _line(finding: Finding) -> str:
+    return f"{finding.code} {finding.name}, {_frame(finding)}: {finding.severity.value}: {finding.message}"
+
+
+def class_name(path: str) -> str:
+    """A capture's name without dots, at the last of which readers cut the name of a class from that of its package."""
+    return path.replace(".", "_")
+
+
+def _case(path: str, name: str, seconds: float, body: str = "") -> str:
+    """A test; `body` is what became of it if it did not simply pass."""
+    where = f"classname={_attribute(class_name(path))} name={_attribute(name)} file={_attribute(repository_path(path))}"
+    return f'    <testcase {where} time="{seconds:.3f}"{f">{body}</testcase>" if body else "/>"}\n'
+
+
+def _checked(report: CaptureReport) -> str:
+    """What became of the test that the capture can be read and checked."""
+    if report.incomplete is not None:
+        return f"<error message={_attribute(report.incomplete)} type={_attribute(report.status)}/>"
+    if report.status == "empty":
+        return f"<skipped message={_attribute(report.doubts[0])}/>"
+    said = "\n".join(filter(None, (*report.doubts, report.left_out_text)))
+    return f"<system-out>{escape(_clean(said))}</system-out>" if said else ""
+
+
+def _judged(findings: list[Finding], limit: int) -> str:
+    """What became of the test of a family: findings at or above the severity fail it, the others are its output."""
+    if not findings:
+        return ""
+    text = escape(_clean("\n".join(map(_line, findings))))
+    bad = [finding for finding in findings if finding.severity.rank >= limit]
+    if not bad:
+        return f"<system-out>{text}</system-out>"
+    first = min(bad, key=lambda finding: (-finding.severity.rank, finding.frame))
+    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    return f"<failure message={_attribute(_line(first) + more)} type={_attribute(first.code)}>{text}</failure>"
+
+
+def _cases(report: CaptureReport, run: Run) -> Iterator[str]:
+    yield _case(report.path, CHECKED, report.elapsed_s, _checked(report))
+    of = {code: family(code) for code in (*(rule.code for rule in run.rules_for(report.path)), *(f.code for f in report.findings))}
+    nothing = report.status in ("unreadable", "empty")
+    for name in sorted(set(of.values())):
+        findings = [finding for finding in report.findings if family(finding.code) == name]
+        seconds = sum(report.seconds.get(code, 0.0) for code in of if of[code] == name)
+        yield _case(report.path, name, seconds, _judged(findings, run.fail_rank) or ("<skipped/>" if nothing else ""))
+
+
+def _numbers(cases: Iterable[str]) -> str:
+    """How many tests there are, and what became of them, as attributes."""
+    cases = list(cases)
+    failed, broken, skipped = (sum(f"<{outcome}" in case for case in cases) for outcome in OUTCOMES)
+    return f'tests="{len(cases)}" failures="{failed}" errors="{broken}" skipped="{skipped}"'
 
 
 def junit_text(reports: list[CaptureReport], run: Run) -> str:
-    """The whole run: findings below the failing severity are output of passed test cases, the others are failures."""
-    limit = run.fail_rank
-    suites = []
-    failures = errors = tests = 0
+    """The whole run. With --timing the tests of families have the time that their rules took."""
+    suites, every = [], []
+    began = f' timestamp="{datetime.fromtimestamp(run.began_s, UTC):%Y-%m-%dT%H:%M:%S}"' if run.began_s else ""
     for report in reports:
-        ordered = sorted(report.findings, key=lambda f: (f.code, f.frame))
-        cases = [(code, list(found)) for code, found in groupby(ordered, key=lambda f: f.code)]
-        body = "".join(_case(report.path, code, found, limit) for code, found in cases)
-        failed = sum(max(f.severity.rank for f in found) >= limit for _, found in cases)
-        number = max(1, len(cases))
-        if report.incomplete is not None:
-            error = f"<error message={_attribute(report.incomplete)}/>"
-            name = "readable" if report.status == "unreadable" else "complete"
-            body += f'    <testcase classname={_attribute(report.path)} name="{name}">{error}</testcase>\n'
-            number = len(cases) + 1
-        elif not cases:
-            body = f'    <testcase classname={_attribute(report.path)} name="no findings"/>\n'
-        broken = int(report.incomplete is not None)
-        suites.append(
-            f'  <testsuite name={_attribute(report.path)} tests="{number}" failures="{failed}" errors="{broken}">\n{body}  </testsuite>\n'
-        )
-        failures, errors, tests = failures + failed, errors + broken, tests + number
-    head = f'<testsuites name="ibdissect" tests="{tests}" failures="{failures}" errors="{errors}">\n'
+        cases = [*_cases(report, run)]
+        every += cases
+        head = f'name={_attribute(report.path)} {_numbers(cases)} time="{report.elapsed_s:.3f}"{began}'
+        suites.append(f"  <testsuite {head}>\n{''.join(cases)}  </testsuite>\n")
+    seconds = sum(report.elapsed_s for report in reports)
+    head = f'<testsuites name="ibdissect" {_numbers(every)} time="{seconds:.3f}">\n'
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + head + "".join(suites) + "</testsuites>\n"

@@ -18,7 +18,14 @@ def capture_text(report: CaptureReport, paint: Paint = plain) -> str:
 
 
 def report_text(reports: list[CaptureReport], run: Run) -> str:
-    return "".join(map(capture_text, reports)) + summary_text(reports, len(run.rules))
+    return "".join(capture_text(report) + _notes(report) for report in reports) + summary_text(reports, len(run.rules))
+
+
+def _notes(report: CaptureReport) -> str:
+    """What was not checked, and reasons to doubt the findings; on a terminal they are messages of the command."""
+    said = [] if report.incomplete is None else [f"error: {report.incomplete}"]
+    said += [f"warning: {report.path}: {doubt}" for doubt in report.doubts]
+    return "".join(printable(line) + "\n" for line in said)
 
 
 def _finding_lines(finding: Finding, path: str, paint: Paint) -> list[str]:
@@ -41,7 +48,7 @@ def summary_text(reports: list[CaptureReport], rules: int) -> str:
     frames = sum(report.checked for report in reports)
     captures = sum(report.captures for report in reports if report.frames or report.status not in ("interrupted", "unreadable"))
     what = f"{counted(frames, 'frame', ',')} in {counted(captures, 'capture')} checked with {counted(rules, 'rule')}"
-    broken = {status: sum(report.status == status for report in reports) for status in ("unreadable", "failed", "interrupted")}
+    broken = {status: sum(report.status == status for report in reports) for status in ("unreadable", "failed", "empty", "interrupted")}
     tail = "".join(f", {count} {status}" for status, count in broken.items() if count)
     if not by_rule:
         return f"{'No findings' if frames else 'Nothing was checked'}: {what}{tail}.\n"

@@ -26,7 +26,7 @@ from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.lint.grouping import OnOccurrence
 from ibdissect.lint.rule import REGISTRY, Rule, family
 from ibdissect.rules import load
-from ibdissect.table import ChunkTable
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.copies import Copies
 from ibdissect.table.rows import is_in
 from ibdissect.table.services import Services
@@ -221,8 +221,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
             linter.feed(table, selected)
             _describe(fresh, table, reading, linter.copies)
             fresh.clear()
-            _count(report, table)
-            report.checked += len(table) if selected is None else int(np.count_nonzero(selected))
+            _count(report, table, selected)
             if divider is None and _mixed(linter) and not options.division.numbers and reader.rereadable and not reader.far:
                 divider, since = Divider(options.division, _listed_ports(options)), table.chunk.first
             if divider is not None:
@@ -298,8 +297,8 @@ def judge_reading(report: CaptureReport, reader: Reader, failed: str) -> None:
     report.error = "; ".join(errors) or None
 
 
-def _count(report: CaptureReport, table: ChunkTable) -> None:
-    """Count frames, those with InfiniBand headers, and malformed ones; from when to when they were sent."""
+def _count(report: CaptureReport, table: ChunkTable, selected: Bool | None) -> None:
+    """Count frames, those selected, those with InfiniBand headers, and malformed ones; from when to when they were sent."""
     located, times = table.located, table.chunk.time_ns
     if len(times):
         report.first_ns = report.first_ns or int(times[0])
@@ -309,6 +308,9 @@ def _count(report: CaptureReport, table: ChunkTable) -> None:
     if starts:
         report.infiniband += int(np.count_nonzero(np.logical_or.reduce(starts)))
     report.undecoded += int(np.count_nonzero(located.malformed))
+    report.checked += len(table) if selected is None else int(np.count_nonzero(selected))
+    judged = ~located.without_infiniband
+    report.judged += int(np.count_nonzero(judged if selected is None else judged & selected))
 
 
 def _describe(findings: list[Finding], table: ChunkTable, reading: Reading, copies: Copies | None = None) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ibdissect.capture import discover
 from ibdissect.capture.discover import one_set, rings, sets_of
-from ibdissect.capture.sets import CaptureSet, missing, next_of, part_of
+from ibdissect.capture.sets import CaptureSet, missing, next_of, part_of, series_of
 from ibdissect.errors import CaptureError
 from tests.capture.built import Packet, pcap
 
@@ -129,3 +129,30 @@ def test_next_member(tmp_path: Path) -> None:
         Path(file).touch()
     assert next_of(files[0], files[:1]) == files[1]
     assert next_of(files[2], files) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "series"),
+    [
+        ("d/bench-20261127.pcap", "d/bench-*.pcap"), ("d/bench-2026-11-27.pcap.gz", "d/bench-*.pcap"),
+        ("bench_2026-11-27T03:00:12Z.pcap", "bench_*Z.pcap"), ("1732700000.pcap", "*.pcap"),
+        ("cap_00007_20261121120000.pcap", "cap_*.pcap"), ("x.pcap3.zst", "x.pcap*"),
+    ],
+)  # fmt: skip
+def test_series(path: str, series: str) -> None:
+    found = series_of(path)
+    assert found is not None and found[0] == series
+
+
+@pytest.mark.parametrize(
+    "path", ["a.pcap", "33-mkey-prot1.pcap", "d20261127/a.pcap", "20261341.pcap", "120261127.pcap", "build-4711.pcap", "2732700000.pcap"]
+)
+def test_names_that_stand_alone(path: str) -> None:
+    assert series_of(path) is None
+
+
+def test_places_in_a_series_are_in_order() -> None:
+    names = ["b-20261127.pcap", "b-20261128.pcap", "b-20261201.pcap.gz"]
+    assert sorted(names, key=lambda name: str(series_of(name))) == names
+    ring = [f"x.pcap{number}" for number in (1, 2, 10)]
+    assert sorted(ring, key=lambda name: str(series_of(name))) == ring

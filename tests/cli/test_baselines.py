@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -53,7 +54,7 @@ def test_new_and_fixed_in_text_and_json(project: Path) -> None:
     assert [finding["frame"] for finding in result["findings"]] == [2]
     assert result["counts"]["error"] == 1 and result["by_rule"] == {"AM001": 1}
     fixed = result["baseline"].pop("fixed")
-    assert result["baseline"] == {"path": "known.json", "known": 1, "new": 1, "unchecked": 0}
+    assert result["baseline"] == {"path": "known.json", "known": 1, "new": 1, "unchecked": 0, "not_checked": []}
     assert [(entry["capture"], entry["code"], entry["count"]) for entry in fixed] == [("captures/a.pcap", "AM001", 1)]
     assert "baseline" not in json.loads(lint(project, "captures", "--format", "json").stdout)
 
@@ -67,7 +68,8 @@ def test_the_configuration_may_name_it_and_it_may_be_renewed(project: Path) -> N
     before = (project / "known.json").read_text()
     assert lint(project, "captures", "--write-baseline", "known.json").returncode == 0
     after = (project / "known.json").read_text()
-    assert set(before.splitlines()) < set(after.splitlines()) and after.count("\n,") == 3
+    entries = [[line for line in text.splitlines() if "fingerprint" in line] for text in (before, after)]
+    assert set(entries[0]) < set(entries[1]) and list(map(len, entries)) == [2, 3]
     assert lint(project, "captures").returncode == 0
 
 
@@ -103,6 +105,76 @@ def test_rules_that_a_path_ignores_are_not_fixed_there(project: Path) -> None:
     assert "0 known, 0 new, 0 fixed, 2 not checked" in lint(project, "captures", "--baseline", "known.json").stderr
 
 
+@pytest.mark.parametrize("name", ["captures/renamed.pcap", "captures/a.pcap.gz", "elsewhere/x.pcap.gz"])
+def test_a_capture_is_known_by_what_it_holds(project: Path, name: str) -> None:
+    data = (project / "captures/a.pcap").read_bytes()
+    (project / "captures/a.pcap").unlink()
+    (project / "elsewhere").mkdir()
+    (project / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    done = lint(project, name, "--baseline", "known.json")
+    assert done.returncode == 0 and "2 known, 0 new, 0 fixed" in done.stderr and "not checked" not in done.stderr
+    assert f"{name} is compared with captures/a.pcap" in done.stderr
+    (project / name).write_bytes(erf_pcap([*OLD, NEW]))  # neither name nor bytes
+    done = lint(project, name, "--baseline", "known.json")
+    assert done.returncode == 1 and "0 known, 3 new, 0 fixed, 2 not checked" in done.stderr
+
+
+def test_the_capture_of_tonight_is_compared_with_that_of_last_night(project: Path) -> None:
+    nights = project / "nights"
+    nights.mkdir()
+    for day, frames in ((26, OLD[:1]), (27, OLD)):
+        (nights / f"bench-202611{day}.pcap").write_bytes(erf_pcap(frames))
+    assert lint(project, "nights", "--write-baseline", "known.json").returncode == 0
+    (nights / "bench-20261128.pcap").write_bytes(erf_pcap([*OLD, NEW]))
+    done = lint(project, "nights", "--baseline", "known.json")  # the others are there, too, and keep their own entries
+    assert done.returncode == 1 and "5 known, 1 new, 0 fixed\n" in done.stderr
+    assert "nights/bench-20261128.pcap is compared with nights/bench-20261127.pcap" in done.stderr
+    for day in (26, 27):
+        (nights / f"bench-202611{day}.pcap").unlink()
+    done = lint(project, "nights", "--baseline", "known.json")  # in the place of the first that is gone, which had one of the two
+    assert done.returncode == 1 and "1 known, 2 new, 0 fixed, 2 not checked" in done.stderr
+    assert "not checked: nights/bench-20261127.pcap: 2 findings (AM001)" in done.stderr
+
+
+def test_a_copy_beside_the_original_is_new(project: Path) -> None:
+    (project / "captures/b.pcap").write_bytes((project / "captures/a.pcap").read_bytes())
+    assert "2 known, 2 new, 0 fixed" in lint(project, "captures", "--baseline", "known.json").stderr
+
+
+def test_a_baseline_of_the_first_schema_is_read(project: Path) -> None:
+    lines = (project / "known.json").read_text().splitlines()
+    old = [line for line in lines if "sha256" not in line]
+    assert len(old) < len(lines)
+    (project / "known.json").write_text("\n".join(old).replace('"schema": 2', '"schema": 1'))
+    assert "2 known, 0 new, 0 fixed" in lint(project, "captures", "--baseline", "known.json").stderr
+
+
+def test_what_was_not_checked_is_named(project: Path) -> None:
+    (project / "captures/b.pcap").write_bytes(erf_pcap(OLD))
+    assert lint(project, "captures", "--write-baseline", "known.json").returncode == 0
+    done = lint(project, "captures/a.pcap", "--baseline", "known.json")
+    assert "2 known, 0 new, 0 fixed, 2 not checked\n  not checked: captures/b.pcap: 2 findings (AM001)\n" in done.stderr
+    result = json.loads(lint(project, "captures/a.pcap", "--baseline", "known.json", "--format", "json").stdout)["baseline"]
+    assert result["unchecked"] == 2 and {one["capture"] for one in result["not_checked"]} == {"captures/b.pcap"}
+
+
+@pytest.mark.parametrize("broken", [b"no capture", erf_pcap([])])
+def test_no_baseline_is_written_of_what_was_not_checked(project: Path, broken: bytes) -> None:
+    before = (project / "known.json").read_bytes()
+    (project / "captures/b.pcap").write_bytes(broken)
+    done = lint(project, "captures", "--write-baseline", "known.json")
+    assert done.returncode == 2 and "known.json is not written" in done.stderr
+    assert (project / "known.json").read_bytes() == before
+    allowed = lint(project, "captures", "--write-baseline", "known.json", "--allow-empty")
+    assert allowed.returncode == (2 if broken == b"no capture" else 0)
+
+
+def test_what_could_not_be_checked_is_not_fixed(project: Path) -> None:
+    (project / "captures/a.pcap").write_bytes(erf_pcap([]))
+    for words in ((), ("--allow-empty",)):
+        assert "0 known, 0 new, 0 fixed, 2 not checked" in lint(project, "captures", "--baseline", "known.json", *words).stderr
+
+
 def test_a_pipe_is_compared_too(project: Path) -> None:
     data = erf_pcap(OLD)
     assert lint(project, "-", "--write-baseline", "pipe.json", stdin=data).returncode == 0
@@ -113,7 +185,7 @@ def test_a_pipe_is_compared_too(project: Path) -> None:
     ("words", "said"),
     [
         (["--baseline", "missing.json"], "no such file; write it: --write-baseline missing.json"),
-        (["--baseline", "broken.json"], "broken.json: line 3: is a damaged baseline"),
+        (["--baseline", "broken.json"], "broken.json: line 4: is a damaged baseline"),
         (["--baseline", "bytes.json"], "bytes.json: file: is a damaged baseline: no text"),
         (["--baseline", "captures"], "is a directory"),
         (["--write-baseline", "no/where.json"], "no/where.json: cannot be written"),

@@ -107,12 +107,104 @@ def test_a_thread_reads_ahead_where_one_capture_is_checked_at_a_time(
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
     def checked(_units: object, work: partial[object], *_rest: object) -> tuple[list[CaptureReport], bool]:
-        told.append(work.keywords["options"].threads)
+        told.append(work.keywords["work"].keywords["options"].threads)
         return [], False
 
     monkeypatch.setattr("ibdissect.cli.lint._checked", checked)
     monkeypatch.chdir(files)
     assert cli.run(["lint", *words]) == 0 and told == [threads]
+
+
+HEADER = erf_pcap([])
+ARP = craft.ethernet_pcap([bytes(12) + b"\x08\x06" + bytes(46)] * 20)
+MIXED = craft.ethernet_pcap([bytes(12) + b"\x08\x06" + bytes(46), craft.roce2()])
+
+
+@pytest.mark.parametrize(
+    ("data", "words", "why"),
+    [
+        (HEADER, (), "the capture holds no frames"), (HEADER, ("--select", "PKY"), "the capture holds no frames"),
+        (ARP, ("--select", "PKY,MKY", "--fail-on", "info"), "no InfiniBand or RoCE was found in 20 frames"),
+        (ARP, (), "no InfiniBand or RoCE was found in 20 frames"),
+        (CLEAN, ("-Y", "frame.number == 99"), "-Y and --frames select none of 1 frame"),
+        (CLEAN, ("--frames", "5-9"), "-Y and --frames select none of 1 frame"),
+        (MIXED, ("--frames", "1"), "no InfiniBand or RoCE was found in 1 frame that -Y and --frames select"),
+        (HEADER + BAD[24:40], (), "the capture holds no frames"),
+    ],
+)  # fmt: skip
+def test_what_could_not_be_checked_does_not_pass(tmp_path: Path, data: bytes, words: tuple[str, ...], why: str) -> None:
+    (tmp_path / "x.pcap").write_bytes(data)
+    done = run("x.pcap", *words, cwd=tmp_path)
+    assert done.returncode == 2 and f"error: x.pcap: nothing could be checked: {why}\n" in done.stderr.decode()
+    for allowed in (("--allow-empty",), ("--config", "c.toml")):
+        (tmp_path / "c.toml").write_text("allow-empty = true\n")
+        done = run("x.pcap", *words, *allowed, "--fail-on", "error", cwd=tmp_path)
+        assert done.returncode == 0 and f"warning: x.pcap: nothing could be checked: {why}\n" in done.stderr.decode()
+    result = json.loads(run("x.pcap", *words, "--format", "json", cwd=tmp_path).stdout)
+    assert result["captures"][0]["status"] == "empty" and why in result["captures"][0]["error"]
+
+
+@pytest.mark.parametrize(("data", "words"), [
+    (CLEAN, ("--select", "SA")), (MIXED, ("--select", "PKY")), (MIXED, ("--frames", "2")), (CLEAN, ("-Y", "infiniband.mad")),
+])  # fmt: skip
+def test_what_was_looked_at_was_checked_whatever_the_rules_need(tmp_path: Path, data: bytes, words: tuple[str, ...]) -> None:
+    """As a P_Key rule looks at packets of a capture without SMPs, and says nothing."""
+    (tmp_path / "x.pcap").write_bytes(data)
+    assert run("x.pcap", *words, cwd=tmp_path).returncode == 0
+
+
+def test_one_empty_capture_among_others(files: Path) -> None:
+    (files / "header.pcap").write_bytes(HEADER)
+    done = run("clean.pcap", "header.pcap", "bad.pcap", cwd=files)
+    assert done.returncode == 2 and b"AM001" in done.stdout and done.stderr.count(b"nothing could be checked") == 1
+    assert run("clean.pcap", "header.pcap", "--allow-empty", "--jobs", "2", cwd=files).returncode == 0
+
+
+def test_one_reading_writes_several_reports(files: Path) -> None:
+    outputs = [f"--output-file={name}=out.{name}" for name in ("json", "junit", "sarif", "gitlab", "markdown", "jsonl")]
+    done = run("bad.pcap", "clean.pcap", *outputs, cwd=files)
+    plain = run("bad.pcap", "clean.pcap", cwd=files)
+    assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+    for name in ("json", "gitlab", "jsonl", "markdown"):
+        assert (files / f"out.{name}").read_bytes() == run("bad.pcap", "clean.pcap", "--format", name, cwd=files).stdout
+    artifacts = json.loads((files / "out.sarif").read_text())["runs"][0]["artifacts"]
+    assert artifacts[0]["length"] == len(BAD) and len(artifacts[0]["hashes"]["sha-256"]) == 64
+    assert b'time="' in (files / "out.junit").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--output-file", "junit"), "is not FORMAT=FILE"), (("--output-file", "junti=x"), "did you mean junit?"),
+        (("--output-file", "json=x", "--output-file", "sarif=./x"), "is named twice"),
+        (("--output-file", "json=bad.pcap"), "is one of the"),
+        (("-o", "x", "--output-file", "json=x"), "is named twice"), (("--output-file", "json=no/where"), "cannot be written"),
+    ],
+)  # fmt: skip
+def test_reports_that_cannot_be_written(files: Path, words: tuple[str, ...], said: str) -> None:
+    done = run("bad.pcap", *words, cwd=files)
+    assert done.returncode == 2 and said in done.stderr.decode()
+    assert (files / "bad.pcap").read_bytes() == BAD
+
+
+def test_exit_zero_is_for_findings_only(files: Path) -> None:
+    assert run("bad.pcap", "--exit-zero", cwd=files).returncode == 0
+    assert run("text.pcap", "--exit-zero", cwd=files).returncode == 2
+    assert run("bad.pcap", "--no-such-option", "--exit-zero", cwd=files).returncode == 2
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "sarif", "gitlab", "junit"])
+def test_formats_for_programs_list_all(tmp_path: Path, form: str) -> None:
+    frames = [smp(1, 0x10, modifier=i, header={"transaction_id": i}) for i in range(1, 131)]
+    (tmp_path / "many.pcap").write_bytes(erf_pcap(frames))
+    done = run("many.pcap", "--select", "AM001", "--format", form, "--output-file", "text=out.txt", cwd=tmp_path)
+    assert done.stdout.count(b"this one is 0x") >= 130
+    text = (tmp_path / "out.txt").read_text()
+    assert text.count("this one is 0x") == 100 and "30 more findings not shown" in text
+    few = run("many.pcap", "--select", "AM001", "--format", form, "--max-findings", "7", cwd=tmp_path)
+    assert few.stdout.count(b"this one is 0x") < 20
+    if form != "jsonl":
+        assert b"123" in few.stdout
 
 
 def test_a_pipe_is_judged_in_one_pass() -> None:

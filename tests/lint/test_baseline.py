@@ -129,7 +129,7 @@ HEAD = '[{"schema": 1, "tool": "ibdissect baseline"}'
     [
         ("", "not valid JSON"), ("{}", "is not a baseline"), ("[]", "is not a baseline"), ("[" * 100_000, "not valid JSON"),
         ("null", "is not a baseline"),
-        ('[{"schema": 2, "tool": "ibdissect baseline"}]', "newer"), (HEAD, "line 1: is a damaged baseline"),
+        ('[{"schema": 3, "tool": "ibdissect baseline"}]', "newer"), (HEAD, "line 1: is a damaged baseline"),
         (f"{HEAD}\n,{ENTRY}\n,3]", "entry 3"), (f"{HEAD},{ENTRY.replace('1,', '0,')}]", "entry 2"),
         (f"{HEAD},{ENTRY.replace('1,', 'true,')}]", "entry 2"), (f"{HEAD}\n<<<<<<< HEAD\n,{ENTRY}]", "conflict"),
         (f"{HEAD},{ENTRY.replace('message', 'massage')}]", "a finding has"),

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from ibdissect.capture.digest import Digest
 from ibdissect.lint.baseline import Baseline, entries_of
 from ibdissect.lint.finding import CaptureReport, Evidence, Finding, Related, Severity, Span
-from ibdissect.report import Run
+from ibdissect.report import FORMATS, Run, render, sarif
 from ibdissect.report.github import MOST, github_text
 from ibdissect.report.gitlab import gitlab_text
 from ibdissect.report.json import json_text, jsonl_text
@@ -47,7 +49,7 @@ def test_json_is_the_contract() -> None:
     assert result["schema"] == 1 and result["tool"]["name"] == "ibdissect"
     assert result["captures"][0] == {
         "path": "a b.pcap", "frames": 43, "checked": 43, "first_ns": 0, "last_ns": 0, "link_types": ["ERF/InfiniBand"],
-        "status": "ok", "error": None,
+        "status": "ok", "error": None, "left_out": 0,
     }  # fmt: skip
     assert result["captures"][1]["error"].startswith("x<&>.pcap")
     assert list(result["findings"][0]) == [
@@ -122,9 +124,110 @@ def test_sarif_has_the_fingerprint_of_a_baseline_in_the_working_directory() -> N
 def test_junit_fails_what_fails_the_run() -> None:
     hostile = finding(code="AM009", severity=Severity.WARNING, message="<&\x00\ud800>")
     root = ET.fromstring(junit_text([report(finding(), hostile), BROKEN], Run(fail_rank=3)))
-    assert root.attrib == {"name": "ibdissect", "tests": "3", "failures": "1", "errors": "1"}
-    assert [case.find("failure") is not None for case in root.iter("testcase")] == [True, False, False]
-    assert "failures" in root.attrib and root[0].get("failures") == "1"
+    numbers = {"tests": "3", "failures": "1", "errors": "1", "skipped": "0"}
+    assert root.attrib == {"name": "ibdissect", **numbers, "time": "0.000"}
+    assert [case.find("failure") is not None for case in root.iter("testcase")] == [False, True, False]
+    assert root[0].get("failures") == "1" and root[1].get("errors") == "1"
+
+
+def cases(text: str) -> dict[str, str]:
+    """What became of each test, by suite and name: passed, failure, error or skipped."""
+    found = {}
+    for suite in ET.fromstring(text).iter("testsuite"):
+        for case in suite.iter("testcase"):
+            outcome = [one.tag for one in case if one.tag != "system-out"]
+            found[f"{suite.get('name')} {case.get('name')}"] = outcome[0] if outcome else "passed"
+    return found
+
+
+def test_junit_has_the_same_tests_whatever_is_found() -> None:
+    """So that a fault that was mended is a test that passes, and a new one is a test that passed before."""
+    run = Run(rules=tuple(rule for rule in load() if rule.code in ("AM001", "AM009", "PKY001")))
+    bad, good, unread = (cases(junit_text([one], run)) for one in (report(finding()), report(), replace_path(BROKEN)))
+    assert bad.keys() == good.keys() == unread.keys() == {"a b.pcap checked", "a b.pcap AM", "a b.pcap PKY"}
+    assert (bad["a b.pcap AM"], good["a b.pcap AM"], unread["a b.pcap AM"]) == ("failure", "passed", "skipped")
+    assert set(good.values()) == {"passed"} and unread["a b.pcap checked"] == "error"
+
+
+def replace_path(report: CaptureReport) -> CaptureReport:
+    return structs.replace(report, path="a b.pcap")
+
+
+def test_a_junit_test_names_its_class_without_dots_and_its_first_failure() -> None:
+    many = report(finding(frame=30), finding(frame=12, message="the first"), finding("AM009", Severity.INFO, 3, "below"))
+    many.elapsed_s, many.seconds = 1.5, {"AM001": 0.25}
+    root = ET.fromstring(junit_text([many], Run(rules=tuple(load()), began_s=1e9)))
+    (case,) = (one for one in root.iter("testcase") if one.get("name") == "AM")
+    assert (case.get("classname"), case.get("file"), case.get("time")) == ("a b_pcap", "a b.pcap", "0.250")
+    failure = case.find("failure")
+    assert failure is not None and failure.get("message") == "AM001 nodedescription-am, frame 12: error: the first (and 1 more)"
+    assert failure.text is not None and "below" in failure.text
+    assert root[0].get("timestamp") == "2001-09-09T01:46:40" and root[0].get("time") == root.get("time") == "1.500"
+
+
+EMPTY = {"path": "a b.pcap", "frames": 7, "checked": 7}
+FORMATS_WITHOUT_A_HEAD = ("jsonl",)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+@pytest.mark.parametrize("form", [name for name in FORMATS if name not in FORMATS_WITHOUT_A_HEAD])
+def test_every_format_says_that_nothing_was_checked(form: str, allowed: bool) -> None:
+    if form == "html":
+        pytest.importorskip("jinja2")
+    empty = CaptureReport(**EMPTY)  # type: ignore[arg-type]
+    empty.judge_emptiness(allowed=allowed)
+    text = render(form, [empty], Run(rules=tuple(load())))
+    said = "no InfiniBand or RoCE was found in 7 frames"
+    assert said in text or (form == "json" and allowed)
+    if form == "json":
+        (capture,) = json.loads(text)["captures"]
+        assert capture["status"] == "empty" and (capture["error"] is None) == allowed
+
+
+@pytest.mark.parametrize("form", [name for name in FORMATS if name not in FORMATS_WITHOUT_A_HEAD])
+def test_every_format_says_how_many_findings_it_leaves_out(form: str) -> None:
+    if form == "html":
+        pytest.importorskip("jinja2")
+    one = report(finding())
+    one.by_rule["AM001"] = 57
+    text = render(form, [one], Run(rules=tuple(load())))
+    assert ('"left_out": 56' if form == "json" else "56") in text
+
+
+def test_sarif_counts_equal_findings() -> None:
+    """As CodeQL does: of equal findings the first has :1, so that GitHub still knows an alert of which there was one."""
+    equal = [finding(frame=frame) for frame in (5, 6, 7)]
+    other = replace(finding(), stable="another")
+    results = json.loads(sarif_text([report(*equal, other)], Run(rules=tuple(load()))))["runs"][0]["results"]
+    hashes = [one["partialFingerprints"]["primaryLocationLineHash"] for one in results]
+    assert [text.partition(":")[2] for text in hashes] == ["1", "2", "3", "1"] and len(set(hashes)) == 4
+
+
+def test_sarif_says_what_was_checked_and_by_whom(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sarif, "addresses", lambda: {"Source": "https://x.example/a", "Documentation": "https://x.example/docs"})
+    monkeypatch.setattr(sarif, "VERSION", "1.2.0.dev3+gabc")
+    monkeypatch.setenv("GITHUB_JOB", "bench")
+    reports = [report(finding()), CaptureReport(path="captures/deep/c.pcap")]
+    run = json.loads(sarif_text(reports, Run(rules=tuple(load()), digests={"a b.pcap": Digest(7, "ab")})))["runs"][0]
+    driver = run["tool"]["driver"]
+    assert (driver["informationUri"], driver["semanticVersion"]) == ("https://x.example/a", "1.2.0-dev.3+gabc")
+    (rule,) = driver["rules"]
+    assert rule["helpUri"] == "https://x.example/docs/rules.md#am001-nodedescription-am"
+    assert rule["fullDescription"]["text"] != rule["shortDescription"]["text"]
+    assert run["artifacts"][0] == {
+        "location": {"uri": "a%20b.pcap"}, "roles": ["analysisTarget"], "length": 7, "hashes": {"sha-256": "ab"},
+    }  # fmt: skip
+    assert "hashes" not in run["artifacts"][1] and run["automationDetails"]["id"] == "ibdissect/bench/"
+    alone = json.loads(sarif_text(reports[1:], Run()))["runs"][0]
+    assert alone["automationDetails"]["id"] == "ibdissect/bench/captures/deep/"
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted"),
+    [("0.1.0", "0.1.0"), ("0.1.0.dev0", "0.1.0-dev.0"), ("1.2.3rc1", "1.2.3-rc.1"), ("1.0.0+g1", "1.0.0+g1"), ("strange", "0.0.0")],
+)
+def test_versions_as_semver_writes_them(version: str, wanted: str) -> None:
+    assert sarif.semantic_version(version) == wanted
 
 
 def test_github_escapes_what_would_end_a_command() -> None:
