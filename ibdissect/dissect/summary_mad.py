@@ -12,11 +12,13 @@ from ibdissect.wire import numbers
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.cm import REJ, SIDRRep
 from ibdissect.wire.cm_names import MESSAGES
-from ibdissect.wire.mad import CLASS_VERSION, CLASSES, RMPP, RMPP_TYPES, is_response, is_vendor, status_text
+from ibdissect.wire.mad import BASE_VERSION_OPA, CLASS_VERSION, CLASSES, RMPP, RMPP_TYPES, is_response, is_vendor, status_text
 from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
+from ibdissect.wire.opa import STLSMPDirected
 from ibdissect.wire.qos import VL_TYPE
 from ibdissect.wire.sa import SAFormat, component_fields, components_set
+from ibdissect.wire.sm import DR_MAX_HOPS, SMPDirected
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import counted, number_text, printable
 from ibdissect.wire.vendor import oui_text
@@ -150,9 +152,11 @@ def _vendor(catalog: Catalog, data: bytes, mgmt_class: int, attr_id: int) -> str
 def _path(header: bytes, data: bytes) -> str:
     """The directed route as a list of egress ports: `DR 0-1-3`."""
     hops = header[7]
-    if len(data) < 256 or hops > 63:
+    smp: type[SMPDirected | STLSMPDirected] = STLSMPDirected if header[0] == BASE_VERSION_OPA else SMPDirected
+    if len(data) < smp.size or hops > DR_MAX_HOPS:
         return f" DR {hops} hops"
-    return " DR " + "-".join(map(str, (0, *data[129 : 129 + hops])))
+    first = smp.initial_path.span[0] + 1
+    return " DR " + "-".join(map(str, (0, *data[first : first + hops])))
 
 
 def _notice(catalog: Catalog, data: bytes, mgmt_class: int) -> str:

@@ -251,13 +251,12 @@ class Learner:
     def _table(self, smp: Smp, hop: Hop, attribute: int) -> None:
         node, modifier, body = hop.node, smp.modifier, smp.body
         if attribute in (numbers.SL_TO_VL, numbers.VL_ARBITRATION):
-            port = self._output(hop, modifier, attribute, smp.frame)
-            if port is None:
-                return
-            qos = port.lanes()
             if attribute == numbers.SL_TO_VL:
-                qos.learn_map(modifier & 0xFF if node.kind == SWITCH else 0, self.subnet.share(body[:8]), smp.frame)
-            elif 1 <= modifier >> 16 <= 4:
+                self._lanes(hop, modifier, self.subnet.share(body[:8]), smp.frame)
+                return
+            port = self.table_port(hop, modifier & 0xFFFF, smp.frame)
+            if port is not None and 1 <= modifier >> 16 <= 4:
+                qos = port.lanes()
                 qos.learn_arbitration(modifier >> 16, self.subnet.share(body), smp.frame)
                 qos.arbitration = self.subnet.share(qos.arbitration)
             return
@@ -272,16 +271,27 @@ class Learner:
                 self.subnet.count_drop("blocks of forwarding tables")
         self.subnet.weigh(node)
 
-    def _output(self, hop: Hop, modifier: int, attribute: int, frame: int) -> Port | None:
-        """The output port of a table; None for the wildcards of the optimised SL to VL form (bits 17-16), which select many."""
-        if attribute == numbers.SL_TO_VL:
-            return None if hop.node.kind == SWITCH and modifier >> 16 else self.table_port(hop, modifier >> 8 & 0xFF, frame)
-        return self.table_port(hop, modifier & 0xFFFF, frame)
+    def _lanes(self, hop: Hop, modifier: int, entries: bytes, frame: int) -> None:
+        """An SL to VL table: modifier bits 15-8 name the input port, 7-0 the output port; in the optimised form of a switch bit 17 stands
+        for all input ports, bit 16 for all output ports (IBA 14.2.5.8). Adapters and routers ignore it."""
+        node = hop.node
+        if node.kind != SWITCH:
+            port = self.table_port(hop, 0, frame)
+            if port is not None:
+                port.lanes().learn_map(0, entries, frame)
+            return
+        every = range(node.num_ports + 1)
+        inputs = every if modifier >> 17 & 1 else (modifier >> 8 & 0xFF,)
+        for number in every if modifier >> 16 & 1 else (modifier & 0xFF,):
+            port = self.table_port(hop, number, frame)
+            if port is not None:
+                port.lanes().learn_maps(inputs, entries, frame)
 
     def _switch_info(self, node: Node, facts: tuple[int, ...], frame: int) -> None:
-        *capabilities, linear_top, port_state_change = facts
+        *capabilities, linear_top, multicast_top, port_state_change = facts
         node.learn(node.switch, SwitchFacts._make(capabilities), frame)
         node.linear_top.learn(linear_top, frame)
+        node.multicast_top.learn(multicast_top or None, frame)
         node.port_state_change = port_state_change
         if port_state_change:
             node.unsure = frame

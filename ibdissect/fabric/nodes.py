@@ -188,7 +188,7 @@ class Node:
     """A channel adapter, switch or router; GUID 0 if no NodeInfo was seen."""
 
     __slots__ = (
-        "alive", "changed", "device_id", "facts", "forwarding", "frame", "guid", "kind", "linear_top", "name", "origin",
+        "alive", "changed", "device_id", "facts", "forwarding", "frame", "guid", "kind", "linear_top", "multicast_top", "name", "origin",
         "port_state_change", "ports", "slot", "switch", "system_guid", "unarbitrated", "unsure", "until", "vendor_id", "weight",
     )  # fmt: skip
 
@@ -206,6 +206,8 @@ class Node:
         self.switch: Track[SwitchFacts] = Track()
         self.linear_top: Track[int] = Track()
         """LinearFDBTop."""
+        self.multicast_top: Track[int] = Track()
+        """MulticastFDBTop; None where it is 0, which means nothing."""
         self.changed = 0
         """Frame at which its known size or capabilities last changed; 0: never."""
         self.unarbitrated = False

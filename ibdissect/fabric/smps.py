@@ -41,7 +41,8 @@ _READ: dict[int, tuple[Field[Any], ...]] = {
         NodeInfo.partition_cap, NodeInfo.device_id, NodeInfo.local_port_num, NodeInfo.vendor_id,
     ),
     numbers.SWITCH_INFO: (
-        *(getattr(SwitchInfo, name) for name in SwitchFacts._fields), SwitchInfo.linear_fdb_top, SwitchInfo.port_state_change,
+        *(getattr(SwitchInfo, name) for name in SwitchFacts._fields), SwitchInfo.linear_fdb_top, SwitchInfo.multicast_fdb_top,
+        SwitchInfo.port_state_change,
     ),
     numbers.SM_INFO: (SMInfo.guid, SMInfo.priority, SMInfo.sm_state, SMInfo.act_count),
 }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ibdissect.capture.records import ROWS
 from ibdissect.wire.numbers import FIRST_MULTICAST
@@ -18,6 +18,8 @@ MASKS = 32
 """Multicast LIDs per block."""
 PORTS = 16
 """Ports per position of the multicast table."""
+ALL_INPUTS = -1
+"""In place of the number of an input port: all of them."""
 KEPT_MULTICAST, KEPT_RANDOM = 1024, 1024
 """Blocks remembered per switch; further ones stay unknown."""
 
@@ -158,6 +160,21 @@ class Qos:
         self.inputs |= 1 << input_port
         self.frame = frame
 
+    def learn_maps(self, inputs: Sequence[int], entries: bytes, frame: int) -> None:
+        """Learn the same table for some input ports; at once if all known ones have one table and these are all of them."""
+        mask = (1 << len(inputs)) - 1
+        if len(inputs) == 1 or self.others is not None or self.inputs & ~mask:
+            for number in inputs:
+                self.learn_map(number, entries, frame)
+            return
+        if self.inputs != mask:
+            self.since = frame
+        elif self.first == entries:
+            return
+        if self.inputs:
+            self.replaced = (*(change for change in self.replaced if change[0] > frame - ROWS), (frame, ALL_INPUTS, self.first))
+        self.first, self.inputs, self.frame = entries, mask, frame
+
     def map(self, input_port: int) -> bytes | None:
         """The 8-byte SL to VL table for packets from an input port; None if unknown."""
         if not self.inputs >> input_port & 1:
@@ -180,7 +197,8 @@ class Qos:
         """The table for an input port when `frame` was sent; None if not all tables of the port were known."""
         if frame < self.since:
             return None
-        return next((before for since, port, before in self.replaced if since > frame and port == input_port), self.map(input_port))
+        same = (input_port, ALL_INPUTS)
+        return next((before for since, port, before in self.replaced if since > frame and port in same), self.map(input_port))
 
     def maps_frame(self, frame: int) -> int:
         """The last frame up to `frame` at which one of the tables changed."""

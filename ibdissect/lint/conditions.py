@@ -16,6 +16,7 @@ from ibdissect.table.mask import Judge
 from ibdissect.table.rows import is_in
 from ibdissect.wire.spec import Struct
 
+from .applicability import compares_copies
 from .finding import Span, value_of
 from .rule import Hit, Rule, Seen
 
@@ -60,7 +61,7 @@ class Conditions:
             hits = judge.mask(rule.when)
             if self.spent is not None:
                 self.spent(rule, time.perf_counter() - start)
-            if np.count_nonzero(hits):
+            if np.count_nonzero(hits) or compares_copies(rule):
                 found.append((rule, hits))
         return found
 

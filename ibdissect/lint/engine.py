@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from ibdissect.capture.chunk import Damage
+from ibdissect.fabric import ChunkFollowed
 from ibdissect.fabric.division import Division
+from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.fabric.refuted import Refuted
 from ibdissect.failures import Failures
@@ -17,6 +19,7 @@ from ibdissect.table import Bool, ChunkTable, crcs, not_roce
 from ibdissect.table.copies import Copies
 from ibdissect.wire.spec import Struct
 
+from .applicability import PortFacts, applying, port_facts
 from .conditions import Conditions, judged
 from .finding import Finding
 from .grouping import Grouping, OnOccurrence
@@ -69,6 +72,8 @@ class Linter:
         self.conditions = Conditions(self.rules, self.handlers.conditions, self._note_failure, self._add_time if timing else None)
         for rule in self.rules if timing else ():
             self.tally[rule.code].seconds = 0.0
+        self.port_facts: PortFacts | None = None
+        """What the present chunk's SMPs are about."""
         self.followers: list[Follower] = []
         for kind in self.handlers.followers:
             self.follow(kind)
@@ -100,16 +105,20 @@ class Linter:
         if self.failures is not None and len(table):
             self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
         self.findings.past.feed(table)
-        self._check_conditions(table, selected, 0)
+        self.port_facts = None
+        self._check_conditions(table, selected, 0, late=False)
         self.findings.damaged.feed(table)
         for follower in tuple(self.followers):
             try:
                 for event in follower.feed(table):
+                    if isinstance(event, ChunkFollowed) and self.handlers.about_ports:
+                        self.port_facts = port_facts(event, self.context.get(PortInfos))
                     for handler in self.handlers.of_event.get(type(event), ()):
                         self._take(handler, event, self.context)
             except Exception as error:  # its state is no longer reliable: drop it rather than report wrongly
                 self._note_failure(type(follower).__name__, error)
                 self.followers.remove(follower)
+        self._check_conditions(table, selected, 0, late=True)
         for struct, handler in self.handlers.of_struct:
             self._run_timed(self.rules[handler[0]], self._handle_structs, table, struct, handler)
         for handler in self.handlers.of_chunk:
@@ -122,7 +131,7 @@ class Linter:
             for number, part in self.parts.items():
                 part.feed(table.only_rows(numbers == number), selected)
         self.findings.consequences.trim()
-        self.context.table = None  # its memory is used again
+        self.context.table = self.port_facts = None  # its memory is used again
 
     def left_out(self, table: ChunkTable) -> bool:
         """Whether frames of a chunk were left out, so that its columns lack their addresses."""
@@ -180,13 +189,23 @@ class Linter:
         for code, found in part.tally.items():
             self.tally[code].join(found)
 
-    def _check_conditions(self, table: ChunkTable, selected: Bool | None, rank: int) -> None:
-        """Report where the conditions of stateless rules of one rank hold: rank 0 before all handlers, others after their causes."""
-        ranks = self.findings.consequences.ranks
+    def _check_conditions(self, table: ChunkTable, selected: Bool | None, rank: int, late: bool | None = None) -> None:
+        """Report where the conditions of stateless rules of one rank hold: rank 0 before all handlers, others after their causes.
+
+        `late`: only those that ask whether a component applies, which the followers know; False: only the others."""
+        ranks, about_ports = self.findings.consequences.ranks, self.handlers.about_ports
         found = [one for one in table.once(self.conditions.holding) if ranks.get(one[0].code, 0) == rank]
         joined, held = table.once(self._joined), [(rule, table, hits) for rule, hits in found]
         for rule, where, hits in self._with_joined(joined, held, rank) if joined else held:
-            self._run_timed(rule, self.findings.take_rows, where, hits, selected)
+            if late is None or late == (rule.code in about_ports):
+                self._run_timed(rule, self._take_rows, where, hits, selected)
+
+    def _take_rows(self, rule: Rule, table: ChunkTable, hits: Bool, selected: Bool | None) -> None:
+        if rule.code in self.handlers.about_ports:
+            assert rule.when is not None
+            hits = applying(table, rule.on, rule.when, rule.ports, hits, self.port_facts)
+        if hits.any():
+            self.findings.take_rows(rule, table, hits, selected)
 
     def _joined(self, table: ChunkTable) -> dict[type[Struct] | None, tuple[ChunkTable, Bool]]:
         """Structures of rules that are in records that straddle segments: the table with these, and which occurrences in it are judged."""

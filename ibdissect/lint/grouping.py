@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,6 +123,9 @@ class Grouping:
             explained = [row for row in dict.fromkeys(rows[hits].tolist()) if self._is_row_explained(rule, table, row, rows, hits)]
             hits = hits & ~is_in(rows, np.array(explained, np.int64))
         index = np.flatnonzero(hits)
+        if rule.waits and rule.on is not None:
+            self.take(rule, self._of_flows(rule, table, index))
+            return
         if index.size:
             (self._frames if rule.on is None else self._flows if rule.flow else self._occurrences)(rule, table, index)
         for row in rows[hits].tolist() if rule.explains else ():
@@ -143,6 +146,18 @@ class Grouping:
         else:
             self.consequences.explain(rule, table.chunk.first + row, cause)
         return True
+
+    def _of_flows(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> Iterator[Hit]:
+        """A hit for each flow, or for each frame of a rule without flows, of a condition that waits for the end of the capture."""
+        assert rule.on is not None
+        rows = table.occurrences(rule.on).rows[index]
+        columns = flow_columns(rule, table, rows) if rule.flow else [rows.astype(np.uint64)]
+        first, inverse = groups(columns) if len(index) else (index, index)
+        for i, part in enumerate(members(inverse, len(first))):
+            hit = hit_at(rule, table, index[part[:1]])
+            hit.count, hit.frames = len(part), rows[part] + table.chunk.first
+            hit.key = np.stack([column[first[i]] for column in columns]).tobytes() if rule.flow else None
+            yield hit
 
     def _occurrences(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> None:
         """One finding per frame."""

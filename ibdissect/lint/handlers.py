@@ -7,8 +7,10 @@ from functools import cache, lru_cache
 from types import FunctionType
 from typing import Any
 
+from ibdissect.fabric import FabricFollower
 from ibdissect.wire.spec import Struct
 
+from .applicability import ABOUT_PORTS, declared
 from .rule import Rule
 
 Handler = tuple[int, Callable[..., Any]]
@@ -26,12 +28,17 @@ class Handlers:
         self.of_event: dict[type[Any], list[Handler]] = {}
         self.of_chunk: list[Handler] = []
         self.at_end: list[Handler] = []
+        self.about_ports: set[str] = set()
+        """Codes of conditions whose components some ports do not have, or that are read-only (`applicability`)."""
         wanted = {kind for rule in kinds for kind in rule.needs}
         self.conclusions: dict[type[Any], set[str]] = {}
         """Codes of the rules that draw conclusions from a follower's state."""
         for place, kind in enumerate(kinds):
             if kind.when is not None:
                 self.conditions.setdefault(kind.on, []).append(place)
+                if kind.on in ABOUT_PORTS and (kind.ports or declared(kind.when)):
+                    self.about_ports.add(kind.code)
+                    wanted.add(FabricFollower)
             for mark, listens, method in handler_methods(kind):
                 if mark == "listens_to":
                     self.of_struct += [(struct, (place, method)) for struct in listens]

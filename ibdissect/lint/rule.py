@@ -220,6 +220,8 @@ class Rule:
     when: ClassVar[Expr | None] = None
     at: ClassVar[Field[Any] | None] = None
     """The faulty field, whose bytes and value are reported; by default the first field of `when`, unless the rule names its `on`."""
+    ports: ClassVar[int] = 0
+    """The kinds of port whose attribute `when` judges (`wire.port_kinds`); 0: all. `on` must be PortInfo or PKeyTable."""
     needs_crc: ClassVar[bool] = False
     """Whether `--no-crc` switches the rule off."""
     flow: ClassVar[tuple[Field[Any], ...]] = ()

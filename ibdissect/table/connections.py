@@ -69,7 +69,8 @@ class Connections:
         self._occupied: Bool = np.zeros(SLOTS, np.bool_)
         """Hash slots of these queue pairs, to preselect packets quickly."""
         self.retry_counts = BoundedDict[tuple[End, End, int], int](2 * MAX_CONNECTIONS, self.dropped)
-        """Retry count by source, destination and destination queue pair: both sides use the REQ's (Linux core/cm.c)."""
+        """Retry count by source, destination and destination queue pair. The REQ says how often its receiver may retry (IBA 12.7.38); how
+        often its sender does is the sender's own matter, although Linux takes the same number (core/cm.c)."""
         self.all = KeptList[Connection](MAX_CONNECTIONS, self.dropped)
         """Connections in order of their REQs."""
         self.resolutions = KeptList[Resolution](MAX_CONNECTIONS, self.dropped)
@@ -197,10 +198,8 @@ class Connections:
     def _reply(self, connection: Connection, message: Message) -> None:
         view, frame, time_ns = message.view, message.frame, message.time_ns
         connection.reps += 1
-        for near, far, qpn in (
-            (connection.active, connection.passive, view.local_qpn), (connection.passive, connection.active, connection.active_qpn),
-        ):  # fmt: skip
-            self.retry_counts.put((near, far, qpn), connection.retry_count, frame, time_ns)
+        way = connection.passive, connection.active, connection.active_qpn
+        self.retry_counts.put(way, connection.retry_count, frame, time_ns)
         if connection.rep_frame:
             return
         connection.rep_frame, connection.rep_ns = frame, time_ns

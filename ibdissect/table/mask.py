@@ -134,10 +134,14 @@ class Judge:
                 result = result & self.mask(part)
                 continue
             few = np.flatnonzero(result)
-            narrowed = Judge(self.table, self.domain, few if self.picked is None else self.picked[few])
+            narrowed = self.narrowed(few if self.picked is None else self.picked[few])
             result = np.zeros(self.size, np.bool_)
             result[few] = narrowed.mask(part)
         return result
+
+    def narrowed(self, picked: Int) -> Judge:
+        """A judge of some occurrences alone."""
+        return Judge(self.table, self.domain, picked)
 
     def present(self, what: object) -> tuple[Int | None, Bool]:
         """The entries that contain a structure, field or value, each with True."""

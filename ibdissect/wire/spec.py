@@ -50,6 +50,8 @@ class Common(TypedDict, total=False):
     ws: str
     little: bool
     when: tuple[Field[Any], frozenset[int]]
+    ports: int
+    read_only: bool
 
 
 class Options(Common, total=False):
@@ -91,6 +93,10 @@ class Field(Value, Record, Generic[V], eq=False):
     """The field that these bits belong to, and the lowest of them, 0 being the least significant."""
     when: tuple[Field[Any], frozenset[int]] | None = None
     """It is valid only if another field has one of these values."""
+    ports: int = 0
+    """The kinds of port that have it (`wire.port_kinds`); 0: every port, or it is not about ports."""
+    read_only: bool = False
+    """Whether a Set cannot change it: what a Set carries there means nothing."""
     holds: str = ""
     """The meaning of the value, which decides how `scrub` treats it: lid, qpn, guid, prefix (of a GID), gid, mac, ip4, key,
     text (all replaced), data and reserved (zeroed), number, pkey, ports (port numbers or a bit per port) (all kept), checksum
@@ -393,6 +399,7 @@ class Struct(metaclass=_StructMeta):
                 in_order[id(field)] = [field]
             else:
                 whole, low = field.part_of
+                field.ports, field.read_only = whole.ports, whole.read_only
                 if whole.little and low // 8 != (low + field.bits - 1) // 8:
                     raise SpecError(cls.__name__, field.name, "part of a little-endian number, crosses a byte")
                 start = low // 8 * 8 + 8 - low % 8 - field.bits if whole.little else whole.bits - low - field.bits

@@ -1,14 +1,15 @@
 """Which attributes have a name but no open layout, or no data? Data stay bytes, behind the header and the masked key of their class.
 
 Names and ids as in the ibis_types.h that trex-core carries (NVIDIA, 2021-2025, OpenIB.org BSD licence). Its attributes of class 0x09
-are left out: other products use that class, too. Device management's three (opensm ib_types.h) have no data.
+are left out: other products use that class, too. Device management's three (opensm ib_types.h) have no data. Those of subnet administration
+and connection management: libibumad umad_sa.h, umad_cm.h.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .numbers import CC_CLASS, DM_CLASS, LID_ROUTED, PM_CLASS
+from .numbers import CC_CLASS, CM_CLASS, DM_CLASS, LID_ROUTED, PM_CLASS, SA_CLASS
 from .vendor_mlnx import CLASS
 
 SHARP_CLASS = 0x0B
@@ -16,6 +17,8 @@ UNDECODED: Mapping[tuple[int, int], str] = {
     (LID_ROUTED, 0xFF1A): "MulticastPrivateLFTInfo", (LID_ROUTED, 0xFF1B): "MulticastPrivateLFTDef",
     (LID_ROUTED, 0xFF1C): "MulticastPrivateLFTMap", (LID_ROUTED, 0xFF22): "ARLinearForwardingTable (before SX)",
     (LID_ROUTED, 0xFF8B): "EntryPlaneFilterConfig", (LID_ROUTED, 0xFF93): "NVLinkFECMode",
+    (SA_CLASS, 0x3C): "HierarchyInfoRecord", (SA_CLASS, 0x3D): "CableInfoRecord",
+    (CM_CLASS, 0x1B): "SuggestAlternatePath", (CM_CLASS, 0x1C): "SuggestPathResponse",
     (DM_CLASS, 0x21): "PrepareToTest", (DM_CLASS, 0x22): "TestDeviceOnce", (DM_CLASS, 0x23): "TestDeviceLoop",
     (PM_CLASS, 0x38): "PortXmitDataSLExt", (PM_CLASS, 0x39): "PortRcvDataSLExt",
     (CLASS, 0x18): "MirroringInfo", (CLASS, 0x1A): "MirroringAgent", (CLASS, 0x1C): "MirroringGlobalTrigger",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ibdissect.fabric.follow import FabricFollower
 from ibdissect.fabric.groups import MAX_MEMBERS, GroupFacts, Groups
-from ibdissect.fabric.tables import KEPT_MULTICAST, Forwarding, Linear, Qos
+from ibdissect.fabric.tables import ALL_INPUTS, KEPT_MULTICAST, Forwarding, Linear, Qos
 from tests import craft
 from tests.table.made import native_table, tables_of
 
@@ -99,8 +99,27 @@ def test_windows_change_nothing(frames: list[bytes]) -> None:
 
 
 def test_equal_tables_are_stored_once() -> None:
-    frames = [shown([1], 0x0100 | number, 3) for number in range(5)]
+    frames = [shown([1], number << 8 | 1, 3) for number in range(5)]
     assert [value[1:] for value in learnt(frames, 16 << 20).values()] == [(0b11111, None, 7)]
+
+
+def test_the_optimised_form_stands_for_many_tables() -> None:
+    """Modifier bit 17: all input ports, bit 16: all output ports. A wildcard replaces what was known."""
+    ports = 4
+    every = (1 << ports + 1) - 1
+    found = learnt([shown([1], 0x0102, 3), shown([1], 0x30000, 4)], 16 << 20)
+    assert {number: value[:3] for (_, number), value in found.items()} == {n: (bytes([4]) * 8, every, None) for n in range(ports + 1)}
+    found = learnt([shown([1], 0x0102, 3), shown([1], 0x20002, 4)], 16 << 20)
+    assert [(number, value[0], value[1]) for (_, number), value in found.items()] == [(2, bytes([4]) * 8, every)]
+    qos = Qos()
+    for number, entries in ((1, b"a"), (2, b"b"), (ALL_INPUTS, b"c"), (ALL_INPUTS, b"d"), (2, b"e"), (ALL_INPUTS, b"f")):
+        frame = 10 * len(qos.replaced) + qos.frame + 1
+        if number == ALL_INPUTS:
+            qos.learn_maps(range(3), entries, frame)
+        else:
+            qos.learn_map(number, entries, frame)
+    assert {qos.map(number) for number in range(3)} == {b"f"}
+    assert [qos.map_at(2, frame) for frame in sorted(qos.changes())][-1] == b"f"
 
 
 def test_tables_of_a_node_that_gets_its_name_and_goes() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.fabric import FabricFollower
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule
 from ibdissect.rules.shared.mad_conditions import NO_ERROR
 from ibdissect.wire.cc import SwitchPortCongestionSetting
 from ibdissect.wire.dm import IOControllerProfile
@@ -19,6 +20,10 @@ from ibdissect.wire.spec import Struct
 
 # Omni-Path's modifiers have other meanings. An answer repeats the modifier of its request: wrong, unless it refuses it.
 JUDGED = (MAD.base_version == BASE_VERSION_IB) & ((MAD.method < 0x80) | NO_ERROR)
+
+
+USUAL_P_KEYS, LAST_BLOCK = 32768, 2047
+"""Most P_Keys of a port (IBA 14.2.5.7), and the last block that PartitionCap can name."""
 
 
 def modifier_of(attribute: type[Struct], fault: Expr) -> Expr:
@@ -119,14 +124,27 @@ class PKeyTableBlock(ModifierRule):
     the halves reads or writes the wrong table.
 
     Check the block number (bits 15-0) against PartitionCap in NodeInfo (PartitionEnforcementCap for a switch's ports).
+
+    One SMP is enough. Blocks up to 2047, which 16 bits of PartitionCap can name, are left to PKY011 where any node shows so large a table.
     """
 
     code, name, severity = "AM010", "pkey-block-gt-1023", ERROR
     explains = ("PKY011",)
     reference = "IBA 14.2.5.7"
     when = modifier_of(PKeyTable, (MAD.attribute_modifier & 0xFFFF) > 1023)
+    needs = (FabricFollower,)
+    waits = True
     message = "P_KeyTable modifier 0x{attribute_modifier:08x}: its block (bits 15-0) is above 1023"
     example = "SubnGet(P_KeyTable) with AttributeModifier 2000"
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        if int(hit.arguments["attribute_modifier"]) & 0xFFFF > LAST_BLOCK:
+            return True
+        for node in context.get(FabricFollower).subnet.slots.values():
+            switch = node.switch.now
+            if max(node.partition_cap, switch.partition_enforcement_cap if switch is not None else 0) > USUAL_P_KEYS:
+                return False
+        return True
 
 
 class VLArbitrationSelector(ModifierRule):

@@ -9,7 +9,15 @@ import numpy.typing as npt
 
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
-from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, RELIABLE_DATAGRAM, PacketRule, gid_bytes, room_behind_headers
+from ibdissect.rules.shared.packet_flows import (
+    KNOWN_HEADERS,
+    MANUFACTURER,
+    PACKET_FLOW,
+    RELIABLE_DATAGRAM,
+    PacketRule,
+    gid_bytes,
+    room_behind_headers,
+)
 from ibdissect.table import Bool, ChunkTable, locate
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Where, present
@@ -17,11 +25,9 @@ from ibdissect.wire.headers import BTH, GRH, LRH, RETH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST
 from ibdissect.wire.opcodes import CNP_OPCODE, DATAGRAMS, OPCODES, UC
 
-MANUFACTURER = range(0xC0, 0x100)
-"""Class bits 110 and 111."""
 DYNAMIC_INVALIDATE = (0x56, 0x57)
 """SEND with Invalidate, which reliable datagrams lack and NVIDIA's transport in their place has (rdma-core providers/mlx5/qp.c)."""
-KNOWN = frozenset({*OPCODES, *DYNAMIC_INVALIDATE, *MANUFACTURER})
+KNOWN = frozenset({*OPCODES, *DYNAMIC_INVALIDATE, *range(MANUFACTURER, 256)})
 CONNECTED = frozenset(code for code in OPCODES if code < 0x60 or code >= 0xA0)
 """RC, UC, RD and XRC: everything but datagrams and congestion notifications."""
 UNRELIABLE = DATAGRAMS | frozenset(code for code in OPCODES if code & 0xE0 == UC)
@@ -124,11 +130,13 @@ class TransportReservedBits(PacketRule):
     Receivers ignore them. The sender did not clear its memory, or uses the bits for something of its own.
 
     Report it to the vendor of the sender; it breaks nothing today.
+
+    One packet is enough. OpCodes from 0xC0 on belong to manufacturers, who may use the bits.
     """
 
     code, name, severity = "BTH004", "bth-reserved", WARNING
     reference = "IBA 9.2"
-    when = (BTH.reserved6 != 0) | (BTH.reserved7 != 0)
+    when = ((BTH.reserved6 != 0) | (BTH.reserved7 != 0)) & (BTH.opcode < MANUFACTURER)
     at = BTH.reserved7
     message = "reserved bits of the BTH are 0x{reserved6:02x} (behind BECN) and 0x{reserved7:02x} (before the PSN) instead of 0"
     example = "a packet whose reserved bits before the PSN are 1"

@@ -11,8 +11,8 @@ from ibdissect.table import ChunkTable
 from ibdissect.wire.encapsulation import ERF, ERF_ETHERNET, ERF_INFINIBAND, ERF_INFINIBAND_LINK, ERF_TYPES
 
 INFINIBAND = (ERF_INFINIBAND, ERF_INFINIBAND_LINK)
-BESIDE = frozenset({*ERF_ETHERNET, *INFINIBAND, 27, 28, 29, 48})
-"""Record types that may accompany InfiniBand: Ethernet, metadata, Omni-Path, padding (Endace ERF types)."""
+BESIDE = frozenset({*ERF_ETHERNET, *INFINIBAND, 22, 23, 24, 27, 28, 29, 48})
+"""Record types that may accompany InfiniBand: Ethernet, IPv4 and IPv6, raw links, metadata, Omni-Path, padding (Endace ERF types)."""
 BURST, BURST_NS = 4096, 4_000_000
 """ibdump's buffer in packets (2^12 unless set by --max-burst), and a time in which its process may not run: one tick at 250 Hz."""
 

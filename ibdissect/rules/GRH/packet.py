@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.lint.rule import ERROR, WARNING, Rule
+from ibdissect.fabric import ROUTER, FabricFollower
+from ibdissect.flow.multicast import Multicast
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen
 from ibdissect.rules.LNK.packet import GLOBAL, LOCAL, length_disagrees
 from ibdissect.rules.shared.packet_flows import gid_bytes, is_ipoib
 from ibdissect.table import Bool, ChunkTable
@@ -91,13 +93,24 @@ class HopLimit(GidRule):
     A router decrements the hop limit and drops the packet at 0. With 0 or 1 at the sender, it never leaves the subnet.
 
     Take the hop limit from the path record (OpenSM gives 255 between subnets). After the last router, 1 may be right.
+
+    One packet is enough. Silent if it comes from the LID of a router, which has forwarded it, and on Ethernet, where no router takes part.
     """
 
     code, name, severity = "GRH004", "grh-hoplimit-zero-routed", WARNING
     reference = "opensm IB_HOPLIMIT_MAX"
-    when = (GRH.hop_lmt <= 1) & REAL & Where(GRH, _leaves_subnet)
+    when = (GRH.hop_lmt <= 1) & present(LRH) & Where(GRH, _leaves_subnet)
+    needs = (FabricFollower,)
+    waits = True
     message = "hop limit {hop_lmt} from {sgid} to {dgid} in another subnet: the first router drops the packet"
     example = "a packet between two subnet prefixes with hop limit 1"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"slid": seen.value(LRH.slid)}
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        sender = context.get(FabricFollower).subnet.owner(hit.arguments["slid"], hit.frame)[0]
+        return sender is None or sender.node.kind != ROUTER
 
 
 class SourceGidMulticast(GidRule):
@@ -161,31 +174,48 @@ class MulticastWithoutGrh(Rule):
     example = "a UD packet to LID 0xC001 with LNH 2"
 
 
-class MulticastFlags(GidRule):
+class _GroupGid(GidRule):
+    """Base of rules about the GID of a group; a group that the subnet administration has made is one, whatever its GID."""
+
+    needs = (Multicast,)
+    waits = True
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"group": seen.table.values(GRH.dgid)[i].tobytes()}
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return hit.arguments["group"] not in context.get(Multicast).groups
+
+
+class MulticastFlags(_GroupGid):
     """A multicast GID uses reserved flags.
 
     Of the four flags only the last (transient) has a meaning. A subnet manager creates no group with others, so nobody has joined this one.
 
     Compare the group with those of `saquery -g`; correct the application that composed it.
+
+    One packet is enough. Silent if an MCMemberRecord shows the group, and on Ethernet, whose IPv6 has other flags.
     """
 
     code, name, severity = "GRH010", "mgid-flags-reserved", WARNING
     reference = "opensm osm_sa_mcmember_record (o15-0.1.x)"
-    when = REAL & gid_bytes(GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & (gid[:, 1] & 0xE0 != 0) & ~is_ipoib(gid))
+    when = present(LRH) & gid_bytes(GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & (gid[:, 1] & 0xE0 != 0) & ~is_ipoib(gid))
     message = "the multicast GID {dgid} has reserved flags; after ff only 0 (permanent) and 1 (transient) are in use"
     example = "a packet to ff92::1"
 
 
-class MulticastScope(GidRule):
+class MulticastScope(_GroupGid):
     """A multicast GID has a scope that does not exist.
 
     Scopes are link (2), site (5), organisation (8) and global (E). Routers and subnet managers do not know a group with another one.
 
     Correct the application that composed the group's address.
+
+    One packet is enough. Silent if an MCMemberRecord shows the group, and on Ethernet, whose IPv6 has other scopes.
     """
 
     code, name, severity = "GRH011", "mgid-scope-invalid", WARNING
     reference = "IBA 4.1.1; opensm scopes"
-    when = REAL & gid_bytes(GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & ~np.isin(gid[:, 1] & 0x0F, list(SCOPES)))
+    when = present(LRH) & gid_bytes(GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & ~np.isin(gid[:, 1] & 0x0F, list(SCOPES)))
     message = "the multicast GID {dgid} has a scope (its fourth digit) that does not exist; scopes are 1, 2, 5, 8 and e"
     example = "a packet to ff13::1"

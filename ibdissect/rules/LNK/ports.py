@@ -13,6 +13,7 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit
 from ibdissect.rules.LNK.packet import LOCAL
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import NO_LIMIT, VLS_AT, LinkRule, PortLimits, flows
+from ibdissect.rules.shared.packet_flows import MANUFACTURER
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import also, foreign_lids
 from ibdissect.table import Int
@@ -42,6 +43,7 @@ class MtuExceeded(LinkRule):
     def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         located = event.table.located
         payload = located.at("payload").take(native.rows)
+        payload = np.where(located.opcode.take(native.rows) < MANUFACTURER, payload, -1)  # their headers are not known
         size = np.where(payload >= 0, located.payload_end.take(native.rows) - payload, 0)
         index = np.flatnonzero(size > ends.smallest_mtu)
         limit = np.minimum(ends.mtu[native.slid[index]], ends.mtu[native.dlid[index]])

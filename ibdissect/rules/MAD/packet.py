@@ -16,13 +16,12 @@ from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, CLASS_VERSION, MAD, RMPP, class_text
 from ibdissect.wire.numbers import ABORT, CC_CLASS, PM_CLASS, SA_CLASS, SMP_CLASSES, TRAP_REPRESS
 from ibdissect.wire.pm import PerfMgtFormat
+from ibdissect.wire.undecoded import UNDECODED
 
 JUDGED = frozenset({0x01, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x21, 0x81})
 """Classes whose attributes the standard lists."""
 GENERAL = sorted(METHODS_OF.keys() - {*SMP_CLASSES, PM_CLASS})
 """Classes whose methods MAD003 judges; the others have rules of their own."""
-NO_LAYOUT = frozenset({(0x06, 0x21), (0x06, 0x22), (0x06, 0x23)})
-"""Attributes without data: PrepareToTest, TestDeviceOnce and TestDeviceLoop of device management."""
 VENDOR_ATTRIBUTES = 0xFF00
 _IB = MAD.base_version == BASE_VERSION_IB
 _RESPONSE = (MAD.method & 0x80) != 0
@@ -32,7 +31,7 @@ _RESPONSE = (MAD.method & 0x80) != 0
 def is_unknown(table: ChunkTable, mgmt_class: int, attr_id: int) -> bool:
     """Whether a class of the standard has no such attribute."""
     key = mgmt_class, attr_id
-    if mgmt_class not in JUDGED or attr_id >= VENDOR_ATTRIBUTES or key in NO_LAYOUT:
+    if mgmt_class not in JUDGED or attr_id >= VENDOR_ATTRIBUTES or key in UNDECODED:
         return False
     return not any(place.base_version == BASE_VERSION_IB for place, _ in table.catalog.attributes.get(key, ()))
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, fault, on_struct
-from ibdissect.rules.shared.mad_conditions import SMP_ANSWER, SMP_SET
-from ibdissect.wire.expr import Expr
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
 from ibdissect.wire.numbers import GET_RESP, SET, STATUS
 from ibdissect.wire.opa import STLSMPDirected, STLSwitchInfo
+from ibdissect.wire.sm import DR_MAX_HOPS
+from ibdissect.wire.spec import Field
 
 
 class OmniPath(Rule):
@@ -30,7 +31,79 @@ class OmniPath(Rule):
     example = "a SubnGet with BaseVersion 0x80"
 
 
-class PortGroupTop(Rule):
+MAX_SWITCHES = 16384
+Place = tuple[int, int, bytes]
+"""LID of the switch, or 0; the high word of the sender's transaction ids and the directed route from it, or 0 and nothing."""
+
+
+class Shown(NamedTuple):
+    """What a switch answered of what a Set cannot change."""
+
+    linear_fdb_cap: int
+    multicast_fdb_cap: int
+    port_group_cap: int
+    multicast_mask: int
+    collective_mask: int
+    can_change_masks: bool
+    frame: int
+
+
+class _SwitchRule(Rule):
+    """Base of rules that compare what a Set writes with what the switch itself answered before, or else with the copy in the Set."""
+
+    evidence = (
+        "An answer of the switch alone; a Set, and the capacity that the switch answered before. Where it did not, the capacity in the Set "
+        "counts, unless it is 0: read-only components of a Set mean nothing to the switch."
+    )
+
+    def __init__(self) -> None:
+        self.shown = BoundedDict[Place, Shown](MAX_SWITCHES, "switches of Omni-Path")
+
+    @on_struct(STLSwitchInfo)
+    def switch(self, view: STLSwitchInfo, seen: Seen) -> Iterator[Hit]:
+        mad, link, route = seen.first(MAD), seen.first(LRH), seen.first(STLSMPDirected)
+        if mad is None or link is None or mad.method not in (SET, GET_RESP) or (mad.method == GET_RESP and mad.status & STATUS):
+            return
+        answer = mad.method == GET_RESP
+        if route is not None:
+            place = (0, mad.transaction_id >> 32, route.initial_path[: min(route.hop_count, DR_MAX_HOPS) + 1])
+        else:
+            place = (link.slid if answer else link.dlid, 0, b"")
+        if answer:
+            self.shown.put(place, _shown(view, seen.frame), seen.frame, seen.time_ns)
+        known = None if answer else self.shown.get(place)
+        yield from self.judge(view, seen, place, known if known is not None else _shown(view, 0), own=answer or known is None)
+
+    def judge(self, view: STLSwitchInfo, seen: Seen, place: Place, shown: Shown, *, own: bool) -> Iterator[Hit]:
+        """Faults of an answer or a Set. `shown`: what counts; `own`: it is in the same packet."""
+        raise NotImplementedError
+
+
+def _shown(view: STLSwitchInfo, frame: int) -> Shown:
+    return Shown(
+        view.linear_fdb_cap, view.multicast_fdb_cap, view.port_group_cap, view.multicast_mask, view.collective_mask,
+        bool(view.is_addr_range_config_supported), frame,
+    )  # fmt: skip
+
+
+class _TopRule(_SwitchRule):
+    """Base of rules about the last entry in use of a table."""
+
+    top: ClassVar[Field[int]]
+    cap: ClassVar[str]
+
+    def is_beyond(self, top: int, cap: int, view: STLSwitchInfo) -> bool:
+        """Whether a top is not in a table of `cap` entries."""
+        raise NotImplementedError
+
+    def judge(self, view: STLSwitchInfo, seen: Seen, place: Place, shown: Shown, *, own: bool) -> Iterator[Hit]:
+        top, cap = self.top.__get__(view, type(view)), getattr(shown, self.cap)
+        if cap and self.is_beyond(top, cap, view):
+            proof = [(shown.frame, "SwitchInfo of that switch")] if shown.frame and not own else []
+            yield fault(seen, {self.top.name: top, self.cap: cap}, self.top, of=view, proof=proof)
+
+
+class PortGroupTop(_TopRule):
     """An Omni-Path switch uses more port groups than it has room for.
 
     PortGroupTop is the highest group in use, PortGroupCap the number of groups; adaptive routing to groups beyond loses packets.
@@ -40,26 +113,21 @@ class PortGroupTop(Rule):
 
     code, name, severity = "OPA004", "opa-port-group-top", WARNING
     reference = "Omni-Path manual; opa-ff stl_sm_types.h"
-    when = (STLSwitchInfo.port_group_top > STLSwitchInfo.port_group_cap) & (SMP_SET | SMP_ANSWER)
     message = "PortGroupTop {port_group_top} above PortGroupCap {port_group_cap}"
     example = "SubnSet(SwitchInfo) of Omni-Path with PortGroupTop 99 and PortGroupCap 8"
+    top, cap = STLSwitchInfo.port_group_top, "port_group_cap"
+
+    def is_beyond(self, top: int, cap: int, view: STLSwitchInfo) -> bool:
+        return top > cap
 
 
-FIRST_16, FIRST_32 = 0xC000, 0xF0000000
-"""First multicast LID in the 16-bit form (Omni-Path manual) and in the 32-bit form (opa-ff stl_types.h)."""
-NONE_16, NONE_32 = 0xBFFF, 0xEFFFFFFF
-NO_GROUPS = (0, NONE_16, NONE_32)
+FIRST_16, NONE_16 = 0xC000, 0xBFFF
+"""First multicast LID in the 16-bit form (Omni-Path manual), and the top that stands for none."""
+USUAL_MASK = 4
+"""MulticastMask after power-on (opa-ff)."""
 
 
-TOP, CAP = STLSwitchInfo.multicast_fdb_top, STLSwitchInfo.multicast_fdb_cap
-
-
-def _within(first: int) -> Expr:
-    """MulticastFDBTop is an entry of the table, in the form whose multicast LIDs begin with `first`."""
-    return (first <= TOP) & (TOP - first < CAP)
-
-
-class OpaLinearTop(Rule):
+class OpaLinearTop(_TopRule):
     """An Omni-Path switch's LinearFDBTop is beyond the end of its table.
 
     LIDs up to the top are looked up in the table, but it has no entries for the highest of them.
@@ -71,30 +139,35 @@ class OpaLinearTop(Rule):
     reference = "Omni-Path manual; opa-ff STL_SWITCH_INFO"
     message = "LinearFDBTop 0x{linear_fdb_top:x} is not below LinearFDBCap {linear_fdb_cap}"
     example = "an Omni-Path SwitchInfo with LinearFDBCap 0x1000 and LinearFDBTop 0x8000"
-    when = (STLSwitchInfo.linear_fdb_top >= STLSwitchInfo.linear_fdb_cap) & (STLSwitchInfo.linear_fdb_cap > 0) & (SMP_SET | SMP_ANSWER)
+    top, cap = STLSwitchInfo.linear_fdb_top, "linear_fdb_cap"
+
+    def is_beyond(self, top: int, cap: int, view: STLSwitchInfo) -> bool:
+        return top >= cap
 
 
-class OpaMulticastTop(Rule):
+class OpaMulticastTop(_TopRule):
     """An Omni-Path switch's MulticastFDBTop is not in its multicast table.
 
     Groups above the top are treated as not in the table; a top beyond the table means nothing.
 
     Compare the fabric manager's multicast range with MulticastFDBCap.
+
+    An answer alone, or a Set and the capacity that the switch answered before. MulticastMask says where multicast LIDs begin: with 4, as
+    after power-on, at 0xf0000000; the 16-bit form from 0xc000 on counts, too.
     """
 
     code, name, severity = "OPA003", "opa-mcast-top", WARNING
     reference = "Omni-Path manual; opa-ff stl_types.h"
     message = "MulticastFDBTop 0x{multicast_fdb_top:x} is beyond the multicast table, which has {multicast_fdb_cap} entries"
     example = "an Omni-Path SwitchInfo with MulticastFDBCap 16 and MulticastFDBTop 0xc010"
-    when = ~(TOP.isin(NO_GROUPS) | _within(FIRST_16) | _within(FIRST_32)) & (CAP > 0) & (SMP_SET | SMP_ANSWER)
+    top, cap = STLSwitchInfo.multicast_fdb_top, "multicast_fdb_cap"
+
+    def is_beyond(self, top: int, cap: int, view: STLSwitchInfo) -> bool:
+        first = 0xFFFFFFFF << 32 - (view.multicast_mask or USUAL_MASK) & 0xFFFFFFFF
+        return top not in (0, NONE_16, first - 1) and not (first <= top < first + cap or FIRST_16 <= top < FIRST_16 + cap)
 
 
-MAX_SWITCHES = 16384
-Where = tuple[int, bytes]
-"""LID of the switch, or 0 and the directed route to it."""
-
-
-class OpaMasksFixed(Rule):
+class OpaMasksFixed(_SwitchRule):
     """A fabric manager changes the address masks of a switch that cannot change them.
 
     MulticastMask and CollectiveMask say where multicast and collective addresses begin. A switch without
@@ -110,34 +183,16 @@ class OpaMasksFixed(Rule):
     message = "Set(SwitchInfo) with {field} {asked}; the switch shows {shown} and IsAddrRangeConfigSupported 0"
     example = "an Omni-Path SwitchInfo with MulticastMask 4 and CapabilityMask 0, then a Set with MulticastMask 3"
 
-    def __init__(self) -> None:
-        self.shown = BoundedDict[Where, tuple[int, int, bool, int]](MAX_SWITCHES, "switches with masks for LIDs")
-        """MulticastMask, CollectiveMask, whether they can be changed, and the frame, by switch."""
-
-    @on_struct(STLSwitchInfo)
-    def switch(self, view: STLSwitchInfo, seen: Seen) -> Iterator[Hit]:
-        mad, link, route = seen.first(MAD), seen.first(LRH), seen.first(STLSMPDirected)
-        if mad is None or link is None or mad.method not in (SET, GET_RESP):
-            return
-        answer = mad.method == GET_RESP
-        path = route.initial_path[: min(route.hop_count, 63) + 1] if route is not None else b""
-        where = (0 if route is not None else link.slid if answer else link.dlid, path)
-        if answer:
-            if mad.status & STATUS == 0:
-                supported = bool(view.is_addr_range_config_supported)
-                masks_seen = (view.multicast_mask, view.collective_mask, supported, seen.frame)
-                self.shown.put(where, masks_seen, seen.frame, seen.time_ns)
-            return
-        multicast, collective, supported, frame = self.shown.get(where, (0, 0, True, 0))
-        if supported:
+    def judge(self, view: STLSwitchInfo, seen: Seen, place: Place, shown: Shown, *, own: bool) -> Iterator[Hit]:
+        if own or shown.can_change_masks:
             return
         masks = (
-            (STLSwitchInfo.multicast_mask, view.multicast_mask, multicast),
-            (STLSwitchInfo.collective_mask, view.collective_mask, collective),
+            (STLSwitchInfo.multicast_mask, view.multicast_mask, shown.multicast_mask),
+            (STLSwitchInfo.collective_mask, view.collective_mask, shown.collective_mask),
         )
-        for field, asked, shown in masks:
-            if asked != shown:
+        for field, asked, before in masks:
+            if asked != before:
                 yield fault(
-                    seen, {"field": field.label, "asked": asked, "shown": shown}, field, of=view,
-                    proof=[(frame, "SwitchInfo of that switch")], key=(*where, field.label),
+                    seen, {"field": field.label, "asked": asked, "shown": before}, field, of=view,
+                    proof=[(shown.frame, "SwitchInfo of that switch")], key=(*place, field.label),
                 )  # fmt: skip

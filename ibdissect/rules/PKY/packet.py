@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.rules.shared.packet_flows import PacketRule, gid_bytes, is_ipoib
 from ibdissect.rules.shared.site_policy import forbidden_entries
@@ -19,6 +20,7 @@ from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import TrapSwitchPKey
 from ibdissect.wire.numbers import BASE, FULL, SET, SMP_CLASSES, TRAP
+from ibdissect.wire.port_kinds import END_PORTS
 from ibdissect.wire.sa_records import PKeyTableRecord
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_tables import PKeyEntry, PKeyTable
@@ -126,6 +128,7 @@ class DefaultPartitionMissing(Rule):
     reference = "Shanley, non-volatile memory"
     on = PKeyTable
     when = HAS_CONTENT & Where(PKeyTable, _no_default)
+    ports = END_PORTS
     flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier, SMPDirected.initial_path)
     message = "entry 0 of the P_Key table is empty while others hold partitions"
     example = "SubnSet(P_KeyTable) of block 0 with 0x0000, 0x8001"
@@ -151,21 +154,38 @@ class FullMemberOfNothing(Rule):
     site = forbidden_entries
 
 
+LID1_VALID, LID2_VALID, PKEY_VALID = 0x8001, 0x4002, 0x2004
+"""Bits of DataValid, counted from the lowest, or, as in Omni-Path, from the highest; sources do not agree."""
+
+
 class SwitchPKeyTrap(Rule):
     """A switch reports a packet whose P_Key it did not let through (trap 259).
 
     Two ports try to talk across a partition boundary. Their connection will not work, or one of them probes for other partitions.
 
     Look up both LIDs; then either give them a common partition, or find out who sent the packet.
+
+    One trap is enough. An `info` if its DataValid says that it names no LIDs.
     """
 
     code, name, severity = "PKY014", "trap259-pkey", WARNING
     reference = "python-rdma trap 259; opensm _ntc_259"
     when = MAD.method == TRAP
     at = TrapSwitchPKey.pkey
+    waits = True
     flow = (TrapSwitchPKey.swlidaddr, TrapSwitchPKey.portno, TrapSwitchPKey.lidaddr1, TrapSwitchPKey.lidaddr2, TrapSwitchPKey.pkey)
-    message = "switch LID {swlidaddr} port {portno} refused P_Key 0x{pkey:04x} from LID {lidaddr1} to LID {lidaddr2}"
+    message = "switch LID {swlidaddr} port {portno} refused {what}"
     example = "a trap 259"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        trap: TrapSwitchPKey = seen.table.view(TrapSwitchPKey, i)
+        p_key, *lids = f"P_Key 0x{trap.pkey:04x}", f"from LID {trap.lidaddr1}", f"to LID {trap.lidaddr2}"
+        said = zip((PKEY_VALID, LID1_VALID, LID2_VALID), (p_key, *lids), strict=True)
+        return {"what": " ".join(text for bits, text in said if trap.data_valid & bits) or "a P_Key that it does not name"}
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info if the switch names no packet."""
+        return None if "LID" in hit.arguments["what"] else INFO
 
 
 class IpoibLimited(Rule):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ibdissect.capture.scattered import looked_up
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
+from ibdissect.rules.shared.accepted import AcceptedRule
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, PacketRule, room_behind_headers
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.wire.expr import Where, present
@@ -97,18 +98,21 @@ class AtomicLength(PacketRule):
         return {"carried": int(seen.table.once(room_behind_headers)[i])}
 
 
-class RKeyZero(PacketRule):
+class RKeyZero(AcceptedRule):
     """An RDMA request names no memory: its R_Key is 0.
 
-    Memory regions do not get the key 0, so the responder refuses access and the connection ends. Requests of length 0 may have it.
+    Memory regions of most adapters do not get the key 0: the responder refuses access and the connection ends. Requests of length 0 may
+    have it; some adapters use it for the memory of the kernel.
 
     Check how the application sent the R_Key to its peer; it was probably never sent or filled in.
+
+    One request is enough. Silent if the responder answers the requester later without a NAK.
     """
 
     code, name, severity = "RC018", "rkey-zero", WARNING
     reference = "IBA 9.3.3"
     when = (RETH.r_key == 0) & (RETH.dmalen > 0) & KNOWN_HEADERS
-    message = "{BTH.opcode!t} of {dmalen} bytes with R_Key 0, which no memory has"
+    message = "{BTH.opcode!t} of {dmalen} bytes with R_Key 0, which no memory of most adapters has"
     example = "an RDMA WRITE of 5 bytes with R_Key 0"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ibdissect.flow.congestion import Congestion
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end
+from ibdissect.rules.shared.accepted import AcceptedRule
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, ETHERTYPES_VLAN, UDP, Ethernet, IPv4, IPv6
@@ -69,13 +70,15 @@ class CongestionNotification(PacketRule):
     example = "a CNP with PSN 5"
 
 
-class TimeToLive(PacketRule):
+class TimeToLive(AcceptedRule):
     """A RoCE packet to another network may not pass a router.
 
     A router drops a packet whose time to live (hop limit) expires. With 0 or 1 packets reach only neighbours; other connections fail after
     retries.
 
     Set the hop limit in the address handle or queue pair (64 or more). After the last router, 1 may be right.
+
+    One packet is enough. Silent if its receiver answers the sender later: then it arrived.
     """
 
     code, name, severity = "ROC010", "roce-ttl-1", WARNING
@@ -86,7 +89,8 @@ class TimeToLive(PacketRule):
     example = "a RoCE v2 packet from 10.0.0.1 to 192.168.0.2 with TTL 1"
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        return {"left": seen.value(IPv4.ttl) if seen.first(IPv4) is not None else seen.value(IPv6.hop_limit)}
+        left = seen.value(IPv4.ttl) if seen.first(IPv4) is not None else seen.value(IPv6.hop_limit)
+        return {"left": left, **super().computed(seen, i)}
 
 
 class RoceManagementQKey(Rule):

@@ -154,6 +154,9 @@ class AskedStandby(UnansweredRule):
 
 GRACE_NS = SECOND_NS
 """A report may be under way, or repeated, while its subscription ends."""
+Subscription = tuple[object, ...]
+SUBSCRIBED = ("gid", "lid_range_begin", "lid_range_end", "is_generic", "type", "trap_number", "producer_type")
+"""Fields of InformInfo that tell subscriptions of one receiver apart."""
 MAX_RECEIVERS, MAX_TRAPS = 65536, 256
 
 
@@ -175,8 +178,8 @@ class ReportUnwanted(Rule):
 
     def __init__(self) -> None:
         self.dropped = Dropped("subscriptions to events")
-        self.wanted = KeptDict[int, set[int]](MAX_RECEIVERS, self.dropped)
-        """Trap numbers of the subscriptions in force, by receiver."""
+        self.wanted = KeptDict[int, set[Subscription]](MAX_RECEIVERS, self.dropped)
+        """The subscriptions in force, by receiver."""
         self.ended: dict[int, tuple[int, int]] = {}
         """Frame and time of the cancellation that left a receiver without any."""
         self.reports = KeptDict[int, tuple[Hit, int]](MAX_RECEIVERS, self.dropped)
@@ -222,15 +225,15 @@ class ReportUnwanted(Rule):
             self.reports.keep(hit.frame, (hit, receiver), hit.frame, hit.time_ns)
 
     def _subscription(self, info: InformInfo, receiver: int, seen: Seen) -> None:
-        wanted = self.wanted.get(receiver)
+        wanted, subscription = self.wanted.get(receiver), tuple(getattr(info, name) for name in SUBSCRIBED)
         if info.subscribe:
             wanted = self.wanted.get_or_make(receiver, set, seen.frame, seen.time_ns)
             if wanted is not None and len(wanted) < MAX_TRAPS:
-                wanted.add(info.trap_number)
+                wanted.add(subscription)
             elif wanted is not None:
                 self.dropped.add(seen.frame, seen.time_ns)
             self.ended.pop(receiver, None)
-        elif wanted is not None and info.trap_number in wanted:
-            wanted.discard(info.trap_number)
+        elif wanted is not None and subscription in wanted:
+            wanted.discard(subscription)
             if not wanted:
                 self.ended[receiver] = seen.frame, seen.time_ns

@@ -9,6 +9,7 @@ import numpy as np
 
 from ibdissect.fabric import SWITCH, Port
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, port_key
+from ibdissect.fabric.nodes import ACTIVE, ARMED
 from ibdissect.lint.rule import ERROR, WARNING, FaultDetails, Rule
 from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
@@ -20,6 +21,11 @@ from ibdissect.wire.sm_tables import SLtoVLMappingTable, VLArbitrationEntry, VLA
 from ibdissect.wire.spec import Field
 
 NO_INFO, NO_LIMIT = bytes(64), 255
+CARRIES_DATA = (ARMED, ACTIVE)
+ALL_OUTPUTS = 1 << 16
+"""Modifier of an SL to VL table: for all output ports."""
+NO_HIGH_LIMIT = 255
+"""VLHighLimit: the high-priority table may send without end."""
 HALF = 32
 """Entries of a half of a VL arbitration table."""
 
@@ -27,12 +33,9 @@ HALF = 32
 class _QosRule(AttributeRule):
     """Base of rules that compare a QoS table in a Set with the PortInfo of its output port; one finding per port."""
 
-    shift = 0
-    """Where the modifier holds the number of the output port."""
-
     def least(self, smps: AttributeSmps, index: Int, field: Field[Any]) -> Int:
         """The least value but 0 of a PortInfo field of their output ports in this chunk, for some SMPs, int64[k]; NO_LIMIT if unknown."""
-        numbers = port_key(smps.slot, np.where(smps.kind == SWITCH, smps.modifier >> self.shift & 0xFF, smps.entered))
+        numbers = port_key(smps.slot, np.where(smps.kind == SWITCH, smps.modifier & 0xFF, smps.entered))
         distinct, which = np.unique(numbers[index], return_inverse=True)
         ports, start = map(smps.event.subnet.by_key, distinct.tolist()), smps.event.table.chunk.first
         infos = [[NO_INFO, *port.infos.since_frame(start)] if port is not None else [NO_INFO] for port in ports]
@@ -49,7 +52,7 @@ class _QosRule(AttributeRule):
 
     def flow_of(self, smp: AttributeSmp) -> tuple[int, int]:
         switch = smp.node.kind == SWITCH
-        return smp.slot, smp.modifier >> self.shift & 0xFF if switch else smp.entered
+        return smp.slot, smp.modifier & 0xFF if switch else smp.entered
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         output = self.output(smp)
@@ -70,6 +73,9 @@ class VlOutOfRange(_QosRule):
     Packets of that service level are dropped at the port.
 
     Compare the subnet manager's `qos_sl2vl` with the number of operational VLs (`max_op_vls`).
+
+    The Set, and PortInfo of its output port, which is Armed or Active: before that a manager may write the tables first and the VLs then. A
+    Set for all output ports (the optimised form) counts where no port of the switch uses that VL.
     """
 
     code, name, severity = "SEM026", "sl2vl-vl-range", WARNING
@@ -77,14 +83,28 @@ class VlOutOfRange(_QosRule):
     message = "Set(SLtoVLMappingTable) of {port} maps an SL to VL {vl}, {output} uses {vls} data VLs"
     example = "GetResp(PortInfo) with OperationalVLs 2 (VL0-VL1), then SubnSet(SLtoVLMappingTable) with VL 9"
     at = SLtoVLMappingTable.sl_to_vl
-    shift = 8
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        wrong = smps.sets & (smps.modifier >> 16 == 0) & (self._highest(smps) > 0)
+        wrong = smps.sets & ((smps.modifier & ALL_OUTPUTS == 0) | (smps.kind != SWITCH)) & (self._highest(smps) > 0)
+        every = smps.sets & (smps.modifier & ALL_OUTPUTS != 0) & (smps.kind == SWITCH) & (self._highest(smps) > 0)
         index = np.flatnonzero(wrong)
         vls = VLS[np.minimum(self.least(smps, index, PortInfo.operational_vls), len(VLS) - 1)]
         wrong[index] = (vls > 0) & (self._highest(smps)[index] >= vls)
-        return wrong
+        return wrong | every
+
+    def output(self, smp: AttributeSmp) -> tuple[Port, PortInfo, int] | None:
+        """Of a Set for all output ports of a switch, the one with the most VLs; None if any port that carries data may have more."""
+        if smp.node.kind != SWITCH or not smp.modifier & ALL_OUTPUTS:
+            return super().output(smp)
+        found = []
+        for number in range(1, smp.ports + 1):
+            port = smp.node.ports.get(number)
+            info, since = port.info_at(smp.frame) if port is not None else (None, 0)
+            if port is None or info is None:
+                return None
+            if info.port_state in CARRIES_DATA:
+                found.append((port, info, since))
+        return max(found, key=lambda one: int(VLS[one[1].operational_vls]) or NO_LIMIT, default=None)
 
     @staticmethod
     def _highest(smps: AttributeSmps) -> Any:
@@ -101,7 +121,7 @@ class VlOutOfRange(_QosRule):
 
     def arguments(self, smp: AttributeSmp, info: PortInfo) -> dict[str, Any] | None:
         vl, vls = int(self._highest(smp.columns)[smp.i]), int(VLS[info.operational_vls])
-        return {"vl": vl, "vls": vls} if 0 < vls <= vl else None
+        return {"vl": vl, "vls": vls} if 0 < vls <= vl and info.port_state in CARRIES_DATA else None
 
 
 class ArbitrationBeyond(_QosRule):
@@ -146,6 +166,9 @@ class ArbitrationEmpty(_QosRule):
     A VL without weight may never send: traffic that is not in the high-priority table stops.
 
     Give every VL in use a weight (opensm: `qos_vlarb_low`).
+
+    The Set, and PortInfo of the port. Silent if all data VLs in use have a weight in the high-priority table, or if that table has no limit
+    and is not known.
     """
 
     code, name, severity = "SEM025", "vlarb-all-zero", WARNING
@@ -159,7 +182,18 @@ class ArbitrationEmpty(_QosRule):
 
     def arguments(self, smp: AttributeSmp, info: PortInfo) -> dict[str, Any] | None:
         vls = int(VLS[info.operational_vls])
-        return {"vls": vls} if vls > 1 and 0 < info.vl_arbitration_low_cap <= 32 else None
+        if vls <= 1 or not 0 < info.vl_arbitration_low_cap <= HALF or self._all_high(smp, info, vls):
+            return None
+        return {"vls": vls}
+
+    def _all_high(self, smp: AttributeSmp, info: PortInfo, vls: int) -> bool:
+        """Whether every data VL has a weight in the high-priority table, or may have one in a table that is not known."""
+        port = smp.node.ports.get(self.flow_of(smp)[1])
+        halves = port.qos.arbitration[2:] if port is not None and port.qos is not None else (b"", b"")
+        if not halves[0]:
+            return info.vl_high_limit == NO_HIGH_LIMIT and info.vl_arbitration_high_cap > 0
+        entries = b"".join(halves)
+        return {vl & 15 for vl, weight in zip(entries[::2], entries[1::2], strict=True) if weight} >= set(range(vls))
 
 
 class ArbitrationOfVL15(Rule):

@@ -19,9 +19,11 @@ from ibdissect.wire.sm_tables import GUIDInfo
 class FirstGuidWritten(AttributeRule):
     """A Set(GUIDInfo) writes a first GUID that is not the port's own.
 
-    The first entry is the PortGUID and read-only. The Set is refused or ignored, including its other GUIDs.
+    The first entry is the PortGUID and read-only. The port keeps its own; it may refuse the Set, including its other GUIDs.
 
     Write the PortGUID into entry 0.
+
+    The Set, and NodeInfo of the port. 0 in entry 0 leaves it alone.
     """
 
     code, name, severity = "SEM047", "guidinfo-entry0-write", ERROR
@@ -37,7 +39,7 @@ class FirstGuidWritten(AttributeRule):
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         port = smp.node.ports.get(smp.entered)
         guid = int.from_bytes(smp.body[:8].tobytes(), "big")
-        if port is None or not port.guid or guid == port.guid:
+        if port is None or not port.guid or guid in (0, port.guid):
             return None
         return {"guid": guid, "own": port.guid}, node_info(smp)
 
@@ -139,7 +141,7 @@ class DiagChainLoop(AttributeRule):
         self.dropped = Dropped("pages of vendor diagnostics")
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        return smps.answers & (smps.slot >= 0) & (smps.now(VendorDiag.next_index) != 0)
+        return smps.answers & (smps.slot >= 0)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         slot, number, page = smp.slot, smp.entered, smp.modifier
@@ -147,7 +149,7 @@ class DiagChainLoop(AttributeRule):
         if len(self.following) >= MAX_CHAINS:
             self.dropped.add(smp.frame, smp.time_ns, len(self.following))
             self.following.clear()
-        self.following[slot, number, page] = following
+        self.following[slot, number, page] = following  # 0 ends the chain
         here, seen = following, set[int]()
         while here and here != page and here not in seen:
             seen.add(here)

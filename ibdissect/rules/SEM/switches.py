@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,10 @@ from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
 from ibdissect.lint.rule import ERROR, WARNING, FaultDetails
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
-from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, LAST_UNICAST, LID_COUNT
 from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable, MulticastForwardingTable
+from ibdissect.wire.spec import Field
 
 NOBODY = (0, 0xBFFF)
 """MulticastFDBTop that names no entry."""
@@ -51,12 +54,22 @@ class LinearPortRange(_PortRange):
     at = LinearForwardingTable.port
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        beyond = (smps.bodies > smps.ports[:, None]) & (smps.bodies != UNREACHABLE)
-        return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & beyond.any(axis=1)
+        beyond = self._beyond(smps.bodies, smps.ports[:, None]).any(axis=1)
+        return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & beyond
+
+    @staticmethod
+    def _beyond(bodies: Any, ports: Any) -> Mask:
+        return (bodies > ports) & (bodies != UNREACHABLE)
+
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        """Entries above LinearFDBTop, or behind the end of the table, lead nowhere."""
+        facts, top = smp.switch[0], smp.node.linear_top.at(smp.frame)[0]
+        last = min(top if top is not None else LAST_UNICAST, (facts.linear_fdb_cap or LID_COUNT) - 1 if facts is not None else LAST_UNICAST)
+        return super().judge(smp) if self.beyond(smp)[0] <= last else None
 
     def beyond(self, smp: AttributeSmp) -> tuple[int, int]:
         body = smp.body
-        entry = int(np.flatnonzero((body > smp.ports) & (body != UNREACHABLE))[0])
+        entry = int(np.flatnonzero(self._beyond(body, smp.ports))[0])
         return smp.modifier * LINEAR_BLOCK + entry, int(body[entry])
 
 
@@ -85,6 +98,13 @@ class MulticastPortRange(_PortRange):
             return masks >> room[:, None]
 
         return smps.cached("bits beyond the ports", beyond)
+
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        """Masks above MulticastFDBTop, or behind the end of the table, lead nowhere."""
+        facts, top = smp.switch[0], smp.node.multicast_top.at(smp.frame)[0] or 0
+        last = FIRST_MULTICAST + facts.multicast_fdb_cap - 1 if facts is not None else LAST_MULTICAST
+        last = min(last, top) if top not in (0, None) else last
+        return super().judge(smp) if self.beyond(smp)[0] <= last else None
 
     def beyond(self, smp: AttributeSmp) -> tuple[int, int]:
         masks, position = self._beyond(smp.columns)[smp.i], smp.modifier >> 28
@@ -151,6 +171,8 @@ class DefaultPortRange(_SwitchInfoRule):
     Packets that no table knows leave by the default port; here they are lost.
 
     Use a port of the switch, or 255 for none.
+
+    The Set, and NodeInfo and SwitchInfo of the switch. DefaultPort belongs to the random forwarding table; other switches do not use it.
     """
 
     code, name, severity = "SEM053", "defaultport-range", WARNING
@@ -161,13 +183,18 @@ class DefaultPortRange(_SwitchInfoRule):
     fields = (SwitchInfo.default_port, SwitchInfo.default_multicast_primary_port, SwitchInfo.default_multicast_not_primary_port)
 
     def wrong(self, smps: AttributeSmps) -> Mask:
-        named = smps.bodies[:, 8:11]
-        return (smps.ports > 0) & ((named > smps.ports[:, None]) & (named != UNREACHABLE)).any(axis=1)
+        return (smps.ports > 0) & reduce(or_, (self._beyond(smps, field) for field in self.fields))
+
+    @staticmethod
+    def _beyond(smps: AttributeSmps, field: Field[int]) -> Mask:
+        named = smps.now(field)
+        used = smps.was(SwitchInfo.random_fdb_cap) > 0 if field is SwitchInfo.default_port else True
+        return (named > smps.ports) & (named != UNREACHABLE) & used
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         ports = smp.ports
         for one in self.fields:
             number = smp.now(one)
-            if number > ports and number != UNREACHABLE:
+            if self._beyond(smp.columns, one)[smp.i]:
                 return {"what": one.label, "number": number, "ports": ports}, self.earlier(smp)
         return None

@@ -25,7 +25,9 @@ PACKET_FLOW: tuple[Field[Any], ...] = (
 """Who sends to which queue pair, on InfiniBand and RoCE of all kinds; fields that a packet lacks count as zero."""
 _EXTENDED_SIZE = locate.EXTENDED_SIZE.astype(np.uint8)
 RELIABLE_DATAGRAM = range(RD, UD)
-KNOWN_HEADERS = ~BTH.opcode.isin(RELIABLE_DATAGRAM)
+MANUFACTURER = 0xC0
+"""OpCodes from here on belong to manufacturers (IBA 9.2), who use headers and reserved bits of their own."""
+KNOWN_HEADERS = ~BTH.opcode.isin({*RELIABLE_DATAGRAM, *range(MANUFACTURER, 256)})
 """Packets of which one knows what follows the BTH: NVIDIA's dynamically connected transport has other headers than reliable datagrams."""
 
 
@@ -45,7 +47,8 @@ def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int32]:
     room = (limit - found.at).astype(np.int32)
     room -= BTH.size
     room -= looked_up(table.values(BTH.opcode), _EXTENDED_SIZE)
-    cut = cut | (table.values(BTH.opcode) >> 5 == RELIABLE_DATAGRAM.start >> 5)
+    opcode = table.values(BTH.opcode)
+    cut = cut | (opcode >> 5 == RELIABLE_DATAGRAM.start >> 5) | (opcode >= MANUFACTURER)
     if cut.any():
         room[cut] = -1
     return room

@@ -35,6 +35,7 @@ case("BTH002", native(0x44, bytes(32)), native(0x04))
 case("BTH003", native(bth={"tver": 1}), native())
 case("BTH004", native(bth={"reserved7": 1}), native())
 case("BTH004", native(bth={"reserved6": 32}), native())
+case("BTH004", native(bth={"reserved7": 1}), native(0xC1, bth={"reserved7": 1}))  # a manufacturer's
 case("BTH005", native(0x00, b"12345678", bth={"padcnt": 2}), native(0x02, b"12345678", bth={"padcnt": 2}))
 case("BTH005", rc(0x11, bth={"padcnt": 1}), rc(0x11))
 # in the middle of a message, which it does not make shorter (RC014)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.wire.sa_paths import MCMemberRecord
-from tests.craft import build, ethernet_pcap, gmp, native, ud
+from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, ud
+from tests.fabric.made import node_info
 from tests.rules.cases import case
 from tests.rules.made.gids import gid
 from tests.rules.made.subnets import data, member, packet, sent, sweep, works
@@ -56,6 +57,14 @@ case("GRH007", routed(dgid=bytes(16)), routed())
 case("GRH008", ud(b"1234", dest_qp=0xFFFFFF, src_qp=9, q_key=0xB1B, dlid=0xC001), group("ff12:401b:ffff::1"))
 case("GRH010", group("ff92::1"), group("ff92:401b:ffff::1"))
 case("GRH011", group("ff13::1"), group("ff15::1"))
+# a group that the SA has made is one; Ethernet is not routed by GIDs, and IPv6 has other scopes there
+for code, mgid in (("GRH010", "ff92::1"), ("GRH011", "ff13::1")):
+    case(code, group(mgid), [join(mgid), join(mgid, 0x81), group(mgid)])
+    on_ethernet = ethernet_pcap([roce1(dgid=gid(mgid))])
+    case(code, erf_pcap([group(mgid)]), on_ethernet, file=None, twin_also=["ROC005", "ROC015"])
+ROUTER_6 = node_info(6, node_type=3)
+case("GRH004", [ROUTER_6, routed(**AWAY, hop_lmt=1, lrh={"slid": 5})], [ROUTER_6, routed(**AWAY, hop_lmt=1, lrh={"slid": 6})], frames=[2])
+case("GRH004", erf_pcap([routed(**AWAY, hop_lmt=1)]), ethernet_pcap([roce1(**AWAY, hop_lmt=1)]), file=None, twin_also=["ROC005", "ROC015"])
 MADE, INVALID = "ff12:a01b::1", 0x0200
 NOT_MADE = [join(MADE), join(MADE, 0x81, status=INVALID)]
 case("GRH012", NOT_MADE, [join(MADE), join(MADE, 0x81)], frames=[1], also=["SA003"])  # Linux joins groups that exist

@@ -46,6 +46,11 @@ case(
 )
 
 
+SIXTEEN = omni(ANSWER, multicast_fdb_cap=16, port_group_cap=8, multicast_mask=3)
+case("OPA003", [SIXTEEN, omni(SET, multicast_mask=3, multicast_fdb_top=0xE0000010)],
+     [SIXTEEN, omni(SET, multicast_mask=3, multicast_fdb_top=0xE000000F)], frames=[2], also=OMNI, twin_also=OMNI)  # fmt: skip
+
+
 def omni_path(method: int = 2, **values: Any) -> bytes:
     """SwitchInfo of Omni-Path in a LID-routed SMP."""
     info = build(STLSwitchInfo, linear_fdb_cap=0xC000, multicast_fdb_cap=0x2000, port_group_cap=8, **values)
@@ -55,3 +60,6 @@ def omni_path(method: int = 2, **values: Any) -> bytes:
 
 case("OPA001", omni_path(), ud(mad(0x01, 1, 0x12, attribute_modifier=0), dest_qp=0, src_qp=0, q_key=0, lrh={"vl": 15}))
 case("OPA004", omni_path(port_group_top=99), omni_path(port_group_top=8), also=["OPA001"], twin_also=["OPA001"])
+# a capacity in a Set means nothing to the switch
+case("OPA004", [SIXTEEN, omni(SET, multicast_mask=3, port_group_top=9, port_group_cap=20)],
+     [SIXTEEN, omni(SET, multicast_mask=3, port_group_top=5)], frames=[2], also=OMNI, twin_also=OMNI)  # fmt: skip

@@ -182,9 +182,9 @@ def arp(p_key: int, in_gid: int = 0x8001) -> bytes:
     return ud(b"arp arp ", dest_qp=0xFFFFFF, src_qp=9, q_key=0xB1B, dlid=0xC001, grh=grh, bth={"p_key": p_key})
 
 
-def trap259() -> bytes:
-    """Notice of a switch about a packet with a wrong P_Key."""
-    details = build(TrapSwitchPKey, data_valid=1, lidaddr1=4, lidaddr2=5, pkey=0x8123, swlidaddr=2, portno=7)
+def trap259(valid: int = 7) -> bytes:
+    """Notice of a switch about a packet with a wrong P_Key; DataValid says which parts of it count."""
+    details = build(TrapSwitchPKey, data_valid=valid, lidaddr1=4, lidaddr2=5, pkey=0x8123, swlidaddr=2, portno=7)
     return build(Notice, is_generic=1, type=2, producer_type=2, trap_number=259, issuer_lid=2, data_details=details)
 
 
@@ -199,6 +199,10 @@ case("PKY009", table_of(0xFFFF, 0x8001, 0x8001), table_of(0xFFFF, 0x8001, 0x0001
 case("PKY009", smp(2, 0x16, keys(0xFFFF, 0x8001, 0x8001)), smp(2, 0x16, keys(0xFFFF, 0x8001, 0x0001, 0, 0)))
 case("PKY010", smp(2, 0x16, keys(0xFFFF, 0x8000)), smp(2, 0x16, keys(0xFFFF, 0x0000)))
 case("PKY014", smp(5, 2, trap259(), slid=2), smp(7, 2, trap259(), slid=2))
+case("PKY014", smp(5, 2, trap259(4), slid=2), smp(7, 2, trap259(4), slid=2), severity="info")
+# an external port of a switch only filters
+case("PKY008", [answer(5, NODE_INFO, switch(5)), answer(5, 0x16, keys(0, 0x8001))],
+     [answer(5, NODE_INFO, switch(5)), answer(5, 0x16, keys(0, 0x8001), modifier=3 << 16)], frames=[2])  # fmt: skip
 case("PKY019", arp(0x0001), arp(0x8001))
 case("PKY020", arp(0xFFFF), arp(0x8001))
 # a GID with P_Key 0 names no partition

@@ -8,7 +8,7 @@ from typing import Any
 from tests.craft import erf_pcap, ethernet_pcap, rc, roce2, ud
 from tests.robustness.manipulations import ETHERNET, Pcap, Record
 from tests.rules.cases import case
-from tests.rules.made.connections import PASSIVE, data, reply, request
+from tests.rules.made.connections import ACTIVE, PASSIVE, data, reply, request
 
 SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND, WRITE_FIRST, WRITE_LAST = 0x00, 0x01, 0x02, 0x04, 0x06, 0x08
 READ, READ_FIRST, READ_MIDDLE, READ_LAST, ACK, UC_SEND, UC_WRITE = 0x0C, 0x0D, 0x0E, 0x0F, 0x11, 0x24, 0x2A
@@ -144,11 +144,15 @@ case("RC006", ack(0xC0), ack(0x1F))
 case("RC006", ack(0x40), ack(0x1F))
 case("RC016", rc(0x14, b"1234", ext={"AtomicETH": {"r_key": 9}}), rc(0x14, ext={"AtomicETH": {"r_key": 9}}))
 case("RC018", write(b"12345", dmalen=5), write(b"12345", dmalen=5, r_key=9))
+# the responder accepts it
+ACCEPTS, REFUSES = (rc(0x11, ext={"AETH": {"syndrome": syndrome, "msn": 1}}, slid=2, dlid=1) for syndrome in (0x1F, 0x62))
+case("RC018", [write(b"12345", dmalen=5), REFUSES], [write(b"12345", dmalen=5), ACCEPTS], frames=[1], also=["RC004"])
 case("RC020", write(b"1234", r_key=9), write(b"", r_key=9))
-# the retry count of the REQ
-FEW, MORE = (
-    [request(retry_count=count), reply(), data(900), data(901),
-     rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x100, "psn": 900}, **PASSIVE), *[data(901)] * 3]
-    for count in (2, 3)
-)  # fmt: skip
-case("RC019", FEW, MORE, frames=[8], also=["RC002"], twin_also=["RC002"], file=partial(erf_pcap, step_ns=1_000_000_000))
+# the retry count of the REQ is that of its receiver
+SENT_BACK = [rc(0x04, b"data", bth={"destqp": 0x100, "psn": psn}, **PASSIVE) for psn in (900, 901)]
+ACKED_BACK = rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x200, "psn": 900}, **ACTIVE)
+FEW, MORE = ([request(retry_count=count), reply(), *SENT_BACK, ACKED_BACK, *[SENT_BACK[1]] * 3] for count in (2, 3))
+OWN = [request(retry_count=2), reply(), data(900), data(901),
+       rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x100, "psn": 900}, **PASSIVE), *[data(901)] * 3]  # fmt: skip
+case("RC019", FEW, OWN, frames=[8], also=["RC002", "CM008"], twin_also=["RC002"], file=partial(erf_pcap, step_ns=1_000_000_000))
+case("RC019", FEW, MORE, frames=[8], also=["RC002", "CM008"], twin_also=["RC002", "CM008"], file=partial(erf_pcap, step_ns=1_000_000_000))

@@ -155,9 +155,9 @@ case(
 )
 
 
-def gsi_subscription(subscribe: int, transaction: int, trap_number: int = 144) -> list[bytes]:
+def gsi_subscription(subscribe: int, transaction: int, trap_number: int = 144, first: int = 0xFFFF) -> list[bytes]:
     """LID 5 subscribes to a trap, or cancels it, and the SA accepts."""
-    info = build(InformInfo, lid_range_begin=0xFFFF, is_generic=1, subscribe=subscribe, type=0xFFFF, trap_number=trap_number, qpn=1,
+    info = build(InformInfo, lid_range_begin=first, is_generic=1, subscribe=subscribe, type=0xFFFF, trap_number=trap_number, qpn=1,
                  producer_type=0xFFFFFF)  # fmt: skip
     return [gsi_sa(SET, 3, info, transaction=transaction), gsi_sa(GET_RESP, 3, info, transaction=transaction)]
 
@@ -168,6 +168,7 @@ REFUSING = [*REPORTED[:2], gsi_sa(0x86, 2, NOTICE, transaction=9, status=0x0C, s
 OVER = [*gsi_subscription(1, 7), *gsi_subscription(0, 8)]
 case("SA020", [*OVER, *REFUSING], [*gsi_subscription(1, 7), *REFUSING], frames=[6], file=SECONDS)
 case("SA020", [*OVER, *REFUSING], [*gsi_subscription(1, 6, 128), *OVER, *REFUSING], frames=[6], file=SECONDS)
+case("SA020", [*OVER, *REFUSING], [*gsi_subscription(1, 6, first=7), *OVER, *REFUSING], frames=[6], file=SECONDS)
 # another program of that host takes it
 case("SA020", [*OVER, *REPORTED[:2]], [*OVER, *REPORTED], frames=[6], file=SECONDS)
 

@@ -216,10 +216,30 @@ case("SEM044", SHOWN, SHOWN[:-1], frames=[5], also=["SEM046"], twin_also=["SEM04
 case("SEM030", [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=7)], [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3)], frames=[2])
 case("SEM030", [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3), answer(5, VENDOR_DIAG, b"\0\3", modifier=7)],
      [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3), answer(5, VENDOR_DIAG, b"\0\0", modifier=7)], frames=[3])  # fmt: skip
+# a page whose NextIndex became 0 ends the chain
+RING = [answer(5, VENDOR_DIAG, b"\0\7", modifier=3), answer(5, VENDOR_DIAG, b"\0\3", modifier=7)]
+case("SEM030", [CA, *RING], [CA, RING[0], answer(5, VENDOR_DIAG, b"\0\0", modifier=3), RING[1]], frames=[3])
+# port 0 of a switch has no link, an external port no capabilities
+PORT_0 = [PORT_SWITCH, answer(5, PORT_INFO, port_info(5, neighbor_mtu=9, vl_cap=9, link_width_active=9))]
+PORT_3 = [PORT_SWITCH, answer(5, PORT_INFO, port_info(0, neighbor_mtu=9, vl_cap=9, link_width_active=9), modifier=3)]
+for code in ("SEM003", "SEM005", "SEM057"):
+    case(code, PORT_3, PORT_0, frames=[2], also={"SEM003", "SEM005", "SEM057"} - {code})
+CAPABLE_0, CAPABLE_3 = ([PORT_SWITCH, answer(5, PORT_INFO, port_info(lid, capability_mask=1), modifier=n)] for n, lid in ((0, 5), (3, 0)))
+case("SEM062", CAPABLE_0, CAPABLE_3, frames=[2])
+# what the port itself answered counts, not the copy in a Set
+LARGE, SMALL = (answer(5, PORT_INFO, port_info(5, mtu_cap=cap, neighbor_mtu=1)) for cap in (5, 3))
+SET_MTU = ask(5, PORT_INFO, method=SET, body=set_port(neighbor_mtu=5, mtu_cap=4))
+case("SEM004", [CA, SMALL, SET_MTU], [CA, LARGE, SET_MTU], frames=[3])
 # tables
 write_case("SEM027", [PORT_SWITCH, INFO], LINEAR, bytes([255, 3, 99]).ljust(64, b"\xff"), bytes([255, 3, 8]).ljust(64, b"\xff"))
 write_case("SEM029", [PORT_SWITCH, INFO], MULTICAST, b"\x80\0", b"\x01\0")
 write_case("SEM029", [PORT_SWITCH, INFO], MULTICAST, b"\x02\0", b"\0\1")
+# entries above the top, or behind the end of the table, lead nowhere
+TOPPED = answer(5, SWITCH_INFO, switch_info(linear_fdb_top=100, multicast_fdb_cap=32, multicast_fdb_top=0xC000))
+LINEAR_99, MASKS_99 = bytes([3, 99]).ljust(64, b"\xff"), b"\0\0\x80\0"
+case("SEM027", [PORT_SWITCH, TOPPED, answer(5, LINEAR, LINEAR_99, modifier=1)],
+     [PORT_SWITCH, TOPPED, answer(5, LINEAR, bytes([3] * 37 + [99]).ljust(64, b"\xff"), modifier=1)], frames=[3])  # fmt: skip
+case("SEM029", [PORT_SWITCH, INFO, answer(5, MULTICAST, MASKS_99)], [PORT_SWITCH, TOPPED, answer(5, MULTICAST, MASKS_99)], frames=[3])
 
 
 def switched(code: str, bad: dict[str, int], good: dict[str, int]) -> None:
@@ -228,16 +248,36 @@ def switched(code: str, bad: dict[str, int], good: dict[str, int]) -> None:
 
 switched("SEM049", {"multicast_fdb_top": 0xD000}, {"multicast_fdb_top": 0xC3FF})
 switched("SEM050", {"linear_fdb_top": 1024}, {"linear_fdb_top": 1023})
-switched("SEM053", {"default_port": 99}, {"default_port": 255})
+# DefaultPort belongs to the random table
+RANDOM_TABLE = answer(5, SWITCH_INFO, switch_info(linear_fdb_cap=0, random_fdb_cap=64))
+SET_99 = ask(5, SWITCH_INFO, method=SET, body=switch_info(default_port=99))
+case("SEM053", [PORT_SWITCH, RANDOM_TABLE, SET_99], [PORT_SWITCH, INFO, SET_99], frames=[3])
+switched("SEM053", {"default_multicast_primary_port": 99}, {"default_multicast_primary_port": 255})
 FEW = answer(5, PORT_INFO, port_info(5, operational_vls=2))
 write_case("SEM026", [CA, FEW], SL_TO_VL, b"\x01\x19", b"\x01\x1f")
 WRITTEN = ask(5, SL_TO_VL, method=SET, body=b"\x01\x13")
 case("SEM026", [CA, FEW, WRITTEN, PORT_PORT], [CA, PORT_PORT, WRITTEN, FEW], frames=[3])  # the VLs in use at that time count
+INITIAL = answer(5, PORT_INFO, port_info(5, operational_vls=2, port_state=2))
+case("SEM026", [CA, FEW, WRITTEN], [CA, INITIAL, WRITTEN], frames=[3])  # before the port carries data, tables may come first
+# bits 15-8 of the modifier name the input port, 7-0 the output port; bits 17 and 16 all of them
+TWO_PORTS = [PORT_SWITCH, *[answer(5, PORT_INFO, port_info(0, operational_vls=vls), modifier=n) for n, vls in enumerate((4, 1, 4)) if n]]
+OUT_1, OUT_2 = (ask(5, SL_TO_VL, method=SET, body=b"\x01\x13", modifier=modifier) for modifier in (0x0201, 0x0102))
+case("SEM026", [*TWO_PORTS, OUT_1], [*TWO_PORTS, OUT_2], frames=[4])
+ALL_ONE = [PORT_SWITCH, *[answer(5, PORT_INFO, port_info(0, operational_vls=1), modifier=n) for n in range(1, 9)]]
+EVERY = ask(5, SL_TO_VL, method=SET, body=b"\x01\x13", modifier=0x30000)
+case("SEM026", [*ALL_ONE, EVERY], [*ALL_ONE[:-1], answer(5, PORT_INFO, port_info(0, operational_vls=4), modifier=8), EVERY], frames=[10])
 write_case("SEM024", [CA, PORT_PORT], VL_ARB, bytes(40) + b"\0\1", bytes(14) + b"\0\1", modifier=0x10000)
 SHORT = answer(5, PORT_INFO, port_info(5, vl_arbitration_low_cap=4))
 WRITTEN = ask(5, VL_ARB, method=SET, modifier=0x10000, body=bytes(14) + b"\0\1")
 case("SEM024", [CA, SHORT, WRITTEN, PORT_PORT], [CA, PORT_PORT, WRITTEN, SHORT], frames=[3])
 write_case("SEM025", [CA, PORT_PORT], VL_ARB, bytes(64), b"\0\1", modifier=0x10000)
+# all lanes have weight in the high-priority table
+NO_WEIGHT, ALL_HIGH = (ask(5, VL_ARB, method=SET, modifier=0x10000), answer(5, VL_ARB, bytes(x for vl in range(8) for x in (vl, 4)),
+                       modifier=0x30000))  # fmt: skip
+SOME_HIGH = answer(5, VL_ARB, b"\0\4", modifier=0x30000)
+case("SEM025", [CA, PORT_PORT, SOME_HIGH, NO_WEIGHT], [CA, PORT_PORT, ALL_HIGH, NO_WEIGHT], frames=[4])
+case("SEM047", [CA, ask(5, GUID_INFO, method=SET, body=build(GUIDInfo, guid_block=[7]))],
+     [CA, ask(5, GUID_INFO, method=SET, body=build(GUIDInfo, guid_block=[0, 7]))], frames=[2])  # fmt: skip
 write_case("SEM047", [CA], GUID_INFO, build(GUIDInfo, guid_block=[7]), build(GUIDInfo, guid_block=[GUID + 0x51]))
 # port states: Active without Armed
 INIT = [answer(5, NODE_INFO, port_node(5)), answer(5, PORT_INFO, port_info(5, port_state=2))]

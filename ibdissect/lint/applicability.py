@@ -1,0 +1,194 @@
+"""Does a component apply? A rule's condition cannot judge one that the port at hand does not have, nor one that a Set cannot change.
+
+`wire` declares it with the field: the kinds of port that have it, and whether it is read-only. A condition of rules is first evaluated as
+written; where it holds, and for every Set, it is evaluated again with the values that count:
+
+- A component that the port does not have is absent, and a comparison with it is false, also in a negation. A port of unknown kind has what
+  all ports have that it may be: PortInfo of number 0 may be that of a switch, PortInfo without a LID that of an external port.
+- A read-only component of a Set has the value that the port itself answered before. Where that is unknown, the copy counts that the
+  sender made of an earlier answer, unless it is a capacity of 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.capture.scattered import Bytes
+from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, Subnet
+from ibdissect.fabric.earlier_answers import PortInfos
+from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table.bits import extract, value_at
+from ibdissect.table.mask import Judge
+from ibdissect.table.rows import places_in
+from ibdissect.table.series import Numbers, Series
+from ibdissect.wire import numbers
+from ibdissect.wire.expr import Expr, Not, Value
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, EXTERNAL_PORT, PORT_ZERO, ROUTER_PORT
+from ibdissect.wire.sa_records import PKeyTableRecord, PortInfoRecord
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import PKeyTable
+from ibdissect.wire.spec import Field, Struct
+
+from .rule import Rule
+
+ABOUT_PORTS: dict[type[Struct], tuple[int, Field[Any], Field[Any], Field[Any]]] = {
+    PortInfo: (0, PortInfoRecord.end_port_lid, PortInfoRecord.port_num, PortInfoRecord.port_info),
+    PKeyTable: (16, PKeyTableRecord.lid, PKeyTableRecord.port_num, PKeyTableRecord.p_key_table),
+}
+"""Attributes of ports: the lowest bit of the port's number in the modifier; LID, number and attribute in its SA record."""
+NUMBERED = {CA: ADAPTER_PORT, ROUTER: ROUTER_PORT, SWITCH: EXTERNAL_PORT}
+ZERO = {CA: ADAPTER_PORT, ROUTER: ROUTER_PORT, SWITCH: PORT_ZERO}
+"""What kind of port a number above 0, and the number 0, stand for at each kind of node."""
+
+
+class PortFacts(Record, frozen=True):
+    """What is known of the nodes that the SMPs of a chunk go to or come from, and of the ports that its PortInfos are about."""
+
+    subnet: Subnet
+    rows: Int
+    """Rows of SMPs, ascending."""
+    kinds: Int
+    """NodeType of the node of each; 0: unknown."""
+    info_rows: Int
+    """Rows of SMPs with PortInfo, ascending."""
+    before: Bytes
+    """PortInfo as the same port answered it before, uint8[n, 64]."""
+    since: Int
+    """Frame of that answer; 0: there was none."""
+
+
+def port_facts(event: ChunkFollowed, infos: PortInfos) -> PortFacts:
+    """The facts that hold for a chunk whose SMPs have been followed."""
+    smps = infos.of(event)
+    return PortFacts(event.subnet, event.smps.rows, event.smps.kind, smps.rows, smps.before, smps.since)
+
+
+def declared(condition: object) -> bool:
+    """Whether a condition names a component that some ports do not have, or that is read-only."""
+    return any(field.ports or field.read_only for field in _fields(condition))
+
+
+@cache
+def _compares_copies(on: type[Struct] | None, when: Expr) -> bool:
+    return on in ABOUT_PORTS and any(field.read_only for field in _fields(when))
+
+
+def compares_copies(rule: Rule) -> bool:
+    """Whether a rule's condition may hold with the values that count although it does not hold as written."""
+    return rule.when is not None and _compares_copies(rule.on, rule.when)
+
+
+def _fields(condition: object) -> Iterator[Field[Any]]:
+    if isinstance(condition, Value):
+        yield from condition.fields()
+        return
+    for name in getattr(condition, "__struct_fields__", ()):
+        part = getattr(condition, name)
+        for one in part if isinstance(part, tuple) else (part,):
+            if isinstance(one, (Expr, Value)):
+                yield from _fields(one)
+
+
+def applying(table: ChunkTable, struct: type[Struct] | None, condition: Expr, ports: int, hits: Bool, facts: PortFacts | None) -> Bool:
+    """Where a condition holds with the values that count, bool[k]. `hits`: where it holds as written; `ports`: kinds of port that the rule
+    judges, 0 for all."""
+    if struct not in ABOUT_PORTS:
+        return hits
+    kinds = port_kinds(table, struct, facts)
+    found = np.zeros(len(hits), np.bool_)
+    some = np.flatnonzero(hits | (_sets(table, struct) if declared(condition) else False))
+    some = some[kinds[some] & ~ports == 0] if ports else some
+    if declared(condition):
+        found[some] = _Applying(table, struct, some, kinds, facts).mask(condition)
+    else:
+        found[some] = True
+    return found
+
+
+def _methods(table: ChunkTable, struct: type[Struct]) -> tuple[Int, Int]:
+    """Offset of the MAD, and method, of each occurrence of an attribute."""
+    mad = table.located.at("mad")[table.occurrences(struct).rows]
+    return mad, value_at(table.chunk.data, mad, MAD.method)
+
+
+def _sets(table: ChunkTable, struct: type[Struct]) -> Bool:
+    """Which occurrences stand in a Set of subnet management, bool[k]."""
+    mad, method = _methods(table, struct)
+    sets: Bool = (method == numbers.SET) & np.isin(value_at(table.chunk.data, mad, MAD.mgmt_class), list(numbers.SMP_CLASSES))
+    return sets
+
+
+def port_kinds(table: ChunkTable, struct: type[Struct], facts: PortFacts | None) -> Int:
+    """The kinds of port that each occurrence of an attribute of ports may be about, as bits, int64[k]."""
+    shift, lid_of, number_of, part = ABOUT_PORTS[struct]
+    found, data, (mad, _) = table.occurrences(struct), table.chunk.data, _methods(table, struct)
+    smp = np.isin(value_at(data, mad, MAD.mgmt_class), list(numbers.SMP_CLASSES))
+    number = value_at(data, mad, MAD.attribute_modifier).astype(np.int64) >> shift & 0xFF
+    kind = np.zeros(len(found), np.int64)
+    if facts is not None and len(facts.rows):
+        place = places_in(facts.rows, found.rows)
+        kind = np.where((place >= 0) & smp, facts.kinds[np.maximum(place, 0)], 0)
+    record = np.flatnonzero(~smp)
+    if len(record):
+        start = found.at[record] - part.bit // 8
+        number[record] = value_at(data, start, number_of)
+        if facts is not None:
+            lids, frames = value_at(data, start, lid_of).tolist(), (found.rows[record] + table.chunk.first).tolist()
+            owners = (facts.subnet.owner(lid, frame)[0] for lid, frame in zip(lids, frames, strict=True))
+            kind[record] = [port.node.kind if port is not None else 0 for port in owners]
+    maybe = np.full(len(found), ALL_PORTS & ~PORT_ZERO)
+    maybe[number == 0] = np.where(smp[number == 0], ALL_PORTS & ~EXTERNAL_PORT, PORT_ZERO)
+    if struct is PortInfo:  # an external port has no LID
+        maybe[(number != 0) & (value_at(data, found.at, PortInfo.lid) != 0)] &= ~EXTERNAL_PORT
+    else:  # most records are of adapters, which number their ports from 1
+        maybe[~smp & (number != 0)] &= ~EXTERNAL_PORT
+    for known, one in NUMBERED.items():
+        maybe[(kind == known) & (number != 0)] = one
+        maybe[(kind == known) & (number == 0)] = ZERO[known] if struct is PortInfo or known == SWITCH else one
+    return maybe
+
+
+class _Applying(Judge):
+    """Evaluates a condition with the values that count."""
+
+    def __init__(self, table: ChunkTable, domain: type[Struct], picked: Int, kinds: Int, facts: PortFacts | None) -> None:
+        """`picked`: the judged occurrences of `domain`; `kinds`: as `port_kinds` has them, of all."""
+        super().__init__(table, domain, picked)
+        self.kinds, self.facts = kinds, facts
+
+    def narrowed(self, picked: Int) -> Judge:
+        assert self.domain is not None
+        return _Applying(self.table, self.domain, picked, self.kinds, self.facts)
+
+    def mask(self, expr: Expr) -> Bool:
+        if not isinstance(expr, Not):
+            return super().mask(expr)
+        result = ~super().mask(expr.part)
+        for field in _fields(expr.part):
+            if field.ports or field.read_only:
+                result &= self.reduce(*self.present(field))
+        return result
+
+    def _carried(self, field: Field[Any]) -> tuple[Series, Int | None]:
+        found, which = super()._carried(field)
+        if field.owner is not self.domain or not (field.ports or field.read_only) or not isinstance(found, Numbers):
+            return found, which
+        assert which is not None and found.rows is not None
+        keep = self.kinds[which] & ~field.ports == 0 if field.ports else np.ones(len(which), np.bool_)
+        values = found.values
+        if field.read_only and (copies := np.flatnonzero(_sets(self.table, self.domain)[which])).size:
+            values = values.copy()
+            if self.facts is not None and self.domain is PortInfo and len(self.facts.info_rows):
+                place = places_in(self.facts.info_rows, self.table.occurrences(PortInfo).rows[which[copies]])
+                known = (place >= 0) & (self.facts.since[place] > 0)
+                values[copies[known]] = extract(self.facts.before[place[known]], field.bit, field.bits).astype(values.dtype)
+                copies = copies[~known]
+            keep[copies] &= (values[copies] != 0) | (field.part_of is not None)  # a bit may be 0, a capacity may not
+        index = np.flatnonzero(keep)
+        return Numbers(found.rows, values).pick(index), which[index]

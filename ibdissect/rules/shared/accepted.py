@@ -1,0 +1,80 @@
+"""Was a packet accepted after all? A positive answer from its receiver, later, refutes that somebody drops or refuses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ibdissect.bounded import KeptDict
+from ibdissect.lint.rule import Context, Hit, Seen, on_chunk
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
+from ibdissect.table import ChunkTable
+from ibdissect.wire.encapsulation import IPv4, IPv6
+from ibdissect.wire.headers import AETH, BTH, GRH, LRH
+from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
+from ibdissect.wire.spec import Field
+
+MAX_PAIRS = 256
+"""Pairs of sender and receiver whose answers a rule waits for."""
+ADDRESSES: tuple[tuple[Field[Any], Field[Any]], ...] = (
+    (LRH.slid, LRH.dlid), (GRH.sgid, GRH.dgid), (IPv4.source, IPv4.destination), (IPv6.source, IPv6.destination),
+)  # fmt: skip
+NAK = 3
+"""AETH.syndrome_opcode of a refusal."""
+Pair = tuple[tuple[Any, Any], ...]
+"""Source and destination in each header of `ADDRESSES`."""
+
+
+class AcceptedRule(PacketRule):
+    """Base of rules about a packet that the receiver drops or refuses; silent once the receiver accepts what the sender sent.
+
+    It accepts if it sends the sender a response without a NAK later. A NAK for an access without permission (remote access error) or an
+    invalid request between the two proves the fault.
+    """
+
+    waits = True
+    flow = PACKET_FLOW
+
+    def __init__(self) -> None:
+        self.answers = KeptDict[Pair, tuple[int, int]](MAX_PAIRS, "senders of packets that may be refused")
+        """Frame of the latest acceptance and of the latest refusal of each pair; 0: none."""
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        pair = tuple((_plain(seen, source), _plain(seen, destination)) for source, destination in ADDRESSES)
+        if pair not in self.answers:
+            self.answers.keep(pair, (0, 0), seen.frame, seen.time_ns)
+        return {"pair": pair}
+
+    @on_chunk
+    def look(self, table: ChunkTable, _context: Context) -> None:
+        if not len(self.answers):
+            return
+        found = table.occurrences(BTH)
+        operation = table.values(BTH.opcode) & 0x1F
+        rows = found.rows[(operation >= FIRST_RESPONSE) & (operation <= LAST_RESPONSE)]
+        refused = table.values_at(AETH.syndrome_opcode, rows) == NAK
+        for pair, (accepted_before, refused_before) in list(self.answers.items()):
+            mine = np.ones(len(rows), np.bool_)
+            for (source, destination), (sender, receiver) in zip(ADDRESSES, pair, strict=True):
+                mine &= _equal(table, source, rows, receiver) & _equal(table, destination, rows, sender)
+            yes, no = rows[mine & ~refused], rows[mine & refused]
+            latest = (
+                int(yes[-1]) + table.chunk.first if len(yes) else accepted_before,
+                int(no[-1]) + table.chunk.first if len(no) else refused_before,
+            )
+            self.answers.keep(pair, latest, latest[0], 0)
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        accepted, refused = self.answers.get(hit.arguments["pair"], (0, 0))
+        return accepted < hit.frame or refused > hit.frame
+
+
+def _plain(seen: Seen, field: Field[Any]) -> Any:
+    value = seen.table.values_at(field, np.array([seen.row]))[0]
+    return value.tobytes() if getattr(value, "ndim", 0) else int(value)
+
+
+def _equal(table: ChunkTable, field: Field[Any], rows: Any, value: Any) -> Any:
+    values = table.values_at(field, rows)
+    return values == value if values.ndim == 1 else (values == np.frombuffer(value, np.uint8)).all(axis=1)

@@ -1,0 +1,71 @@
+"""Does a condition judge only components that the port has, with the values that count?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.lint.applicability import declared, port_kinds
+from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, END_PORTS, EXTERNAL_PORT, LINK_PORTS, PORT_ZERO
+from ibdissect.wire.sm_port import PortInfo
+from tests.craft import erf_pcap
+from tests.fabric.made import SET, answer, ask, node, port_info, switch
+from tests.rules.test_rules import lint
+from tests.table.made import native_table
+
+NODE_INFO, PORT_INFO = 0x11, 0x15
+CA, SWITCH, ROUTER = (answer(5, NODE_INFO, body) for body in (node(5), switch(5), node(5, node_type=3)))
+BAD = {"neighbor_mtu": 9, "capability_mask": 1}
+
+
+def found(*frames: bytes) -> set[str]:
+    """SEM003 judges a component of links, SEM062 one of ports with an agent."""
+    return {one.code for one in lint(erf_pcap(frames))} & {"SEM003", "SEM062"}
+
+
+@pytest.mark.parametrize(
+    ("who", "number", "codes"),
+    [
+        (CA, 0, {"SEM003", "SEM062"}),
+        (CA, 1, {"SEM003", "SEM062"}),
+        (ROUTER, 1, {"SEM003", "SEM062"}),
+        (SWITCH, 0, {"SEM062"}),
+        (SWITCH, 1, {"SEM003"}),
+    ],
+)
+def test_kinds_of_ports(who: bytes, number: int, codes: set[str]) -> None:
+    assert found(who, answer(5, PORT_INFO, port_info(5, **BAD), modifier=number)) == codes
+
+
+@pytest.mark.parametrize(("number", "lid", "codes"), [(0, 5, {"SEM062"}), (1, 5, {"SEM003", "SEM062"}), (1, 0, {"SEM003"})])
+def test_unknown_nodes(number: int, lid: int, codes: set[str]) -> None:
+    """Number 0 may be a switch's, a numbered port without a LID an external one."""
+    assert found(answer(5, PORT_INFO, port_info(lid, **BAD), modifier=number)) == codes
+
+
+def test_copies_in_a_set() -> None:
+    """A read-only component of a Set has the value that the port showed; without that the copy counts, unless it is 0."""
+    wide, narrow = (answer(5, PORT_INFO, port_info(5, mtu_cap=cap, neighbor_mtu=1)) for cap in (5, 3))
+
+    def above(*frames: bytes) -> bool:
+        return any(one.code == "SEM004" for one in lint(erf_pcap(frames)))
+
+    for copy in (0, 1, 3, 5):
+        written = ask(5, PORT_INFO, method=SET, body=port_info(5, neighbor_mtu=4, mtu_cap=copy), modifier=1)
+        assert above(CA, narrow, written)
+        assert not above(CA, wide, written)
+        assert above(written) == (0 < copy < 4)
+
+
+def test_declarations() -> None:
+    assert (PortInfo.neighbor_mtu.ports, PortInfo.capability_mask.ports) == (LINK_PORTS, END_PORTS)
+    assert PortInfo.is_sm.ports == END_PORTS and PortInfo.is_sm.read_only, "bits are as their whole"
+    assert PortInfo.mtu_cap.read_only and not PortInfo.neighbor_mtu.read_only
+    assert declared((PortInfo.lmc == 1) | (PortInfo.mtu_cap > 5)) and not declared(PortInfo.lmc == 1)
+    assert LINK_PORTS | END_PORTS == ALL_PORTS and LINK_PORTS & END_PORTS & (PORT_ZERO | EXTERNAL_PORT) == 0
+
+
+def test_kinds_without_facts() -> None:
+    frames = [answer(5, PORT_INFO, port_info(lid), modifier=number) for number, lid in ((0, 5), (1, 5), (1, 0))]
+    kinds = port_kinds(native_table(frames), PortInfo, None).tolist()
+    assert kinds == [ALL_PORTS & ~EXTERNAL_PORT, ALL_PORTS & ~PORT_ZERO & ~EXTERNAL_PORT, ALL_PORTS & ~PORT_ZERO]
+    assert all(kind & ADAPTER_PORT for kind in kinds)
