@@ -53,7 +53,7 @@ def check_options(
         roce_ports=common.roce_ports,
         severities=_severities(config, everything),
         subnet=common.subnet_files,
-        names=common.port_names,
+        names=common.name_ports is not False,
         **others,
     )
     if config.options:

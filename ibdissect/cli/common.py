@@ -93,7 +93,8 @@ class Common(Record, dict=True):
     plugins: tuple[str, ...] = ()
     subnet: tuple[str, ...] = ()
     subnet_time: str | None = None
-    name_ports: bool = False
+    name_ports: bool | None = None
+    """Whether to name nodes; None: where nothing else is said, findings do, columns do not."""
     show_keys: bool = False
     max_unpacked: int | None = None
     roce_ports: tuple[int, ...] = ()
@@ -227,7 +228,10 @@ common_options = grouped(
         help="Files, directories or globs that describe the subnet (docs/know-your-subnet.md); may be repeated.",
     ),
     click.option("--subnet-time", metavar="TIME", help="When the --subnet files were true (2026-11-30T12:00).  [when they were written]"),
-    click.option("--names", "name_ports", is_flag=True, help="With --subnet: names of nodes in messages and columns."),
+    click.option(
+        "--names/--no-names", "name_ports", default=None,
+        help="Names of nodes: in findings (usual, as far as capture or --subnet give them), with --subnet also in columns.",
+    ),
     click.option(
         "--max-unpacked", metavar="SIZE", callback=_limited,
         help="Most bytes that a compressed capture may unpack to: 500M, 20G.  [1T]",

@@ -64,7 +64,11 @@ def passed_on(common: Common) -> list[str]:
     for name in ("config", "filter", "color", "subnet_time", "max_unpacked"):
         if value := getattr(common, name):
             words.append(f"--{name.replace('_', '-')}={value}")
-    return [*words, *(["--names"] if common.name_ports else []), *(["--show-keys"] if common.show_keys else [])]
+    return [
+        *words,
+        *(["--names"] if common.name_ports else ["--no-names"] if common.name_ports is False else []),
+        *(["--show-keys"] if common.show_keys else []),
+    ]
 
 
 def free_port(wanted: int) -> int:

@@ -12,7 +12,7 @@ from ibdissect.wire import numbers
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.cm import REJ, SIDRRep
 from ibdissect.wire.cm_names import MESSAGES
-from ibdissect.wire.mad import BASE_VERSION_OPA, CLASS_VERSION, CLASSES, RMPP, RMPP_TYPES, is_response, is_vendor, status_text
+from ibdissect.wire.mad import BASE_VERSION_OPA, CLASS_VERSION, CLASSES, MAD, RMPP, RMPP_TYPES, is_response, is_vendor, status_text
 from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.opa import STLSMPDirected
@@ -93,20 +93,33 @@ def fill(table: ChunkTable, rows: Int, position: list[int], protocols: list[str]
         protocols[place], infos[place] = protocol, info
 
 
+def action(table: ChunkTable, row: int) -> tuple[str, str]:
+    """What the MAD in a row does, `SubnSet(PortInfo)`, and what its modifier selects, ` port 3`."""
+    at = int(table.located.at("mad")[row])
+    header = table.chunk.data[at : at + MAD.size].tobytes()
+    return _action(table.catalog, header)
+
+
+def _action(catalog: Catalog, header: bytes) -> tuple[str, str]:
+    base_version, mgmt_class, method = header[0], header[1], header[3]
+    attr_id, modifier = int.from_bytes(header[16:18], "big"), int.from_bytes(header[20:24], "big")
+    if mgmt_class == numbers.CM_CLASS and attr_id in MESSAGES:
+        return MESSAGES[attr_id], ""
+    shown = MODIFIERS.get(attr_id) if mgmt_class in numbers.SMP_CLASSES and base_version == 1 else None
+    return catalog.request_text(mgmt_class, method, attr_id, base_version), shown(modifier) if shown is not None else ""
+
+
 def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:
     """Protocol, and the info that the common header gives."""
     base_version, mgmt_class, method = header[0], header[1], header[3]
     status = int.from_bytes(header[4:6], "big")
     attr_id, modifier = int.from_bytes(header[16:18], "big"), int.from_bytes(header[20:24], "big")
     protocol = PROTOCOLS.get(mgmt_class, "Vendor" if is_vendor(mgmt_class) else "MAD")
-    if mgmt_class == numbers.CM_CLASS and attr_id in MESSAGES:
-        info = MESSAGES[attr_id]
-    else:
-        info = catalog.request_text(mgmt_class, method, attr_id, base_version)
+    info, selected = _action(catalog, header)
+    info += selected
     if mgmt_class in numbers.SMP_CLASSES and base_version == 1:
-        shown = MODIFIERS.get(attr_id)
-        if shown is not None:
-            info += shown(modifier)
+        if attr_id in MODIFIERS:
+            pass
         elif attr_id == numbers.SM_INFO and method == numbers.SET:
             info += f" {SM_CONTROL.get(modifier, f'modifier {modifier}')}"
         elif modifier:

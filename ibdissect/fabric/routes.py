@@ -155,6 +155,16 @@ class Routes:
             near = here
         return True
 
+    def ends(self, high_word: int, path: bytes, frame: int) -> tuple[Port | None, Port | None]:
+        """The port that sends SMPs along a route, and the one that a route leads to; None for what is unknown or was ever contradicted."""
+        origin = self.origins.get(high_word)
+        if origin is None:
+            return None, None
+        home = origin.home.at(frame)[0] or (None if origin.home.past else origin.home.now)
+        hop = self.directed(origin, path)
+        reached = hop.node.manager(hop.entered) if hop is not None and self.sure(origin, path, hop) else None
+        return home[0].manager(home[1]) if home is not None and home[0].alive else None, reached
+
     def by_lid(self, lid: int) -> Hop | None:
         """The port with a LID, None if unknown."""
         if not 0 < lid < PERMISSIVE:

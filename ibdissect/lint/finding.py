@@ -16,6 +16,8 @@ from ibdissect.capture.chunk import Member
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import counted, gid_text, printable, value_text
 
+from .who import Who
+
 VARYING_NAME = (
     r"(?:^|[._])(?:psn|msn|tid|transaction_id|va|qp|destqp|srcqp|seconds|milliseconds|microseconds|tries|count|packets|window|segment|offset"
     r"|loss_counter|following|captured)$|counter|violations|port_(?:rcv|xmit)_"
@@ -127,6 +129,8 @@ class Finding:
     evidence: Evidence = Evidence.SEEN
     count: int = 1
     reference: str = ""
+    who: Who | None = None
+    """Both ends of its frame, until the sentence is complete. `stable` has none of them, so that baselines stay valid."""
 
     @property
     def place(self) -> tuple[str, int]:

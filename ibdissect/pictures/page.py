@@ -74,7 +74,7 @@ def page(
             if len(made.html) > room:
                 made.html, bare = "", bare + 1
             room -= len(made.html)
-            portrait.describe(limit)
+            portrait.name_nodes(limit)
             reports.append(portrait.report)
             shown.append(made)
             subnets.append(portrait.subnet)

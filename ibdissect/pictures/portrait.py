@@ -20,6 +20,7 @@ from ibdissect.session.check import Options, judge_reading
 from ibdissect.session.reading import Progress
 from ibdissect.study.background import Snapshot, Study
 from ibdissect.study.capture_model import CaptureModel
+from ibdissect.subnet.names import sure_names
 from ibdissect.table.addresses import End, ends_of
 
 
@@ -52,21 +53,16 @@ class Portrait(Record):
         counts = {level.value: np.bincount(part[ranks == level.rank], minlength=steps).tolist() for level in Severity}
         return [{level: counts[level][i] for level in counts} for i in range(steps)]
 
-    def describe(self, limit: int | None) -> None:
-        """Give the first findings of each rule, so many, their frame's line and the names of ports."""
-        some = first_of_each(self.report.findings, limit)
-        lines = {line.frame: line for line in self.model.lines(sorted({finding.frame for finding in some if finding.frame}))}
-        for finding in some:
-            if (line := lines.get(finding.frame)) is not None:
-                finding.context = f"{line.source} → {line.destination}  {line.protocol}  {line.info}"
-            if (names := self.study.options.names) is not None:
+    def name_nodes(self, limit: int | None) -> None:
+        """Give the first findings of each rule, so many, the names of nodes."""
+        if self.study.options.names:
+            names = sure_names([self.subnet])
+            for finding in first_of_each(self.report.findings, limit):
                 finding.message, finding.context = map(names.sentence, (finding.message, finding.context))
 
 
 @contextmanager
-def read(
-    path: str, options: Options, kept: int | None = None, progress: Progress | None = None
-) -> Iterator[Portrait | CaptureReport]:
+def read(path: str, options: Options, kept: int | None = None, progress: Progress | None = None) -> Iterator[Portrait | CaptureReport]:
     """Check a capture and learn from it; the file stays open inside the `with`. A report alone for one that cannot be opened.
 
     `kept`: findings of a rule that get a sentence; the counts are exact.
@@ -88,7 +84,7 @@ def read(
                 progress(study.done, model.index.reach * study.done // max(model.index.frames, 1))
 
         study.run(moved)
-        names = options.names
+        names = sure_names([study.subnet]) if options.names and options.subnet is not None else None
         yield Portrait(model, study, study.snapshot(), _report(model, study, broken), names.address if names is not None else str)
     finally:
         model.close()

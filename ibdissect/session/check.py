@@ -27,7 +27,6 @@ from ibdissect.lint.grouping import OnOccurrence
 from ibdissect.lint.rule import REGISTRY, Rule, family
 from ibdissect.rules import load
 from ibdissect.table import Bool, ChunkTable
-from ibdissect.table.copies import Copies
 from ibdissect.table.rows import is_in
 from ibdissect.table.services import Services
 from ibdissect.wire.catalog import Catalog, builtin
@@ -78,8 +77,8 @@ class Options(Record, kw_only=True, dict=True):
     """Values of rule settings, by code and attribute (`lint.setting`)."""
     subnet: SubnetFiles | None = None
     """What files say about the subnet; None: no files."""
-    names: Names | None = None
-    """Names of ports for messages; None: LIDs and GUIDs only."""
+    names: bool = True
+    """Whether messages name nodes by their NodeDescription, as far as capture and files show it; False: LIDs and GUIDs only."""
     ignored: PathIgnores | None = None
     """Which rules do not check captures at certain paths."""
 
@@ -219,7 +218,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
             selected = options.selection.rows(table) if options.selection is not None else None
             linter.context.damage = reading.damage
             linter.feed(table, selected)
-            _describe(fresh, table, reading, linter.copies)
+            _describe(fresh, table, reading, linter)
             fresh.clear()
             _count(report, table, selected)
             if divider is None and _mixed(linter) and not options.division.numbers and reader.rereadable and not reader.far:
@@ -249,11 +248,11 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
         linter.context.damage = [damage for damage in reading.damage if damage.kind != "cut-off"]
     report.findings = linter.finish()
     if table is not None:
-        _describe(fresh, table, reading, linter.copies)  # findings made at the end whose frame is in the last chunk
+        _describe(fresh, table, reading, linter)  # findings made at the end whose frame is in the last chunk
     rest = [one for one in fresh if one.frame and not one.context]  # in earlier chunks
     for before in tables_with(reading, sorted(one.frame for one in rest)) if rest and not once and not stop() else ():
-        _describe(rest, before, reading)
-    _word_findings(report, reading, options, failures, numbered=once)
+        _describe(rest, before, reading, linter, whole=True)
+    _word_findings(report, reading, options, failures, linter, numbered=once)
     reading.joins = True
     report.by_rule = {code: tally.count for code, tally in sorted(linter.tally.items()) if tally.count}
     totals = options.totals(linter)
@@ -264,22 +263,39 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     return report
 
 
-def _word_findings(report: CaptureReport, reading: Reading, options: Options, failures: Failures, *, numbered: bool) -> None:
+def _word_findings(
+    report: CaptureReport, reading: Reading, options: Options, failures: Failures, linter: Linter, *, numbered: bool
+) -> None:  # fmt: skip
     """Give all findings their severity and sentence. `numbered`: the keys have their numbers."""
     if not numbered and not reading.show_keys and any(secret.value for finding in report.findings for secret in finding.secrets()):
         reading.number_keys()  # a second pass, needed only if a finding shows a key
     report.unnumbered = reading.masker.dropped.count
+    if not report.findings:
+        return
+    from .ends import name_ends  # a clean capture needs none of it
+
+    follower = linter.context.sources.get(FabricFollower)
+    names = names_of(linter) if options.names else None
     for finding in report.findings:
         finding.capture = report.path
         finding.severity = options.severity_of(options.by_code[finding.code], finding.severity)
         try:
             reading.finish(finding)
-            if options.names is not None:
-                finding.message, finding.context = map(options.names.sentence, (finding.message, finding.context))
+            name_ends([finding], options.by_code, follower)
+            if names is not None:
+                finding.message, finding.context = map(names.sentence, (finding.message, finding.context))
         except Exception as error:  # the message cannot be formatted
             failures.add(f"rule {finding.code}", error, finding.frame)
             finding.message = finding.stable = finding.name
             finding.value, finding.arguments = None, {}
+
+
+def names_of(linter: Linter) -> Names:
+    """The names of nodes that a checked capture shows, with those that files give; none if it mixes subnets that were not told apart."""
+    from ibdissect.subnet.names import sure_names
+
+    followers = [part.context.sources.get(FabricFollower) for part in (linter, *linter.parts.values())]
+    return sure_names([one.subnet for one in followers if one is not None and not one.unreliable])
 
 
 def judge_reading(report: CaptureReport, reader: Reader, failed: str) -> None:
@@ -313,23 +329,21 @@ def _count(report: CaptureReport, table: ChunkTable, selected: Bool | None) -> N
     report.judged += int(np.count_nonzero(judged if selected is None else judged & selected))
 
 
-def _describe(findings: list[Finding], table: ChunkTable, reading: Reading, copies: Copies | None = None) -> None:
-    """Add the summary line of its frame, and where that starts in the file, to each finding, while the chunk is in memory.
+def _describe(findings: list[Finding], table: ChunkTable, reading: Reading, linter: Linter, *, whole: bool = False) -> None:
+    """Add both ends and the summary line of its frame, and where that starts in the file, to each finding, while the chunk is in memory.
 
-    `copies`: what left frames out of the table.
+    `whole`: the table holds all frames; otherwise the linter may have left some out of it.
     """
     if not findings:
         return
-    from ibdissect.dissect.summary import summaries  # a clean capture does not need it
+    from .ends import describe  # a clean capture does not need it
 
     rows = sorted({row for finding in findings if 0 <= (row := finding.frame - table.chunk.first) < len(table)})
-    index, left_out = np.array(rows, np.int64), table.once(copies.leave_out).rows if copies is not None else np.empty(0, np.int64)
-    whole = reading.table_of(table.chunk) if is_in(index, left_out).any() else table
-    lines = dict(zip(rows, summaries(whole, index), strict=True))
+    index, left_out = np.array(rows, np.int64), np.empty(0, np.int64) if whole else table.once(linter.copies.leave_out).rows
+    lines = describe(reading.table_of(table.chunk) if is_in(index, left_out).any() else table, index)
     for finding in findings:
-        line = lines.get(finding.frame - table.chunk.first)
-        if line is not None:
-            finding.context = f"{line.source} → {line.destination}  {line.protocol}  {line.info}"
+        if (line := lines.get(finding.frame - table.chunk.first)) is not None:
+            finding.who, finding.context = line
             if reading.reader.members or not reading.reader.packed:
                 finding.starts = table.chunk.base + int(table.chunk.offset[finding.frame - table.chunk.first])
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from ibdissect.fabric import ChunkFollowed, FabricFollower, Subnet
@@ -143,6 +144,7 @@ class Study:
         self.exchanges.finish(self._transactions, pairs=True)
         model.findings.settle()
         self._count()
+        self._name_findings()
         self.finished = model.studied = True
         progress()
         while (answer := self._questions.get()) is not None:
@@ -234,6 +236,21 @@ class Study:
         finding.severity = self.options.severity_of(self.rules[finding.code], finding.severity)
         self.model.reading.finish(finding)
         self.model.findings.add(finding)
+
+    def _name_findings(self) -> None:
+        """Give the sentences that name nobody the ends of their frame: only now is known where all routes lead."""
+        from ibdissect.session.ends import describe, name_ends  # a clean capture needs none of it
+
+        model = self.model
+        findings = model.findings.first()
+        frames = sorted({one.frame for one in findings if 0 < one.frame <= model.index.frames})
+        for start in range(0, len(frames), STEP):
+            some = frames[start : start + STEP]
+            lines = dict(zip(some, describe(model.table(some), np.arange(len(some))).values(), strict=True))
+            for finding in findings:
+                if finding.frame in lines:
+                    finding.who, finding.context = lines[finding.frame]
+        name_ends(findings, self.rules, self._follower)
 
     def _occurred(self, rule: Rule, own: Severity | None, finding: Finding | None, frames: Any, offset: Any, length: int) -> None:
         self.model.findings.take(type(rule), self.options.severity_of(rule, own), finding, frames, offset, length)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Collection, Sequence
 from ipaddress import ip_address
 
 from msgspec import Struct as Record
@@ -60,6 +62,33 @@ def names_of(files: SubnetFiles) -> Names:
     return names_in(subnet)
 
 
+def sure_names(subnets: Sequence[Subnet]) -> Names:
+    """The names that tell nodes apart throughout a capture, for sentences about any of its frames.
+
+    A name that several nodes have is left out, and so is a LID that nodes of different names had. A LID means nothing where the capture
+    has several subnets.
+    """
+    found = [names_in(subnet) for subnet in subnets]
+    node_by_guid = {guid: name for names in found for guid, name in names.node_by_guid.items()}
+    times = Counter(node_by_guid.values())
+    unique = {name for name, count in times.items() if count == 1}
+    nodes = {guid: name for guid, name in node_by_guid.items() if name in unique}
+    ports = {guid: name for names in found for guid, name in names.port_by_guid.items() if _node(name, unique)}
+    if len(subnets) != 1:
+        return Names(nodes, {}, ports, {})
+    (subnet,), (names,) = subnets, found
+    owners = {lid: {name_of(port.node) for port in subnet.owners(lid)} for lid in names.port_by_lid}
+    sure = {lid for lid, known in owners.items() if len(known) == 1 and known <= unique}
+    return Names(
+        nodes, {lid: name for lid, name in names.port_by_lid.items() if lid in sure}, ports,
+        {address: name for address, name in names.node_by_address.items() if not isinstance(address, int) or address in sure},
+    )  # fmt: skip
+
+
+def _node(port: str, names: Collection[str]) -> bool:
+    return port in names or port.rpartition(" port ")[0] in names
+
+
 def names_in(subnet: Subnet) -> Names:
     """The names that a subnet as known now gives to nodes. Do not call while another thread changes it."""
     named = {lid: port for lid in sorted(subnet.lids) if (port := subnet.by_lid(lid)) is not None and port.node.name}
@@ -67,6 +96,5 @@ def names_in(subnet: Subnet) -> Names:
         {node.guid: name_of(node) for node in subnet.nodes.values() if node.name},
         {lid: port_name(port) for lid, port in named.items()},
         {one.guid: port_name(one) for one in subnet.ports() if one.guid and one.node.name and (one.number or one.node.kind == SWITCH)},
-        {lid: name_of(port.node) for lid, port in named.items()}
-        | {address: host.name for address, host in subnet.roce.hosts.items()},
+        {lid: name_of(port.node) for lid, port in named.items()} | {address: host.name for address, host in subnet.roce.hosts.items()},
     )

@@ -25,7 +25,7 @@ def test_text_and_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run(["points", *paths]) == 1
     printed = capsys.readouterr().out
     tables, finding = printed.split(f"{paths[1]}:15: ")
-    assert "PTS001 lost-between-points: lost between tap and server" in finding
+    assert "PTS001 lost-between-points: RC 10.0.0.1 → 10.0.1.2 QP 0x000045: lost between tap and server" in finding
     assert max(map(len, tables.splitlines())) <= 80
 
 

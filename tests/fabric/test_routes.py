@@ -87,3 +87,17 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ways.learn(origin, b"\1", nodes[1 + i % 3], 1, 100 + i)
         ways.learn(origin, bytes([i]), nodes[1 + i % 2], 1, 100 + i)
     assert len(origin.turns) <= routes.MAX_TURNS
+
+
+def test_the_ports_at_both_ends() -> None:
+    subnet, ways, origin, nodes = made()
+    subnet.port(nodes[1], 0, 1)
+    assert ways.ends(7, b"\1", 15) == (nodes[0].ports[1], nodes[1].ports[0]), "port 0 of a switch takes its SMPs"
+    assert ways.ends(8, b"\1", 15) == (None, None)
+    assert ways.ends(7, b"\1\4", 5) == (nodes[0].ports[1], nodes[2].ports[1]), "learnt later, and never otherwise"
+    origin.home.learn((nodes[3], 1), 20)
+    subnet.port(nodes[3], 1, 1)
+    assert [ways.ends(7, b"\1\4", frame)[0] for frame in (5, 15, 25)] == [None, nodes[0].ports[1], nodes[3].ports[1]]
+    ways.learn(origin, b"\1\4", nodes[3], 1, 30)
+    ways.learn(origin, b"\1\4", nodes[2], 1, 40)
+    assert ways.ends(7, b"\1\4", 50)[1] is None, "two origins, or a loose cable"

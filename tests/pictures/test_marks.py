@@ -14,6 +14,7 @@ def test_ports_named_by_findings(repo: Path) -> None:
     with portrait(repo / "captures/pkey-lab.pcap") as lab:
         found = {port.lid: mark for port, mark in marks(lab).items()}
     assert {lid: (mark.level, mark.count, " ".join(mark.codes)) for lid, mark in found.items()} == {
+        1: ("info", 1, "PKY012"),
         2: ("error", 3, "PKY001 PKY021"), 3: ("error", 5, "PKY001 PKY021 PKY003 PKY012"), 4: ("error", 2, "PKY003 PKY004"),
     }  # fmt: skip
     assert found[2].text == "3 findings: PKY001, PKY021"

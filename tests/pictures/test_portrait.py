@@ -18,7 +18,7 @@ from .looks import portrait
 def same_as_lint(path: Path) -> None:
     wanted = check(str(path), Options(rules=load(), max_findings=None))
     with portrait(path) as found:
-        found.describe(None)
+        found.name_nodes(None)
         report = found.report
     names = "path frames checked infiniband undecoded first_ns last_ns link_types status by_rule counts"
     for name in names.split():

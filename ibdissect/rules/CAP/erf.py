@@ -61,6 +61,7 @@ class BurstMayDrop(Rule):
     """
 
     code, name, severity = "CAP003", "ibdump-drop-risk", INFO
+    about_capture = True
     reference = "ibdump README, known issues"
     message = "more than 4096 packets within 4 ms: ibdump may have lost some without saying so"
     example = "5000 packets with the same time in an ERF capture"
@@ -98,6 +99,7 @@ class ErfLoss(Rule):
     """
 
     code, name, severity = "CAP004", "erf-lctr", INFO
+    about_capture = True
     reference = "Endace ERF: lctr; ibdump always writes 0"
     when = (ERF.loss_counter != 0) & ERF.type.isin(INFINIBAND)
     message = "the capture card lost {loss_counter} packets before this one"
@@ -116,6 +118,7 @@ class TwoInterfaces(Rule):
     """
 
     code, name, severity = "CAP006", "interface-direction", INFO
+    about_capture = True
     reference = "Endace ERF: capture-interface bits"
     message = "from here on packets of capture interface {interface} are mixed with those of interface {other}"
     example = "two ERF records, of interface 0 and interface 1"
@@ -158,6 +161,7 @@ class ErfType(Rule):
     """
 
     code, name, severity = "CAP010", "erf-type", ERROR
+    about_capture = True
     reference = "Endace ERF types; ibdump.h ERF_TYPE_INFINIBAND"
     message = "ERF record type {type} in a capture of InfiniBand (21)"
     example = "a record of type 99 between records of type 21"

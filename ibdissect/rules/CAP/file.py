@@ -99,6 +99,7 @@ class LinkTypeUnsupported(Rule):
     """
 
     code, name, severity = "CAP009", "linktype-unsupported", INFO
+    about_capture = True
     reference = "tshark 4.0.17"
     message = "link type 247 (InfiniBand): Wireshark 4.0 cannot open it, but it opens link type 197 (ERF)"
     example = "a pcap file of link type 247"
@@ -188,6 +189,7 @@ class MemberMissing(_Damaged):
     """
 
     code, name, severity = "CAP019", "set-member-missing", WARNING
+    about_capture = True
     reference = "names of dumpcap -b and tcpdump -C, -W"
     kind = "missing"
     message = "{reason}"
@@ -205,6 +207,7 @@ class FileCutOff(_Damaged):
     """
 
     code, name, severity = "CAP013", "file-cut-off", WARNING
+    about_capture = True
     reference = "pcap, pcapng and ERF formats"
     kind = "cut-off"
     message = "the file is cut off at byte {offset}: {reason}"
@@ -222,6 +225,7 @@ class FileDamaged(_Damaged):
     """
 
     code, name, severity = "CAP014", "file-damaged", ERROR
+    about_capture = True
     reference = "pcap, pcapng and ERF formats"
     kind = "damaged"
     message = "the file is damaged at byte {offset}: {reason}; {then}"
@@ -286,6 +290,7 @@ class NoInfiniBand(Rule):
     """
 
     code, name, severity = "CAP018", "no-infiniband", WARNING
+    about_capture = True
     reference = "headers of InfiniBand (LRH, GRH, BTH) and RoCE"
     message = "no InfiniBand or RoCE in this capture: nothing was checked"
     example = "a capture of ARP and ICMP"
@@ -322,6 +327,7 @@ class StateWasEvicted(Rule):
     """
 
     code, name, severity = "CAP016", "state-evicted", INFO
+    about_capture = True
     reference = "bounds of the state kept while reading"
     message = "too many {what} to remember, some were forgotten"
     example = "a capture with more open requests than are remembered"
@@ -355,6 +361,7 @@ class SubnetsAreMixed(Rule):
     """
 
     code, name, severity = "CAP017", "subnets-mixed", WARNING
+    about_capture = True
     reference = "IBA 4.1.3, 14.2.2: LIDs and directed routes are unique within a subnet only"
     message = "{mixed} ({what}); {then}"
     example = "two captures of different subnets, merged into one file"

@@ -30,4 +30,8 @@ def test_findings_name_the_attribute(mgmt_class: int, attribute: int, what: str)
     capture = erf_pcap([ask, answer, answer, unanswered, *[ask, answer] * 3], step_ns=1_000_000_000)
     with ibdissect.open(io.BytesIO(capture), plugins=[str(REPO / "docs/examples/first_dissector.py")]) as opened:
         found = {one.code: one.message for one in opened.lint(select=["TXN001", "TXN003"])}
-    assert found == {"TXN001": f"{what} to LID 2 was not answered (1 request)", "TXN003": f"{what} is answered again"}
+    response = what.replace("Get(", "GetResp(")
+    assert found == {
+        "TXN001": f"{what} from LID 1 to LID 2 was not answered (1 request)",
+        "TXN003": f"{response} from LID 2 to LID 1: {what} is answered again",
+    }
