@@ -54,6 +54,14 @@ def test_a_release_is_refused_before_anything_is_tagged(tmp_path: Path) -> None:
     assert git("tag") == "v1.2.0\n"
 
 
+def test_a_test_that_hangs_fails(pytestconfig: pytest.Config) -> None:
+    pytest.importorskip("pytest_timeout")
+    assert 0 < float(pytestconfig.getini("timeout")) <= 300
+    extras = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert any(line.startswith("pytest-timeout") for line in extras["dev"])
+    assert "\npytest-timeout==" in (REPO / ".ci/requirements.txt").read_text()
+
+
 def test_every_command_has_a_manual_page() -> None:
     pytest.importorskip("click_man")
     pages = runpy.run_path(str(REPO / "docs/man_pages.py"))["man_pages"]()

@@ -9,6 +9,7 @@ import re
 import string
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,10 @@ def lint(
     return found
 
 
+def test_the_fast_lane_has_a_proof_of_each_rule() -> None:
+    assert {one.values[0].code for one in proofs() if not one.marks} == BY_CODE.keys()
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_documented(rule: type[Rule]) -> None:
     assert len(summary(rule)) > 15, "the first line says what the fault is"
@@ -73,8 +78,12 @@ def facts(findings: Sequence[Finding]) -> list[tuple[str, int, int]]:
     return sorted((finding.code, finding.frame, finding.count) for finding in findings)
 
 
-@pytest.mark.slow  # the fast lane has test_alone
-@pytest.mark.parametrize("proof", [case for cases in CASES.values() for case in cases], ids=lambda case: case.code)
+def proofs() -> list[Any]:
+    """All proofs for parametrize; the first one of each rule is in the fast lane, of the others only `test_alone`."""
+    return [pytest.param(one, marks=[pytest.mark.slow] * (one is not cases[0])) for cases in CASES.values() for one in cases]
+
+
+@pytest.mark.parametrize("proof", proofs(), ids=lambda case: case.code)
 def test_proof(proof: Case, request: pytest.FixtureRequest) -> None:
     """All rules judge the first proof of each rule, and those that concern others; its own rule judges the rest; with --thorough, all."""
     thorough, first = request.config.getoption("--thorough"), proof is CASES[proof.code][0]
