@@ -118,15 +118,16 @@ class PluginWarning(UserWarning):
     """A plugin function raised an exception on something in a capture."""
 
 
-def guarded(function: Callable[..., Iterable[T] | None], *arguments: Any, limit: int | None = None) -> list[T]:
-    """Up to `limit` items that `function` yields; if it raises, those it yielded before."""
+def guarded(function: Callable[..., Iterable[T] | None], *arguments: Any, limit: int) -> tuple[list[T], bool]:
+    """Up to `limit` items that `function` yields, and whether these are all: it neither raised nor had more."""
     found: list[T] = []
     try:
-        for item in islice(function(*arguments) or (), limit):
+        for item in islice(function(*arguments) or (), limit + 1):
             found.append(item)
     except Exception as error:  # plugin code: an exception loses only its own result
         complain(function, error)
-    return found
+        return found[:limit], False
+    return found[:limit], len(found) <= limit
 
 
 def complain(function: Callable[..., Any], error: Exception) -> None:

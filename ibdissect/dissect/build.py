@@ -12,6 +12,7 @@ from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.computed import value_of
 from ibdissect.table.locate import MALFORMED
+from ibdissect.table.opaque import Masks, masks
 from ibdissect.table.unread import as_read, beside
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.column import ComputedField
@@ -57,7 +58,7 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
     buffer, read = (data[start:end].tobytes() for data in (chunk.data, walk.table.once(as_read).data))
     ignored = walk.table.once(beside)
     unread = ignored.of(np.arange(start, end)).tobytes() if ignored is not None else b""
-    maker = _Maker(layout, presenter, walk.table.catalog, at, stop, start, frame, buffer, read, unread)
+    maker = _Maker(layout, presenter, walk.table.catalog, at, stop, start, frame, buffer, read, unread, walk.table.once(masks))
     layers = [node for layer in layout.layers for node in maker.nodes(layer)]
     reason = MALFORMED[int(walk.table.located.malformed[row])]
     tree = Tree(
@@ -103,6 +104,8 @@ class _Maker(Record):
     """The same bytes, with unread bits (`table.unread`) as zeros."""
     ignored: bytes = b""
     """Their unread bits; empty if there are none."""
+    masks: Masks | None = None
+    """Bytes of the chunk that may be a key; None if there are none."""
 
     def nodes(self, item: Item) -> Iterator[Node]:
         """The node of an item; none if its condition fails."""
@@ -135,10 +138,10 @@ class _Maker(Record):
             ignored = self.ignored[begin - self.start :][:length]
             node.masked = () if self.presenter.show_keys else tuple((i, i + 1) for i, bits in enumerate(ignored) if bits)
         elif item.kind in BYTES and not item.field.secret:
-            value = self.read(item)
-            node.value, node.text = self.presenter.present_bytes(item, value)
+            opaque = self.masks.within(begin, begin + length) if self.masks is not None else ()
+            node.value, node.text = self.presenter.present_bytes(item, self.read(item), opaque)
             if node.value is None:
-                node.masked = tuple((low, min(high, length)) for low, high in item.hidden_spans)
+                node.masked = tuple((low, min(high, length)) for low, high in (*item.hidden_spans, *opaque))
             node.text = item.title or node.text
         else:
             node.value, node.text = self.presenter.present(item.field, self.read(item), reveals=bool(item.hidden_spans))

@@ -21,6 +21,7 @@ from ibdissect.table import ChunkTable, Int
 from ibdissect.table.bits import extract
 from ibdissect.table.computed import value_of
 from ibdissect.table.locate import MALFORMED
+from ibdissect.table.opaque import Masks, masks
 from ibdissect.table.unread import Beside, as_read, beside, field_mask
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.column import ComputedField
@@ -75,6 +76,8 @@ class _Rows(Record):
     catalog: Catalog
     ignored: Beside | None = None
     """The unread bits of requests."""
+    masks: Masks | None = None
+    """Bytes of the chunk that may be a key."""
     matrices: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
     def matrix(self, piece: int) -> npt.NDArray[np.uint8]:
@@ -107,6 +110,14 @@ class _Rows(Record):
         bits = self.ignored.of(self.at[item.piece][:, None] + np.arange(first, first + item.length)) & field_mask(item.bit % 8, item.bits)
         found = np.asarray(bits.any(axis=1))
         return found if found.any() else None
+
+    def opaque(self, item: Item, values: list[bytes]) -> list[tuple[tuple[int, int], ...]] | None:
+        """The parts of a field of bytes that may be a key, in every row; None if there are none."""
+        if self.masks is None:
+            return None
+        starts = (self.at[item.piece] + item.byte).tolist()
+        found = [self.masks.within(at, at + len(value)) for at, value in zip(starts, values, strict=True)]
+        return found if any(found) else None
 
     def cut(self, item: Item, start: int, stop: int) -> list[bytes]:
         """Bytes start:stop of the item's piece in every row."""
@@ -164,6 +175,7 @@ class JsonLines:
             layout,
             walk.table.catalog,
             walk.table.once(beside),
+            walk.table.once(masks),
         )
         template, columns = self._list(layout.layers, group)
         bodies = _filled(template, columns, len(shape.rows))
@@ -268,6 +280,9 @@ class JsonLines:
             return "%s", [self._in_context(field, item, rows)]
         if item.kind in BYTES and not field.secret:
             values = rows.rest(item) if item.kind == "rest" else rows.cut(item, item.byte, item.byte + item.length)
+            opaque = rows.opaque(item, values)
+            if opaque is not None:
+                return "%s", [[_bytes_json(self.presenter, item, value, spans) for value, spans in zip(values, opaque, strict=True)]]
             if item.kind != "rest" and not item.hidden_spans and not item.title and item.length <= 64:
                 return "%s", [list(map(self._texts(field, item).__getitem__, values))]
             return "%s", [[_bytes_json(self.presenter, item, value) for value in values]]
@@ -316,8 +331,8 @@ class JsonLines:
         return lambda value: _said(*presenter.present(field, decode_text(value) if field.kind == "text" else value))
 
 
-def _bytes_json(presenter: Presenter, item: Item, value: bytes) -> str:
-    plain, text = presenter.present_bytes(item, value)
+def _bytes_json(presenter: Presenter, item: Item, value: bytes, opaque: tuple[tuple[int, int], ...] = ()) -> str:
+    plain, text = presenter.present_bytes(item, value, opaque)
     return _said(plain, item.title or text)
 
 

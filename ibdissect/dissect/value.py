@@ -40,13 +40,13 @@ class Presenter:
             return value.hex(), bytes_text(value.hex(), len(value))
         return plain_value(field, value), value_text(field, value)
 
-    def present_bytes(self, item: Item, value: bytes) -> tuple[str | None, str]:
-        """Plain value and text of raw bytes that may contain a key."""
-        digits = value.hex()
-        if item.field is not None and item.field.show is not None and (self.show_keys or not item.hidden_spans):
+    def present_bytes(self, item: Item, value: bytes, opaque: tuple[tuple[int, int], ...] = ()) -> tuple[str | None, str]:
+        """Plain value and text of raw bytes that may contain a key; `opaque`: parts that may do so in this frame."""
+        digits, spans = value.hex(), (*item.hidden_spans, *opaque)
+        if item.field is not None and item.field.show is not None and (self.show_keys or not spans):
             return digits, printable(item.field.show(value))
-        if item.hidden_spans and not self.show_keys:
-            masked = mask_hex(digits, value, item.hidden_spans)
+        if spans and not self.show_keys:
+            masked = mask_hex(digits, value, spans)
             if masked != digits:
                 return None, bytes_text(masked, len(value))
         return digits, bytes_text(digits, len(value))

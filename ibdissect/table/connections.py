@@ -15,6 +15,7 @@ from ibdissect.wire.cm_names import service_name
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, SEND
 from ibdissect.wire.ulp.nvme_rdma import served_by
+from ibdissect.wire.ulp.rsockets import RSOCKETS, is_rsockets
 
 from . import connection_events as events
 from .addresses import End, ends_of
@@ -189,7 +190,7 @@ class Connections:
             128 << code if 1 <= code <= 5 else 0,
             view.retry_count, view.max_cm_retries, view.remote_cm_response_timeout, view.primary_local_ack_timeout,
             sender.lid is not None and bool(view.primary_subnet_local) and all(0 < lid < FIRST_MULTICAST for lid in lids),
-            served_by(view.service_id, bytes(view.private_data)),
+            _served(view.service_id, bytes(view.private_data)),
         )  # fmt: skip
         self.all.keep(connection, frame, time_ns)
         self.by_id.put(key, connection, frame, time_ns)
@@ -211,6 +212,11 @@ class Connections:
                 one.ended = min(one.ended, connection.req_frame)
             self.by_queue_pair.put((lid, qp), [*before, connection], frame, time_ns)
             self._occupied[slot(np.array([lid << 24 | qp], np.int64))] = True
+
+
+def _served(service_id: int, private_data: bytes) -> int:
+    """What messages on a connection are: its service id, marked if its REQ says more than the id."""
+    return service_id | RSOCKETS if is_rsockets(service_id, private_data) else served_by(service_id, private_data)
 
 
 events.ConnectionEvent.source = events.RejectedAlone.source = events.Resolved.source = Connections

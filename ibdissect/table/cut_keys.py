@@ -17,8 +17,10 @@ from ibdissect.wire.spec import Field
 
 from .bits import any_set
 from .cut_messages import cut_messages, opaque_bytes
+from .insides import holds_key
 from .locate import EXTENDED_SIZE, Bool, Int
-from .secrets import holds_key, keys_of, secret_fields
+from .opaque import opaque_pieces
+from .secrets import keys_of, secret_fields
 from .table import ChunkTable
 from .unread import beside, unread_bits, unread_bytes
 
@@ -58,7 +60,8 @@ def hidden_bytes(table: ChunkTable) -> Int:
     shown = ~(messages | table.once(payloads_with_checksums))[rows] & (located.at("mad")[rows] < 0) & (located.at("payload")[rows] >= 0)
     first, last = np.where(shown, located.at("payload")[rows], stops), np.where(shown, located.payload_end[rows], stops)
     pieces = (
-        *(found[1:] for found in (_pieces(table), _unread(table), table.once(opaque_bytes), _skipped(table))),
+        *(found[1:] for found in (_pieces(table), _unread(table), table.once(opaque_bytes), _skipped(table),
+                                      table.once(opaque_pieces))),
         _behind(table, reveals), (starts, first), (last, stops),
     )  # fmt: skip
     for low, high in zip(*map(np.concatenate, zip(*pieces, strict=True)), strict=True):
@@ -71,6 +74,7 @@ def revealing_rows(table: ChunkTable) -> Bool:
     found: Bool = table.once(cut_keys) | table.once(cut_messages) | table.once(_keyed)
     found[_pieces(table)[0]] = True
     found[table.once(opaque_bytes)[0]] = True
+    found[table.once(opaque_pieces)[0]] = True
     found[_unread(table)[0]] = True
     found[_skipped(table)[0]] = True
     ignored = table.once(unread_bits)

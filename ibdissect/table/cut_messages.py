@@ -18,9 +18,9 @@ from ibdissect.wire.places import CmPayload, TcpData
 from ibdissect.wire.ulp.ip import TCP
 
 from .bits import any_set
+from .insides import holds_key
 from .locate import Bool, Int
 from .payloads import served, tcp_data
-from .secrets import holds_key
 from .services import IN_PARTS
 from .table import ChunkTable
 

@@ -15,9 +15,10 @@ from ibdissect.wire.spec import Field
 
 from . import sa_tables, tunnels
 from .bits import value_at
+from .insides import readable, spans_of
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int
 from .occurrences import NONE, Occurrences, merged
-from .payloads import FINDERS, parsed
+from .payloads import FINDERS
 
 if TYPE_CHECKING:
     from .table import ChunkTable
@@ -62,10 +63,15 @@ def at_place(table: ChunkTable, struct: StructType, place: object) -> Occurrence
     if isinstance(place, Inside):
         return _inside(table, struct, place)
     if isinstance(place, Parsed):
-        return parsed(table, struct, place)
-    search = FINDERS.get(type(place))
-    found = search(table, place) if search is not None else NONE
+        return _parsed(table, struct, place)
+    found = room_at(table, place)
     return found.pick(found.at + struct.size <= found.stop)
+
+
+def room_at(table: ChunkTable, place: object) -> Occurrences:
+    """The bytes at a place of its own, whether a structure fits into them or not; none for a place inside a MAD or a field."""
+    search = FINDERS.get(type(place))
+    return search(table, place) if search is not None else NONE
 
 
 def _header(table: ChunkTable, struct: StructType, name: str) -> Occurrences:
@@ -148,7 +154,21 @@ def _inside(table: ChunkTable, struct: StructType, place: Inside) -> Occurrences
         mask, value = place.modifier
         mad = table.located.at("mad")[outer.rows]
         good &= (mad >= 0) & (value_at(table.chunk.data, np.maximum(mad, 0), MAD.attribute_modifier) & mask == value)
+    whole = readable(table, place.field)
+    if whole is not None:
+        good &= whole[keep]
     return Occurrences(outer.rows, at, stop).pick(good)
+
+
+def _parsed(table: ChunkTable, struct: StructType, place: Parsed) -> Occurrences:
+    """Where a function finds a structure in the bytes of a field; results that do not fit are dropped."""
+    owner = place.field.owner
+    outer = table.occurrences(owner)
+    if not len(outer):
+        return NONE
+    here, whole = table.where(owner, place.when), readable(table, place.field)
+    index, at, stop, _ = spans_of(table, struct, place, outer, here if whole is None else here & whole)
+    return Occurrences(outer.rows[index], at, stop)
 
 
 def _nested(table: ChunkTable, struct: StructType, field: Field[Any]) -> Occurrences:

@@ -9,12 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scattered import gather
-from ibdissect.failures import guarded
-from ibdissect.wire.catalog import StructType
 from ibdissect.wire.encapsulation import SLL, SLL2, UDP, VLAN, Ethernet
-from ibdissect.wire.headers import BTH, DETH, RWH
+from ibdissect.wire.headers import BTH, DETH, RWH, ImmDt
 from ibdissect.wire.numbers import CM_CLASS
-from ibdissect.wire.places import Behind, CmPayload, CmService, DestQP, Ethertype, Parsed, QKey, SaPiece, TcpData, UdpPort, VendorOui
+from ibdissect.wire.places import Behind, CmPayload, CmService, CmWrite, DestQP, Ethertype, QKey, SaPiece, TcpData, UdpPort, VendorOui
 from ibdissect.wire.spec import field_named
 from ibdissect.wire.ulp.ip import TCP
 from ibdissect.wire.ulp.ipoib import IPoIB
@@ -28,8 +26,8 @@ from .services import ACTIVE, PASSIVE
 if TYPE_CHECKING:
     from .table import ChunkTable
 
-MOST_PARSED = 4096
-"""How many structures a parsing function may find in one field."""
+WRITES_ONE = np.arange(256) % 32 == 0x0B
+"""Whether an OpCode is an RDMA WRITE Only with Immediate."""
 VENDOR_OUI_AT = 37
 """Offset of the OUI in a MAD of vendor range 2."""
 VENDOR_DATA_AT = 40
@@ -95,8 +93,25 @@ def _cm(table: ChunkTable, place: CmService) -> Occurrences:
             if private is not None:
                 found = table.occurrences(struct).pick(about(table, place, table.services_of(struct)))
                 start = found.at + private.bit // 8
-                parts.append(Occurrences(found.rows, start, found.stop if private.kind == "rest" else start + private.bits // 8))
+                data = Occurrences(found.rows, start, found.stop if private.kind == "rest" else start + private.bits // 8)
+                parts.append(data if place.starts is None else _starting(table, data, *place.starts))
     return merged(parts)
+
+
+def _starting(table: ChunkTable, found: Occurrences, mask: bytes, value: bytes) -> Occurrences:
+    """Those that begin with `value` in the bits of `mask`."""
+    found = found.pick(found.at + len(mask) <= found.stop)
+    begin = gather(table.chunk.data, found.at, len(mask)) & np.frombuffer(mask, np.uint8)
+    return found.pick((begin == np.frombuffer(value, np.uint8)).all(axis=1))
+
+
+def _writes(table: ChunkTable, place: CmWrite) -> Occurrences:
+    """The data of RDMA WRITEs of one packet with the place's immediate data."""
+    rows, services, _ = table.services.messages(table, WRITES_ONE)
+    rows = rows[(np.array(services, np.uint64) & np.uint64(place.mask)) == np.uint64(place.service_id)]
+    values, there = table.of_rows(ImmDt.immdt)
+    rows = rows[there[rows] & ((values[rows] & np.uint32(place.which)) == place.value)]
+    return Occurrences(rows, table.located.at("payload")[rows], table.located.payload_end[rows])
 
 
 def _behind(table: ChunkTable, place: Behind) -> Occurrences:
@@ -139,21 +154,6 @@ def about(table: ChunkTable, place: CmService | CmPayload, services: npt.NDArray
     return np.asarray(same & known_service, np.bool_)
 
 
-def parsed(table: ChunkTable, struct: StructType, place: Parsed) -> Occurrences:
-    """Where a plugin function finds a structure in the bytes of a field; results that do not fit are dropped."""
-    owner = place.field.owner
-    outer = table.occurrences(owner).pick(table.where(owner, place.when))
-    low, size = 0 if place.whole else place.field.bit // 8, place.field.bits // 8
-    found: list[tuple[int, int, int]] = []
-    for row, at, end in zip(outer.rows.tolist(), outer.at.tolist(), outer.stop.tolist(), strict=True):
-        begin = at + low
-        stop = end if place.field.kind == "rest" else begin + size
-        data = table.chunk.data[begin:stop].tobytes()
-        spans = [span if isinstance(span, tuple) else (span, span + struct.size) for span in guarded(place.find, data, limit=MOST_PARSED)]
-        found += sorted((row, begin + a, begin + b) for a, b in spans if a >= 0 and a + struct.size <= b <= len(data))
-    return Occurrences(*np.array(found, np.int64).reshape(-1, 3).T)
-
-
 def _vendor(table: ChunkTable, place: VendorOui) -> Occurrences:
     """Data of vendor MADs with the place's OUI."""
     parts = [
@@ -175,7 +175,7 @@ def _vendor(table: ChunkTable, place: VendorOui) -> Occurrences:
 
 
 FINDERS: dict[type, Callable[[ChunkTable, Any], Occurrences]] = {
-    Behind: _behind, CmPayload: _messages, CmService: _cm, DestQP: _to_qp, Ethertype: _ethertype, QKey: _with_q_key, SaPiece: pieces,
-    TcpData: _tcp, UdpPort: _udp, VendorOui: _vendor,
+    Behind: _behind, CmPayload: _messages, CmService: _cm, CmWrite: _writes, DestQP: _to_qp, Ethertype: _ethertype, QKey: _with_q_key,
+    SaPiece: pieces, TcpData: _tcp, UdpPort: _udp, VendorOui: _vendor,
 }  # fmt: skip
 """The function that finds the bytes for each kind of place."""

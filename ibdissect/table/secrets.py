@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.bounded import Dropped
-from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.numbers import GSI_Q_KEY
-from ibdissect.wire.places import Parsed
 from ibdissect.wire.spec import Field
 
 from .locate import Bool, Int
@@ -34,14 +33,6 @@ def is_secret(kind: str, value: int) -> bool:
 def secret_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
     """All key fields."""
     return tuple(field for struct in catalog.structs for field in struct.fields if field.secret)
-
-
-@cache
-def holds_key(catalog: Catalog, struct: StructType) -> bool:
-    """Whether a structure has a key field, itself or in a structure nested or found inside it."""
-    inside = [field.of for field in struct.fields if field.of is not None] + [other for _, other in catalog.inside.get(struct, ())]
-    inside += [other for place, other in catalog.others if isinstance(place, Parsed) and place.field.owner is struct]
-    return any(field.secret for field in struct.fields) or any(holds_key(catalog, other) for other in inside)
 
 
 def keys_of(table: ChunkTable, field: Field[Any]) -> tuple[Int, Int, npt.NDArray[Any], Bool]:

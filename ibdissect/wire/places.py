@@ -142,6 +142,18 @@ class CmService(Place, Record, frozen=True):
     """Attribute ids of the messages. REQ and SIDR_REQ contain the service id; for others it is that of their connection."""
     named: str = ""
     """Instead of an id: services whose name, as listed by an I/O controller, starts with this text (SRP)."""
+    starts: tuple[bytes, bytes] | None = None
+    """(mask, value): only private data that begins so, for protocols that use any service id."""
+
+
+class CmWrite(Place, Record, frozen=True):
+    """The data of an RDMA WRITE Only with Immediate on a connection to a service whose id equals `service_id` in the bits of `mask`, if
+    its immediate data equals `value` in the bits of `which`."""
+
+    service_id: int
+    mask: int
+    which: int
+    value: int
 
 
 class CmPayload(Place, Record, frozen=True):

@@ -142,6 +142,8 @@ class Field(Value, Record, Generic[V], eq=False):
 
     def _fault(self, bit: int) -> str:
         """What is wrong with the field at `bit`; empty if nothing is."""
+        if self.holds == "key" and not self.secret.strip():
+            return 'is a key without a kind; write one, such as secret(32, "R_Key"): without it the key would be shown'
         if self.holds not in HOLDS:
             return f"holds {self.holds!r}, which is none of {', '.join(sorted(HOLDS))}"
         widths = WIDTHS.get(self.holds)
@@ -248,8 +250,8 @@ def pkey(label: str, **options: Unpack[Common]) -> Field[int]:
 
 
 def secret(bits: int, kind: str, label: str = "", **options: Unpack[Common]) -> Field[int]:
-    """A key, masked and numbered by its `kind` (M_Key, Q_Key, ...); the label defaults to the kind."""
-    return Field("uint", bits, label or kind, base="hex", secret=kind, **options)
+    """A key, masked and numbered by its `kind` (M_Key, Q_Key, ...), which must not be empty; the label defaults to the kind."""
+    return Field("uint", bits, label or kind, base="hex", secret=kind, holds="key", **options)
 
 
 def enum(bits: int, values: Mapping[int, str], label: str, base: str = "dec", **options: Unpack[Common]) -> Field[int]:

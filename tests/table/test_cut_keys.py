@@ -26,6 +26,7 @@ from ibdissect.session.capture import Capture
 from ibdissect.table.bits import any_set
 from ibdissect.table.cut_keys import cut_keys, hidden_bytes, hidden_checksums, hides, revealing_rows, with_keys, without_keys
 from ibdissect.table.cut_messages import opaque_bytes
+from ibdissect.table.opaque import opaque_pieces
 from ibdissect.table.secrets import keys_of, secret_fields
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.tunnels import LABELS
@@ -246,6 +247,7 @@ def test_frames_without_keys_hide_only_what_nobody_reads_and_parts_of_messages(w
     for table in chunks(frames):
         stale = table.once(unread)
         stale[table.once(opaque_bytes)[0]] = True
+        stale[table.once(opaque_pieces)[0]] = True  # private data
         for row, hidden in in_rows(table):
             assert not hidden or stale[row]
             assert not hides(table, table.chunk.offset[[row]], (table.chunk.offset + table.chunk.caplen)[[row]])[0] or stale[row]

@@ -160,9 +160,10 @@ def test_memory_of_srp_commands_and_rds_messages_is_shown_and_its_keys_are_hidde
     command += b"CDB!" + memory[0] + bytes(4) + b"".join(memory[1:])
     event = build(srp.SRPEvent, type=0x82, sense_length=4) + b"abcd"
     header = bytearray(build(rds.RDSHeader, sequence=5))
-    header[32:48] = bytes([5, 0, 1, 3]) + handle + bytes([0, 0, 0, 9, 2]) + handle[:3]  # the last one is cut off
+    header[32:44] = bytes([5, 0, 1, 3]) + handle + bytes([0, 0, 0, 9])
+    cut = bytes(header[:44]) + b"\2" + handle[:3]  # the last extension is cut off
     frames = [entries, *connection(number), message(command), message(event, answer=True),
-              *connection(rds.SERVICE), message(bytes(header))]  # fmt: skip
+              *connection(rds.SERVICE), message(bytes(header)), message(cut)]  # fmt: skip
     with opened(tmp_path, frames) as capture:
         assert [name for frame, name in upper(capture) if frame == 4] == ["SRPCommand"] + ["SRPDescriptor"] * 4
         column = capture.table()["infiniband.srp.descriptor.virtualaddress"]
@@ -171,7 +172,9 @@ def test_memory_of_srp_commands_and_rds_messages_is_shown_and_its_keys_are_hidde
     with Capture(str(tmp_path / "made.pcap")) as capture:
         capture.number_keys()
         shown = [str([(node.text, node.value) for node in capture.dissect(number).walk()]) for number in (4, 8)]
+        hidden = str([(node.text, node.value) for node in capture.dissect(9).walk()])
     assert all(handle.hex() not in text and "R_Key#" in text for text in shown)
+    assert handle.hex()[:6] not in hidden and "R_Key" not in hidden and "*" * 32 in hidden
 
 
 TCP = build(ip.TCP, source_port=5000, destination_port=22, flags=0x12, header_length=5)

@@ -1,0 +1,256 @@
+"""Which fields cannot be read to their end, although a key may lie in them, and which bytes are hidden for that?
+
+A key that stands in a list, in a TLV or behind a length is known only where everything before it was read. So a field in which a key may
+lie is hidden as a whole, and nothing is found inside it, if
+
+- a function that reads it raises, or names a place that does not fit;
+- a structure that belongs there does not fit, or leaves bytes over (a plugin's field must be covered; ours may have words between its
+  structures, but not behind them).
+
+A plugin's field of which no structure is declared for the value that decides (a TLV of another type) is hidden, but not what is around it.
+Zeros are padding and stay. The beginning of a message whose rest is elsewhere is read from the front by our own functions; `cut_messages`
+hides its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct as Record
+
+from ibdissect.capture.scattered import gather
+from ibdissect.failures import guarded
+from ibdissect.wire.catalog import Catalog, StructType, is_foreign
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.places import Inside, Parsed
+from ibdissect.wire.spec import Field
+
+from .bits import extract, value_at
+from .locate import Bool, Int
+from .occurrences import Occurrences
+from .private_data import is_private
+from .services import IN_PARTS
+
+if TYPE_CHECKING:
+    from .table import ChunkTable
+
+MOST_PARSED = 4096
+"""How many structures a parsing function may find in one field."""
+Inner = tuple[Inside | Parsed, StructType]
+Spans = list[tuple[int, int]]
+
+
+@cache
+def inner_of(catalog: Catalog) -> Mapping[Field[Any], tuple[Inner, ...]]:
+    """The structures that are found in the bytes of each field."""
+    found: dict[Field[Any], list[Inner]] = {}
+    for struct in catalog.structs:
+        for place in struct.carried_by:
+            if isinstance(place, Inside | Parsed):
+                found.setdefault(place.field, []).append((place, struct))
+    return {field: tuple(inner) for field, inner in found.items()}
+
+
+@cache
+def holds_key(catalog: Catalog, struct: StructType) -> bool:
+    """Whether a structure has a key field, itself or in a structure nested or found inside it, or private data that may be one."""
+    waiting, seen = [struct], {struct}
+    while waiting:
+        one = waiting.pop()
+        if any(field.secret or is_private(field) for field in one.fields):
+            return True
+        more = {field.of for field in one.fields if field.of is not None}
+        more |= {other for field in one.fields for _, other in inner_of(catalog).get(field, ())}
+        waiting += more - seen
+        seen |= more
+    return False
+
+
+@cache
+def watched(catalog: Catalog) -> frozenset[Field[Any]]:
+    """Fields in which a key may lie, and which a function reads, or a plugin declares or explains."""
+    found = set()
+    for field, inner in inner_of(catalog).items():
+        ways = [(place, struct) for place, struct in inner if holds_key(catalog, struct)]
+        if ways and (is_foreign(field) or any(isinstance(place, Parsed) or _of_plugin(struct) for place, struct in ways)):
+            found.add(field)
+    return frozenset(found)
+
+
+def _of_plugin(struct: StructType) -> bool:
+    return any(map(is_foreign, struct.fields))
+
+
+class Insides(Record, frozen=True, eq=False):
+    """How far a field was read in each of k occurrences of its structure."""
+
+    at: Int
+    """Its bytes in the chunk's data, int64[k]."""
+    stop: Int
+    broken: Bool
+    """It cannot be read to its end, bool[k]."""
+    unknown: Bool
+    """No structure is declared for what it holds, bool[k]."""
+
+
+def insides(table: ChunkTable, field: Field[Any]) -> Insides:
+    """How far a watched field was read in every occurrence of its structure."""
+    known = table.once(_known)
+    if field not in known:
+        known[field] = _read(table, field, table.occurrences(field.owner))
+    return known[field]
+
+
+def _known(_table: ChunkTable) -> dict[Field[Any], Insides]:
+    return {}
+
+
+def readable(table: ChunkTable, field: Field[Any]) -> Bool | None:
+    """In which occurrences of its structure structures are looked for in a field, bool[k]; None: in all."""
+    if field not in watched(table.catalog):
+        return None
+    broken = insides(table, field).broken
+    return ~(broken & ~_begun(table, field)) if broken.any() else None
+
+
+def unread_insides(table: ChunkTable) -> list[tuple[Int, Int, Int]]:
+    """Row, start and end of the fields that are hidden as a whole."""
+    found = []
+    for field in sorted(watched(table.catalog), key=repr):
+        outer = table.occurrences(field.owner)
+        if len(outer):
+            one = insides(table, field)
+            hide = (one.broken | one.unknown) & ~_begun(table, field)
+            found.append((outer.rows[hide], one.at[hide], one.stop[hide]))
+    return found
+
+
+def _begun(table: ChunkTable, field: Field[Any]) -> Bool:
+    """Which occurrences of our own structures are the beginning of a message that goes on elsewhere, or is cut off, bool[k]."""
+    outer = table.occurrences(field.owner)
+    if is_foreign(field):
+        return np.zeros(len(outer), np.bool_)
+    located = table.located
+    begun: Bool = IN_PARTS[located.opcode] | located.snapped | (located.malformed != 0)
+    return begun[outer.rows] & (outer.at < table.window)
+
+
+def _read(table: ChunkTable, field: Field[Any], outer: Occurrences) -> Insides:
+    """How far a field was read in these occurrences of its structure, and what is found inside it."""
+    count, strict = len(outer), is_foreign(field)
+    begin, stop = extent(field, outer)
+    broken, due, listed = np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    covered: list[Spans] = [[] for _ in range(count)]
+    for place, struct in inner_of(table.catalog)[field]:
+        here = _due(table, place, outer)
+        due |= here
+        listed |= here & isinstance(place, Parsed)
+        index, at, end, failed = spans_of(table, struct, place, outer, here)
+        broken |= failed
+        within = Occurrences(outer.rows[index], at, end)
+        for inner in _fields_below(table.catalog, struct):
+            np.logical_or.at(broken, index, _read(table, inner, _owners(struct, inner, within)).broken)
+        ends = end if struct.fields[-1].kind == "rest" else at + struct.size
+        for i, a, b in zip(index.tolist(), at.tolist(), ends.tolist(), strict=True):
+            covered[i].append((a, b))
+    data = table.chunk.data
+    for i in np.flatnonzero((due if strict else listed) & ~broken).tolist():
+        reached = int(begin[i])
+        last = max((b for _, b in covered[i]), default=reached)
+        for a, b in sorted(covered[i]) if strict else ():
+            broken[i] |= a > reached and data[reached:a].any()
+            reached = max(reached, b)
+        broken[i] |= data[last : stop[i]].any()
+    return Insides(begin, stop, broken, ~due & strict)
+
+
+def _fields_below(catalog: Catalog, struct: StructType) -> tuple[Field[Any], ...]:
+    """Watched fields of a structure and of those nested in it."""
+    mine = tuple(field for field in struct.fields if field in watched(catalog))
+    return mine + tuple(one for field in struct.fields if field.of is not None for one in _fields_below(catalog, field.of))
+
+
+def _owners(struct: StructType, field: Field[Any], found: Occurrences) -> Occurrences:
+    """Where the structure that declares a field is in these occurrences of one that has it, perhaps nested."""
+    if field.owner is struct:
+        return found
+    for nested in struct.fields:
+        if nested.of is not None and (nested.of is field.owner or any(one.of is field.owner for one in nested.of.fields)):
+            at = found.at + nested.bit // 8
+            return _owners(nested.of, field, Occurrences(found.rows, at, at + nested.bits // 8))
+    return found
+
+
+def extent(field: Field[Any], outer: Occurrences) -> tuple[Int, Int]:
+    """Start and end of a field in each occurrence of its structure."""
+    begin = outer.at + field.bit // 8
+    return begin, np.maximum(outer.stop if field.kind == "rest" else begin + field.bits // 8, begin)
+
+
+def _due(table: ChunkTable, place: Inside | Parsed, outer: Occurrences) -> Bool:
+    """In which occurrences of the outer structure a structure belongs into the field."""
+    due = np.ones(len(outer), np.bool_)
+    for field, values in place.when:
+        due &= np.isin(_value(table, outer, field), list(values))
+    if isinstance(place, Inside) and place.modifier is not None:
+        mask, value = place.modifier
+        mad = table.located.at("mad")[outer.rows]
+        due &= (mad >= 0) & (value_at(table.chunk.data, np.maximum(mad, 0), MAD.attribute_modifier) & mask == value)
+    return due
+
+
+def _value(table: ChunkTable, outer: Occurrences, field: Field[Any]) -> npt.NDArray[Any]:
+    """A number in each occurrence of its structure, read from the bytes: the structure may be one that is not shown."""
+    low, high = field.span
+    value = extract(gather(table.chunk.data, outer.at + low, high - low), field.bit - low * 8, field.bits)
+    return value.byteswap() if field.little else value
+
+
+def spans_of(
+    table: ChunkTable, struct: StructType, place: Inside | Parsed, outer: Occurrences, here: Bool
+) -> tuple[Int, Int, Int, Bool]:
+    """Where a structure is in the field of a place, for the outer occurrences where `here` holds.
+
+    Returns the index of the outer occurrence, start and end of each, and which outer occurrences could not be read (bool[k]).
+    """
+    begin, stop = extent(place.field, outer)
+    failed = np.zeros(len(outer), np.bool_)
+    if isinstance(place, Inside):
+        at = begin.copy()
+        if place.skip is not None:
+            field, unit, add = place.skip
+            at += _value(table, outer, field).astype(np.int64) * unit + add
+        fits = (at >= begin) & (at + struct.size <= stop)
+        failed |= here & ~fits
+        index = np.flatnonzero(here & fits)
+        return index, at[index], stop[index], failed
+    found: list[tuple[int, int, int]] = []
+    for i in np.flatnonzero(here).tolist():
+        first = int(outer.at[i] if place.whole else begin[i])
+        spans, whole = _parsed(table, struct, place, first, int(stop[i]))
+        failed[i] = not whole
+        found += [(i, a, b) for a, b in spans]
+    index, at, end = np.array(found, np.int64).reshape(-1, 3).T
+    return index, at, end, failed
+
+
+def _parsed(table: ChunkTable, struct: StructType, place: Parsed, first: int, stop: int) -> tuple[Spans, bool]:
+    """Where a function finds a structure in bytes of the chunk, sorted, without places that do not fit; and whether all do and it did not
+    raise. Asked once for each place and field."""
+    known = table.once(_spans)
+    key = id(place), first, stop
+    if key not in known:
+        found, whole = guarded(place.find, table.chunk.data[first:stop].tobytes(), limit=MOST_PARSED)
+        pairs = [span if isinstance(span, tuple) else (span, span + struct.size) for span in found]
+        pairs = [(a, b) for a, b in pairs if a != b or struct.size == 0]
+        good = [(a, b) for a, b in pairs if a >= 0 and a + struct.size <= b <= stop - first]
+        known[key] = sorted((first + a, first + b) for a, b in good), whole and len(good) == len(pairs)
+    return known[key]
+
+
+def _spans(_table: ChunkTable) -> dict[tuple[int, int, int], tuple[Spans, bool]]:
+    return {}
