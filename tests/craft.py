@@ -226,6 +226,23 @@ def ethernet_pcap(frames: Iterable[bytes], *, start_ns: int = 1_700_000_000_000_
     return b"".join(out)
 
 
+def interfaces_pcapng(
+    frames: Iterable[tuple[int, bytes]], *, start_ns: int = 1_700_000_000_000_000_000, step_ns: int = 1_000_000, link: int = 247
+) -> bytes:  # fmt: skip
+    """A pcapng with four interfaces, one frame every `step_ns`; each frame with the number of the interface that recorded it."""
+
+    def block(kind: int, body: bytes) -> bytes:
+        size = struct.pack("<I", len(body) + 12)
+        return struct.pack("<I", kind) + size + body + size
+
+    out = [block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))]
+    out += [block(1, struct.pack("<HHI", link, 0, 0) + struct.pack("<HHB3xHH", 9, 1, 9, 0, 0))] * 4
+    for i, (interface, frame) in enumerate(frames):
+        high, low = divmod(start_ns + i * step_ns, 1 << 32)
+        out.append(block(6, struct.pack("<IIIII", interface, high, low, len(frame), len(frame)) + frame + bytes(-len(frame) % 4)))
+    return b"".join(out)
+
+
 def roce2(
     opcode: int = 0x04, payload: bytes = b"", *, headers: bytes | None = None, ext: dict[str, dict[str, Any]] | None = None,
     bth: dict[str, Any] | None = None, ip: dict[str, Any] | None = None, udp: dict[str, Any] | None = None,

@@ -11,7 +11,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import flags, gather
 from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, End, by_header
+from ibdissect.table.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, NETWORK_SIZE, End, by_header
 from ibdissect.table.mads import WORD, DirectedRoutes, Mads
 from ibdissect.table.rows import U64, Entry, mix, places_in
 from ibdissect.wire.headers import LRH
@@ -24,6 +24,10 @@ ASKS: Bool = flags(method for method in RESPONSE_OF if method != TRAP)
 _OF_RMPP = flags(RMPP_CLASSES)
 
 
+NETWORK_AT = 48
+"""Bit of an address as a number from which on it says of which network it is."""
+
+
 class AddressColumns(Record):
     """Addresses as columns of numbers."""
 
@@ -33,12 +37,15 @@ class AddressColumns(Record):
     """The first eight bytes of a 16-byte address."""
     low: U64
     """The last eight bytes, or the whole shorter address."""
+    network: U64
+    """The network of the address (`table.networks`); 0 is the first."""
     gid: npt.NDArray[np.uint8] | None = None
     """GIDs to show instead of LIDs, uint8[n, 16], zeros for none; None if no LID has one."""
 
     def take(self, index: Int) -> AddressColumns:
         """Some of the entries."""
-        return AddressColumns(self.size[index], self.high[index], self.low[index], self.gid[index] if self.gid is not None else None)
+        gid = self.gid[index] if self.gid is not None else None
+        return AddressColumns(self.size[index], self.high[index], self.low[index], self.network[index], gid)
 
     def preceded_by(self, first: AddressColumns) -> AddressColumns:
         """The entries of `first`, followed by these."""
@@ -46,12 +53,15 @@ class AddressColumns(Record):
         if first.gid is not None or self.gid is not None:
             none = (np.zeros((len(ends.size), GID_SIZE), np.uint8) for ends in (first, self))
             gids = join([ends.gid if ends.gid is not None else zeros for ends, zeros in zip((first, self), none, strict=True)])
-        return AddressColumns(join([first.size, self.size]), join([first.high, self.high]), join([first.low, self.low]), gids)
+        size, high, low = join([first.size, self.size]), join([first.high, self.high]), join([first.low, self.low])
+        return AddressColumns(size, high, low, join([first.network, self.network]), gids)
 
     def addresses(self) -> list[End]:
         """The addresses as Python values."""
         high, low = self.high.tolist(), self.low.tolist()
         found = [End((top << 64 | rest).to_bytes(size, "big")) for size, top, rest in zip(self.size.tolist(), high, low, strict=True)]
+        for i in np.flatnonzero(self.network).tolist():
+            found[i] = End(found[i] + int(self.network[i]).to_bytes(NETWORK_SIZE, "big"))
         if self.gid is not None:
             for i in np.flatnonzero(self.gid.any(axis=1)).tolist():
                 found[i].gid = self.gid[i].tobytes()
@@ -125,6 +135,8 @@ class Datagrams:
             self.mgmt_class.astype(np.uint64), self.transaction,
             np.where(back, destination.low, source.low), np.where(back, source.low, destination.low),
         ]  # fmt: skip
+        if source.network.any():
+            columns[0] |= source.network << np.uint64(24)
         wide = ((source.size != LID_SIZE) | (destination.size != LID_SIZE)).any()
         if wide:
             sizes = source.size.astype(np.uint64) ^ np.uint64(LID_SIZE), destination.size.astype(np.uint64) ^ np.uint64(LID_SIZE)
@@ -133,7 +145,7 @@ class Datagrams:
         if len(self.directed):
             at: Any = slice(None) if len(self.directed) == len(self) else self.directed
             if wide:
-                columns[0][at] = DIRECTED
+                columns[0][at] = DIRECTED | source.network[at] << np.uint64(24)
                 columns[4][at] = columns[5][at] = 0
             else:
                 columns += [np.zeros(len(self), np.uint64)] * 2
@@ -189,7 +201,9 @@ class DatagramLists:
 def _addresses(table: ChunkTable, rows: Int) -> tuple[AddressColumns, AddressColumns]:
     """Sender and receiver of each row; LID 0 if there is none."""
     data, start = table.chunk.data, table.located.start
-    source, destination = (AddressColumns(np.full(len(rows), LID_SIZE, np.uint8), *np.zeros((2, len(rows)), np.uint64)) for _ in range(2))
+    network = table.networks[rows].astype(np.uint64) if table.networks is not None else np.zeros(len(rows), np.uint64)
+    high, low = np.zeros((2, 2, len(rows)), np.uint64)
+    source, destination = (AddressColumns(np.full(len(rows), LID_SIZE, np.uint8), high[i], low[i], network) for i in range(2))
     for header, index, at in by_header(table, rows, ENDS):
         for ends, lid, place in ((source, LRH.slid, at + header.source), (destination, LRH.dlid, at + header.destination)):
             ends.size[index] = header.size
@@ -227,7 +241,7 @@ class Queries:
         self.mgmt_class, self.method, self.transaction = mads.mgmt_class[keep], mads.method[keep], mads.transaction[keep]
         self.attribute, self.modifier = mads.attribute[keep], mads.modifier[keep]
         self.source, self.destination = (_numbers(ends.take(keep)) for ends in (mads.source, mads.destination))
-        """LID, or a hash of GID or IP address."""
+        """LID or IPv4 address, or a hash of GID or IPv6 address; each with its network."""
         self.place: Int = np.full(len(table), -1, np.int64)
         """Index of the query in each row of the chunk, -1 for none."""
         self.place[self.rows] = np.arange(len(self.rows))
@@ -239,14 +253,16 @@ class Queries:
 
 def number_text(number: int) -> str:
     """The text of an address in `Queries`; a hash has none."""
-    return f"LID {number}" if number < LID_COUNT else "this address"
+    address = number & (1 << NETWORK_AT) - 1
+    return f"LID {address}" if address < LID_COUNT else "this address"
 
 
 def _numbers(ends: AddressColumns) -> U64:
-    """One number per address: LID or IPv4 address, otherwise a hash; 0 if there is none."""
+    """One number per address: LID or IPv4 address, otherwise a hash; 0 if there is none. Its highest bits say of which network it is."""
     wide = np.flatnonzero(ends.size == 16)
-    if not len(wide):
+    if not len(wide) and not ends.network.any():
         return ends.low
     numbers = ends.low.copy()
     numbers[wide] = mix([ends.high[wide], ends.low[wide]])
+    numbers ^= ends.network << np.uint64(NETWORK_AT)
     return numbers

@@ -17,7 +17,7 @@ from msgspec import Struct as Record
 from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import looked_up, u24
 from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.addresses import ends_hash, ends_of
+from ibdissect.table.addresses import ends_hash, ends_of, sides_hash
 from ibdissect.table.connections import Connections
 from ibdissect.table.rows import SPREAD, run_starts
 from ibdissect.wire.headers import BTH, RNR
@@ -155,7 +155,7 @@ class Messages:
         if not len(rows):
             return
         qp = u24(table.chunk.data, bth[rows] + BTH.destqp.span[0]).astype(np.uint64) << np.uint64(8)
-        ways = ends_hash(table, rows)
+        ways = sides_hash(table, rows)
         keys = [(((qp | np.uint64(service | response)) ^ ways) * SPREAD).tolist() for response in (1, 0) for service in (RC, XRC)]
         asked = parts.take(parts.role == REQUEST)
         for row, *some in zip(rows.tolist(), *keys, strict=True):

@@ -97,6 +97,7 @@ class Stream(Record):
     """The PSN after that of the last packet."""
     last_opcode: int = UNKNOWN
     last_frame: int = 0
+    last_ns: int = 0
     sent: int = -1
     """Payload bytes of the open message."""
     dma_length: int = -1
@@ -113,6 +114,8 @@ class Stream(Record):
     retry_psn: int = -1
     retry_frame: int = 0
     retry_ns: int = 0
+    waited: bool = False
+    """The first repetition of `retry_psn` came after SHORTEST_TIMEOUT_NS or later."""
     retries_allowed: int = MAX_RETRIES
     counts: Counts = field(default_factory=Counts)
 
@@ -161,7 +164,7 @@ class Stream(Record):
         self.cursor = (psn + used) % PSNS
         if distance(self.cursor, self.high) > 0:
             self.high = self.cursor
-        self.last_opcode, self.last_frame = opcode, packet.frame
+        self.last_opcode, self.last_frame, self.last_ns = opcode, packet.frame, packet.time_ns
 
     def _begin(self, packet: Packet) -> None:
         """Start with the first packet of a connection."""
@@ -169,12 +172,12 @@ class Stream(Record):
             self.forget()
         self.tries, self.retry_psn = 0, -1
         self.sent = self.dma_length = -1
-        self.read = (-1, 0)
+        self.read, self.mtu = (-1, 0), 0
         if not GOES_ON[packet.opcode]:
             for _ in self._message(packet):
                 pass
         self.high = self.cursor = (packet.psn + self._packets(packet)) % PSNS
-        self.last_opcode, self.last_frame = packet.opcode, packet.frame
+        self.last_opcode, self.last_frame, self.last_ns = packet.opcode, packet.frame, packet.time_ns
 
     def _packets(self, packet: Packet) -> int:
         """Number of PSNs that a request uses: one, or one per READ response."""
@@ -243,14 +246,19 @@ class Stream(Record):
         yield Repeated(packet.frame, packet.time_ns, self.ends, self.slot, packet.psn, middle, read, (packet.frame,))
         if packet.psn != self.retry_psn:
             if step != 0:
+                self.waited = packet.time_ns - self.last_ns >= SHORTEST_TIMEOUT_NS
                 self.retry_psn, self.tries, self.retry_frame, self.retry_ns = packet.psn, 1, packet.frame, packet.time_ns
         elif packet.time_ns - self.retry_ns >= SHORTEST_TIMEOUT_NS:
             self.tries += 1
-            self.retry_ns = packet.time_ns
+            self.retry_ns, self.waited = packet.time_ns, True
             if count_tries and self.tries == self.retries_allowed + 1:
                 yield Exhausted(
                     packet.frame, packet.time_ns, self.ends, self.slot, packet.psn, self.tries + 1, self.retries_allowed, self.retry_frame
                 )  # fmt: skip
+
+    def tried_again(self, psn: int) -> bool:
+        """Whether the requester sent a PSN again after a timeout; a copy that the network or a mirror made is no try."""
+        return self.retry_psn == psn and self.waited
 
     def requested(self, psn: int, time_ns: int) -> None:
         """The responder requested `psn` again (NAK or RNR NAK): reset the tries, as this is not a timeout, and mark its gap."""
@@ -337,4 +345,5 @@ class Stream(Record):
             self.mtu = packet.length
         if self.high < 0 or ahead > 0:
             self.high = psn
-        self.cursor, self.last_opcode, self.last_frame = (psn + 1) % PSNS, opcode, packet.frame
+        self.cursor, self.last_opcode = (psn + 1) % PSNS, opcode
+        self.last_frame, self.last_ns = packet.frame, packet.time_ns

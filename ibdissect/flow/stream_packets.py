@@ -8,7 +8,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import Bytes, looked_up
 from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.addresses import ends_hash
+from ibdissect.table.addresses import sides_hash
 from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE
 from ibdissect.table.rows import SPREAD, U64, order_of, run_starts
@@ -54,7 +54,7 @@ class Packets(Record):
     rows: Int
     """Row of the chunk."""
     key: U64
-    """Hash of source, destination, destination QP, service, and whether it is a response."""
+    """Hash of source and destination (LID and GID, network), destination QP, service, and whether it is a response."""
     psn: Int
     opcode: Bytes
     length: Int
@@ -110,7 +110,7 @@ def packets(table: ChunkTable) -> Packets | None:
     psn &= _LOW24
     key = dest.view(np.uint64) << np.uint64(8)
     key |= looked_up(opcode, _TAG)
-    key ^= ends_hash(table, rows)
+    key ^= sides_hash(table, rows)
     key *= SPREAD
     payload = loc.at("payload").take(rows)
     length = loc.payload_end.take(rows)

@@ -12,6 +12,7 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptList
 from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table.addresses import LID_SIZE
 from ibdissect.table.history import AFTER_ALL, SECOND_NS
 from ibdissect.table.rows import U64, is_in, mix
 from ibdissect.wire.mad import RESPONSE_OF
@@ -162,7 +163,10 @@ class Transactions:
         role, segments = roles(mads)
         segments[:before] = False  # requests of earlier chunks: already processed
         columns = mads.keys((mads.method >= RESPONSE_BIT) | (mads.method == TRAP_REPRESS))
-        marks, askers = mix(columns), mix([columns[0] & np.uint64(0xFFFF), *columns[1:3], *columns[4:5]])  # class, transaction, requester
+        marks, askers = (
+            mix(columns),
+            mix([columns[0] & ~np.uint64(0xFF0000), *columns[1:3], *columns[4:5]]),
+        )  # class, transaction, requester
         waited = np.array([*late, *(request.mark for request in self.open.values())], np.uint64)
         pairs = self._sure(pair(marks, columns, role, waited), role == ANSWER, askers)
         pairs = self._not_swapped(mads, pairs, role == ANSWER, marks)
@@ -380,7 +384,7 @@ def _message(mads: DatagramLists, i: int) -> Message:
 def _key(mads: DatagramLists, i: int, back: bool) -> Key:
     mgmt_class, transaction = mads.mgmt_class[i], mads.transaction[i]
     if mgmt_class == DIRECTED:
-        return mgmt_class, transaction, mads.routes[i]
+        return mgmt_class, transaction, mads.routes[i], mads.source[i][LID_SIZE:]  # a route means something within one network
     ends = (mads.destination[i], mads.source[i]) if back else (mads.source[i], mads.destination[i])
     return mgmt_class, transaction, *ends
 

@@ -12,13 +12,15 @@ from .streams import Streams
 
 def gaps(streams: Streams) -> Iterator[tuple[Stream, Gap, bool]]:
     """Gaps of RC and XRC requests that were not sent again, and whether only the capture missed them: they were acknowledged, or the
-    requester repeated what follows them.
+    requester repeated what follows them, or went on over another path.
     """
     for slot, stream in streams.troubled.items():
         peer = streams.other(slot) if stream.gaps and stream.ends.service != "UC" else None
         if peer is not None and not stream.ends.response:
             answered = int(streams.state["high"][peer])
-            yield from ((stream, gap, gap.passed or distance(gap.start, answered) <= 0) for gap in stream.gaps)
+            for gap in stream.gaps:
+                seen = gap.passed or distance(gap.start, answered) <= 0
+                yield stream, gap, seen or streams.moved(slot, gap.start, gap.frame)
 
 
 def in_order(streams: Streams) -> int:
@@ -60,6 +62,8 @@ def open_reads(streams: Streams) -> Iterator[tuple[int, int, int]]:
         length, mtu = int(state["read_length"][slot]), int(max(state["mtu"][slot], state["mtu"][peer])) or MTUS[-1]
         end = int(state["read_psn"][slot]) + max(1, -(-length // mtu)) - 1
         if distance(end, int(state["high"][peer])) <= 0:
+            continue
+        if streams.moved(slot, int(state["read_psn"][slot]), int(state["read_frame"][slot])):
             continue
         back = streams.troubled.get(peer)
         if back is None or not back.counts.naks.keys() - {0}:  # a NAK with another code is an answer

@@ -51,4 +51,4 @@ class VisibleAnswers:
         lid = request.source.lid
         if lid is not None:
             return bool(self.lids[lid]) or lid == 0
-        return request.source in self.addresses
+        return request.source.address in self.addresses

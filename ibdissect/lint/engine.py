@@ -17,6 +17,7 @@ from ibdissect.fabric.refuted import Refuted
 from ibdissect.failures import Failures
 from ibdissect.table import Bool, ChunkTable, crcs, not_roce
 from ibdissect.table.copies import Copies
+from ibdissect.table.networks import Networks
 from ibdissect.wire.spec import Struct
 
 from .applicability import PortFacts, applying, port_facts
@@ -99,6 +100,8 @@ class Linter:
         """Check a chunk; `selected` bool[n] limits the rows that are reported, but state is learnt from all rows."""
         table.once(self.copies.leave_out)
         table.once(not_roce.leave_out)
+        networks: Networks = self.context.get(Networks)
+        table.once(networks.tell_apart)
         self.context.catalog, self.context.table = table.catalog, table
         if selected is not None:
             self.findings.selected.choose(table, selected)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ibdissect.capture.scattered import Bytes, gather, looked_up, u24
 from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.addresses import ends_hash
+from ibdissect.table.addresses import addresses_hash
 from ibdissect.table.bits import extract, value_at
 from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE
@@ -203,7 +203,7 @@ def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int, p_key: U64, bo
     roce = np.flatnonzero(at["lrh"] < 0)
     found[roce, FIELDS.index("vlan")] = at["vlan"][roce] >= 0
     found[:, HOP] = hop
-    for column, hashed in (("address", ends_hash(table, rows)), ("p_key", p_key), ("payload", body)):
+    for column, hashed in (("address", addresses_hash(table, rows)), ("p_key", p_key), ("payload", body)):
         found[:, FIELDS.index(column)] = hashed * SPREAD >> np.uint64(49)
     found[hop >= 0, FIELDS.index("address")] = -1
     return found

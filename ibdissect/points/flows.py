@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.table import ChunkTable, Int
-from ibdissect.table.addresses import LID_SIZE, End, address_text, ends_at, ends_hash
+from ibdissect.table.addresses import LID_SIZE, End, address_text, addresses_hash, ends_at
 from ibdissect.table.rows import U64, groups, mix
 from ibdissect.wire.numbers import MAX_LMC
 
@@ -51,7 +51,7 @@ class Flows:
 
     def of(self, table: ChunkTable, rows: Int, dest_qp: Int, route: U64) -> npt.NDArray[np.int32]:
         """The number of each row's flow. `route`: the hash of a directed route, else 0."""
-        name = mix([np.where(route > 0, route, ends_hash(table, rows)), dest_qp])
+        name = mix([np.where(route > 0, route, addresses_hash(table, rows)), dest_qp])
         first, index = groups([name])
         for i in first.tolist():
             if int(name[i]) not in self._numbers:

@@ -27,6 +27,7 @@ from ibdissect.lint.grouping import OnOccurrence
 from ibdissect.lint.rule import REGISTRY, Rule, family
 from ibdissect.rules import load
 from ibdissect.table import Bool, ChunkTable
+from ibdissect.table.networks import Networks
 from ibdissect.table.rows import is_in
 from ibdissect.table.services import Services
 from ibdissect.wire.catalog import Catalog, builtin
@@ -167,7 +168,7 @@ def linter_of(
         )  # fmt: skip
         for rule in linter.rules if options.settings else ():
             vars(rule).update(options.settings.get(rule.code, {}))
-        linter.context.sources.update({Services: reading.services, Division: options.division})
+        linter.context.sources.update({Services: reading.services, Networks: reading.networks, Division: options.division})
         if options.policy is not None:
             linter.context.sources[type(options.policy)] = options.policy
         return linter

@@ -23,6 +23,7 @@ from ibdissect.errors import CaptureError
 from ibdissect.lint.set_members import name_frames
 from ibdissect.table import ChunkTable
 from ibdissect.table.joined import JoinedRecords, SaRecord, WholeMessage
+from ibdissect.table.networks import Networks
 from ibdissect.table.secrets import Masker
 from ibdissect.table.services import Services
 from ibdissect.wire.catalog import Catalog, builtin
@@ -71,6 +72,8 @@ class Reading:
         self.masker = Masker()
         self.services = Services()
         """The service of each connection, as learnt from the frames read so far."""
+        self.networks = Networks()
+        """Which interfaces and VLANs show one network, as learnt from the frames read so far."""
         self.joined = JoinedRecords()
         """Records that straddle RMPP segments, from the frames read so far."""
         self.joins = True
@@ -152,6 +155,7 @@ class Reading:
         """Learn from the next frames in order, skipping those already processed."""
         last = table.chunk.first + len(table) - 1
         if last > self.services.fed:
+            table.once(self.networks.tell_apart)
             self.services.feed(self._after(table, self.services.fed))
         if last > self._joined_to:
             self._join(self._after(table, self._joined_to))

@@ -218,7 +218,7 @@ def addressed(source: Name, destination: Name) -> str:
         if end.lid is not None:
             parts.append(f"{lid} == {end.lid}")
         else:
-            parts.append(f"{four} == {text}" if len(end) == IP4_SIZE else f"({six} == {text} || {gid} == {text})")
+            parts.append(f"{four} == {text}" if len(end.address) == IP4_SIZE else f"({six} == {text} || {gid} == {text})")
     return " && ".join(parts) or "infiniband"
 
 

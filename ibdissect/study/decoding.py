@@ -35,7 +35,7 @@ def decodings(model: CaptureModel, frame: int) -> list[Decoding]:
         return [Decoding(f"UDP port {port}", "RoCE v2", port) for port in ports if isinstance(port, int)]
     if int(table.located.at("mad")[0]) >= 0 or not STARTS_MESSAGE[table.located.opcode[0]]:
         return []
-    qp, address = int(table.of_rows(BTH.destqp)[0][0]), bytes(ends_at(table, 0)[1])
+    qp, address = int(table.of_rows(BTH.destqp)[0][0]), bytes(ends_at(table, 0)[1].address)
     found: dict[tuple[int, int], list[str]] = {}
     for place, struct in model.catalog.others:
         if isinstance(place, CmPayload):

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 LID_SIZE, IP4_SIZE, MAC_SIZE, GID_SIZE = 2, 4, 6, 16
 """Address sizes in bytes; the size identifies the kind of address. An IPv6 address counts as a GID."""
+NETWORK_SIZE = 3
+"""Bytes behind an address that say of which network it is, if not of the first: with them, each size still identifies one kind."""
+_PLAIN = (0, LID_SIZE, IP4_SIZE, MAC_SIZE, GID_SIZE)
 
 
 class Header(Record, frozen=True):
@@ -59,9 +62,11 @@ LINKS = (_header("sll2", SLL2.source, None), _header("sll", SLL.source, None), _
 
 
 class End(bytes):
-    """One end of a packet: the bytes of the address that identifies it (2: LID, 4: IPv4, 16: GID or IPv6, 0: no address).
+    """One end of a packet: the bytes of the address that identifies it (2: LID, 4: IPv4, 16: GID or IPv6, 0: no address), and those of its
+    network if it is not the first one (`networks`).
 
-    Ends with the same bytes are equal, whatever address is shown for them. `str(end)` is the text that `show` prints.
+    Ends with the same bytes are equal, whatever address is shown for them: an address means one port within one network only.
+    `str(end)` is the text that `show` prints.
     """
 
     gid: bytes = b""
@@ -70,10 +75,21 @@ class End(bytes):
     @property
     def lid(self) -> int | None:
         """The LID that identifies the end; None for other addresses."""
-        return int.from_bytes(self, "big") if len(self) == LID_SIZE else None
+        address = self.address
+        return int.from_bytes(address, "big") if len(address) == LID_SIZE else None
+
+    @property
+    def network(self) -> int:
+        """The number of its network, as in `table.networks`."""
+        return 0 if len(self) in _PLAIN else int.from_bytes(self[-NETWORK_SIZE:], "big")
+
+    @property
+    def address(self) -> bytes:
+        """The address without the network."""
+        return self if len(self) in _PLAIN else self[:-NETWORK_SIZE]
 
     def __str__(self) -> str:
-        return address_text(self.gid or self)
+        return address_text(self.gid or self.address)
 
 
 NOWHERE = End()
@@ -114,6 +130,10 @@ def ends_of(table: ChunkTable, rows: Int) -> list[tuple[End, End]]:
     for header, index, at in by_header(table, rows, ENDS):
         for i, near, far in _addresses(table, rows, header, index, at):
             ends[i] = End(near), End(far)
+    for i, number in enumerate(table.networks.take(rows).tolist()) if table.networks is not None else ():
+        if number:
+            near, far = ends[i]
+            ends[i] = End(near + number.to_bytes(NETWORK_SIZE, "big")), End(far + number.to_bytes(NETWORK_SIZE, "big"))
     if "lrh" not in table.located.start:
         return ends
     native = np.flatnonzero(table.located.start["lrh"].take(rows) >= 0)
@@ -149,7 +169,30 @@ def ends_bytes(table: ChunkTable, rows: Int) -> npt.NDArray[np.uint8]:
 
 
 def ends_hash(table: ChunkTable, rows: Int) -> U64:
-    """A hash of the ends of each row; the two directions differ."""
+    """A hash of the ends of each row, equal for equal pairs of `ends_of`; the two directions differ."""
+    found = addresses_hash(table, rows)
+    if table.networks is not None:
+        found ^= table.networks.take(rows).astype(np.uint64) * SPREAD
+    return found
+
+
+def sides_hash(table: ChunkTable, rows: Int) -> U64:
+    """As `ends_hash`, but also told apart by the GIDs of native packets with a GRH: routers and virtual ports share a LID."""
+    found = ends_hash(table, rows)
+    for _, index, at in by_header(table, rows, (OF_GRH,)) if "lrh" in table.located.start else ():
+        native = table.located.start["lrh"].take(rows[index]) >= 0
+        gids = mix(list(gather(table.chunk.data, at + OF_GRH.source, 2 * GID_SIZE).view(np.uint64).T))
+        found[index] ^= np.where(native, gids, np.uint64(0))
+    return found
+
+
+def same_side(one: End, other: End) -> bool:
+    """Whether two ends may be one: equal, and if both have a GID behind their LID, equal ones."""
+    return one == other and (not one.gid or not other.gid or one.gid == other.gid)
+
+
+def addresses_hash(table: ChunkTable, rows: Int) -> U64:
+    """A hash of the addresses of each row in any network, as captures of several points have other VLANs and interfaces."""
     found = np.zeros(len(rows), np.uint64)
     for header, index, at in by_header(table, rows, ENDS):
         place = Place(table.located.front, rows[index], at)

@@ -71,7 +71,11 @@ class Connection(Record):
     dreq_by: End = NOWHERE
     drep_frame: int = 0
     ended: int = AFTER_ALL
-    """Frame of its DREQ or DREP, or of the REQ of the next connection on one of its queue pairs."""
+    """Frame of its REJ, DREQ or DREP, or of the REQ of the next connection on one of its queue pairs."""
+
+    def lasts(self, frame: int) -> bool:
+        """Whether it was set up and not over when a frame was sent: only then are its queue pairs bound to what it agreed."""
+        return 0 < self.rep_frame < frame < self.ended
 
     @property
     def queue_pairs(self) -> tuple[QueuePair, QueuePair]:
@@ -82,6 +86,11 @@ class Connection(Record):
         """The queue pair on the other side."""
         active, passive = self.queue_pairs
         return passive if near == active else active
+
+    @property
+    def sides(self) -> tuple[tuple[End, int], tuple[End, int]]:
+        """The ends of the active and the passive side, each with its queue pair number."""
+        return (self.active, self.active_qpn), (self.passive, self.passive_qpn)
 
     @property
     def text(self) -> str:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from .table import ChunkTable
 
 MESSAGES: tuple[type[Any], ...] = (cm.REQ, cm.MRA, cm.REJ, cm.REP, cm.RTU, cm.DREQ, cm.DREP, SIDRReq, SIDRRep, LAP, APR)
-MAX_CONNECTIONS = 32768
+MAX_CONNECTIONS, KEPT = 32768, 4
+"""Connections remembered, and those of one queue pair."""
 Key = tuple[End, int]
 """An end and the communication or request id that it chose."""
 
@@ -66,7 +67,11 @@ class Connections:
         self.by_id = BoundedDict[Key, Connection](2 * MAX_CONNECTIONS, self.dropped)
         """Keyed by the active side's id, and by the passive side's once it is known."""
         self.by_queue_pair = BoundedDict[QueuePair, list[Connection]](2 * MAX_CONNECTIONS, self.dropped)
-        """In-subnet connections whose REP was seen: up to two per queue pair, the latest last."""
+        """In-subnet connections whose REP was seen: up to two per queue pair and network, the latest last."""
+        self.by_side = BoundedDict[tuple[End, int], list[Connection]](2 * MAX_CONNECTIONS, self.dropped)
+        """Connections whose REP was seen, by end and queue pair number: the last KEPT, the latest last."""
+        self.begun: list[Connection] = []
+        """Those whose REP is in the present chunk."""
         self._occupied: Bool = np.zeros(SLOTS, np.bool_)
         """Hash slots of these queue pairs, to preselect packets quickly."""
         self.retry_counts = BoundedDict[tuple[End, End, int], int](2 * MAX_CONNECTIONS, self.dropped)
@@ -87,6 +92,7 @@ class Connections:
         if len(table.times):
             self.first_ns = self.first_ns or int(table.times[0])
             self.last_ns = int(table.times[-1])
+        self.begun.clear()
         for message in table.once(messages):
             if len(self.speakers) < MAX_CONNECTIONS:
                 self.speakers.setdefault(message.sender, message.frame)
@@ -104,10 +110,17 @@ class Connections:
         return self.by_id.get((receiver, view.remote_communication_id)) or self.by_id.get((sender, view.local_communication_id))
 
     def at(self, queue_pair: QueuePair, frame: int) -> Connection | None:
-        """The connection of a queue pair at `frame`; None if it had none or it is unknown."""
-        for connection in reversed(self.by_queue_pair.get(queue_pair, ())):
-            if connection.rep_frame < frame < connection.ended:
-                return connection
+        """The connection of a queue pair at `frame`; None if it had none, several, or it is unknown."""
+        found = [connection for connection in self.by_queue_pair.get(queue_pair, ()) if connection.lasts(frame)]
+        return found[0] if len(found) == 1 else None
+
+    def facing(self, near: End, far: End, qpn: int, frame: int) -> tuple[Connection, int] | None:
+        """The connection of queue pair `qpn` at `far` with one at `near` at a frame, and the latter's number; None if unknown."""
+        for connection in self.by_side.get((far, qpn), ()):
+            one, other = connection.sides
+            mine = one if other == (far, qpn) else other
+            if connection.lasts(frame) and mine[0] == near:
+                return connection, mine[1]
         return None
 
     def candidates(self, native: Native) -> Int:
@@ -142,6 +155,7 @@ class Connections:
             yield events.Replied(frame, time_ns, connection, sender)
         elif isinstance(view, cm.REJ):
             connection.rej_frame, connection.rej_reason, connection.rejected_by = frame, view.reason, sender
+            connection.ended = min(connection.ended, frame)
             yield events.Rejected(frame, time_ns, connection, view.reason)
         elif isinstance(view, cm.RTU):
             connection.rtu_frame = connection.rtu_frame or frame
@@ -206,11 +220,20 @@ class Connections:
         connection.rep_frame, connection.rep_ns = frame, time_ns
         connection.passive_qpn, connection.passive_psn = view.local_qpn, view.starting_psn
         self.by_id.put((message.sender, view.local_communication_id), connection, frame, time_ns)
-        for lid, qp in connection.queue_pairs if connection.in_subnet else ():
-            before = self.by_queue_pair.get((lid, qp), [])[-1:]
+        self.begun.append(connection)
+        for side in connection.sides:
+            before = self.by_side.get(side, [])
             for one in before:
                 one.ended = min(one.ended, connection.req_frame)
-            self.by_queue_pair.put((lid, qp), [*before, connection], frame, time_ns)
+            self.by_side.put(side, [*before, connection][-KEPT:], frame, time_ns)
+        for lid, qp in connection.queue_pairs if connection.in_subnet else ():
+            others = self.by_queue_pair.get((lid, qp), [])
+            for one in others:
+                if one.active.network == connection.active.network:  # elsewhere the LID is another port
+                    one.ended = min(one.ended, connection.req_frame)
+            earlier = [one for one in others if one.active.network == connection.active.network][-1:]
+            elsewhere = [one for one in others if one.active.network != connection.active.network][-KEPT:]
+            self.by_queue_pair.put((lid, qp), [*elsewhere, *earlier, connection], frame, time_ns)
             self._occupied[slot(np.array([lid << 24 | qp], np.int64))] = True
 
 

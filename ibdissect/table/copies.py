@@ -7,8 +7,14 @@ from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
+from ibdissect.capture.scattered import gather
+from ibdissect.wire.headers import BTH, DETH
+from ibdissect.wire.mad import BASE_VERSION_IB
 
+from .addresses import GID_SIZE, SHOWN, by_header
 from .locate import Bool, Int
+from .rows import U64, digest, digest_at, is_in, mix
+from .sa_tables import MAD_SIZE
 from .table import ChunkTable
 
 SURELY_NS, AT_MOST_NS = 1000, 3000
@@ -19,6 +25,17 @@ APART = 8
 """A copy comes at most this many frames after its original."""
 SHORTEST = 16
 """Shorter frames may be equal by chance."""
+DATAGRAMS_SURELY_NS, DATAGRAMS_NS = 500_000, 5_000_000
+"""Nobody repeats a management datagram within half a millisecond: the shortest timers are a hundred times as long. Two mirrors saw it,
+or on both sides of a router."""
+USUAL = 4
+"""Up to DATAGRAMS_NS, equal datagrams are copies if at least so many came before, and one of so many datagrams was repeated so far."""
+MOST = 8
+"""More equal datagrams than an original and so many copies come from a sender in a loop."""
+MAX_RECENT = 4096
+"""Datagrams of the last DATAGRAMS_NS that are remembered from one window to the next; copies of others count as packets."""
+_WHOLE, _WORD = BTH.size + DETH.size + MAD_SIZE[BASE_VERSION_IB], 4
+"""Bytes of a management datagram from its BTH on; routers change nothing in them."""
 
 
 class CopyRows(Record, frozen=True):
@@ -38,6 +55,9 @@ class Copies:
 
     def __init__(self) -> None:
         self.frames = self.repeated = 0
+        self.datagrams = self.datagrams_repeated = 0
+        self.recent = np.zeros((4, 0), np.int64)
+        """The last management datagrams: hash, frame, time, and how many equal ones come before each."""
         self.tail: list[tuple[int, bytes, int]] = []
         """Time and bytes of the last frames of the chunks before, and where what copies have in common begins in them."""
 
@@ -50,10 +70,48 @@ class Copies:
             chunk = replace(chunk, offset=first, caplen=chunk.offset + chunk.caplen - first)
         # Others differ below IP: `tcpdump -i any` records a packet with its VLAN tag and without it.
         begin = np.maximum.reduce([chunk.offset, *(start[name] for name in ("ip4", "ip6") if name in start)])
-        found = self._real(chunk, begin)
+        found = self._with_datagrams(table, self._real(chunk, begin))
         if len(found.rows):
             table.leave_out(found.rows)
         return found
+
+    def _with_datagrams(self, table: ChunkTable, near: CopyRows) -> CopyRows:
+        """With the management datagrams that hold the bytes of an earlier one, sent between the same ports."""
+        loc, mad = table.located, table.located.start.get("mad")
+        if mad is None:
+            return near
+        at = loc.at("bth")
+        rows = np.flatnonzero((mad - at == _WHOLE - MAD_SIZE[BASE_VERSION_IB]) & (loc.payload_end - at >= _WHOLE) & (at >= 0))
+        if not len(rows):
+            return near
+        marks = mix([digest_at(table.chunk.data, at[rows] + _WORD, _WHOLE - _WORD), _ways(table, rows), *_first_word(table, at[rows])])
+        now = np.stack([marks.view(np.int64), rows + table.chunk.first, table.chunk.time_ns[rows], np.zeros_like(rows)])
+        every = np.concatenate([self.recent, now], axis=1)
+        order = np.argsort(every[0], kind="stable")
+        mark, frame, time_ns, rank = every[:, order]
+        index = np.arange(len(order))
+        equal = np.zeros(len(order), np.bool_)
+        equal[1:] = (mark[1:] == mark[:-1]) & (np.abs(time_ns[1:] - time_ns[:-1]) <= DATAGRAMS_NS)
+        first = np.maximum.accumulate(np.where(equal, 0, index))
+        rank = index - first + rank[first]
+        every[3, order] = rank
+        mine = np.flatnonzero(equal & (rank <= MOST) & (order >= self.recent.shape[1]))
+        mine = mine[np.argsort(order[mine])]
+        repeated = self.datagrams_repeated + np.arange(len(mine))
+        usual = (repeated >= USUAL) & ((repeated + 1) * USUAL >= self.datagrams + order[mine] - self.recent.shape[1] + 1)
+        self.datagrams, self.datagrams_repeated = self.datagrams + len(rows), self.datagrams_repeated + len(mine)
+        mine = mine[usual | (np.abs(time_ns[mine] - time_ns[first[mine]]) <= DATAGRAMS_SURELY_NS)]
+        late = every[2] >= every[2].max() - DATAGRAMS_NS
+        self.recent = every[:, late][:, -MAX_RECENT:]
+        mine = mine[~is_in(frame[mine] - table.chunk.first, near.rows)]
+        if not len(mine):
+            return near
+        before = first[mine]
+        more = frame[mine] - table.chunk.first, frame[mine] - frame[before], np.abs(time_ns[mine] - time_ns[before])
+        columns = [np.append(one, other) for one, other in zip((near.rows, near.behind, near.later_ns), more, strict=True)]
+        columns.append(np.append(near.size, np.full(len(mine), _WHOLE)))
+        again = np.argsort(columns[0], kind="stable")
+        return CopyRows(*(column[again] for column in columns))
 
     def _real(self, chunk: Chunk, begin: Int) -> CopyRows:
         """Which repeated frames are copies. Those that follow after more than 1 us count only if the capture has many of them."""
@@ -95,6 +153,22 @@ class Copies:
                     pairs[row] = behind, later_ns, equal
         found = np.array([(row, *pairs[row]) for row in sorted(pairs)], np.int64).reshape(-1, 4)
         return found[:, 0], found[:, 1], found[:, 2], found[:, 3]
+
+
+def _ways(table: ChunkTable, rows: Int) -> U64:
+    """A hash of who sends to whom: of the addresses that a router keeps, otherwise of the LIDs."""
+    found = np.zeros(len(rows), np.uint64)
+    for header, index, at in by_header(table, rows, SHOWN):
+        raw = np.zeros((len(at), 2 * GID_SIZE), np.uint8)
+        for place, offset in enumerate((header.source, header.destination)):
+            raw[:, place * GID_SIZE : place * GID_SIZE + header.size] = gather(table.chunk.data, at + offset, header.size)
+        found[index] = digest(raw)
+    return found
+
+
+def _first_word(table: ChunkTable, at: Int) -> tuple[U64]:
+    """The first word of each BTH: OpCode and P_Key."""
+    return (gather(table.chunk.data, at, _WORD).view(">u4")[:, 0].astype(np.uint64),)
 
 
 def _frame(chunk: Chunk, begin: Int, row: int) -> tuple[bytes, int]:

@@ -173,7 +173,7 @@ class Services:
 
 def _addresses(end: End, lid: int) -> set[bytes]:
     """The addresses of a port: that of its messages, and in a native network also the LID in the REQ."""
-    return {end} if end.lid is None else {end, lid.to_bytes(LID_SIZE, "big")}
+    return {end.address} if end.lid is None else {end.address, lid.to_bytes(LID_SIZE, "big")}
 
 
 def _of_queue_pair(table: ChunkTable, rows: Int, ends: dict[bytes, list[tuple[int, int, int]]]) -> Iterator[tuple[int, int, int]]:

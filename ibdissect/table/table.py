@@ -66,6 +66,8 @@ class ChunkTable:
         self.chunk = chunk
         self.times = chunk.time_ns
         """The times of the packets in this table: of all, or of those of one subnet (`only_rows`)."""
+        self.networks: npt.NDArray[np.uint16] | None = shown_by.networks if shown_by is not None else None
+        """The network of each packet, as `Networks.tell_apart` found; None: all are of one."""
         self.catalog = catalog if catalog is not None else builtin_catalog()
         known = shown_by.located if shown_by is not None else located
         self.located: Located = known if known is not None else locate(chunk, self.catalog.roce_ports)

@@ -111,7 +111,7 @@ def test_gaps_of_all_streams_together_are_bounded(monkeypatch: pytest.MonkeyPatc
     held = sum(len(stream.gaps) for stream in streams.troubled.values())
     assert held == streams.gap_total.count == 10 and streams.gap_total.dropped.count == 8 * 8 - 10
     for i in range(8):  # new streams take the place of the old ones, and of their gaps
-        streams.slots[-1 - i] = streams._new(streams.ends[i], 100)
+        streams.slots[-1 - i] = streams._new(-1 - i, streams.ends[i], 100)
     assert streams.gap_total.count == 0 and not streams.troubled
 
 

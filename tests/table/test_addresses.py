@@ -104,8 +104,8 @@ def test_streams_with_a_grh_one_way_are_a_pair() -> None:
         for _ in follower.feed(table):
             pass
     (one,) = connections.all
-    there = streams.requests().get(("RC", one.active, one.passive, one.passive_qpn))
-    assert there is not None and streams.ends[there].text == "RC fe80::3 → fe80::4 QP 0x000050"
+    (there,) = streams.requests("RC", one.active, one.passive, one.passive_qpn)
+    assert streams.ends[there].text == "RC fe80::3 → fe80::4 QP 0x000050"
     other = streams.other(there)
     assert other is not None and streams.ends[other].text == "RC LID 4 → LID 3 QP 0x000060"
 

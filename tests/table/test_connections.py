@@ -34,9 +34,8 @@ def test_connections_of_a_capture(shared: Path, name: str, count: int, torn_down
 def test_each_side_begins_with_what_its_peer_announced(shared: Path) -> None:
     connections, streams = followed(shared / "captures/rxe/cm_rping_v4.pcap")
     (c,) = connections.all
-    there = streams.requests().get(("RC", c.active, c.passive, c.passive_qpn))
-    back = streams.requests().get(("RC", c.passive, c.active, c.active_qpn))
-    assert there is not None and back is not None
+    (there,) = streams.requests("RC", c.active, c.passive, c.passive_qpn)
+    (back,) = streams.requests("RC", c.passive, c.active, c.active_qpn)
     assert distance(int(streams.state["first_psn"][there]), c.passive_psn) == 0
     assert distance(int(streams.state["first_psn"][back]), c.active_psn) == 0
 

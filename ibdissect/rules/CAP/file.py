@@ -114,7 +114,7 @@ class LinkTypeUnsupported(Rule):
 
 
 class DuplicateFrames(Rule):
-    """The capture contains frames twice, within three microseconds.
+    """The capture contains frames twice.
 
     A port that is mirrored twice (on entry and on exit) delivers every packet twice. Other rules ignore the second copies, so that they do
     not look like retransmissions or second answers.
@@ -123,14 +123,15 @@ class DuplicateFrames(Rule):
 
     The same bytes up to eight frames later. Of IP packets, the headers around them are not compared: one of the two may have a
     VLAN tag or be in a tunnel. Within one microsecond that is always a copy; within three, only if so far at least every 32nd frame was
-    repeated, because retransmissions are rarely that fast.
+    repeated, because retransmissions are rarely that fast. Management datagrams with the same bytes between the same ports are
+    copies within half a millisecond, also on both sides of a router, and within five where many are repeated: their senders wait longer.
     """
 
     code, name, severity = "CAP012", "duplicate-frames", INFO
-    reference = "heuristic: identical bytes within 3 us"
+    reference = "heuristic: identical bytes within 3 us, of management datagrams within 0.5 ms"
     message = "the same {length} bytes as frame {original}, {time} apart"
     example = "the same frame twice with the same time"
-    within = Setting(3, "microseconds between a frame and its copy", 0)
+    within = Setting(10000, "microseconds between a frame and its copy", 0)
 
     @on_chunk
     def copies(self, table: ChunkTable, context: Context) -> Iterator[Hit]:

@@ -36,33 +36,23 @@ ENOUGH = 2
 """A requester that goes back to its first packet this often has no earlier one."""
 
 
-def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str, bool]]:
+def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str]]:
     """Streams of connections whose set-up the capture shows: slot, connection, the PSN announced, and in which message.
 
-    The last item says whether a later connection has the same queue pair.
+    A stream begins between the REP of its connection and its end, since streams begin anew with each connection.
     """
     connections, streams = context.get(Connections), context.get(Streams)
-    found: dict[int, tuple[Connection, int, str]] = {}
-    later, requests = set[int](), streams.requests()
     for connection in connections.all:
         if connection.service not in JUDGED or not connection.rep_frame:
             continue
-        for source, destination, qpn, psn, what in (
-            (connection.active, connection.passive, connection.passive_qpn, connection.passive_psn, "REP"),
-            (connection.passive, connection.active, connection.active_qpn, connection.active_psn, "REQ"),
+        for source, (destination, qpn), psn, what in (
+            (connection.active, connection.sides[1], connection.passive_psn, "REP"),
+            (connection.passive, connection.sides[0], connection.active_psn, "REQ"),
         ):
-            slot = requests.get((connection.service, source, destination, qpn))
-            if slot is None:
-                continue
-            first = int(streams.state["first_frame"][slot])
-            if connection.rep_frame >= first:
-                later.add(slot)
-            elif 0 < connection.dreq_frame < first:
-                found.pop(slot, None)  # it is over: this one was set up unseen
-            else:
-                found[slot] = connection, psn, what  # the latest connection before the first packet is the one meant
-    for slot, (connection, psn, what) in found.items():
-        yield slot, connection, psn, what, slot in later
+            slots = streams.requests(connection.service, source, destination, qpn)
+            slot = next((slot for slot in slots if connection.lasts(int(streams.state["first_frame"][slot]))), None)
+            if slot is not None:
+                yield slot, connection, psn, what
 
 
 class StartingPSN(Rule):
@@ -118,7 +108,7 @@ class StartingPSN(Rule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         streams = context.get(Streams)
-        for slot, connection, psn, what, _ in agreed(context):
+        for slot, connection, psn, what in agreed(context):
             found, first = int(streams.state["first_psn"][slot]), int(streams.state["first_frame"][slot])
             proof: tuple[tuple[int, str], ...] | None = ()
             if 0 <= distance(found, psn) <= LOST_AT_MOST:
@@ -152,7 +142,7 @@ class AgreedMTU(Rule):
 
     Set the path MTU of the queue pair to the value in the REQ.
 
-    REQ and REP before the first packet, and a longer packet of any kind. Silent if a later connection has the same queue pair.
+    REQ and REP before the first packet, and a longer packet of any kind.
     """
 
     code, name, severity = "CM009", "cm-mtu", WARNING
@@ -164,9 +154,9 @@ class AgreedMTU(Rule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         streams = context.get(Streams)
-        for slot, connection, _, _, reused in agreed(context):
+        for slot, connection, _, _ in agreed(context):
             found = int(streams.state["largest"][slot])
-            if connection.mtu and found > connection.mtu and not reused:
+            if connection.mtu and found > connection.mtu:
                 yield fault(
                     Moment(int(streams.state["largest_frame"][slot]), connection.rep_ns),
                     {"ends": streams.ends[slot].text, "found": found, "agreed": connection.mtu}, REQ.path_packet_payload_mtu, found,

@@ -43,7 +43,7 @@ class _RoceRule(Rule):
         heads = np.array([group[0] for group in groups], np.int64)
         numbers = values[np.searchsorted(rows, heads)].tolist()
         for group, value, ends in zip(groups, numbers, ends_of(table, heads), strict=True):
-            for host, field, shown, line, arguments in self.faults(*ends, value, network):
+            for host, field, shown, line, arguments in self.faults(End(ends[0].address), End(ends[1].address), value, network):
                 yield fault(
                     Seen(table, int(group[0])), {"host": str(host), **arguments}, field, shown, rows=group, key=(host, value),
                     proof=((line, "says otherwise"),),

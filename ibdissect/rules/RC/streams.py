@@ -215,7 +215,7 @@ class ReadUnanswered(SilenceRule):
         for slot, frame, time_ns in open_reads(streams):
             if self.silent(context, time_ns, self.patience):
                 ends, psn = streams.ends[slot], int(streams.state["read_psn"][slot])
-                again = slot in streams.troubled and streams.troubled[slot].retry_psn == psn
+                again = slot in streams.troubled and streams.troubled[slot].tried_again(psn)
                 yield fault(
                     Moment(frame, time_ns), {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=LEARNT, key=ends,
                     severity=None if again else self.lowered(context, frame, time_ns),

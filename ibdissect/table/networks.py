@@ -1,0 +1,156 @@
+"""To which network does an address belong? VLANs, virtual networks and capture interfaces may use the same addresses for other ports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct as Record
+
+from ibdissect.bounded import KeptDict
+from ibdissect.capture.scattered import gather
+from ibdissect.wire.encapsulation import GENEVE, VLAN, VXLAN, VXLANGPE
+from ibdissect.wire.numbers import DIRECTED, PERMISSIVE, RESPONSE_BIT
+
+from .addresses import ENDS, GID_SIZE, by_header
+from .bits import extract
+from .locate import Int
+from .mads import Mads
+from .rows import U64, groups, mix
+from .table import ChunkTable
+from .tunnels import names
+
+Numbers = npt.NDArray[np.uint16]
+MAX_PAIRS = 1 << 16
+"""Pairs of addresses whose directions are remembered; further ones are no evidence that two interfaces show one network."""
+THERE, BACK = 1, 2
+"""Directions of a pair, from its smaller to its larger address and back."""
+_MARKS = (
+    *((name, VLAN.id) for name in ("vlan", "vlan2", "vlan3")),
+    *((at, field) for name, field in (("vxlan", VXLAN.vni), ("vxlan_gpe", VXLANGPE.vni), ("geneve", GENEVE.vni)) for at in names(name)),
+)
+"""Where a header with the number of a network starts, and its field."""
+_SMP_WAY = np.array([mix([np.full(1, PERMISSIVE + way, np.uint64)])[0] for way in (THERE, BACK)], np.uint64)
+"""What stands for the ends of directed-route SMPs, whose addresses are the same in both directions."""
+
+
+def shown(table: ChunkTable) -> Numbers | None:
+    """The network that each packet's VLAN tags, virtual network and capture interface show, uint16[n]: a hash, 0 for the untagged one of
+    the first interface or card port; None if all packets are of that one.
+    """
+    start, chunk, none = table.located.start, table.chunk, np.zeros(0, np.uint64)
+    parts = [chunk.interface.astype(np.uint64) if chunk.interface.any() else none]
+    for name, field in _MARKS:
+        rows = np.flatnonzero(start[name] >= 0) if name in start else none
+        parts.append(none)
+        if len(rows):
+            raw = gather(chunk.data, start[name][rows], field.owner.size)
+            parts[-1] = np.zeros(len(table), np.uint64)
+            parts[-1][rows] = extract(raw, field.bit, field.bits)
+    if not any(part.any() for part in parts):
+        return None
+    columns = [part if len(part) else np.zeros(len(table), np.uint64) for part in parts]
+    plain = np.logical_and.reduce([part == 0 for part in columns])
+    return np.where(plain, 0, np.maximum(mix(columns) >> np.uint64(48), 1)).astype(np.uint16)
+
+
+class _Change(Record, frozen=True):
+    """From a row on, the packets of a network are those of another."""
+
+    row: int
+    shown: int
+    number: int
+
+
+class Networks:
+    """Which interfaces and VLANs show one network? One per capture; feed chunks in order.
+
+    Two are one network as long as some pair of ports sends in one direction only on the first, and in the other direction only on the
+    second: each taps one direction. Otherwise they are two: equal addresses, transaction ids and queue pairs on them mean nothing.
+    """
+
+    def __init__(self) -> None:
+        self.pairs = KeptDict[tuple[int, int], dict[int, int]](MAX_PAIRS, "pairs of addresses")
+        """For each pair, the directions seen in each network."""
+        self.number: dict[int, int] = {}
+        """By what packets show, in order of appearance: the number of the network, that of the first of those that are one."""
+        self._halves = Counter[tuple[int, int]]()
+        """How many pairs have one direction in either of two networks."""
+
+    def tell_apart(self, table: ChunkTable) -> Numbers | None:
+        """The network of each packet, uint16[n]; None if there is one only. Call as `table.once(networks.tell_apart)`."""
+        found = shown(table)
+        if found is None and table.chunk.interfaces is None and not table.located.start.keys() & {"ip4", "ip6", "eth"}:
+            return None  # as in most captures of InfiniBand
+        there = np.zeros(len(table), np.uint16) if found is None else found
+        values, first = np.unique(there, return_index=True)
+        for value in values[np.argsort(first)].tolist():
+            self.number.setdefault(value, value)
+        numbers = there.copy()
+        for value, number in self.number.items():
+            numbers[there == value] = number
+        for change in self._learn(table, there):
+            numbers[change.row :][there[change.row :] == change.shown] = change.number
+        table.networks = numbers if numbers.any() else None
+        return table.networks
+
+    def _learn(self, table: ChunkTable, there: Numbers) -> Iterator[_Change]:
+        """Take the directions of the pairs in a chunk, in frame order; yields which networks have another number from then on."""
+        rows, ways = _ends(table)
+        if not len(rows):
+            return
+        low, high = np.minimum(*ways), np.maximum(*ways)
+        first, _ = groups((low, high, there[rows].astype(np.uint64) << np.uint64(1) | (ways[0] > ways[1])))
+        first = np.sort(first)
+        columns = rows[first], low[first], high[first], there[rows[first]], ways[0][first] > ways[1][first]
+        for row, one, other, network, back in zip(*(column.tolist() for column in columns), strict=True):
+            known = self.pairs.get_or_make((one, other), dict, table.chunk.first + row, int(table.chunk.time_ns[row]))
+            way = BACK if back else THERE
+            if known is None or known.get(network, 0) & way:
+                continue
+            self._count(known, network, -1)
+            known[network] = known.get(network, 0) | way
+            self._count(known, network, 1)
+            yield from self._join(row)
+
+    def _count(self, known: dict[int, int], network: int, change: int) -> None:
+        mine = known.get(network, 0)
+        for other, way in known.items():
+            if other != network and mine | way == THERE | BACK and mine & way == 0:
+                self._halves[min(network, other), max(network, other)] += change
+
+    def _join(self, row: int) -> Iterator[_Change]:
+        """Number the networks anew."""
+        number = {value: value for value in self.number}
+        for value in number:
+            for other in number:  # in order of appearance
+                if other == value:
+                    break
+                if self._halves[min(value, other), max(value, other)] > 0:
+                    number[value] = number[other]
+                    break
+        for value, new in number.items():
+            if self.number[value] != new:
+                self.number[value] = new
+                yield _Change(row, value, new)
+
+
+def _ends(table: ChunkTable) -> tuple[Int, tuple[U64, U64]]:
+    """Rows of packets with two ends, and a hash of either address; directed routes by what is request and what is answer."""
+    rows = np.flatnonzero(table.located.at("bth") >= 0)
+    source, destination = np.zeros((2, len(rows)), np.uint64)
+    for header, index, at in by_header(table, rows, ENDS):
+        for hashed, offset in ((source, header.source), (destination, header.destination)):
+            raw = np.zeros((len(at), GID_SIZE), np.uint8)
+            raw[:, : header.size] = gather(table.chunk.data, at + offset, header.size)
+            hashed[index] = mix([*raw.view(np.uint64).T, np.full(len(raw), header.size, np.uint64)])
+    mads = table.once(Mads)
+    routed = mads.mgmt_class == DIRECTED
+    if routed.any():
+        place = np.searchsorted(rows, mads.rows[routed])
+        answers = (mads.method[routed] & RESPONSE_BIT > 0).astype(np.int64)
+        source[place], destination[place] = _SMP_WAY[answers], _SMP_WAY[1 - answers]
+    differ = source != destination
+    return rows[differ], (source[differ], destination[differ])
