@@ -66,11 +66,13 @@ def test_one_network_costs_nothing() -> None:
 
 
 def test_equal_addresses_of_two_networks_are_two_ends() -> None:
-    chunk = next(iter(open_capture(io.BytesIO(interfaces_pcapng([(0, ASK), (1, ASK)]))).chunks()))
-    table, rows = ChunkTable(chunk), np.arange(2)
-    assert len({*ends_of(table, rows)}) == len({*ends_hash(table, rows).tolist()}) == 1
-    Networks().tell_apart(table)
-    (near, far), (other, _) = ends_of(table, rows)
+    networks, ends, hashes = Networks(), list[tuple[End, End]](), list[int]()
+    for chunk in open_capture(io.BytesIO(interfaces_pcapng([(0, ASK), (1, ASK)]))).chunks():
+        table, rows = ChunkTable(chunk), np.arange(len(chunk))
+        networks.tell_apart(table)
+        ends += ends_of(table, rows)
+        hashes += ends_hash(table, rows).tolist()
+    (near, far), (other, _) = ends
     assert near != other and (near.lid, other.lid, far.lid) == (1, 1, 2) and str(near) == str(other) == "LID 1"
     assert near.network == 0 != other.network and near.address == other.address == bytes([0, 1])
-    assert len({*ends_hash(table, rows).tolist()}) == 2 and End().address == b""
+    assert len({*hashes}) == 2 and End().address == b""
