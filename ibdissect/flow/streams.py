@@ -234,7 +234,9 @@ class Streams:
         """Slots of the streams between two ports in one direction."""
         found = self._peers.get(way)
         if found is None:
-            found = self._peers[way] = np.array(self.between.get(way, ()), np.int64)
+            found = np.array(self.between.get(way, ()), np.int64)
+            if len(found):
+                self._peers[way] = found
         return found
 
     def silent(self, slot: int, frame: int) -> bool:
