@@ -12,7 +12,7 @@ import pytest
 
 from ibdissect.bounded import BUDGET, BoundedDict, KeptDict, KeptList
 from ibdissect.fabric import groups, model, nodes
-from ibdissect.flow import rdma_chunks, reassembly, recovery, streams
+from ibdissect.flow import rdma_chunks, reassembly, recovery, stream_slots
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
@@ -28,7 +28,7 @@ EMPTY = 300
 """Bytes of an entry of which the flood shows too few to measure them."""
 OTHERS = {
     "ports": model.MAX_PORTS * 1400, "blocks of forwarding tables": model.MAX_BLOCKS * 72, "routes": nodes.MAX_HOPS * 350,
-    "members of groups": groups.MAX_ALL_MEMBERS * 200, "streams": streams.MAX_STREAMS * 1400, "gaps": recovery.MAX_ALL_GAPS * 220,
+    "members of groups": groups.MAX_ALL_MEMBERS * 200, "streams": stream_slots.MAX_STREAMS * 1400, "gaps": recovery.MAX_ALL_GAPS * 220,
     "segments": reassembly.MAX_BYTES, "records that straddle segments": joined.MAX_BYTES, "messages of several packets": joined.MAX_BYTES,
     "parts and chunks of such messages": rdma_chunks.MAX_HELD,
 }  # fmt: skip

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .table import ChunkTable
 
 MESSAGES: tuple[type[Any], ...] = (cm.REQ, cm.MRA, cm.REJ, cm.REP, cm.RTU, cm.DREQ, cm.DREP, SIDRReq, SIDRRep, LAP, APR)
-MAX_CONNECTIONS, KEPT = 32768, 4
+MAX_CONNECTIONS, KEPT = 32768, 2
 """Connections remembered, and those of one queue pair."""
 Key = tuple[End, int]
 """An end and the communication or request id that it chose."""
@@ -68,15 +68,12 @@ class Connections:
         """Keyed by the active side's id, and by the passive side's once it is known."""
         self.by_queue_pair = BoundedDict[QueuePair, list[Connection]](2 * MAX_CONNECTIONS, self.dropped)
         """In-subnet connections whose REP was seen: up to two per queue pair and network, the latest last."""
-        self.by_side = BoundedDict[tuple[End, int], list[Connection]](2 * MAX_CONNECTIONS, self.dropped)
+        self.by_side = BoundedDict[tuple[End, int], list[Connection]](MAX_CONNECTIONS, self.dropped)
         """Connections whose REP was seen, by end and queue pair number: the last KEPT, the latest last."""
         self.begun: list[Connection] = []
         """Those whose REP is in the present chunk."""
         self._occupied: Bool = np.zeros(SLOTS, np.bool_)
         """Hash slots of these queue pairs, to preselect packets quickly."""
-        self.retry_counts = BoundedDict[tuple[End, End, int], int](2 * MAX_CONNECTIONS, self.dropped)
-        """Retry count by source, destination and destination queue pair. The REQ says how often its receiver may retry (IBA 12.7.38); how
-        often its sender does is the sender's own matter, although Linux takes the same number (core/cm.c)."""
         self.all = KeptList[Connection](MAX_CONNECTIONS, self.dropped)
         """Connections in order of their REQs."""
         self.resolutions = KeptList[Resolution](MAX_CONNECTIONS, self.dropped)
@@ -122,6 +119,14 @@ class Connections:
             if connection.lasts(frame) and mine[0] == near:
                 return connection, mine[1]
         return None
+
+    def retry_count(self, near: End, far: End, qpn: int, frame: int) -> int | None:
+        """How often `near` may repeat what it sends to queue pair `qpn` at `far`; None if unknown.
+
+        The REQ says how often its receiver may retry (IBA 12.7.38), and nothing of its sender.
+        """
+        found = self.facing(near, far, qpn, frame)
+        return found[0].retry_count if found is not None and found[0].sides[0] == (far, qpn) else None
 
     def candidates(self, native: Native) -> Int:
         """Indices of packets that may go to a connected queue pair: includes false positives, misses none."""
@@ -213,8 +218,6 @@ class Connections:
     def _reply(self, connection: Connection, message: Message) -> None:
         view, frame, time_ns = message.view, message.frame, message.time_ns
         connection.reps += 1
-        way = connection.passive, connection.active, connection.active_qpn
-        self.retry_counts.put(way, connection.retry_count, frame, time_ns)
         if connection.rep_frame:
             return
         connection.rep_frame, connection.rep_ns = frame, time_ns

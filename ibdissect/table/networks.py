@@ -23,7 +23,7 @@ from .table import ChunkTable
 from .tunnels import names
 
 Numbers = npt.NDArray[np.uint16]
-MAX_PAIRS = 1 << 16
+MAX_PAIRS = 1 << 14
 """Pairs of addresses whose directions are remembered; further ones are no evidence that two interfaces show one network."""
 THERE, BACK = 1, 2
 """Directions of a pair, from its smaller to its larger address and back."""

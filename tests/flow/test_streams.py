@@ -104,7 +104,7 @@ def test_gaps_that_packets_divide_are_bounded_too(monkeypatch: pytest.MonkeyPatc
 
 def test_gaps_of_all_streams_together_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("ibdissect.flow.recovery.MAX_ALL_GAPS", 10)
-    monkeypatch.setattr("ibdissect.flow.streams.MAX_STREAMS", 8)
+    monkeypatch.setattr("ibdissect.flow.stream_slots.MAX_STREAMS", 8)
     path = tmp_path / "many.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"psn": 2 * i, "destqp": 2 + k}) for i in range(9) for k in range(8)]))
     streams, _ = followed(path)
@@ -116,7 +116,7 @@ def test_gaps_of_all_streams_together_are_bounded(monkeypatch: pytest.MonkeyPatc
 
 
 def test_streams_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("ibdissect.flow.streams.MAX_STREAMS", 8)
+    monkeypatch.setattr("ibdissect.flow.stream_slots.MAX_STREAMS", 8)
     path = tmp_path / "many.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"destqp": 2 + i}) for i in range(60)]))
     streams, _ = followed(path)
