@@ -119,11 +119,19 @@ class PluginWarning(UserWarning):
 
 
 def guarded(function: Callable[..., Iterable[T] | None], *arguments: Any, limit: int) -> tuple[list[T], bool]:
-    """Up to `limit` items that `function` yields, and whether these are all: it neither raised nor had more."""
+    """Up to `limit` items that `function` yields, and whether these are all: it neither raised nor had more.
+
+    A plugin's function that returns nothing, or gives more, is reported.
+    """
     found: list[T] = []
     try:
-        for item in islice(function(*arguments) or (), limit + 1):
+        items = function(*arguments)
+        if items is None:
+            raise TypeError("it returned nothing; write `yield`, or return a list")
+        for item in islice(items, limit + 1):
             found.append(item)
+        if len(found) > limit and not function.__module__.startswith("ibdissect."):
+            raise ValueError(f"it gave more than {limit} results, which were left out")
     except Exception as error:  # plugin code: an exception loses only its own result
         complain(function, error)
         return found[:limit], False

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import importlib.abc
 import importlib.util
-import string
 import sys
-from collections.abc import Iterable
-from functools import lru_cache, wraps
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from functools import lru_cache, partial, wraps
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct as Record
 
-from ibdissect.errors import ConfigError, IbdissectError, PluginError, defined_in, nearest
+from ibdissect.errors import ConfigError, IbdissectError, PluginError
 from ibdissect.failures import complain, error_text
 from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.plugin_declarations import check_modules, check_names, check_rules
+from ibdissect.rules import load as load_rules
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
 from ibdissect.wire.text import hex_text, printable
 
@@ -44,33 +48,54 @@ def load(names: Iterable[str]) -> LoadedPlugins:
 
 @lru_cache(maxsize=8)
 def _load(names: tuple[str, ...]) -> LoadedPlugins:
+    before = set(REGISTRY)
+    try:
+        return _checked(names)
+    except (PluginError, ConfigError):
+        for code in set(REGISTRY) - before:
+            if not REGISTRY[code].__module__.startswith("ibdissect."):
+                del REGISTRY[code]
+        raise
+
+
+def _checked(names: tuple[str, ...]) -> LoadedPlugins:
     modules: list[ModuleType] = []
-    for name in names:
-        before = set(REGISTRY)
-        try:
-            parts = _with_parts(_module(name))
-            for module in parts:
-                _FILES[getattr(module, "__file__", None) or module.__name__] = name
-                _declare_packets(name, module)
-            modules += parts
-        except (PluginError, ConfigError):
-            for code in set(REGISTRY) - before:
-                if not REGISTRY[code].__module__.startswith("ibdissect."):
-                    del REGISTRY[code]
-            raise
+    with _importable(names):
+        for name in names:
+            if not _is_toml(name):
+                modules += _parts_of(name)
     catalog = Catalog([*builtin_modules(), *modules])
+    check_names(catalog, {module.__name__ for module in modules})
+    modules += [_declared(Path(name), catalog) for name in names if _is_toml(name)]  # their filters may use all structures
     own = {module.__name__ for module in modules}
-    rules = tuple(rule for _, rule in sorted(REGISTRY.items()) if rule.__module__ in own)
     for struct in catalog.structs:
         if struct.__module__ in own:
             for shown in struct.fields:
                 if shown.show is not None and not (shown.show.__module__ or "").startswith("ibdissect."):
                     shown.show = _shown(shown.show, shown.bits)
-    for rule in rules:
-        _check_message(rule, catalog)
+    rules = tuple(rule for _, rule in sorted(REGISTRY.items()) if rule.__module__ in own)
+    if rules:
+        load_rules()  # a code or a name that a rule of ours has is said now
+        check_rules(rules, catalog)
     return LoadedPlugins(catalog, rules, _columns(modules, catalog))
 
 
+def _parts_of(name: str) -> list[ModuleType]:
+    """Import a plugin of Python and check what it declares."""
+    parts = _with_parts(_module(name))
+    for module in parts:
+        _FILES[getattr(module, "__file__", None) or module.__name__] = name
+        _declare_packets(name, module)
+    check_modules(name, parts)
+    return parts
+
+
+def _is_toml(name: str) -> bool:
+    return Path(name).suffix == ".toml"
+
+
+_LOADED: dict[str, ModuleType] = {}
+"""Modules of plugin files by name, of those that are being loaded."""
 _FILES: dict[str, str] = {}
 """File of a loaded plugin module -> the plugin's name as given by the user."""
 
@@ -136,21 +161,6 @@ def _shown(show: Any, bits: int) -> Any:
     return careful
 
 
-def _check_message(rule: type[Rule], catalog: Catalog) -> None:
-    """Raise PluginError if a stateless rule's message names an unknown field: on loading rather than at the first finding."""
-    if rule.on is None or rule.when is None:
-        return
-    known = {struct.__name__ for struct in catalog.structs} | {field.name for field in rule.on.fields}
-    try:
-        words = [name.split(".")[0].split("[")[0] for _, name, _, _ in string.Formatter().parse(rule.message) if name]
-    except ValueError as error:
-        raise PluginError(defined_in(rule), f"rule {rule.code}: its message is not a format string: {error}") from error
-    for word in words:
-        if word not in known:
-            reason = f"rule {rule.code}: its message names {word!r}, which is neither a field nor a structure"
-            raise PluginError(defined_in(rule), ", ".join(filter(None, (reason, nearest(word, known, "")))))
-
-
 def _columns(modules: list[ModuleType], catalog: Catalog) -> tuple[str, ...]:
     """The columns that plugins add to the terminal UI, as full filter names."""
     wanted: list[str] = []
@@ -176,8 +186,6 @@ def _entry_points() -> Iterable[EntryPoint]:
 def _module(name: str) -> ModuleType:
     path = Path(name)
     try:
-        if path.suffix == ".toml":
-            return _declared(path)
         if path.suffix == ".py" or path.is_file():
             return _from_file(path)
         for point in _entry_points():
@@ -194,18 +202,17 @@ def _module(name: str) -> ModuleType:
             installed = sorted(point.name for point in _entry_points())
             known = f"; installed plugins: {', '.join(installed)}" if installed else ""
             raise PluginError(name, f"is neither a file, an installed plugin nor a module{known}") from error
-        raise PluginError(name, f"cannot be imported: {error}") from error
+        raise PluginError(name, f"cannot be imported: {error}; if that is another plugin, name it with --plugin, too") from error
     except (IbdissectError, SyntaxError) as error:
         raise PluginError(name, str(error)) from error
     except BaseException as error:  # a plugin is foreign code: report whatever it raises in one line
         raise PluginError(name, f"cannot be imported: {error_text(error)}") from error
 
 
-def _declared(path: Path) -> ModuleType:
+def _declared(path: Path, catalog: Catalog) -> ModuleType:
     """A module with the rules that a TOML file declares (`[[rule]]`, in pyproject.toml `[[tool.ibdissect.rule]]`)."""
     from ibdissect import toml
     from ibdissect.lint.toml_rules import rules_of
-    from ibdissect.rules import load as load_rules
 
     try:
         with path.open(encoding="utf-8") as file:
@@ -221,7 +228,37 @@ def _declared(path: Path) -> ModuleType:
     if not isinstance(declared, list) or not declared:
         raise PluginError(str(path), "declares no rule")
     load_rules()  # load built-in rules first, so that a duplicate code is blamed on this file
-    return ModuleType(rules_of(declared, str(path))[0].__module__)
+    return ModuleType(rules_of(declared, str(path), catalog)[0].__module__)
+
+
+@contextmanager
+def _importable(names: Iterable[str]) -> Iterator[None]:
+    """Let plugins import each other: `import zed` is the plugin zed.py if it is named, too, and nothing else has that name."""
+    finder = _Named({path.stem: path for path in map(Path, names) if path.suffix == ".py"})
+    sys.meta_path.append(finder)
+    _LOADED.clear()
+    try:
+        with redirect_stdout(sys.stderr):  # what a plugin prints must not get into JSON
+            yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Named(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds plugins by the names of their files."""
+
+    def __init__(self, paths: dict[str, Path]) -> None:
+        self.paths = paths
+
+    def find_spec(self, fullname: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname in self.paths else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module of the plugin itself, which keeps its own name."""
+        return _from_file(self.paths[spec.name])
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It has run already."""
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -232,14 +269,17 @@ def _from_file(path: Path) -> ModuleType:
 
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
     name = f"ibdissect_plugin_{path.stem}_{digest}"
+    if (known := _LOADED.get(name)) is not None:  # another plugin imports it
+        return known
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise PluginError(str(path), "is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    vars(module)["print"] = partial(print, file=sys.stderr)
+    sys.modules[name] = _LOADED[name] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        del sys.modules[name], _LOADED[name]
         raise
     return module

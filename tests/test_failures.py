@@ -90,7 +90,7 @@ def test_a_plugin_that_ends_a_worker_process_is_named(capture: str, tmp_path: Pa
 def test_what_a_plugin_function_raises_is_told_without_values(capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = "from ibdissect.wire.column import column\nfrom ibdissect.wire.headers import BTH\none = column(BTH, 'one', ask, 'One')\n"
     (tmp_path / "col.py").write_text("def ask(view):\n    raise ValueError(f'key {0xa1b2c3d4}')\n" + words)
-    assert commands.status_here("show", capture, "--plugin", "col.py", "-e", "bth.one") == 0
+    assert commands.status_here("show", capture, "--plugin", "col.py", "-e", "bth.one") == 2
     assert "plugin function ask" in (said := capsys.readouterr().err) and said.endswith("failed: ValueError: key #\n")
 
 

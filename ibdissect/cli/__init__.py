@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
 from ibdissect.errors import IbdissectError
+from ibdissect.failures import PluginWarning
 
 from .console import echo
 
@@ -183,7 +184,16 @@ def _run(arguments: list[str] | None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    show, warnings.showwarning = warnings.showwarning, _warned
+    failed: list[str] = []
+
+    def warned(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+        from ibdissect.cli.common import say
+
+        of_plugin = issubclass(category, PluginWarning)
+        failed.extend([str(message)] if of_plugin else ())
+        say(f"{'error' if of_plugin else 'warning'}: {message}")
+
+    show, warnings.showwarning = warnings.showwarning, warned
     try:
         if COMPLETE in os.environ:  # the shell asks for completions
             group.main(args=arguments, prog_name="ibdissect")
@@ -194,7 +204,7 @@ def _run(arguments: list[str] | None) -> int:
         with group.make_context("ibdissect", words, color=True) as context:
             result = group.invoke(context)
         sys.stdout.flush()
-        return max(result if isinstance(result, int) else 0, context.obj or 0)  # see cli.common.incomplete
+        return max(result if isinstance(result, int) else 0, context.obj or 0, 2 if failed else 0)  # see cli.common.incomplete
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
@@ -259,11 +269,3 @@ def _give_up_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _warned(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
-) -> None:
-    from ibdissect.cli.common import say
-
-    say(f"warning: {message}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, cast
@@ -113,7 +114,10 @@ def _places(cls: type[Packet], name: str, data: bytes) -> Iterator[tuple[int, in
     left: Any = data
     for field in cls.fields_desc:
         before = left
-        left, packet.fields[field.name] = field.getfield(packet, left)
+        try:
+            left, packet.fields[field.name] = field.getfield(packet, left)
+        except struct.error:  # the bytes end within the field
+            return
         if field.name == name:
             if isinstance(before, bytes) and isinstance(left, bytes) and len(left) < len(before):
                 yield len(data) - len(before), len(data) - len(left)

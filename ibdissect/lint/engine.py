@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -254,11 +254,25 @@ class Linter:
         rule = self.rules[handler[0]]
         try:
             hits = handler[1](rule, *arguments)
+            if not type(rule).__module__.startswith("ibdissect."):
+                hits = self._checked(handler[1], hits)
             if hits is not None:
                 self.findings.take(rule, map(self._with_mads, hits) if rule.explains else hits)
         except Exception as error:
             frame = next((one.frame for one in arguments if isinstance(getattr(one, "frame", None), int)), None)
             self._note_failure(f"rule {rule.code}", error, frame)
+
+    def _checked(self, method: Callable[..., Any], hits: Any) -> Iterator[Hit | LazyHit]:
+        """What a plugin's handler gives; raises TypeError or ValueError if that is no hit, or at a frame that the capture does not have."""
+        if hits is None:
+            raise TypeError(f"{method.__name__} returned nothing; write `yield`, or return a list")
+        table = self.context.table
+        for hit in hits:
+            if not isinstance(hit, (Hit, LazyHit)):
+                raise TypeError(f"{method.__name__} gave {type(hit).__name__}, which is no hit; yield fault(...)")
+            if hit.frame < 0 or (table is not None and hit.frame >= table.chunk.first + len(table)):
+                raise ValueError(f"{method.__name__} reports frame {hit.frame}, which was not read")
+            yield hit
 
     def _with_mads(self, hit: Hit | LazyHit) -> Hit | LazyHit:
         table = self.context.table

@@ -168,6 +168,8 @@ class _Message(string.Formatter):
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         head, *rest = field_name.split(".")
+        if head not in kwargs:
+            raise KeyError(f"the message names {head}, but the hit gives {', '.join(kwargs) or 'no values'}")
         value = kwargs[head]
         for name in rest:
             if isinstance(value, Struct):

@@ -250,9 +250,10 @@ class Rule:
             return  # a base class of several rules
         other = REGISTRY.get(code)
         if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise PluginError(defined_in(cls), f"rule {code} is already {other.__qualname__} ({defined_in(other)})")
+            late, early = (other, cls) if cls.__module__.startswith("ibdissect.rules.") else (cls, other)  # a plugin may be loaded first
+            raise PluginError(defined_in(late), f"rule {code} is already {early.__qualname__} ({defined_in(early)})")
         if not _CODE.fullmatch(code):
-            raise PluginError(cls.__module__, f"{cls.__qualname__}: {code!r} is not a rule code (2 to 8 capital letters and three digits)")
+            raise PluginError(defined_in(cls), f"{cls.__qualname__}: {code!r} is not a rule code (2 to 8 capital letters and three digits)")
         REGISTRY[code] = cls
 
     @classmethod

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from operator import index as number_of
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import gather
-from ibdissect.failures import guarded
+from ibdissect.failures import complain, guarded
 from ibdissect.wire.catalog import Catalog, StructType, is_foreign
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Inside, Parsed
@@ -245,11 +246,23 @@ def _parsed(table: ChunkTable, struct: StructType, place: Parsed, first: int, st
     key = id(place), first, stop
     if key not in known:
         found, whole = guarded(place.find, table.chunk.data[first:stop].tobytes(), limit=MOST_PARSED)
-        pairs = [span if isinstance(span, tuple) else (span, span + struct.size) for span in found]
+        pairs = [_span(place, struct, given) for given in found]
         pairs = [(a, b) for a, b in pairs if a != b or struct.size == 0]
         good = [(a, b) for a, b in pairs if a >= 0 and a + struct.size <= b <= stop - first]
         known[key] = sorted((first + a, first + b) for a, b in good), whole and len(good) == len(pairs)
     return known[key]
+
+
+def _span(place: Parsed, struct: StructType, given: object) -> tuple[int, int]:
+    """Start and stop of what a parsing function gave; nowhere for anything else, which is reported."""
+    try:
+        start, stop = map(number_of, given) if isinstance(given, tuple) else (number_of(given), number_of(given) + struct.size)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        complain(place.find, TypeError(f"it gave {type(given).__name__}, not a start or (start, stop)"))
+        return -1, 0
+    if min(start, stop) < 0:
+        complain(place.find, ValueError(f"it gave {given!r}; bytes are counted from 0"))
+    return start, stop
 
 
 def _spans(_table: ChunkTable) -> dict[tuple[int, int, int], tuple[Spans, bool]]:

@@ -390,8 +390,11 @@ class Struct(metaclass=_StructMeta):
         own = _fields_of(cls)
         if not own:
             return
-        if taken := vars(cls).keys() & set(Struct.__slots__):
-            raise SpecError(cls.__name__, min(taken), "a view uses this name itself; choose another")
+        taken = {name for name in (*Struct.__slots__, *Struct.__annotations__) if isinstance(vars(cls).get(name), Field)}
+        if taken := taken | vars(cls).keys() & set(Struct.__slots__):
+            raise SpecError(cls.__name__, min(taken), "every structure uses this name itself; choose another for the field")
+        if wrong := next((field for field in own if field.bits < 1 and field.kind not in ("rest", "text") and type(field) is Field), None):
+            raise SpecError(cls.__name__, wrong.name, f"has {wrong.bits} bits; a field has at least one")
         at = 0
         in_order: dict[int, list[Field[Any]]] = {}
         for field in own:
@@ -409,6 +412,8 @@ class Struct(metaclass=_StructMeta):
                 if id(whole) not in in_order:
                     raise SpecError(cls.__name__, field.name, f"is part of {whole}, which this structure does not declare")
                 in_order[id(whole)].append(field)
+        if wrong := next((field for field in own[:-1] if field.kind == "rest"), None):
+            raise SpecError(cls.__name__, wrong.name, f"holds the rest of the structure, so nothing can follow it, as {own[-1].name} does")
         if cls.carried_by and not cls.key:
             raise SpecError(cls.__name__, "key", "is missing: it is the middle part of the filter names")
         if at % 8:
