@@ -41,7 +41,7 @@ def test_rules_of_the_plugin_run_with_the_others(repo: Path, capture: str) -> No
     findings = json.loads(done.stdout)["findings"]
     assert [(f["code"], f["frame"], f["message"]) for f in findings] == [
         ("ACME002", 1, "VendGet(attribute 0xff10) from LID 1 to LID 2: AcmeBuffers needs the port in the attribute modifier"),
-        ("ACME001", 2, "port 3, VL 2: 81 % is above the limit of 80 %"),
+        ("ACME001", 2, "VendGetResp(AcmeBuffers) from LID 1 to LID 2: port 3, VL 2: 81 % is above the limit of 80 %"),
     ]
     assert done.returncode == 1
 
