@@ -100,6 +100,24 @@ def test_clocks(resolution: int, tmp_path: Path) -> None:
             assert len(lines) == 18 and all(isinstance(line["time_ns"], int) and line["time"] for line in lines)
 
 
+def test_times_of_both_signs(tmp_path: Path) -> None:
+    """Two interfaces, one far in the future and one far in the past: no difference wraps, and what cannot be written is named."""
+    path = tmp_path / "far.pcapng"
+    head = b"".join(interface(options=option("<", 14, struct.pack("<q", offset))) for offset in (1 << 62, -1 << 62))
+    path.write_bytes(section() + head + b"".join(packet(number=n % 2, ticks=n * 1000) for n in range(40)))
+    more = (("fabric",), ("show", "-t", "r"), ("show", "-t", "d"), ("lint", "--format", "json", "--fail-on", "never"))
+    for command, *words in (*OUTPUTS, *more):
+        assert "46744073" not in run(command, str(path), *words)
+    steps = [float(line) for line in run("show", str(path), "-e", "frame.time_delta").splitlines()]
+    assert steps[0] == 0 and all(abs(step) > 9e9 and (step < 0) == (n % 2 == 0) for n, step in enumerate(steps[1:]))
+    assert run("show", str(path), "-Y", "frame.time_delta < 0", "--count").strip() == "20"
+    assert run("show", str(path), "-Y", "frame.time_relative < 0.1", "--count").strip() == "40"
+    for command, name in (("annotate", "a.pcapng"), ("scrub", "s.pcapng"), ("export", "e.pcapng"), ("export", "e.pcap")):
+        done = commands.run(command, str(path), "--to", str(tmp_path / name), text=True)
+        assert done.returncode == 2 and done.stderr.startswith(f"error: {tmp_path / name}: time "), done.stderr
+        assert not (tmp_path / name).exists()
+
+
 def test_more_comments_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory does not grow with comments; an incomplete copy is refused."""
     path = tmp_path / "c.pcapng"

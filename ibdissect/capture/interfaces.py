@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scattered import Ints
+from ibdissect.capture.times import FAR, nanoseconds
 
 Ticks = npt.NDArray[np.uint64]
 
@@ -21,8 +22,6 @@ MAX_OPTIONS = 1000
 """Options read per interface."""
 MAX_KEPT, OPTION = 1 << 24, 100
 """Bytes of options kept for all interfaces together, and the overhead counted per option."""
-FAR = 9_200_000_000
-"""Largest number of seconds that fits in 63 bits of nanoseconds; larger timestamps are clamped to it."""
 _COLUMNS = [("link", np.int64), ("snaplen", np.int64), ("resolution", np.int64), ("offset", np.int64)]
 
 
@@ -99,7 +98,7 @@ class Interfaces:
             rows = resolution == value
             seconds[rows], rest[rows] = _split(ticks[rows], value)
         seconds += self.columns["offset"][index]
-        return np.clip(seconds, -FAR, FAR) * 1_000_000_000 + rest
+        return nanoseconds(seconds, rest)
 
 
 def _split(ticks: Ticks, resolution: int) -> tuple[Ticks, Ticks]:

@@ -74,7 +74,8 @@ class CaptureWriter:
         """Write one frame; `length`: its length on the wire, if longer than `data`. ERF frames start with their ERF header."""
         length = max(len(data), len(data) if length is None else length)
         if time_ns < 0 or (self.container == "pcap" and time_ns >= 1_000_000_000 << 32):
-            raise CaptureError(self.path, f"time {time_ns} ns of frame {self.frames + 1} cannot be written")
+            held = f"a {self.container} holds {'1970 to 2106' if self.container == 'pcap' else '1970 on'}"
+            raise CaptureError(self.path, f"time {time_ns} ns of frame {self.frames + 1} cannot be written: {held}")
         if self.container == "pcapng":
             self._enhanced(data, link, time_ns, length, interface, comments)
         else:

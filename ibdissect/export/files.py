@@ -29,7 +29,7 @@ def replacing(target: str, source: Source | None = None, option: str = "--to") -
         descriptor, private = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".part", dir=os.path.dirname(path))
     try:
         with writing(target):
-            with os.fdopen(descriptor, "w+b") as file:
+            with open(target, "w+b", opener=lambda *_: descriptor) as file:  # errors name the target
                 yield file
                 file.flush()
                 os.fsync(descriptor)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
+from ibdissect.capture.times import earlier, near
 from ibdissect.table import Int
 from ibdissect.table.rows import Columns
 
@@ -70,6 +71,7 @@ class Clocks:
         self.points, self.directions = points, directions
         self.segments: list[list[Segment]] = [[] for _ in points]
         """Of each point; empty if its clock could not be compared."""
+        self._origin = int(points[0].seen.time[0])
         self.segments[0] = [Segment(1, int(points[0].seen.time[0]), 0, 0.0, 0, True)]
         self.times: list[Int] = [points[0].seen.time, *(np.empty(0, np.int64) for _ in points[1:])]
         """Times of the sample of each point on the first point's clock."""
@@ -131,8 +133,8 @@ class Clocks:
         starts = np.searchsorted(frame, [segment.first_frame for segment in segments[1:]]).tolist()
         for segment, start, stop in zip(segments, [0, *starts], [*starts, len(time)], strict=True):
             part = time[start:stop]
-            found[start:stop] = part - segment.offset_ns - np.rint(segment.drift * (part - segment.at_ns)).astype(np.int64)
-        return found
+            found[start:stop] = earlier(part, segment.offset_ns, segment.drift * (part - segment.at_ns))
+        return near(found, self._origin)
 
     def _bounds(self, new: int) -> Bounds:
         """The bounds that all placed points give for the clock of another one."""

@@ -11,6 +11,7 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND, Damage
+from ibdissect.capture.times import near
 from ibdissect.errors import CaptureError
 from ibdissect.session.reading import open_reading
 from ibdissect.table import Int
@@ -98,6 +99,13 @@ class _Sample:
     def __init__(self, limit: int) -> None:
         self.parts: list[Sightings] = []
         self._limit, self._size, self._shift = limit, 0, 0
+        self._origin: int | None = None
+
+    def near(self, times: Int) -> Int:
+        """Times that all points can be compared by: within decades of the first one."""
+        if self._origin is None and len(times):
+            self._origin = int(times[0])
+        return near(times, self._origin or 0)
 
     def add(self, block: Sightings) -> None:
         self.parts.append(self._chosen(block))
@@ -163,6 +171,7 @@ def _read(point: Point, flows: Flows, shortest: int, sample: _Sample) -> None:
     with open_reading(point.path) as reading:
         for chunk in reading.chunks():
             part = seen_in(reading.table_of(chunk), point.number, flows, shortest)
+            part.time = sample.near(part.time)
             coarse = [unit for unit in coarse if not (part.time % unit).any()]
             point.packets += len(part)
             for at in range(0, len(part), BLOCK):

@@ -188,7 +188,7 @@ def pcapngs(draw: st.DrawFn) -> Ng:
             if what == "other":
                 made.blob += block(order, draw(st.sampled_from([4, 5, 10, 0xBAD, 0x1234])), data)
                 continue
-            index, ticks = draw(st.integers(0, len(links) - 1)), draw(st.integers(0, 2**62))
+            index, ticks = draw(st.integers(0, len(links) - 1)), draw(st.integers(0, 4_600_000_000 * 10**9))
             number = len(made.rows) + 1
             if what == "epb":
                 texts = draw(st.lists(st.text(max_size=8), max_size=2))

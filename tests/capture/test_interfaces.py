@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.capture.interfaces import FAR, Interfaces
+from ibdissect.capture.interfaces import Interfaces
+from ibdissect.capture.times import FAR
 from tests.capture.built import options
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 
+from ibdissect.capture.times import FAR_NS, NEAR_NS
 from ibdissect.points.clocks import Bounds, _refuted
+from tests.commands import run
 
-from .world import START, World, behind
+from .world import START, Clock, World, behind
 
 
 @pytest.mark.slow
@@ -51,3 +54,28 @@ def test_small_steps(late: slice, expected: list[int]) -> None:
     offset = np.where(above, 500, -500)
     offset[late] += 10_000
     assert _refuted(Bounds(row.astype(np.int32), row * 1000, offset, above, np.zeros(1280, np.int64)), [0], 0.0, 1) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("years", [(-1, 1), (-56, 0), (-56, 78)])
+@pytest.mark.parametrize("seed", range(4))
+def test_stamps_without_sense(tmp_path: Path, seed: int, years: tuple[int, int]) -> None:
+    """Stamps of both points jump by years, forth and back: clocks whose offsets and drifts no 64 bits hold."""
+
+    def jumping(name: str) -> Clock:
+        return lambda time: time + Random(f"{name}{time // 250_000}{seed}").randint(*years) * 31_557_600 * 10**9
+
+    world = World(points=("client", "server"), clocks={name: jumping(name) for name in ("client", "server")})
+    for psn in range(200):
+        world.packet(psn * 5_000, psn=psn, payload=psn.to_bytes(4, "big"))
+    comparison = world.compare(tmp_path)
+    for found in comparison.clocks.times:
+        times = found.astype(object)
+        assert max(abs(times)) <= FAR_NS and max(times) - min(times) <= 2 * NEAR_NS
+
+
+@pytest.mark.slow
+def test_ordinary_stamps_a_year_apart_and_out_of_order(shared: Path) -> None:
+    one, other = (str(shared / f"attack/stamps-{name}.pcap") for name in "AB")
+    for pair in ((one, other), (other, one)):
+        assert run("points", *pair, text=True).stderr == "" and run("points", *pair).returncode in (0, 1)
