@@ -30,6 +30,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--ibdissect-config", metavar="FILE", help="configuration file (ibdissect.toml, pyproject.toml)")
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Which configuration the captures are checked by: a green run says whose rules it followed."""
+    if not config.getoption("--ibdissect"):
+        return None
+    from ibdissect.cli.config import read_config
+    from ibdissect.report import Followed
+
+    settings = read_config(config.getoption("--ibdissect-config"))
+    options = {"select": "select", "fail_on": "fail-on", "baseline": "baseline"}
+    keys = settings.followed(*(name for name, option in options.items() if config.getoption(f"--ibdissect-{option}")))
+    return f"ibdissect: {Followed(settings.shown, keys).text}" if keys else None
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     if not parent.config.getoption("--ibdissect"):
         return None
@@ -103,7 +116,8 @@ def assert_clean(
     if least not in RANKS:
         raise ConfigError("assert_clean", "fail_on", f"{least!r} is none of {', '.join(RANKS)}")
     known = os.fspath(baseline) if baseline is not None else common.settings.baseline
-    compared = KnownFindings(known, None, options, [os.fspath(path)]) if known is not None else None
+    named = common.named_files("baseline", by_user=baseline is not None)
+    compared = KnownFindings(known, None, options, [os.fspath(path)], named) if known is not None else None
     report = check(os.fspath(path), options)
     report.judge_emptiness(allowed=allow_empty or bool(common.settings.allow_empty))
     if compared is not None:

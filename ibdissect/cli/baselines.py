@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ibdissect.capture.named_files import NamedFiles
 from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, series_of
 from ibdissect.cli.common import say
@@ -16,7 +17,7 @@ from ibdissect.session.check import Options
 from ibdissect.wire.text import counted
 
 MOST_TEXT = 64 << 20
-"""Most characters in a baseline file."""
+"""Most bytes in a baseline file."""
 SAID = 10
 """Fixed entries that are listed individually."""
 
@@ -24,10 +25,12 @@ SAID = 10
 class KnownFindings:
     """Baselines of one `lint` run: hides known findings in reports, and collects the entries of a new baseline."""
 
-    def __init__(self, read: str | None, written: str | None, options: Options, units: Sequence[Unit] = ()) -> None:
+    def __init__(
+        self, read: str | None, written: str | None, options: Options, units: Sequence[Unit] = (), named: NamedFiles | None = None
+    ) -> None:
         """Raises `options.max_findings`, because only findings that are kept can be compared. ConfigError if `read` is not a baseline.
 
-        `units`: the captures that will be checked.
+        `units`: the captures that will be checked. `named`: how the file `read` is opened.
         """
         if written is not None and options.selection is not None:
             raise ConfigError("--write-baseline", written, "would know a part of the captures only", hint="leave out -Y and --frames")
@@ -37,7 +40,7 @@ class KnownFindings:
         self.entries: list[Entry] = []
         self.comparison: Comparison | None = None
         if read is not None:
-            baseline = read_baseline(read)
+            baseline = read_baseline(read, named)
             self.known_as = known_as(baseline, self.units)
             owners = {name: path for path, name in reversed(self.known_as.items())} | {baseline.name_of(path): path for path in self.units}
             self.comparison = Comparison(baseline, whole=options.selection is None, known_as=self.known_as, owners=owners)
@@ -143,13 +146,13 @@ def _series(names: Iterable[str], name_of: Callable[[str], str]) -> dict[str, li
     return {series: [name for _, name in sorted(ones)] for series, ones in placed.items()}
 
 
-def read_baseline(path: str) -> Baseline:
-    """The baseline in a file. Raises ConfigError if the file is missing or damaged."""
+def read_baseline(path: str, named: NamedFiles | None = None) -> Baseline:
+    """The baseline in a file. Raises ConfigError if the file is missing or damaged, or if `named` refuses it."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(MOST_TEXT + 1)
+        with (named or NamedFiles()).open(path) as file:
+            text = file.read(MOST_TEXT + 1).decode()
         if len(text) > MOST_TEXT:
-            raise ConfigError("--baseline", path, f"is not a baseline: longer than {MOST_TEXT >> 20} million characters")
+            raise ConfigError("--baseline", path, f"is not a baseline: longer than {MOST_TEXT >> 20} million bytes")
         return parse_baseline(text, path)
     except FileNotFoundError as error:
         raise ConfigError("--baseline", path, "no such file", hint=f"write it: --write-baseline {path}") from error

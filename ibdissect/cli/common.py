@@ -20,6 +20,7 @@ from .console import echo
 
 if TYPE_CHECKING:
     from ibdissect.capture.chunk import Damage
+    from ibdissect.capture.named_files import NamedFiles
     from ibdissect.lint.rule import Rule
     from ibdissect.subnet import SubnetFiles
     from ibdissect.subnet.names import Names
@@ -136,6 +137,12 @@ class Common(Record, dict=True):
             rules = (*rules, *rules_of(self.settings.rule, self.settings.source, catalog))
         return catalog, rules
 
+    def named_files(self, key: str, *, by_user: bool) -> NamedFiles:
+        """How files are opened that the user, or else a key of the configuration, has named."""
+        from ibdissect.capture.named_files import Confined, NamedFiles
+
+        return NamedFiles(self.tell) if by_user or not self.settings.found else Confined(self.settings.source, key)
+
     @cached_property
     def subnet_files(self) -> SubnetFiles | None:
         """What the files of --subnet say, or else those of the configuration; None without any. SubnetFileError, ConfigError."""
@@ -145,7 +152,7 @@ class Common(Record, dict=True):
             return None
         from ibdissect.subnet import read_files
 
-        files = read_files(arguments, _seconds(self.subnet_time))
+        files = read_files(arguments, _seconds(self.subnet_time), self.named_files("site.subnet", by_user=bool(self.subnet)))
         for note in files.notes:
             self.tell(f"note: {note}")
         return files

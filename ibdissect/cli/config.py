@@ -70,6 +70,8 @@ class Config(Record, frozen=True, kw_only=True):
     """auto, always, never."""
     refused: str = ""
     """Why plugins that the file names are not loaded; empty when they are, or when there are none."""
+    found: bool = False
+    """Nobody named the file, and the user does not trust its folder: it may name only files below its folder (`named_files.Confined`)."""
 
     @property
     def subnet(self) -> tuple[str, ...]:
@@ -85,6 +87,18 @@ class Config(Record, frozen=True, kw_only=True):
         """Whether it configures which rules run, or how."""
         return bool(self.select or self.ignore or self.per_path_ignores or self.severity or self.options or self.site or self.rule)
 
+    def followed(self, *overruled: str) -> tuple[str, ...]:
+        """The keys of the file that decide about findings or status, but for those that the command line overrules."""
+        default = Config()
+        given = (name for name in DECIDE if getattr(self, name) != getattr(default, name) and name not in overruled)
+        return tuple(name.replace("_", "-") for name in given)
+
+    @property
+    def shown(self) -> str:
+        """The file as reports show it: relative to the working directory if it lies below."""
+        below = os.path.join(os.getcwd(), "")
+        return self.source.removeprefix(below)
+
     @property
     def folder(self) -> str:
         """Absolute folder that paths in the file are relative to."""
@@ -92,8 +106,10 @@ class Config(Record, frozen=True, kw_only=True):
 
 
 SEVERITIES = ("error", "warning", "info")
-OWN = ("source", "refused")
+OWN = ("source", "refused", "found")
 """Fields that are not keys of the file."""
+DECIDE = ("select", "ignore", "per_path_ignores", "severity", "options", "fail_on", "baseline", "site", "rule")
+"""Keys without which findings, their severity or the exit status might be others."""
 
 
 def read_config(path: str | None) -> Config:
@@ -128,8 +144,8 @@ def _trusted(config: Config) -> Config:
 
     Nothing in the folder itself can prove trust: an archive of captures may contain all that a project's root contains.
     """
-    if not config.plugins:
-        return config
+    if not config.plugins and config.baseline is None and "subnet" not in (config.site or {}):
+        return config  # it names no files
     if os.environ.get("CI", "").lower() not in ("", "0", "false"):
         why = "this is CI"
     else:
@@ -139,7 +155,7 @@ def _trusted(config: Config) -> Config:
             return config
         why = f"its folder is not trusted (ibdissect trust {config.folder})"
     why = f"{config.source}: plugins are not loaded, {why}; name the file to load them: --config {config.source}"
-    return replace(config, plugins=(), refused=why)
+    return replace(config, plugins=(), refused=why if config.plugins else "", found=True)
 
 
 def _parse(file: str, *, named: bool) -> Config:

@@ -94,10 +94,11 @@ def _changes(before: str, after: str, common: Common) -> dict[str, list[dict[str
 
 def _side(argument: str, common: Common) -> tuple[Subnet, str]:
     """What is known of the subnet, and the path if it is a single capture. SubnetFileError for files that cannot be read."""
+    from ibdissect.capture.named_files import NamedFiles
     from ibdissect.fabric import Subnet
     from ibdissect.subnet import learn, read_files
 
-    files = read_files([argument])
+    files = read_files([argument], named=NamedFiles(common.tell))
     capture = files.files[0].known.path if [file.kind for file in files.files] == ["capture"] else ""
     for note in () if capture else files.notes:
         common.tell(f"note: {argument}: {note}")

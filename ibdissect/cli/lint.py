@@ -148,7 +148,8 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
     if baseline or wanted.write_baseline:
         from ibdissect.cli.baselines import KnownFindings
 
-        known = KnownFindings(baseline, wanted.write_baseline, options, units)
+        named = common.named_files("baseline", by_user=bool(wanted.baseline))
+        known = KnownFindings(baseline, wanted.write_baseline, options, units, named)
     if wanted.sandbox:
         network = wanted.engine is not None or any(map(is_url, files))
         written = [file for target in targets for file in (target.file, summary_file(target.form))]
@@ -159,12 +160,12 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
     fail_on = wanted.fail_on or common.settings.fail_on or "error"
     run = formats.Run(
         rules=tuple(options.rules), fail_rank=RANKS[fail_on], baseline=None if compared is None else compared.object(),
-        ignored=options.ignored, began_s=began_s, digests=digests_of(targets, files),
+        ignored=options.ignored, configuration=_followed(wanted, common), began_s=began_s, digests=digests_of(targets, files),
     )  # fmt: skip
     for target in targets[stream:]:
         write_report(target, reports, run, wanted.max_findings)
     if stream and not common.quiet:
-        echo(text_report.summary_text(reports, len(options.rules)), nl=False)
+        echo(text_report.summary_text(reports, len(options.rules), run.configuration), nl=False)
     if wanted.statistics:
         echo(text_report.statistics_text(reports, {rule.code: rule.name for rule in options.rules}), nl=False, err=not stream)
     if wanted.timing:
@@ -175,6 +176,14 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
     for line in known.lines() if known is not None else ():
         common.tell(line)
     return exit_status(reports, "never" if wanted.write_baseline is not None or wanted.exit_zero else fail_on)
+
+
+def _followed(wanted: LintArguments, common: Common) -> formats.Followed | None:
+    """The configuration that decided about findings or status."""
+    overruled = {"select": wanted.selected, "fail_on": wanted.fail_on or wanted.exit_zero or wanted.write_baseline,
+                 "baseline": wanted.baseline or wanted.write_baseline}  # fmt: skip
+    keys = common.settings.followed(*(name for name, given in overruled.items() if given))
+    return formats.Followed(common.settings.shown, keys) if keys else None
 
 
 def _timed(unit: Unit, *, work: Work[CaptureReport], stop: Stop | None = None, progress: Progress | None = None) -> CaptureReport:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct as Record
 
+from ibdissect.wire.text import printable
+
 if TYPE_CHECKING:
     from ibdissect.capture.digest import Digest
     from ibdissect.lint.finding import CaptureReport, Finding
@@ -31,6 +33,22 @@ WITH_DIGESTS = ("sarif",)
 """Formats that show size and SHA-256 of the captures, which are read once more for it."""
 
 
+class Followed(Record, frozen=True):
+    """The configuration file that a run followed."""
+
+    path: str
+    keys: tuple[str, ...]
+    """Its keys that decided about findings, severities or exit status."""
+
+    @property
+    def text(self) -> str:
+        return f"configuration {printable(self.path)}: {', '.join(self.keys)}"
+
+    def object(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"path": self.path, "keys": list(self.keys)}
+
+
 class Run(Record, frozen=True, kw_only=True):
     """What a format may need besides the reports."""
 
@@ -40,6 +58,8 @@ class Run(Record, frozen=True, kw_only=True):
     """Least severity rank of a finding that counts as a failure."""
     baseline: dict[str, Any] | None = None
     """The comparison with known findings, as JSON has it."""
+    configuration: Followed | None = None
+    """None if no configuration decided anything."""
     summarized: bool = False
     """Whether a job summary lists all findings, so that annotations may be left out."""
     ignored: PathIgnores | None = None

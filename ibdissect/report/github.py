@@ -42,4 +42,5 @@ def github_text(reports: list[CaptureReport], run: Run) -> str:
     shown = [line for found in lines.values() for line in (found[:MOST] if run.summarized else found)]
     left = sum(map(len, lines.values())) - len(shown)
     hidden = "".join(f"{printable(report.path)}: {report.left_out_text}\n" for report in reports if report.left_out)
-    return "".join(shown) + (f"{left} more in the job summary\n" if left else "") + hidden
+    followed = f"{run.configuration.text}\n" if run.configuration is not None else ""
+    return "".join(shown) + (f"{left} more in the job summary\n" if left else "") + hidden + followed

@@ -94,12 +94,13 @@ def page_text(
     groups = _groups(reports, rows, run)
     counts, by_rule = totals(reports)
     listed = Counter(row.finding.code for row in rows)
+    followed = [run.configuration.text] if run.configuration is not None else []
     style, script = (resources.files(__package__).joinpath(f"templates/{name}").read_text("utf-8") for name in ("page.css", "page.js"))
     markup = environment().get_template("page.html").render(
         reports=reports, rows=rows, groups=groups, worst=groups[:MAX_EXPLAINED], counts=counts, total=sum(by_rule.values()),
         verdict=verdict(reports), hidden={code: count - listed[code] for code, count in by_rule.items() if count > listed[code]},
         sections=[_section(i, report, one) for i, (report, one) in enumerate(zip(reports, seen, strict=True))],
-        compared=compared, notes=notes, detailed=sum(bool(row.detail) for row in rows), rules=len(run.rules), version=VERSION,
+        compared=compared, notes=[*notes, *followed], detailed=sum(bool(row.detail) for row in rows), rules=len(run.rules), version=VERSION,
         style=style, script=script, policy=_policy(style, script),
     )  # fmt: skip
     return markup + "\n"

@@ -64,6 +64,8 @@ def json_text(reports: list[CaptureReport], run: Run) -> str:
         "counts": counts,
         "by_rule": by_rule,
     }
+    if run.configuration is not None:
+        result["configuration"] = run.configuration.object()
     if run.baseline is not None:
         result["baseline"] = run.baseline
     return visible_json(json.dumps(result, indent=2, ensure_ascii=False)) + "\n"

@@ -33,6 +33,8 @@ def _notes(reports: list[CaptureReport], run: Run) -> Iterator[str]:
             yield f"- ✖ {report.status}: {_plain(report.incomplete)}"
         for doubt in report.doubts:
             yield f"- ⚠ {_plain(report.path)}: {_plain(doubt)}"
+    if run.configuration is not None:
+        yield f"- {_plain(run.configuration.text)}"
     if run.baseline is not None:
         counts = f"{run.baseline['known']} known, {run.baseline['new']} new, {sum(one['count'] for one in run.baseline['fixed'])} fixed"
         yield f"- baseline {_plain(run.baseline['path'])}: {counts}"

@@ -157,6 +157,7 @@ def sarif_text(reports: list[CaptureReport], run: Run) -> str:
             {
                 "executionSuccessful": all(report.incomplete is None for report in reports),
                 "toolExecutionNotifications": [*_notifications(reports)],
+                **({"properties": {"configuration": run.configuration.object()}} if run.configuration is not None else {}),
             }
         ],
         "artifacts": _artifacts(reports, run),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibdissect.lint.finding import CaptureReport, Finding
 from ibdissect.wire.text import Paint, counted, plain, printable
 
-from . import Run, totals
+from . import Followed, Run, totals
 
 
 def capture_text(report: CaptureReport, paint: Paint = plain) -> str:
@@ -18,7 +18,7 @@ def capture_text(report: CaptureReport, paint: Paint = plain) -> str:
 
 
 def report_text(reports: list[CaptureReport], run: Run) -> str:
-    return "".join(capture_text(report) + _notes(report) for report in reports) + summary_text(reports, len(run.rules))
+    return "".join(capture_text(report) + _notes(report) for report in reports) + summary_text(reports, len(run.rules), run.configuration)
 
 
 def _notes(report: CaptureReport) -> str:
@@ -42,8 +42,9 @@ def _finding_lines(finding: Finding, path: str, paint: Paint) -> list[str]:
     return lines
 
 
-def summary_text(reports: list[CaptureReport], rules: int) -> str:
-    """The last lines: totals, and how to explain a rule."""
+def summary_text(reports: list[CaptureReport], rules: int, configuration: Followed | None = None) -> str:
+    """The last lines: totals, whose rules these are, and how to explain a rule."""
+    followed = f"By {configuration.text}.\n" if configuration is not None else ""
     counts, by_rule = totals(reports)
     frames = sum(report.checked for report in reports)
     captures = sum(report.captures for report in reports if report.frames or report.status not in ("interrupted", "unreadable"))
@@ -51,11 +52,11 @@ def summary_text(reports: list[CaptureReport], rules: int) -> str:
     broken = {status: sum(report.status == status for report in reports) for status in ("unreadable", "failed", "empty", "interrupted")}
     tail = "".join(f", {count} {status}" for status, count in broken.items() if count)
     if not by_rule:
-        return f"{'No findings' if frames else 'Nothing was checked'}: {what}{tail}.\n"
+        return f"{'No findings' if frames else 'Nothing was checked'}: {what}{tail}.\n{followed}"
     parts = [counted(count, name) for name, count in counts.items() if count]
     codes = [finding.code for name in counts for report in reports for finding in report.findings if finding.severity == name]
     explain = f"Explain a rule: ibdissect rules {codes[0]}\n" if codes else ""
-    return f"Found {', '.join(parts)}: {what}{tail}.\n{explain}"
+    return f"Found {', '.join(parts)}: {what}{tail}.\n{followed}{explain}"
 
 
 def statistics_text(reports: list[CaptureReport], names: dict[str, str]) -> str:

@@ -15,7 +15,7 @@ from msgspec import Struct as Record
 from msgspec.structs import replace as changed
 
 from ibdissect.capture import pcap, pcapng
-from ibdissect.capture.discover import below
+from ibdissect.capture.named_files import NamedFiles
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.remote import is_url, public_name
 from ibdissect.capture.sets import ENDINGS
@@ -127,19 +127,20 @@ class SubnetFiles(Record):
 
 
 @uncollected()
-def read_files(arguments: Iterable[str], taken: float | None = None) -> SubnetFiles:
+def read_files(arguments: Iterable[str], taken: float | None = None, named: NamedFiles | None = None) -> SubnetFiles:
     """Read the files, directories and globs that `arguments` name; a leading `kind:` forces the kind.
 
-    `taken`: when their contents held (seconds since 1970), instead of the files' own times. Raises SubnetFileError for a file that cannot
-    be read, that opensm would refuse or that is not of the forced kind, and if no file is of a known kind.
+    `taken`: when their contents held (seconds since 1970), instead of the files' own times. `named`: how they are opened. Raises
+    SubnetFileError for a file that cannot be read, that opensm would refuse or that is not of the forced kind, and if no file is of a known
+    kind; ConfigError for files that `named` refuses.
     """
-    reader, arguments = _Reader(taken), list(arguments)
+    reader, arguments = _Reader(taken, named or NamedFiles()), list(arguments)
     for argument in arguments:
         kind, path = _split(argument)
         if os.path.isdir(path):
             reader.folder(path)
         elif glob.has_magic(path) and not os.path.lexists(path):
-            matches = sorted(glob.glob(path, recursive=True))
+            matches = sorted(reader.named.matches(path))
             if not matches:
                 raise SubnetFileError(path, 0, "matches no file")
             for match in matches:
@@ -171,8 +172,8 @@ def _split(argument: str) -> tuple[str, str]:
 
 
 class _Reader:
-    def __init__(self, taken: float | None) -> None:
-        self.taken = taken
+    def __init__(self, taken: float | None, named: NamedFiles) -> None:
+        self.taken, self.named = taken, named
         self.files: list[SubnetFile] = []
         self.notes: list[str] = []
         self.skipped = 0
@@ -189,11 +190,13 @@ class _Reader:
     def folder(self, path: str) -> None:
         """Read all files of known kinds below a directory, except captures; or the tree of /sys/class/infiniband."""
         self.folders = True
-        if tree := [file for device in ("", "*/") for name in TREE for file in glob.glob(os.path.join(glob.escape(path), device + name))]:
-            lines = [f"{file}:{_first_line(file)}" for file in sorted(tree)[:MOST_FILES]]
+        self.named.enter(path)
+        start = glob.escape(path)
+        if tree := [file for device in ("", "*/") for name in TREE for file in self.named.matches(os.path.join(start, device + name))]:
+            lines = [f"{file}:{self._first_line(file)}" for file in sorted(tree)[:MOST_FILES]]
             self._sysfs.append((self._known(path, "sysfs"), lines))
             return
-        for file in below(path):
+        for file in self.named.below(path):
             if os.path.isfile(file):
                 self.take(file, "", in_folder=True)
 
@@ -203,7 +206,7 @@ class _Reader:
             return
         self._seen.add(os.path.abspath(path))
         try:
-            with open(path, "rb") as file:
+            with self.named.open(path) as file:
                 head = file.read(1 << 16)
                 found = kind or _kind(path, head)
                 if found == "capture" and in_folder:
@@ -227,7 +230,7 @@ class _Reader:
         strange = Lines(path, ())
         known = self._known(path, kind, head.decode("utf-8", "replace"))
         if kind == "capture":
-            facts, last = _captured(path)
+            facts, last = _captured(path, self.named)
             known = changed(known, time_ns=last, exact=True)
         elif kind == "json":
             facts = list(islice(described(_loaded(path, head + file.read(MOST_BINARY))), MOST_FACTS - self._facts))
@@ -257,6 +260,13 @@ class _Reader:
         if not facts and not self.folders:
             self.notes.append(f"{path}: says nothing that is used ({kind})")
         self.files.append(SubnetFile(known, kind, facts))
+
+    def _first_line(self, path: str) -> str:
+        try:
+            with self.named.open(path) as file:
+                return file.readline(256).decode("utf-8", "replace").strip()
+        except OSError:
+            return ""
 
     def hosts(self) -> None:
         """Read the sysfs files. P_Key files do not name their port, so its GUID comes from other files of the same host, by name."""
@@ -316,14 +326,6 @@ def _lines(head: bytes, file: IO[bytes]) -> Iterator[str]:
             return
 
 
-def _first_line(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return file.readline(256).decode("utf-8", "replace").strip()
-    except OSError:
-        return ""
-
-
 def _loaded(path: str, text: bytes) -> object:
     try:
         return json.loads(text)
@@ -331,7 +333,7 @@ def _loaded(path: str, text: bytes) -> object:
         raise SubnetFileError(path, 0, f"is not valid JSON: {error}") from error
 
 
-def _captured(path: str) -> tuple[list[Fact], int]:
+def _captured(path: str, named: NamedFiles) -> tuple[list[Fact], int]:
     """The facts of a capture's management traffic, and the time of its last frame."""
     follower, services, last = FabricFollower(), Services(), 0
     try:
@@ -340,6 +342,7 @@ def _captured(path: str) -> tuple[list[Fact], int]:
         raise SubnetFileError(path, 0, error.reason) from error
     try:
         for chunk in reader.chunks():
+            named.spend(len(chunk.data))
             for _ in follower.feed(ChunkTable(chunk, builtin(), services)):
                 pass
             last = int(chunk.time_ns[-1]) if len(chunk) else last

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from ibdissect.cli import run
 from ibdissect.cli.config import read_config
 from ibdissect.cli.trusted_folders import is_trusted, trusted_folders
+from tests.commands import run as commanded
+from tests.conftest import REPO
 
 
 @pytest.fixture(autouse=True)
@@ -76,3 +80,40 @@ def test_a_file_name_that_a_glob_makes_an_option_is_refused(name: str, project: 
     assert f"{name} is an option and a file here; write `./{name}`" in capsys.readouterr().err
     assert run(["lint", "--", name]) == 2
     assert "an option and a file" not in capsys.readouterr().err and not (here / "ran").exists()
+
+
+@pytest.mark.parametrize("text", ['baseline = "known.json"', *(f'[site]\nsubnet = ["{name}"]' for name in ("known.json", "/proc", "/**"))])
+@pytest.mark.parametrize("command", ["lint", "show"])
+def test_what_was_found_opens_only_files_of_its_folder(text: str, command: str, tmp_path: Path) -> None:
+    """A FIFO would hang every command, /proc and / would be read without end."""
+    os.mkfifo(tmp_path / "known.json")
+    (tmp_path / "ibdissect.toml").write_text(text)
+    done = commanded(command, str(REPO / "captures/pkey-lab.pcap"), cwd=tmp_path, text=True)
+    if command == "show" and "baseline" in text:
+        assert done.returncode == 0
+    else:
+        key = "baseline" if "baseline" in text else "site.subnet"
+        assert done.returncode == 2 and f"ibdissect.toml: {key}: " in done.stderr and "names regular files below its folder" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        ((), ["ignore", "severity", "fail-on"]), (("--fail-on", "error"), ["ignore", "severity"]),
+        (("--select", "CAP"), ["ignore", "severity", "fail-on"]),
+    ],
+)  # fmt: skip
+def test_every_output_says_whose_rules_were_followed(words: tuple[str, ...], keys: list[str], tmp_path: Path) -> None:
+    (tmp_path / "ibdissect.toml").write_text('ignore = ["PKY"]\nfail-on = "never"\ncolor = "never"\n[severity]\nTXN = "info"\n')
+    printed = {}
+    for form in ("text", "json", "sarif", "github", "markdown", "html"):
+        printed[form] = commanded("lint", str(REPO / "captures/pkey-lab.pcap"), "--format", form, *words, cwd=tmp_path, text=True).stdout
+    said = f"configuration ibdissect.toml: {', '.join(keys)}"
+    assert f"By {said}.\n" in printed["text"] and f"{said}\n" in printed["github"] and said in printed["html"]
+    assert said in printed["markdown"].replace("\\", "")
+    assert json.loads(printed["json"])["configuration"] == {"path": "ibdissect.toml", "keys": keys}
+    (invocation,) = json.loads(printed["sarif"])["runs"][0]["invocations"]
+    assert invocation["properties"]["configuration"] == {"path": "ibdissect.toml", "keys": keys}
+    (tmp_path / "ibdissect.toml").write_text('color = "never"\n')
+    printed["json"] = commanded("lint", str(REPO / "captures/pkey-lab.pcap"), "--format", "json", cwd=tmp_path, text=True).stdout
+    assert "configuration" not in json.loads(printed["json"])
