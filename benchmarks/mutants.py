@@ -1,6 +1,7 @@
 """Do the tests notice a mistake in the code?
 
-    python benchmarks/mutants.py locate|engine|pkey|mkey|masking|scrub [--sample N --seed S] [--only TEXT] [--among FILE]
+    python benchmarks/mutants.py locate|engine|pkey|mkey|masking|scrub|wire|table|fabric|lint
+                                 [--sample N --seed S] [--only TEXT] [--among FILE]
 
 Makes one small mistake at a time (a mutant), runs the tests of that package, and prints the mutants that no test noticed. Each
 mutant runs in a process forked from a prepared parent. If the mistake is in a function that tests call, the function's code is
@@ -60,6 +61,16 @@ TARGETS = {
         ("tests/table/test_secrets.py", "tests/table/test_unread.py", "tests/dfilter/test_keys.py", "tests/session/test_columns.py",
          "tests/table/test_cut_keys.py", "tests/table/test_cut_messages.py", "tests/test_secrets.py"),
     ),
+    "wire": Target(
+        "ibdissect/wire/*.py ibdissect/wire/ulp/*.py",
+        ("tests/wire/test_*.py", "tests/ulp/test_*.py", "tests/dissect/test_*.py", "tests/test_coverage.py", "tests/table/test_insides.py"),
+    ),
+    "table": Target(
+        "ibdissect/table/*.py",
+        ("tests/table/test_*.py", "tests/dfilter/test_*.py", "tests/session/test_columns.py", "tests/ulp/test_services.py"),
+    ),
+    "fabric": Target("ibdissect/fabric/*.py", ("tests/fabric/test_*.py", "tests/rules/test_early.py"), ("PKY", "MKY", "LNK", "SM", "FAB")),
+    "lint": Target("ibdissect/lint/*.py", ("tests/lint/test_*.py", "tests/session/test_check.py"), ("PKY",)),
     "scrub": Target("ibdissect/scrub/*.py", ("tests/scrub/test_[!sv]*.py", "tests/scrub/test_s*.py", "tests/scrub/test_verify.py")),
 }
 

@@ -31,9 +31,16 @@ class Kind(StrEnum):
     QPN = auto()
     IP4 = auto()
     MAC = auto()
+    SERVICE = auto()
+    """Of connection management: a GUID, a number that holds a QPN, or one of a protocol, which stays."""
+    NETWORK = auto()
+    """A VLAN, a VNI, a tenant, a flow label: a number of any size."""
+    PORT = auto()
+    """Of UDP: those from 49152 on, which RoCE computes from queue pairs; the others stay."""
 
 
-IDENTITIES = Kind.KEY, Kind.TEXT, Kind.GUID, Kind.PREFIX, Kind.GID, Kind.LID, Kind.QPN, Kind.IP4, Kind.MAC
+IDENTITIES = Kind.KEY, Kind.TEXT, Kind.GUID, Kind.PREFIX, Kind.GID, Kind.LID, Kind.QPN, Kind.IP4, Kind.MAC, Kind.SERVICE, \
+    Kind.NETWORK, Kind.PORT
 """They get a substitute, everywhere the same."""
 _BY_WORD = {
     "number": Kind.KEEP, "checksum": Kind.KEEP, "pkey": Kind.KEEP, "ports": Kind.KEEP, "data": Kind.DROP, "reserved": Kind.MARK,

@@ -11,17 +11,24 @@ import numpy as np
 from ibdissect.capture.scattered import Bytes, gather
 from ibdissect.table import Bool, Int
 from ibdissect.table.rows import U64
+from ibdissect.wire.cm_names import IPOIB_CM_MASK, IPOIB_CM_PREFIX
 
 from .substitutes import MGID_SIGNATURES, Lids, Numbers
+
+WIDE = 1 << 40
+"""Service ids from here on may be a GUID; protocols have smaller ones, and that of IPoIB connected mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Numbers of one kind in whole bytes: their offsets in the chunk's data, and their values."""
+    """Numbers of one kind: the offsets of their first bytes in the chunk's data, and their values."""
 
     at: Int
     bits: int
     values: U64
+    """What the substitute is of, which may be more than stands there."""
+    low: int = 0
+    """Bits of the last byte below the number."""
 
 
 class Replacement(NamedTuple):
@@ -43,6 +50,22 @@ def gids(at: Int, rows: Bytes) -> Iterator[tuple[str, Spot]]:
     yield "ip4", Spot(at[mapped] + 12, 32, low[mapped] & 0xFFFFFFFF)
     yield "group", Spot(at[multicast] + 8, 64, low[multicast])
     yield "site", Spot(at[of_site], 64, high[of_site])
+
+
+SITE_LOCAL = np.uint64(0xFEC0 << 48)
+
+
+def services(at: Int, values: U64) -> Iterator[tuple[str, Spot]]:
+    """The parts of service ids that are replaced: the QPN of IPoIB connected mode, and ids that are a GUID. Ids of protocols stay."""
+    of_qp = values & np.uint64(IPOIB_CM_MASK) == IPOIB_CM_PREFIX
+    wide = ~of_qp & (values >= WIDE)
+    yield "qpn", Spot(at[of_qp] + 5, 24, values[of_qp] & np.uint64(0xFFFFFF))
+    yield "guid", Spot(at[wide], 64, values[wide])
+
+
+def site_prefixes(at: Int, values: U64) -> Spot:
+    """The last 16 bits of site-local subnet prefixes (IBA 4.1.1): those of the whole prefix's substitute; 0 for no subnet stays."""
+    return Spot(at, 16, np.where(values != 0, values | SITE_LOCAL, values))
 
 
 def integers(rows: Bytes) -> U64:
@@ -67,8 +90,12 @@ def replace(data: Bytes, spot: Spot, keep: Bool, numbers: Numbers | Lids) -> Non
     """Write the substitutes of the values selected by `keep`."""
     unique, which = np.unique(spot.values[keep], return_inverse=True)
     new = np.array([numbers[value] for value in unique.tolist()], np.uint64)[which]
-    size = spot.bits // 8
-    data[spot.at[keep][:, None] + np.arange(size)] = new.astype(">u8").view(np.uint8).reshape(len(new), 8)[:, 8 - size :]
+    size = (spot.bits + spot.low + 7) // 8
+    index = spot.at[keep][:, None] + np.arange(size)
+    if spot.bits % 8:
+        mask = np.uint64(((1 << spot.bits) - 1) << spot.low)
+        new = integers(data[index]) & ~mask | new << np.uint64(spot.low)
+    data[index] = new.astype(">u8").view(np.uint8).reshape(len(new), 8)[:, 8 - size :]
 
 
 def mark(data: Bytes, at: Int, mask: Bytes) -> None:

@@ -26,7 +26,7 @@ from . import checksums
 from . import substitutes as subs
 from .kinds import IDENTITIES, Kind, kind_of, survivors
 from .lids import ByLid
-from .occurrences import Replacement, Spot, gids, integers, learn, mark, replace
+from .occurrences import Replacement, Spot, gids, integers, learn, mark, replace, services, site_prefixes
 
 ERF_HEADER = 16
 TYPE_AT = 40
@@ -44,6 +44,10 @@ class Scrubber:
         }  # fmt: skip
         self.replacements = {name: Replacement(subs.Numbers(make), subs.SPECIAL[name]) for name, make in made.items()}
         self.replacements["ip4"] = Replacement(subs.Addresses(), subs.SPECIAL["ip4"])
+        ports = catalog.roce_ports
+        self.replacements["port"] = Replacement(
+            subs.Numbers(lambda number, _: subs.port(number, ports)), lambda values: (values < subs.FIRST_DYNAMIC) | np.isin(values, ports)
+        )
         self.lids = ByLid()
         self.texts = subs.Numbers(subs.text)
         self.wide_keys: dict[str, subs.Numbers] = {}
@@ -51,9 +55,10 @@ class Scrubber:
         self._templates: dict[StructType, Bytes] = {}
 
     def replaced(self) -> Iterator[tuple[str, list[bytes]]]:
-        """The identities and keys replaced so far by kind, except LIDs, QPNs and those that are also a substitute."""
+        """The identities and keys replaced so far by kind, except LIDs, QPNs, networks, ports and those that are also a substitute."""
         for name, each in self.replacements.items():
-            size = {"qpn": 0, "ip4": 4, "mac": 6}.get(name, getattr(each.numbers, "size", 8))
+            short = name in ("qpn", "port") or (name.startswith(Kind.NETWORK) and name != f"{Kind.NETWORK} 64")
+            size = 0 if short else {"ip4": 4, "mac": 6}.get(name, getattr(each.numbers, "size", 8))
             known = each.numbers.known
             yield name, [value.to_bytes(size, "big") for value in known.keys() - set(known.values()) if size]
         for name, keys in self.wide_keys.items():
@@ -130,6 +135,15 @@ class Scrubber:
             elif kind is Kind.TEXT or (field.bits > 64 and kind is Kind.KEY):
                 name = field.name if kind is Kind.TEXT else field.secret
                 texts += [(where, name, last - first, row.tobytes()) for where, row in zip(here.tolist(), taken, strict=True) if row.any()]
+            elif kind is Kind.SERVICE:
+                for name, spot in services(here, integers(taken)):
+                    spots.setdefault(name, []).append(spot)
+            elif kind is Kind.NETWORK:
+                low = last * 8 - start - field.bits
+                values = integers(taken) >> np.uint64(low) & np.uint64((1 << field.bits) - 1)
+                spots.setdefault(f"{kind} {field.bits}", []).append(Spot(here, field.bits, values, low))
+            elif kind is Kind.PREFIX and field.bits == 16:
+                spots.setdefault("prefix", []).append(site_prefixes(here, integers(taken)))
             elif kind is Kind.GID:
                 for name, spot in gids(here, taken):
                     spots.setdefault(name, []).append(spot)
@@ -143,14 +157,19 @@ class Scrubber:
                 continue
             known = self.replacements.get(name)
             if known is None:
-                known = self.replacements[name] = self._keys(name.removeprefix("key "), found[0].bits)
+                known = self.replacements[name] = self._made(name, found[0].bits)
             where = [~known.special(spot.values) for spot in found]
             learn(known.numbers, [(spot.at[keep], spot.values[keep]) for spot, keep in zip(found, where, strict=True)])
             for spot, keep in zip(found, where, strict=True):
                 replace(data, spot, keep, known.numbers)
         self.lids.replace(table, data, spots.get("lid", []), lambda struct: self._places(table, struct))
 
-    def _keys(self, kind: str, bits: int) -> Replacement:
+    def _made(self, name: str, bits: int) -> Replacement:
+        """Substitutes of keys of a kind, or of the numbers of networks with so many bits."""
+        if name.startswith(Kind.NETWORK):
+            made = subs.Numbers(lambda number, _: subs.network(bits, number))
+            return Replacement(made, lambda values: subs.special_networks(bits, values))
+        kind = name.removeprefix("key ")
         return Replacement(subs.Keys(bits, privileged=kind == "Q_Key"), lambda values: subs.special_keys(kind, values))
 
     def _texts(self, data: Bytes, texts: list[tuple[int, str, int, bytes]]) -> None:

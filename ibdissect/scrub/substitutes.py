@@ -194,6 +194,29 @@ def special_keys(kind: str, values: npt.NDArray[Any]) -> Bool:
     return public
 
 
+FIRST_DYNAMIC = 0xC000
+"""The first UDP port that RoCE computes from queue pairs (kernel rdma_flow_label_to_udp_sport)."""
+
+
+def network(bits: int, number: int) -> int:
+    """The number of a network; VLAN 1, the default, is no substitute."""
+    return number + (bits == 12)
+
+
+def special_networks(bits: int, values: U64) -> Bool:
+    """Zero (none), and VLANs that say nothing: the default one and the reserved one."""
+    found: Bool = (values == 0) | ((bits == 12) & ((values == 1) | (values == 0xFFF)))
+    return found
+
+
+def port(number: int, known: Iterable[int]) -> int:
+    """A port from 49152 on that none of the `known` protocols has."""
+    found = FIRST_DYNAMIC + number - 1
+    for one in sorted(known):
+        found += FIRST_DYNAMIC <= one <= found
+    return found
+
+
 def mac(number: int, value: int) -> int:
     """A locally administered address, or a group address of the same kind."""
     if value >> 24 == 0x01005E:

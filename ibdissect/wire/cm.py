@@ -33,7 +33,7 @@ class REQ(Struct):
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="infiniband.cm.req")
     reserved1 = pad(8, at="4")
     vendor_id = uint(24, "Vendor ID", at="5", base="hex")
-    service_id = uint(64, "Service ID", at="8", base="hex", show=cn.service_text)
+    service_id = uint(64, "Service ID", at="8", base="hex", show=cn.service_text, holds="service")
     service_prefix = part(service_id, 63, 24, "Service ID Prefix", base="hex", ws="serviceid.prefix")
     service_protocol = part(
         service_id, 23, 16, "Protocol", values=cn.IP_PROTOCOLS, base="hex", ws="serviceid.protocol", when=(service_prefix, _IP_CM)
@@ -70,7 +70,7 @@ class REQ(Struct):
     primary_remote_gid_mark = part(
         primary_remote_port_gid, 63, 32, "Primary Remote GID IPv4 Mark", base="hex", ws="prim_remotegid.ipv4mark"
     )
-    primary_flow_label = uint(20, "Primary Flow Label", at="88", base="hex", ws="prim_flowlabel")
+    primary_flow_label = uint(20, "Primary Flow Label", at="88", base="hex", ws="prim_flowlabel", holds="network")
     primary_reserved0 = pad(6, at="90[4]", ws="prim_reserved0")
     primary_packet_rate = uint(6, "Primary Packet Rate", at="91[2]", show=rate_text, ws="prim_pktrate")
     primary_traffic_class = uint(8, "Primary Traffic Class", at="92", base="hex", ws="prim_tfcclass")
@@ -84,7 +84,7 @@ class REQ(Struct):
     alternate_remote_port_lid = lid("Alternate Remote Port LID", at="98", ws="alt_remotelid")
     alternate_local_port_gid = gid("Alternate Local Port GID", at="100", ws="alt_localgid")
     alternate_remote_port_gid = gid("Alternate Remote Port GID", at="116", ws="alt_remotegid")
-    alternate_flow_label = uint(20, "Alternate Flow Label", at="132", base="hex", ws="alt_flowlabel")
+    alternate_flow_label = uint(20, "Alternate Flow Label", at="132", base="hex", ws="alt_flowlabel", holds="network")
     alternate_reserved0 = pad(6, at="134[4]", ws="alt_reserved0")
     alternate_packet_rate = uint(6, "Alternate Packet Rate", at="135[2]", show=rate_text, ws="alt_pktrate")
     alternate_traffic_class = uint(8, "Alternate Traffic Class", at="136", base="hex", ws="alt_tfcclass")
@@ -238,7 +238,7 @@ class SIDRReq(Struct):
     request_id = uint(32, "Request ID", at="0", base="hex")
     partition_key = pkey("Partition Key", at="4", ws="pkey")
     reserved1 = pad(16, at="6")
-    service_id = uint(64, "Service ID", at="8", base="hex", show=cn.service_text)
+    service_id = uint(64, "Service ID", at="8", base="hex", show=cn.service_text, holds="service")
     service_prefix = part(service_id, 63, 24, "Service ID Prefix", base="hex", ws="serviceid.prefix")
     service_protocol = part(
         service_id, 23, 16, "Protocol", values=cn.IP_PROTOCOLS, base="hex", ws="serviceid.protocol", when=(service_prefix, _IP_CM)
@@ -258,7 +258,7 @@ class SIDRRep(Struct):
     vendor_id_high = uint(16, "Vendor ID High", at="6", base="hex")
     qpn = qpn("QPN", at="8")
     vendor_id_low = uint(8, "Vendor ID Low", at="11", base="hex")
-    service_id = uint(64, "Service ID", at="12", base="hex", show=cn.service_text)
+    service_id = uint(64, "Service ID", at="12", base="hex", show=cn.service_text, holds="service")
     q_key = secret(32, "Q_Key", at="20", ws="qkey")
     additional_information = raw(72, "Additional Information", at="24")
     private_data = raw(136, "Private Data", at="96", ws="private")
@@ -286,7 +286,7 @@ class LAP(OfConnection):
     alternate_remote_port_lid = lid("Alternate Remote Port LID", at="22", ws="alt_remotelid")
     alternate_local_port_gid = gid("Alternate Local Port GID", at="24", ws="alt_localgid")
     alternate_remote_port_gid = gid("Alternate Remote Port GID", at="40", ws="alt_remotegid")
-    alternate_flow_label = uint(20, "Alternate Flow Label", at="56", base="hex", ws="alt_flowlabel")
+    alternate_flow_label = uint(20, "Alternate Flow Label", at="56", base="hex", ws="alt_flowlabel", holds="network")
     reserved3 = pad(4, at="58[4]")
     alternate_traffic_class = uint(8, "Alternate Traffic Class", at="59", base="hex", ws="alt_tfcclass")
     alternate_hop_limit = uint(8, "Alternate Hop Limit", at="60", ws="alt_hoplim")

@@ -83,7 +83,7 @@ class ServiceEntry(Struct):
 
     key, section, size = "serviceentries", "IBA 16.3.3.5", 48
     service_name = text(40, "ServiceName", at="0")
-    service_id = uint(64, "ServiceID", at="40", base="hex")
+    service_id = uint(64, "ServiceID", at="40", base="hex", holds="service")
 
 
 class ServiceEntries(Struct):

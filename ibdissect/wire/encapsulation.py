@@ -82,7 +82,7 @@ class VLAN(Struct):
     key, section, size = "vlan", "IEEE 802.1Q", 4
     priority = uint(3, "Priority", at="0", ws="vlan.priority")
     dei = flag("DEI", at="0[3]", ws="vlan.dei")
-    id = uint(12, "ID", at="0[4]", ws="vlan.id")
+    id = uint(12, "ID", at="0[4]", ws="vlan.id", holds="network")
     type = enum(16, ETHERTYPES, "Type", at="2", base="hex", ws="vlan.etype")
 
 
@@ -206,7 +206,7 @@ class IPv6(Struct):
     traffic_class = uint(8, "Traffic class", at="0[4]", base="hex", ws="ipv6.tclass")
     dscp = part(traffic_class, 7, 2, "DSCP", ws="ipv6.tclass.dscp")
     ecn = part(traffic_class, 1, 0, "ECN", values=ECN, ws="ipv6.tclass.ecn")
-    flow_label = uint(20, "Flow label", at="1[4]", base="hex", ws="ipv6.flow")
+    flow_label = uint(20, "Flow label", at="1[4]", base="hex", ws="ipv6.flow", holds="network")
     payload_length = uint(16, "Payload length", at="4", ws="ipv6.plen")
     next_header = enum(8, IP_PROTOCOLS, "Next header", at="6", ws="ipv6.nxt")
     hop_limit = uint(8, "Hop limit", at="7", ws="ipv6.hlim")
@@ -250,8 +250,8 @@ class UDP(Struct):
     """UDP header; destination port 4791 is RoCE v2."""
 
     key, section, size = "udp", "RFC 768", 8
-    source_port = uint(16, "Source port", at="0", ws="udp.srcport")
-    destination_port = uint(16, "Destination port", at="2", ws="udp.dstport")
+    source_port = uint(16, "Source port", at="0", ws="udp.srcport", holds="port")
+    destination_port = uint(16, "Destination port", at="2", ws="udp.dstport", holds="port")
     length = uint(16, "Length", at="4", ws="udp.length")
     checksum = uint(16, "Checksum", at="6", base="hex", ws="udp.checksum", holds="checksum")
 
@@ -265,8 +265,8 @@ class VXLAN(Struct):
     with_vni = bit(flags, 11, "VXLAN Network ID", ws="vxlan.flag_i")
     dont_learn = bit(flags, 6, "Don't Learn", ws="vxlan.flag_d")
     policy_applied = bit(flags, 3, "Policy Applied", ws="vxlan.flag_a")
-    group = uint(16, "Group Policy ID", at="2", ws="vxlan.gbp")
-    vni = uint(24, "VNI", at="4", ws="vxlan.vni")
+    group = uint(16, "Group Policy ID", at="2", ws="vxlan.gbp", holds="network")
+    vni = uint(24, "VNI", at="4", ws="vxlan.vni", holds="network")
     reserved = pad(8, at="7", ws="vxlan.reserved8")
 
 
@@ -281,7 +281,7 @@ class VXLANGPE(Struct):
     oam = bit(flags, 0, "OAM bit", ws="vxlan.o_bit")
     reserved16 = pad(16, at="1", ws="vxlan.reserved_16")
     protocol = enum(8, GPE_PROTOCOLS, "Next Protocol", at="3", ws="vxlan.next_proto")
-    vni = uint(24, "VNI", at="4", ws="vxlan.vni")
+    vni = uint(24, "VNI", at="4", ws="vxlan.vni", holds="network")
     reserved = pad(8, at="7", ws="vxlan.reserved8")
 
 
@@ -295,7 +295,7 @@ class GENEVE(Struct):
     oam = bit(flags, 7, "Control packet", ws="geneve.flags.oam")
     critical = bit(flags, 6, "Critical options", ws="geneve.flags.critical")
     protocol = enum(16, GRE_PROTOCOLS, "Protocol Type", at="2", base="hex", ws="geneve.proto_type")
-    vni = uint(24, "VNI", at="4", base="hex", ws="geneve.vni")
+    vni = uint(24, "VNI", at="4", base="hex", ws="geneve.vni", holds="network")
     reserved = pad(8, at="7", ws="geneve.reserved")
 
 
@@ -339,11 +339,11 @@ class ERSPAN2(Struct):
 
     key, section, size, title = "erspan2", "draft-foschiano-erspan 4.1", 8, "ERSPAN II"
     version = uint(4, "Version", at="0", ws="erspan.version")
-    vlan = uint(12, "VLAN", at="0[4]", ws="erspan.vlan")
+    vlan = uint(12, "VLAN", at="0[4]", ws="erspan.vlan", holds="network")
     cos = uint(3, "COS", at="2", ws="erspan.cos")
     encapsulation = uint(2, "Encap", at="2[3]", ws="erspan.encap")
     truncated = flag("Truncated", at="2[5]", ws="erspan.truncated")
-    session = uint(10, "SpanID", at="2[6]", ws="erspan.spanid")
+    session = uint(10, "SpanID", at="2[6]", ws="erspan.spanid", holds="network")
     reserved = pad(12, at="4", ws="erspan.reserved")
     index = uint(20, "Index", at="5[4]", ws="erspan.index")
 
@@ -353,13 +353,13 @@ class ERSPAN3(Struct):
 
     key, section, size, title = "erspan3", "draft-foschiano-erspan 4.2", 12, "ERSPAN III"
     version = uint(4, "Version", at="0", ws="erspan.version")
-    vlan = uint(12, "VLAN", at="0[4]", ws="erspan.vlan")
+    vlan = uint(12, "VLAN", at="0[4]", ws="erspan.vlan", holds="network")
     cos = uint(3, "COS", at="2", ws="erspan.cos")
     integrity = uint(2, "Bad/Short/Oversized", at="2[3]", ws="erspan.bso")
     truncated = flag("Truncated", at="2[5]", ws="erspan.truncated")
-    session = uint(10, "SpanID", at="2[6]", ws="erspan.spanid")
+    session = uint(10, "SpanID", at="2[6]", ws="erspan.spanid", holds="network")
     timestamp = uint(32, "Timestamp", at="4", ws="erspan.timestamp")
-    group = uint(16, "Security Group Tag", at="8", ws="erspan.sgt")
+    group = uint(16, "Security Group Tag", at="8", ws="erspan.sgt", holds="network")
     has_frame = uint(1, "Has Ethernet PDU", at="10", ws="erspan.p")
     frame_type = enum(5, {0: "Ethernet", 2: "IP"}, "Frame Type", at="10[1]", ws="erspan.ft")
     hardware = uint(6, "Hardware ID", at="10[6]", ws="erspan.hw")

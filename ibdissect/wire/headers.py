@@ -70,7 +70,7 @@ class GRH(Struct):
     key, section, size, title = "grh", "IBA 8.3; python-rdma HdrGRH", 40, "GRH"
     ipver = uint(4, "IP Version", at="0")
     tclass = uint(8, "Traffic Class", at="0[4]", base="hex")
-    flow_label = uint(20, "Flow Label", at="1[4]", base="hex")
+    flow_label = uint(20, "Flow Label", at="1[4]", base="hex", holds="network")
     pay_len = uint(16, "Payload Length", at="4", unit="bytes", ws="paylen")
     nxt_hdr = enum(8, NEXT_HEADERS, "Next Header", at="6", base="hex", ws="nxthdr")
     hop_lmt = uint(8, "Hop Limit", at="7", ws="hoplmt")

@@ -67,7 +67,7 @@ class AdjSiteLocalSubnetEntry(Struct):
 
     key, section, size = "mlnxadjsitelocalsubnets", f"{_SOURCE} rtr_adj_site_local_subn_record", 8
     p_key = pkey("P_Key", at="0")
-    subnet_prefix = uint(16, "SubnetPrefix", at="2", base="hex")
+    subnet_prefix = uint(16, "SubnetPrefix", at="2", base="hex", holds="prefix")
     pfrn_rtr_enable_max_group_id = uint(16, "PFRNRTREnableMaxGroupID", at="4", base="hex")
     master_sm_lid = lid("MasterSMLID", at="6")
 

@@ -345,9 +345,9 @@ class TrapTenant(Struct):
 
     key, section, size = "trap", f"{_SOURCE} ntc_1601", 35
     carried_by = _of(1601)
-    physical_group_id = uint(64, "PhysicalGroupID", at="0", base="hex")
+    physical_group_id = uint(64, "PhysicalGroupID", at="0", base="hex", holds="network")
     physical_guid = guid("PhysicalGUID", at="8")
-    virtual_group_id = uint(64, "VirtualGroupID", at="16", base="hex")
+    virtual_group_id = uint(64, "VirtualGroupID", at="16", base="hex", holds="network")
     virtual_guid = guid("VirtualGUID", at="24")
     vport_index = uint(16, "VPortIndex", at="32")
     tenant_notice_type = uint(8, "TenantNoticeType", at="34")

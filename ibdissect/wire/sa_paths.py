@@ -35,7 +35,7 @@ class PathRecord(Struct):
         "service_id8_msb", "service_id56_lsb", "dgid", "sgid", "dlid", "slid", "raw_traffic", "", "flow_label", "hop_limit",
         *PATH_PARAMETERS, "preference", "reverse_path_p_key_member_bit", "", "",
     )  # fmt: skip
-    service_id = uint(64, "ServiceID", at="0", base="hex")
+    service_id = uint(64, "ServiceID", at="0", base="hex", holds="service")
     service_id8_msb = part(service_id, 63, 56, "ServiceID8MSB", base="hex")
     service_id56_lsb = part(service_id, 55, 0, "ServiceID56LSB", base="hex")
     dgid = gid("DGID", at="8")
@@ -44,7 +44,7 @@ class PathRecord(Struct):
     slid = lid("SLID", at="42")
     raw_traffic = flag("RawTraffic", at="44")
     reserved_353 = pad(3, at="44[1]")
-    flow_label = uint(20, "FlowLabel", at="44[4]", base="hex")
+    flow_label = uint(20, "FlowLabel", at="44[4]", base="hex", holds="network")
     hop_limit = uint(8, "HopLimit", at="47")
     t_class = uint(8, "TClass", at="48", base="hex")
     reversible = flag("Reversible", at="49")
@@ -76,7 +76,7 @@ class MultiPathRecord(Struct):
     )  # fmt: skip
     raw_traffic = flag("RawTraffic", at="0")
     reserved_1 = pad(3, at="0[1]")
-    flow_label = uint(20, "FlowLabel", at="0[4]", base="hex")
+    flow_label = uint(20, "FlowLabel", at="0[4]", base="hex", holds="network")
     hop_limit = uint(8, "HopLimit", at="3")
     t_class = uint(8, "TClass", at="4", base="hex")
     reversible = flag("Reversible", at="5")
@@ -90,12 +90,12 @@ class MultiPathRecord(Struct):
     rate = uint(6, "Rate", at="11[2]", show=rate_text)
     packet_life_time_selector = enum(2, LIFETIME_SELECTOR, "PacketLifeTimeSelector", at="12")
     packet_life_time = uint(6, "PacketLifeTime", at="12[2]", show=timeout_text)
-    service_id8_msb = uint(8, "ServiceID8MSB", at="13", base="hex")
+    service_id8_msb = uint(8, "ServiceID8MSB", at="13", base="hex", holds="data")
     independence_selector = enum(2, {0: "no constraint", 1: "independent"}, "IndependenceSelector", at="14")
     gid_scope = uint(6, "GIDScope", at="14[2]")
     sgid_count = uint(8, "SGIDCount", at="15")
     dgid_count = uint(8, "DGIDCount", at="16")
-    service_id56_lsb = uint(56, "ServiceID56LSB", at="17", base="hex")
+    service_id56_lsb = uint(56, "ServiceID56LSB", at="17", base="hex", holds="data")
     sdgid = rest("SDGID", at="24")
 
 
@@ -138,7 +138,7 @@ class MCMemberRecord(Struct):
     packet_life_time_selector = enum(2, LIFETIME_SELECTOR, "PacketLifeTimeSelector", at="43")
     packet_life_time = uint(6, "PacketLifeTime", at="43[2]", show=timeout_text)
     sl = uint(4, "SL", at="44")
-    flow_label = uint(20, "FlowLabel", at="44[4]", base="hex")
+    flow_label = uint(20, "FlowLabel", at="44[4]", base="hex", holds="network")
     hop_limit = uint(8, "HopLimit", at="47")
     scope = enum(4, SCOPE, "Scope", at="48")
     join_state = uint(4, "JoinState", at="48[4]", base="hex")

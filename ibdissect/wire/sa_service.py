@@ -26,7 +26,7 @@ class ServiceRecord(Struct):
         "service_id", "service_gid", "service_p_key", "", "service_lease", "service_key", "service_name",
         *(f"service_data{bits}_{i}" for bits in (8, 16, 32, 64) for i in range(128 // bits)),
     )  # fmt: skip
-    service_id = uint(64, "ServiceID", at="0", base="hex", ws="infiniband.linkrecord.serviceid")
+    service_id = uint(64, "ServiceID", at="0", base="hex", ws="infiniband.linkrecord.serviceid", holds="service")
     service_gid = gid("ServiceGID", at="8", ws="infiniband.linkrecord.servicegid")
     service_p_key = pkey("ServiceP_Key", at="24", ws="infiniband.linkrecord.servicep_key")
     reserved_208 = pad(16, at="26")

@@ -36,10 +36,14 @@ BYTE_KINDS = frozenset({"gid", "mac", "ip4", "raw", "text"})
 HOLDS_BY_KIND = {"flag": "number", "pad": "reserved", "raw": "data", "rest": "data", "hole": "data", "nested": "data"}
 """Default of `holds` by kind; for gid, mac, ip4 and text it is the kind itself."""
 HOLDS = frozenset(
-    {*HOLDS_BY_KIND.values(), "checksum", "gid", "guid", "ip4", "key", "lid", "mac", "pkey", "ports", "prefix", "qpn", "text", "unknown"}
+    {*HOLDS_BY_KIND.values(), "checksum", "gid", "guid", "ip4", "key", "lid", "mac", "network", "pkey", "port", "ports", "prefix", "qpn",
+     "service", "text", "unknown"}
 )
 """Valid values of `Field.holds`."""
-WIDTHS = {"lid": (16, 32), "qpn": (24, 32), "guid": (64,), "prefix": (64,), "gid": (128,), "mac": (48,), "ip4": (32,), "pkey": (16,)}
+WIDTHS = {
+    "lid": (16, 32), "qpn": (24, 32), "guid": (64,), "prefix": (16, 64), "service": (64,), "port": (16,),
+    "gid": (128,), "mac": (48,), "ip4": (32,), "pkey": (16,),
+}  # fmt: skip
 """Required bits for some values of `Field.holds`."""
 
 
@@ -98,10 +102,11 @@ class Field(Value, Record, Generic[V], eq=False):
     read_only: bool = False
     """Whether a Set cannot change it: what a Set carries there means nothing."""
     holds: str = ""
-    """The meaning of the value, which decides how `scrub` treats it: lid, qpn, guid, prefix (of a GID), gid, mac, ip4, key,
-    text (all replaced), data and reserved (zeroed), number, pkey, ports (port numbers or a bit per port) (all kept), checksum
-    (of the packet: computed again, and hidden where a key is hidden, because it would reveal the key). By default it follows from the other
-    attributes; a plain number without values or unit is `unknown`: in a plugin's structure it is zeroed."""
+    """The meaning of the value, which decides how `scrub` treats it: lid, qpn, guid, prefix (of a GID; 16 bits: the end of a
+    site-local one), gid, mac, ip4, key, network (a VLAN, a VNI, a tenant, a flow label), port (of UDP), service (an id, which may be a GUID
+    or hold a QPN), text (all replaced), data and reserved (zeroed), number, pkey, ports (port numbers or a bit per port) (all kept),
+    checksum (of the packet: computed again, and hidden where a key is hidden, because it would reveal the key). By default it follows
+    from the other attributes; a plain number without values or unit is `unknown`: in a plugin's structure it is zeroed."""
     count: int = 1
     bit: int = 0
     name: str = ""

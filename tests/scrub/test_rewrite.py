@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import io
 import struct
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ibdissect.capture.writing import CaptureWriter
+from ibdissect.scrub import substitutes as subs
 from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.session.capture import Capture
-from ibdissect.wire.cm import REQ
+from ibdissect.wire.cm import REP, REQ
+from ibdissect.wire.dm import ServiceEntry
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.nvidia_routers import AdjSiteLocalSubnetEntry
 from ibdissect.wire.sa_paths import PathRecord
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import SMP, NodeInfo
 from ibdissect.wire.sm_port import PortInfo
+from tests import commands, tunnels
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, roce2, smp, ud
 from tests.scrub.made import scrub, scrubbed
 from tests.table.made import tables_of
@@ -175,3 +181,113 @@ def test_an_m_key_with_its_bytes_reversed_stays_the_reverse_of_the_other() -> No
     frames = [smp(1, 0x15, m_key=one) for one in (key, int.from_bytes(key.to_bytes(8, "big"), "little"), 0, key + 1)]
     (table,) = tables_of(scrubbed(erf_pcap(frames)))
     assert table.values(SMP.m_key).tolist() == [1, 1 << 56, 0, 3]
+
+
+HCA = 0x0002_C903_00A1_B2C3
+
+
+def connected(service: int, guid: int = HCA, qp: int = 0x4321) -> bytes:
+    """A list of services, a REQ for one and its REP, from the HCA of that GUID."""
+    return erf_pcap([
+        gmp(0x06, 0x81, 0x0012, build(ServiceEntry, service_name="SRP.T10:x", service_id=service), at=64),
+        gmp(0x07, 0x03, 0x0010, build(REQ, service_id=service, local_qpn=qp), at=24),
+        gmp(0x07, 0x03, 0x0013, build(REP, local_ca_guid=guid, local_qpn=qp), at=24),
+    ])  # fmt: skip
+
+
+def number_in(frame: bytes, field: Any, at: int) -> int:
+    """A field of whole bytes of a structure `at` bytes into the MAD."""
+    low, high = field.span
+    return int.from_bytes(mad_of(frame)[at + low : at + high], "big")
+
+
+def test_a_service_id_that_is_a_guid_is_replaced_as_the_guid(tmp_path: Path) -> None:
+    """As of SRP targets. The copy passes `--verify`, which it never did while the id stayed."""
+    path = tmp_path / "a.pcap"
+    path.write_bytes(connected(HCA))
+    done = commands.run("scrub", str(path), "--to", str(tmp_path / "b.pcap"), "--verify", text=True)
+    assert done.returncode == 0, done.stderr
+    entry, req, rep = scrubbed_records(connected(HCA))
+    ids = number_in(entry, ServiceEntry.service_id, 64), number_in(req, REQ.service_id, 24), number_in(rep, REP.local_ca_guid, 24)
+    assert len(set(ids)) == 1 and ids[0] not in (0, HCA)
+
+
+@pytest.mark.parametrize(("service", "stays"), [
+    (0, True), (0x0106_1144, True), (0x01_1234, True), ((1 << 40) - 1, True), (1 << 40, False), (HCA, False),
+    (0x0200_0000_0000_0001, False),
+])  # fmt: skip
+def test_service_ids_of_protocols_stay(service: int, stays: bool) -> None:
+    _, req, _ = scrubbed_records(connected(service))
+    assert (number_in(req, REQ.service_id, 24) == service) is stays
+
+
+def test_the_queue_pair_in_a_service_id_of_ipoib_is_the_same_as_elsewhere() -> None:
+    _, req, _ = scrubbed_records(connected(0x1000_0000_0000_4321))
+    service, qp = number_in(req, REQ.service_id, 24), number_in(req, REQ.local_qpn, 24)
+    assert service >> 24 == 0x10_0000_0000 and service & 0xFFFFFF == qp != 0x4321
+
+
+def test_the_end_of_a_site_local_prefix_is_that_of_its_substitute() -> None:
+    entries = b"".join(build(AdjSiteLocalSubnetEntry, subnet_prefix=number) for number in (0x1234, 0x1235, 0))
+    frames = [smp(0x81, 0x15, build(PortInfo, gid_prefix=0xFEC0_0000_0000_1234)), smp(0x81, 0xFFD2, entries.ljust(64, b"\0"))]
+    info, table = scrubbed_records(erf_pcap(frames))
+    prefix = number_in(info, PortInfo.gid_prefix, 64)
+    ends = [number_in(table, AdjSiteLocalSubnetEntry.subnet_prefix, 64 + 8 * i) for i in range(3)]
+    assert prefix >> 48 == 0xFEC0 and ends[0] == prefix & 0xFFFF != 0x1234 and ends[1] not in (0, 0x1235, ends[0]) and ends[2] == 0
+
+
+def test_the_attackers_capture_of_a_site_prefix(shared: Path) -> None:
+    data = (shared / "attack/site-prefix.pcap").read_bytes()
+    info, table = (frame[28 + 64 : 28 + 128] for frame in scrubbed_records(data))  # without ERF headers
+    assert table[2:4] == info[14:16] and info[8:10] == b"\xfe\xc0"
+    assert not [number for number in range(0x1234, 0x123C) if number.to_bytes(2, "big") in info + table]
+
+
+VLANS = [(0, 0), (1, 1), (0xFFF, 0xFFF), (2, 2), (77, 3), (0xFFE, 4), (77, 3)]
+
+
+def test_vlans_are_numbered_and_what_is_beside_them_stays() -> None:
+    """Zero, the default VLAN and the reserved one say nothing and stay; the first other one is 2."""
+    frames = [roce2(vlan=0xB000 | number) for number, _ in VLANS]
+    after = [int.from_bytes(frame[14:16], "big") for frame in scrubbed_records(ethernet_pcap(frames))]
+    assert after == [0xB000 | new for _, new in VLANS]
+
+
+@pytest.mark.parametrize("kind", ["VXLAN", "VXLAN over IPv6", "VXLAN-GPE", "GENEVE", "ERSPAN II", "ERSPAN III"])
+def test_captures_that_differ_only_in_numbers_of_networks_become_the_same(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def capture(number: int) -> bytes:
+        monkeypatch.setattr(tunnels, "VNI", number)
+        frames = [tunnels.wrapped(kind, roce2(vlan=number >> 8 & 0xFFF))[0] for _ in range(2)]
+        if kind.startswith("ERSPAN"):
+            at = frames[0].index(b"\x10\1" if kind == "ERSPAN II" else b"\x20\1")
+            frames = [frame[:at] + bytes([frame[at] | number >> 16 & 0xF, number >> 8 & 0xFF]) + frame[at + 2 :] for frame in frames]
+        return ethernet_pcap(frames)
+
+    one, other = capture(0x0ABCDE), capture(0x0FEDCB)
+    assert one != other and scrubbed(one) == scrubbed(other)
+
+
+def test_source_ports_that_follow_from_queue_pairs_are_replaced() -> None:
+    ports = [0xBFFF, 0xC000, 0xFFFF, 0xC123, 0xC000]
+    frames = scrubbed_records(ethernet_pcap([roce2(udp={"source_port": n}) for n in ports]))
+    after = [struct.unpack(">HH", frame[34:38]) for frame in frames]
+    assert after == [(n, 4791) for n in (0xBFFF, 0xC000, 0xC001, 0xC002, 0xC000)]
+
+
+def test_a_port_of_roce_of_ones_own_stays() -> None:
+    assert [subs.port(number, (4791, 0xC001, 0xC002)) for number in (1, 2, 3)] == [0xC000, 0xC003, 0xC004]
+    data = ethernet_pcap([roce2(udp={"destination_port": 0xC001, "source_port": 0xD000})])
+    out = io.BytesIO()
+    with Capture(io.BytesIO(data), roce_ports=[0xC001]) as opened:
+        write_scrubbed(opened, out, "pcapng")
+    assert b"\xc0\x00\xc0\x01" in out.getvalue()
+
+
+def test_flow_labels_are_the_same_in_requests_and_packets() -> None:
+    """Drivers compute them from queue pairs, and from them the source ports."""
+    frames = [native(0x04, b"", grh={"flow_label": n}) for n in (0, 0xFFFFF, 0x12345)]
+    frames.append(gmp(0x07, 0x03, 0x0010, build(REQ, primary_flow_label=0xFFFFF, primary_reserved0=0), at=24))
+    *packets, req = scrubbed_records(erf_pcap(frames))
+    heads = [int.from_bytes(frame[16 + 8 : 16 + 12], "big") for frame in packets]
+    assert [head & 0xFFFFF for head in heads] == [0, 1, 2] and {head >> 28 for head in heads} == {6}
+    assert int.from_bytes(mad_of(req)[24 + 88 : 24 + 91], "big") >> 4 == 1
