@@ -28,11 +28,11 @@ def main() -> None:
         for path in options.captures:
             tshark = ["tshark", "-n", "-r", path, "-T", "fields", *names]
             for ending in ("csv", "parquet"):
-                command = [sys.executable, "-m", "ibdissect", "export", path, "--to", f"{folder}/x.{ending}", "-q", *names]
+                command = [sys.executable, "-m", "ibdissect", "export", path, "--output", f"{folder}/x.{ending}", "-q", *names]
                 found = compare(command, tshark, options.runs)
                 print(f"{path}: export to {ending}: {found}", flush=True)
                 if options.record:
-                    record(f"export --to {ending}", path, found)
+                    record(f"export --output {ending}", path, found)
 
 
 if __name__ == "__main__":

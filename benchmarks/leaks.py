@@ -172,12 +172,12 @@ def everything(path: Path, frames: int, folder: Path) -> Iterator[tuple[str, byt
     for ending in ("csv", "jsonl", "parquet", "arrow"):
         target = folder / f"x.{ending}"
         for more in ((), ("--findings",)):
-            said = _said("export", str(path), "--to", str(target), *(more or NAMES))
+            said = _said("export", str(path), "--output", str(target), *(more or NAMES))
             yield f"export {ending} {' '.join(more)}", said + _read(target)
     for name in ("packets", "mads", "findings", "ports"):
         yield f"sql {name}", _said("sql", str(path), f"select * from {name}", "--format", "jsonl", *NAMES)
     target = folder / "x.pcapng"
-    said = _said("annotate", str(path), "--to", str(target))
+    said = _said("annotate", str(path), "--output", str(target))
     with Capture(target) as opened:
         list(opened.tables())
         yield "annotate", said + "\n".join(text for texts in opened.reader.comments.values() for text in texts).encode()

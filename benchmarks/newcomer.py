@@ -117,7 +117,7 @@ def wireshark_user(python: str, wheel: str) -> int:
     )
     me.step(["python", "-c", screen, capture], 0, "True 0", TERM="xterm-256color", COLUMNS="120", LINES="40")
     me.step(["ibdissect", "sql", capture, "select count(*) from packets"], 0, "37")
-    me.step(["ibdissect", "export", capture, "--to", "out.parquet"])
+    me.step(["ibdissect", "export", capture, "--output", "out.parquet"])
     return me.left()
 
 

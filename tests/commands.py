@@ -34,7 +34,7 @@ NEEDS_DUCKDB = pytest.mark.skipif(find_spec("duckdb") is None, reason="needs duc
 """Not `importorskip`: at its exit, an interpreter that has loaded DuckDB prints what DuckDB leaked."""
 FIRST = {
     "lint": ("lint --jobs 1",), "show": ("show", "show --format jsonl", "show --format tree"), "stats": ("stats",), "fabric": ("fabric",),
-    "export": ("export --to - --format csv",), "report": ("report",),
+    "export": ("export --output - --format csv",), "report": ("report",),
 }  # fmt: skip
 """What is run once, before a command runs for the first time, so that all processes find it imported and worked out."""
 ALONE = frozenset({"--plugin", "--sandbox", "serve", "tui", "pytest"})

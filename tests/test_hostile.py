@@ -132,13 +132,13 @@ def fields_of(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_tables(paths: list[str], tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     target = tmp_path / "x.csv"
-    run("export", paths[1], "--to", str(target), "-e", "infiniband.nodedescription.nodestring", "-Y", ANSWERS)
+    run("export", paths[1], "--output", str(target), "-e", "infiniband.nodedescription.nodestring", "-Y", ANSWERS)
     rows = list(csv.reader(target.read_text(encoding="utf-8").splitlines()))[1:]
     assert len(rows) == len(TEXTS)
     for (cell,) in rows:
         harmless(cell)
         assert cell.lstrip()[:1] not in "=+-@" or not cell
-    run("export", paths[1], "--findings", "--to", str(target))
+    run("export", paths[1], "--findings", "--output", str(target))
     harmless(target.read_text(encoding="utf-8"))
 
 
@@ -198,8 +198,8 @@ def test_comments(tmp_path: Path, paths: list[str]) -> None:
     for words in (("show", "--format", "tree"), ("show", "--format", "jsonl"), ("lint", "--fail-on", "never")):
         harmless(run(words[0], str(path), *words[1:]).decode())
     target = tmp_path / "a.pcapng"
-    run("annotate", paths[1], "--to", str(target))
-    run("annotate", str(path), "--to", str(target))
+    run("annotate", paths[1], "--output", str(target))
+    run("annotate", str(path), "--output", str(target))
     assert b"AM0" in target.read_bytes()
 
 

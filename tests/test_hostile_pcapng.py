@@ -59,7 +59,7 @@ def test_options_and_unknown_blocks(order: str, tmp_path: Path) -> None:
         if command == "show":
             assert len(out.splitlines()) >= 2
     for command, name in (("annotate", "a.pcapng"), ("scrub", "s.pcapng")):
-        run(command, str(path), "--to", str(tmp_path / name))
+        run(command, str(path), "--output", str(tmp_path / name))
         with Capture(str(tmp_path / name)) as again:
             assert sum(map(len, again.tables())) == 2
     assert b"jndi" in (tmp_path / "a.pcapng").read_bytes() and b"jndi" not in (tmp_path / "s.pcapng").read_bytes()

@@ -103,8 +103,8 @@ ALONE = {
     "lint": ("lint", "{}", "--fail-on", "never"), "show": ("show", "{}"), "tree": ("show", "{}", "--format", "tree"),
     "scapy": ("show", "{}", "--format", "scapy"), "filter": ("show", "{}", "-Y", "ip.addr == 10.0.0.1 or mad", "--format", "jsonl"),
     "stats": ("stats", "{}"), "fabric": ("fabric", "{}"), "rules": ("rules",), "fields": ("fields", "bth"),
-    "export": ("export", "{}", "--to", "{}.out.csv"), "annotate": ("annotate", "{}", "--to", "{}.out.pcapng"),
-    "scrub": ("scrub", "{}", "--to", "{}.out.pcap"), "sql": ("sql", "{}", "select count(*) from packets"),
+    "export": ("export", "{}", "--output", "{}.out.csv"), "annotate": ("annotate", "{}", "--output", "{}.out.pcapng"),
+    "scrub": ("scrub", "{}", "--output", "{}.out.pcap"), "sql": ("sql", "{}", "select count(*) from packets"),
 }  # fmt: skip
 
 

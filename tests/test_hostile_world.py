@@ -69,8 +69,9 @@ def test_full_disk_behind_standard_output(name: str, repo: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [
-    ("export", "{}", "--to", "x.pcapng"), ("export", "{}", "--to", "x.csv"), ("export", "{}", "--to", "x.parquet"),
-    ("annotate", "{}", "--to", "x.pcapng"), ("scrub", "{}", "--to", "x.pcap"), ("lint", "{}", "--format", "sarif", "--output", "x.sarif"),
+    ("export", "{}", "--output", "x.pcapng"), ("export", "{}", "--output", "x.csv"), ("export", "{}", "--output", "x.parquet"),
+    ("annotate", "{}", "--output", "x.pcapng"), ("scrub", "{}", "--output", "x.pcap"),
+    ("lint", "{}", "--format", "sarif", "--output", "x.sarif"),
 ], ids=" ".join)  # fmt: skip
 def test_full_disk_below_a_file(words: tuple[str, ...], repo: Path, tmp_path: Path) -> None:
     """No file or partial file is left at the end; an existing file is unchanged."""

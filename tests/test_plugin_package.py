@@ -122,7 +122,7 @@ def test_its_fields_are_printed_and_exported(environment: Path) -> None:
     lines = [line.split("\t") for line in done.stdout.splitlines()]
     assert lines[2] == ["3", "-4", "control", "1,2", ""] and lines[3] == ["4", "6", "data 7", "", ""] and lines[7][4] == "686579"
     pytest.importorskip("pyarrow")
-    words = ("-e", "acme.stream.left", "-e", "acme.temperature.celsius", "--to", "out.csv", "acme.pcap")
+    words = ("-e", "acme.stream.left", "-e", "acme.temperature.celsius", "--output", "out.csv", "acme.pcap")
     exported = ibdissect(environment, "export", "--plugin", "acme", *words)
     assert exported.returncode == 0, exported.stderr
     text = (environment / "out.csv").read_text(encoding="utf-8")

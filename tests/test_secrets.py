@@ -245,9 +245,9 @@ TABLES = {"jsonl": ("whole", "cut"), "csv": ("cut",), "parquet": ("cut",), "arro
 def test_no_table_holds_a_key(ending: str, capture: str, folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     target = tmp_path / f"x.{ending}"
-    said = run("export", str(folder / f"{capture}.pcapng"), "--to", str(target), *COLUMNS)
+    said = run("export", str(folder / f"{capture}.pcapng"), "--output", str(target), *COLUMNS)
     assert shown(said + target.read_bytes(), PLANTED) == []
-    said = run("export", str(folder / f"{capture}.pcapng"), "--findings", "--to", str(target))
+    said = run("export", str(folder / f"{capture}.pcapng"), "--findings", "--output", str(target))
     assert shown(said + target.read_bytes(), PLANTED) == []
 
 
@@ -277,7 +277,7 @@ def test_no_query_gives_a_key(folder: Path) -> None:
 def test_no_comment_and_no_baseline_holds_a_key(folder: Path, tmp_path: Path) -> None:
     """Annotated frames keep their keys, and the command says so; comments show none."""
     target, baseline = tmp_path / "a.pcapng", tmp_path / "known.json"
-    assert b"keys" in run("annotate", str(folder / "whole.pcapng"), "--to", str(target))
+    assert b"keys" in run("annotate", str(folder / "whole.pcapng"), "--output", str(target))
     with Capture(str(target)) as capture:
         for _ in capture.tables():
             pass
@@ -323,7 +323,7 @@ def test_a_scrubbed_capture_holds_no_key(folder: Path, tmp_path: Path) -> None:
     """Neither as bytes in the file nor in the command's output."""
     for name in ("whole", "cut"):
         target = tmp_path / f"{name}.pcapng"
-        said = run("scrub", str(folder / f"{name}.pcapng"), "--to", str(target))
+        said = run("scrub", str(folder / f"{name}.pcapng"), "--output", str(target))
         assert shown(said, PLANTED) == []
         written = target.read_bytes()
         assert [key.field for key in PLANTED if key.value in written or key.value[::-1] in written] == []

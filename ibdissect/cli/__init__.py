@@ -41,16 +41,6 @@ COMMANDS: dict[str, str] = {
 }
 """Each command with its line in the help; the command is the object `command` of the module of that name, imported on use."""
 
-OF_TSHARK = {
-    "-c": "`show --frames 1-N`",
-    "-r": "the name of the capture alone",
-    "-T": "`show --format FORMAT`, or `-e NAME` alone for fields",
-    "-V": "`show --format tree`",
-    "-w": "`export CAPTURE --to FILE`",
-    "-x": "`show --format dump`",
-    "-z": "`stats`, `follow`, or `tui`",
-}
-"""Options of tshark, and what does the same here."""
 COMPLETE = "_IBDISSECT_COMPLETE"
 """Environment variable that a shell sets to ask for completions."""
 INTERRUPTED, BROKEN_PIPE = 130, 141
@@ -82,6 +72,10 @@ class Commands(click.Group):
         """An existing file or `-` as first word means `tui`; other unknown words are errors that suggest the nearest command."""
         name = args[0]
         if name in COMMANDS or ctx.resilient_parsing:  # completion only looks commands up
+            if not ctx.resilient_parsing:
+                from ibdissect.cli.help_sections import with_new_names
+
+                args = [name, *with_new_names(name, args[1:])]
             return super().resolve_command(ctx, args)
         if name == "-" or "://" in name or os.path.exists(name):
             return "tui", self.get_command(ctx, "tui"), args
@@ -259,8 +253,13 @@ def _show(error: click.ClickException) -> None:
         echo(error.ctx.get_usage(), err=True)
         say(f"Try '{error.ctx.command_path} {error.ctx.help_option_names[0]}' for help.")
         echo(err=True)
-    here = OF_TSHARK.get(error.option_name) if isinstance(error, click.NoSuchOption) else None
-    say(f"Error: {error.format_message()}" + (f" Here: {here}." if here is not None else ""))
+    here, text = None, error.format_message()
+    if isinstance(error, click.NoSuchOption):
+        from ibdissect.cli.other_words import ours
+
+        here = ours(error.ctx.info_name if error.ctx is not None else None, error.option_name)
+        text = error.message if here is not None else text  # without guesses
+    say(f"Error: {text}" + (f" Here: {here}." if here is not None else ""))
 
 
 def _give_up_output() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from ibdissect.cli.common import Common, common_options, say
-from ibdissect.cli.output import ending_of, findings_of, max_findings_option, opened_capture, to_option
+from ibdissect.cli.output import ending_of, findings_of, max_findings_option, opened_capture, output_option
 from ibdissect.wire.text import counted
 
 
 @click.command()
 @click.argument("capture", metavar="CAPTURE")
-@to_option
+@output_option
 @max_findings_option
 @common_options
 def command(capture: str, target: str, max_findings: int, common: Common) -> int:

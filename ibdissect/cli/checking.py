@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,10 +16,19 @@ from ibdissect.session.check import Options
 from .common import Common
 from .config import Config
 
+if TYPE_CHECKING:
+    from .frame_selection import FrameSelection
+
 select_option = click.option(
     "--select", "selected", multiple=True, metavar="CODES", help="Only these rules: codes, prefixes or names, comma-separated."
 )
 ignore_option = click.option("--ignore", "ignored", multiple=True, metavar="CODES", help="Not these rules.")
+extend_select_option = click.option(
+    "--extend-select", "more", multiple=True, metavar="CODES", help="These rules, too, beside those of --select or the configuration."
+)
+extend_ignore_option = click.option(
+    "--extend-ignore", "more_ignored", multiple=True, metavar="CODES", help="The same as --ignore, which adds."
+)
 no_crc_option = click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC; damaged packets then count like others.")
 
 
@@ -28,11 +37,12 @@ def check_options(
     *,
     selected: str | Iterable[str] = (),
     ignored: str | Iterable[str] = (),
+    more: str | Iterable[str] = (),
     crc: bool = True,
     points: bool = False,
     **others: Any,
 ) -> Options:
-    """The options of a check; `others` are fields of `Options`. `selected` replaces the file's selection, `ignored` adds to it.
+    """The options of a check; `others` are fields of `Options`. `selected` replaces the file's selection; `more` and `ignored` add to it.
 
     `points`: only rules about several captures (the family PTS) run; otherwise all but these. Codes in the file that name no rule of the
     command are ignored. ConfigError, PluginError.
@@ -43,8 +53,9 @@ def check_options(
     catalog, plugin_rules = common.loaded()
     everything = [*load(), *plugin_rules]
     _known(config, everything)
+    without = [*split_codes(ignored), *config.ignore]
     options = Options(
-        rules=_chosen(everything, config, split_codes(selected), [*split_codes(ignored), *config.ignore], crc=crc, points=points),
+        rules=_chosen(everything, config, split_codes(selected), split_codes(more), without, crc=crc, points=points),
         plugins=common.plugin_names,
         catalog=catalog,
         declared=(config.rule, config.source if config.rule else ""),
@@ -72,14 +83,28 @@ def check_options(
     return options
 
 
+def checked_selection(common: Common, options: Options) -> FrameSelection | None:
+    """The frames that -Y and --frames select for a check, which knows neither its own findings nor later answers yet. ConfigError."""
+    selection = common.selection(options.catalog)
+    only = selection.filter if selection is not None else None
+    if only is not None and only.codes:
+        raise ConfigError("-Y", "ibdissect.code", "needs the findings of this check itself", hint="choose rules with --select")
+    if only is not None and only.ahead:
+        raise ConfigError("-Y", only.text, "needs answers that come later", hint="use ibdissect.request_frame")
+    return selection
+
+
 def _chosen(
-    rules: list[type[Rule]], config: Config, chosen: list[str], ignored: list[str], *, crc: bool, points: bool
+    rules: list[type[Rule]], config: Config, chosen: list[str], more: list[str], ignored: list[str], *, crc: bool, points: bool
 ) -> list[type[Rule]]:  # fmt: skip
     from ibdissect.lint.point_faults import PointRule
 
     mine = [rule for rule in rules if issubclass(rule, PointRule) == points]
     of_file = [code for code in config.select if any(matches(rule, code) for rule in mine)]
-    found = select(rules, chosen or of_file, ignored, crc=crc)
+    wanted = chosen or of_file
+    found = select(rules, [*wanted, *more] if wanted else [], ignored, crc=crc)
+    if not wanted:
+        select(rules, more)  # all run; a code that no rule has is a mistake all the same
     left = [rule for rule in found if rule in mine]
     if chosen and not left and (points or found):
         reason = "leaves no rule of the family PTS" if points else "needs several captures"

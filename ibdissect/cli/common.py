@@ -15,7 +15,7 @@ from msgspec import Struct as Record
 from ibdissect.errors import ConfigError
 from ibdissect.wire.text import Paint, counted, plain, printable, visible_json
 
-from .config import Config, read_config
+from .config import Config, configured_by
 from .console import echo
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ class Common(Record, dict=True):
     frames: str | None = None
     quiet: bool = False
     color: str | None = None
-    config: str | None = None
+    config: str | tuple[str, ...] | None = None
+    """A configuration file, and values (KEY=VALUE) that override those of the file."""
     plugins: tuple[str, ...] = ()
     subnet: tuple[str, ...] = ()
     subnet_time: str | None = None
@@ -103,7 +104,7 @@ class Common(Record, dict=True):
     @cached_property
     def settings(self) -> Config:
         """The configuration: the given file, or the nearest one above the working directory."""
-        found = read_config(self.config)
+        found = configured_by((self.config,) if isinstance(self.config, str) else self.config or ())
         if found.refused:
             say(f"warning: {found.refused}")
         return found
@@ -228,7 +229,10 @@ common_options = grouped(
     click.option("--frames", "frames", metavar="LIST", help="Only these frames: 1-10,17,100-."),
     click.option("-q", "--quiet", is_flag=True, help="Say less: no summary, notes or progress."),
     click.option("--color", type=click.Choice(("auto", "always", "never")), help="Colour on a terminal, always, or never.  [auto]"),
-    click.option("--config", "config", metavar="FILE", help="Configuration file (default: ibdissect.toml, pyproject.toml)."),
+    click.option(
+        "--config", "config", multiple=True, metavar="FILE|KEY=VALUE",
+        help="Configuration file (default: ibdissect.toml, pyproject.toml), or a value that overrides it: fail-on=warning.",
+    ),
     click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE", help="Load structures and rules; may be repeated."),
     click.option(
         "--subnet", "subnet", multiple=True, metavar="[KIND:]FILE",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 Reader = Callable[[Any, "Path"], Any]
 """(value of a key, file) -> value of the field; raises Wrong."""
 NAME = "ibdissect.toml"
+OPTION = "--config"
+"""Stands for the file of values that the command line has."""
 MOST_SHOWN = 60
 """Most characters of a wrong value that an error shows."""
 
@@ -108,7 +111,7 @@ class Config(Record, frozen=True, kw_only=True):
 SEVERITIES = ("error", "warning", "info")
 OWN = ("source", "refused", "found")
 """Fields that are not keys of the file."""
-DECIDE = ("select", "ignore", "per_path_ignores", "severity", "options", "fail_on", "baseline", "site", "rule")
+DECIDE = ("select", "ignore", "per_path_ignores", "severity", "options", "fail_on", "allow_empty", "baseline", "site", "rule")
 """Keys without which findings, their severity or the exit status might be others."""
 
 
@@ -128,6 +131,51 @@ def read_config(path: str | None) -> Config:
         if above == folder:
             return Config()
         folder = above
+
+
+def configured_by(words: Iterable[str]) -> Config:
+    """What --config says: a file, or else the nearest one, and KEY=VALUE, in TOML, each of which overrides it. ConfigError."""
+    from pathlib import Path
+
+    files, tables = [], []
+    for word in words:
+        if re.match(r"""\s*["'\w][^=\n]*=""", word) and not os.path.exists(word):
+            tables.append(_value(word))
+        else:
+            files.append(word)
+    if len(files) > 1:
+        raise ConfigError("--config", files[1], "is a second configuration file", hint="KEY=VALUE overrides a value of the first")
+    found = read_config(files[0] if files else None)
+    for table in tables:
+        over = _checked(Path(OPTION), table)
+        names = [key.replace("-", "_") for key in table]
+        changed = {name: _both(getattr(found, name), getattr(over, name)) for name in names}
+        found = replace(found, source=found.source or OPTION, **changed)
+    return found
+
+
+def _both(before: Any, over: Any) -> Any:
+    """A value with what overrides it: of a table only its own keys, of an array of tables what is added."""
+    if isinstance(before, dict) and isinstance(over, dict):
+        return before | {key: _both(before.get(key), value) for key, value in over.items()}
+    pairs = isinstance(before, tuple) and isinstance(over, tuple) and over and not isinstance(over[0], str)
+    return (*before, *over) if pairs else over
+
+
+def _value(word: str) -> dict[str, Any]:
+    """KEY=VALUE as a table. A value that is not valid TOML is a text, as a shell takes the quotes away."""
+    import json
+
+    from ibdissect import toml
+
+    key, _, value = word.partition("=")
+    wrong: Exception | None = None
+    for text in (word, f"{key} = {json.dumps(value.strip())}"):
+        try:
+            return toml.tables(text)
+        except (ValueError, RecursionError) as error:
+            wrong = wrong or error
+    raise ConfigError(OPTION, word, f"not valid TOML: {wrong}", hint="write --config fail-on=warning") from wrong
 
 
 def configured(folder: str) -> Config | None:

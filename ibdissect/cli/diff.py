@@ -26,13 +26,15 @@ STYLES = {"+": "info", "-": "error", "~": "warning"}
     "--fail-on", default="any", show_default=True, metavar="any|never|KINDS", help="Exit 1 if any, or one of these kinds, changed."
 )
 @click.option("--tui", "on_screen", is_flag=True, help="Show the changes on the screen.")
-@without("filter", "frames", "subnet", "subnet_time", reason="cannot be used here: BEFORE and AFTER say all that is compared")
+@without("frames", reason="would name other frames of each side", hint="-Y selects by what frames hold")
+@without("subnet", "subnet_time", reason="cannot be used here: BEFORE and AFTER say all that is compared")
 @without("name_ports", reason="cannot be used here: ports have the names that each side gives them")
 @common_options
 def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool, common: Common) -> int:
     """Compare two descriptions of a subnet: captures, subnet files, or folders of them, in any combination.
 
-    For two captures, traffic and findings are compared, and the subnet if both contain subnet management.
+    For two captures, traffic and findings are compared (with -Y, of the frames that match), and the subnet if both contain subnet
+    management.
 
     Exit status 0: nothing changed; 1: something changed; 2: a side cannot be read.
     """
@@ -79,12 +81,17 @@ def _changes(before: str, after: str, common: Common) -> dict[str, list[dict[str
         raise SubnetFileError(nameless[0], 0, "names no port of a subnet", hint=hint)
     for argument in nameless:
         common.tell(f"note: {argument}: without subnet management, so the subnets are not compared")
+    if common.filter is not None and not captures:
+        raise ConfigError("-Y", common.filter, "selects frames, and not both sides are captures")
     found = {} if nameless else changes(sides[0][0], sides[1][0])
     if captures:
-        from ibdissect.cli.checking import check_options
+        from ibdissect.cli.checking import check_options, checked_selection
 
         options = check_options(common, max_findings=None)
-        both = [contents.contents_of(capture, options, subnet) for subnet, capture in sides]
+        both = []
+        for subnet, capture in sides:
+            options.selection = checked_selection(common, options)
+            both.append(contents.contents_of(capture, options, subnet, checked_selection(common, options)))
         found |= contents.changes(*both)
         for side in both:
             if side.error is not None:

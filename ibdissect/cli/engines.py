@@ -61,9 +61,12 @@ def engine_option(command: F) -> F:
 
 
 
-jobs_option = click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Work in N processes, each on one capture; or share the rows of one (export)."
-)
+
+
+def jobs_option(what: str) -> Callable[[F], F]:
+    """The option --jobs; `what` N processes do."""
+    return click.option("--jobs", type=click.IntRange(min=1), metavar="N", help=what)
+
 
 
 @contextmanager

@@ -85,7 +85,7 @@ class ExportArguments(Record):
         if self.format_ not in (None, "parquet"):
             refuse("format_", reason="is not a format of --partition-by, which writes Parquet")
         if self.target == "-" or os.path.isfile(self.target):
-            raise ConfigError("--to", self.target, "is a file, and a dataset is a folder", hint="name a folder")
+            raise ConfigError("--output", self.target, "is a file, and a dataset is a folder", hint="name a folder")
         output.require_extra("pyarrow")
         from ibdissect.export.partitions import KEYS, keys_of
 
@@ -109,7 +109,7 @@ class ExportArguments(Record):
     ExportArguments,
     "wanted",
     output.set_option,
-    output.to_option,
+    output.output_option,
     click.option("--format", "format_", type=click.Choice(FORMATS), help="The format, whatever the name of FILE.  [csv if FILE is -]"),
     click.option("-e", "names", multiple=True, metavar="NAME", help="A column; repeat for more. `ibdissect fields` lists the names."),
     click.option("--first", is_flag=True, help="Only the first value of a name in a frame, in place of lists."),
@@ -121,7 +121,7 @@ class ExportArguments(Record):
         "--partition-by", metavar="KEYS",
         help="Add the frames of all captures to a Parquet dataset in the folder FILE: capture,hour (or day).",
     ),
-    jobs_option,
+    jobs_option("Share the work among N processes: the rows of one capture, or with --partition-by the captures."),
     engine_option,
     output.max_findings_option,
 )  # fmt: skip
@@ -129,21 +129,21 @@ class ExportArguments(Record):
 def command(captures: tuple[str, ...], wanted: ExportArguments, common: Common) -> int:
     """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).
 
-    `--to -` writes to standard output. A field that can occur several times in a frame becomes a list (in CSV separated by
+    `--output -` writes to standard output. A field that can occur several times in a frame becomes a list (in CSV separated by
     commas). Keys are null unless --show-keys is given; frames in a capture are unchanged, including their keys. All formats of
     tables but .csv need the extra `export`. Several processes (--jobs, --engine) share the rows of a .csv or .jsonl, or the captures of
     --partition-by.
     """
     rows = wanted.rows
     if wanted.partition_by is not None:
-        return _partitioned(output.units_of(captures, wanted.as_set), wanted, common)
+        return _partitioned(output.units_of(captures, wanted.as_set, quiet=common.quiet), wanted, common)
     ending = wanted.ending
     if rows != "frames" or ending not in LINES:
         refuse("jobs", "engine", reason="is for --partition-by, and for the frames of a capture as .csv or .jsonl")
     if rows == "points":
         rows, count = "sightings", _sightings(captures, wanted.target, ending, common)
     else:
-        capture = output.source_of(captures, wanted.as_set)
+        capture = output.source_of(captures, wanted.as_set, quiet=common.quiet)
         if wanted.engine is not None or (wanted.jobs or 1) > 1:
             return _by_windows(capture, wanted, ending, common)
         passes = int(wanted.target != "-" or not sys.stdout.isatty())  # a bar would be drawn among the rows

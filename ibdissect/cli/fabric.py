@@ -15,7 +15,7 @@ from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit
 from ibdissect.cli.common import Common, common_options, refuse, say, without, write_json
 from ibdissect.cli.console import echo
-from ibdissect.cli.output import opened_capture, set_option, source_of
+from ibdissect.cli.output import opened_capture, selection_of, set_option, source_of
 from ibdissect.errors import ConfigError
 from ibdissect.lint.set_members import members_object, with_files
 from ibdissect.wire.text import Paint, counted, printable
@@ -27,42 +27,41 @@ if TYPE_CHECKING:
     from ibdissect.subnet import SubnetFiles
     from ibdissect.table import ChunkTable
 
+FORMATS = ("text", "json", "dot", "partitions.conf", "ibnetdiscover")
+
 
 @click.command()
 @click.argument("captures", nargs=-1, metavar="[CAPTURE...]")
 @set_option
-@click.option("--format", "format_", type=click.Choice(("text", "json", "dot")), default="text", show_default=True)
-@click.option("--dot", is_flag=True, hidden=True, help="The same as --format dot, which came later.")
 @click.option(
-    "--write", "written", type=click.Choice(("partitions.conf", "ibnetdiscover", "dot", "json")),
-    help="Print the subnet as a file that other tools read.",
+    "--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True,
+    help="The last two are files that opensm and infiniband-diags read.",
 )  # fmt: skip
+@click.option("--dot", is_flag=True, hidden=True, help="The same as --format dot, which came later.")
 @click.option("--at", "at", type=click.IntRange(min=1), metavar="FRAME", help="What was known when this frame had been sent.")
-@without("filter", "frames", reason="the subnet is learnt from all frames", hint="--at FRAME shows what was known then")
 @without("name_ports", reason="cannot be used here: nodes are always shown with their names")
 @common_options
-def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, written: str | None, at: int | None, common: Common) -> None:
+def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, at: int | None, common: Common) -> None:
     """Print nodes, ports, links, LIDs, partitions, keys, subnet managers and forwarding; `-` reads standard input.
     Without CAPTURE: what the files of --subnet say.
 
-    Every fact is shown with the frame it was learnt from. Keys are masked unless --show-keys is given.
+    -Y and --frames: learn from these frames only. Every fact is shown with the frame it was learnt from. Keys are masked unless
+    --show-keys is given.
     """
-    if format_ == "json":
-        refuse("dot", reason="does nothing with --format json: a graph is not JSON")
-    if written is not None:
-        refuse("dot", "format_", reason="does nothing with --write, which says the format")
-    capture = source_of(captures, as_set) if captures else None
+    if format_ not in ("text", "dot"):
+        refuse("dot", reason=f"does nothing with --format {format_}")
+    capture = source_of(captures, as_set, quiet=common.quiet) if captures else None
     if capture is None and common.subnet_files is None:
         raise ConfigError("CAPTURE", "--subnet", "one of them must be given")
     learnt, result, members = _read(capture, at, common)
-    if written in ("partitions.conf", "ibnetdiscover"):
+    if format_ in ("partitions.conf", "ibnetdiscover"):
         from ibdissect.subnet.writing import ibnetdiscover, partitions_conf
 
         for one in learnt:
-            echo("\n".join(ibnetdiscover(one.subnet) if written == "ibnetdiscover" else partitions_conf(one.subnet)))
-    elif dot or "dot" in (format_, written):
+            echo("\n".join(ibnetdiscover(one.subnet) if format_ == "ibnetdiscover" else partitions_conf(one.subnet)))
+    elif dot or format_ == "dot":
         echo("\n".join(graph(result)))
-    elif "json" in (format_, written):
+    elif format_ == "json":
         write_json(result)
     else:
         echo(with_files("\n".join(lines(result, common.paint(sys.stdout), quiet=common.quiet)), members))
@@ -111,8 +110,9 @@ def _read(path: Unit | None, at: int | None, common: Common) -> tuple[Sequence[_
     members: Sequence[Member] = ()
     if path is not None:
         with opened_capture(path, common, passes=1) as opened:
+            selection = opened.selection
             for table in opened.tables(until=at, progress=opened.progress):
-                whole.feed(table)
+                whole.feed(table if selection is None else table.only_rows(selection.rows(table)))
                 frames += len(table)
             if whole.follower.unreliable:
                 parts = _each_subnet(opened, at, common)
@@ -141,10 +141,12 @@ def _each_subnet(opened: Capture, at: int | None, common: Common) -> dict[int, _
     files = common.subnet_files
     division = division_of(opened, Division(), files.ports if files is not None else ())
     found = {number: _LearntSubnet(files if number == 1 else None) for number in division.subnets}
+    selection = selection_of(opened, common)
     for table in opened.tables(keys=False, until=at) if found else ():
         numbers = division.of(table)
+        chosen = selection.rows(table) if selection is not None else True
         for number, part in found.items():
-            part.feed(table.only_rows(numbers == number))
+            part.feed(table.only_rows((numbers == number) & chosen))
     say(f"note: {opened.path} " + (f"mixes packets of {len(found)} subnets, separated by {division.how}" if found else ADVICE))
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,7 +28,7 @@ KINDS = {"uint": "integer", "bool": "boolean", "bytes": "bytes", "string": "text
 def command(prefix: str, format_: str, common: Common) -> None:
     """List all filter names that start with PREFIX (`infiniband.` is optional), with type, label, place and bits.
 
-    If none starts with it, those that contain it are listed, in their name or label.
+    If none starts with it, those that contain it are listed, in their name or label: `pkey` finds P_Key, too.
     """
     from ibdissect.wire.catalog import builtin
 
@@ -35,9 +36,9 @@ def command(prefix: str, format_: str, common: Common) -> None:
     extra = catalog.computed
     found = [row for struct in catalog.structs for row in _rows(struct, extra.get(struct, ()))]
     found += [row for row in _of_frames(catalog) if not any(row["name"] == one["name"] for one in found)]
-    word = prefix.casefold()
+    word = squeezed(prefix)
     found = [row for row in found if matches(row["name"], prefix)] or [
-        row for row in found if word in row["name"].casefold() or word in row["label"].casefold()
+        row for row in found if word in squeezed(row["name"]) or word in squeezed(row["label"])
     ]
     if not found:
         near = " or ".join(names_of(catalog).nearest(prefix))
@@ -54,6 +55,11 @@ def command(prefix: str, format_: str, common: Common) -> None:
 def matches(name: str, prefix: str) -> bool:
     """Whether a filter name starts with the prefix; `infiniband.` is optional."""
     return name.startswith(prefix) or name.removeprefix("infiniband.").startswith(prefix)
+
+
+def squeezed(text: str) -> str:
+    """A text without case and without what people leave out of names: `P_Key`, `p.key` and `pkey` are the same."""
+    return re.sub(r"[^a-z0-9]+", "", text.casefold()) or text.casefold()
 
 
 def _of_frames(catalog: Any) -> Iterator[dict[str, Any]]:

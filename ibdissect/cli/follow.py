@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from ibdissect.cli.common import Common, common_options, without
 from ibdissect.cli.console import echo
 from ibdissect.cli.output import opened_capture
 from ibdissect.errors import ConfigError
 from ibdissect.wire.text import counted
+
+if TYPE_CHECKING:
+    from ibdissect.session.capture import Capture
+    from ibdissect.study.payload import SentMessage
 
 WITH_PAYLOAD = 'ibdissect.message.kind in {"SEND", "WRITE", "READ", "ATOMIC"}'
 
@@ -20,13 +26,13 @@ WITH_PAYLOAD = 'ibdissect.message.kind in {"SEND", "WRITE", "READ", "ATOMIC"}'
 @click.argument("frame", metavar="FRAME", type=click.IntRange(min=1))
 @click.option("--as", "form", type=click.Choice(("hex", "ascii", "raw")), default="hex", show_default=True, help="How to print bytes.")
 @click.option("--only", is_flag=True, help="Only the message that FRAME belongs to.")
-@without("filter", "frames", reason="does nothing here: FRAME says which connection", hint="--only prints one message")
 @without("name_ports", reason="does nothing here: payloads name no ports")
 @common_options
 def command(capture: str, frame: int, form: str, only: bool, common: Common) -> None:
     """Print the messages of the connection that FRAME of CAPTURE belongs to: SENDs, WRITEs, and the data of READs.
 
     Each PSN is printed once, however often it was sent; keys are masked. `>` goes the way of FRAME's request, `<` comes back.
+    -Y and --frames: only messages with a packet that they select.
     """
     from ibdissect.dissect.named_values import MESSAGE_NAMES
     from ibdissect.study.payload import MAX_FOLLOWED, MAX_MESSAGES, as_text, followed
@@ -42,6 +48,8 @@ def command(capture: str, frame: int, form: str, only: bool, common: Common) -> 
                 raise ConfigError("FRAME", str(frame), str(error)) from None
             hint = f"ibdissect show {capture} -Y '{WITH_PAYLOAD}' lists such frames"
             raise ConfigError("FRAME", str(frame), "belongs to no message (SEND, WRITE, READ, ATOMIC or UD datagram)", hint=hint)
+        if opened.selection is not None:
+            found = _selected(found, opened)
         paint = common.paint(sys.stdout)
         many = counted(len(found), "message")
         common.tell(f"{many}, at most {MAX_MESSAGES} and {MAX_FOLLOWED >> 20} MiB before and after that of frame {frame}")
@@ -50,3 +58,9 @@ def command(capture: str, frame: int, form: str, only: bool, common: Common) -> 
                 echo(paint(f"{'>' if message.forward else '<'} {message.title}", "path"))
                 for line in as_text(message, form):
                     echo(f"  {line}")
+
+
+def _selected(messages: list[SentMessage], opened: Capture) -> list[SentMessage]:
+    """The messages of which -Y and --frames select a frame."""
+    chosen = np.concatenate([np.empty(0, np.int64), *(rows + table.chunk.first for table, rows in opened.selected())])
+    return [one for one in messages if np.isin(chosen, one.frames).any()]

@@ -32,6 +32,8 @@ class FrameSelection(Record):
     """Rule codes by frame, for a filter that uses findings."""
     answers: Answers | None = None
     """Answers in the whole capture, for a filter that uses later answers."""
+    reached: int = 0
+    """The last frame that was looked at."""
 
     @classmethod
     def parse(cls, text: str | None, frames: str | None, catalog: Catalog | None, *, show_keys: bool = False,
@@ -56,12 +58,19 @@ class FrameSelection(Record):
     def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]:
         """Which rows of a chunk are selected, bool[n]."""
         first = table.chunk.first
+        self.reached = max(self.reached, first + len(table) - 1)
         chosen = np.full(len(table), not self.ranges)
         for low, high in self.ranges:
             chosen[max(low - first, 0) : max(min(high, first + len(table)) - first + 1, 0)] = True
         if self.filter is not None:  # run it even if no row is selected: it keeps times from chunk to chunk
             chosen &= self.filter.rows(table, self.findings, self.answers)
         return chosen
+
+    @property
+    def absent(self) -> str:
+        """Which of the frames that were asked for by number the capture does not have, once all of it was read; empty if it has all."""
+        beyond = [low for low, _ in self.ranges if low > self.reached]
+        return f"there is no frame {min(beyond)}: the capture ends with frame {self.reached}" if beyond else ""
 
     @property
     def edges(self) -> list[int]:

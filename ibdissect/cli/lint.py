@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 from msgspec import Struct as Record
@@ -18,16 +17,26 @@ from ibdissect import report as formats
 from ibdissect.capture.discover import rings
 from ibdissect.capture.remote import is_url, public_name
 from ibdissect.capture.sets import Unit, files_of
-from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
+from ibdissect.cli.checking import (
+    check_options,
+    checked_selection,
+    extend_ignore_option,
+    extend_select_option,
+    ignore_option,
+    no_crc_option,
+    select_option,
+)
 from ibdissect.cli.common import Common, common_options, grouped, say
 from ibdissect.cli.console import echo
 from ibdissect.cli.engines import INTERRUPTED, each_capture, engine_option
-from ibdissect.cli.output import refuse_captures, units_of
+from ibdissect.cli.help_sections import Sectioned
+from ibdissect.cli.output import MaxFindings, refuse_captures, units_of
 from ibdissect.cli.report_targets import Target, digests_of, limited, most_listed, summary_file, targets_of, write_report
 from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import ConfigError
 from ibdissect.heap import uncollected
 from ibdissect.lint.finding import CaptureReport
+from ibdissect.lint.rule_selection import split_codes
 from ibdissect.report import text as text_report
 from ibdissect.session.check import Options, Stop, check, killed
 from ibdissect.session.reading import Progress
@@ -40,28 +49,17 @@ if TYPE_CHECKING:
 RANKS = {"error": 3, "warning": 2, "info": 1, "never": 4}
 
 
-class MaxFindings(click.ParamType):  # type: ignore[type-arg]
-    """A number, or `none` for no limit."""
-
-    name = "N|none"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
-        if value is None or isinstance(value, int):
-            return value
-        if value == "none":
-            return -1
-        if not re.fullmatch("0*[1-9][0-9]{0,17}", value):
-            self.fail(f"{value!r} is neither a number from 1 on nor `none`", param, ctx)
-        return int(value)
-
-
 class LintArguments(Record):
     format_: str | None
     output: str | None
     files: tuple[str, ...]
     selected: tuple[str, ...]
+    more: tuple[str, ...]
     ignored: tuple[str, ...]
+    more_ignored: tuple[str, ...]
     fail_on: str | None
+    explain: str | None
+    show_settings: bool
     allow_empty: bool
     exit_zero: bool
     baseline: str | None
@@ -78,8 +76,25 @@ class LintArguments(Record):
     sandbox: bool
 
 
-@click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+class Lint(Sectioned):
+    """`lint --help` has a list for each question that its options answer."""
+
+    sections: ClassVar = {
+        "Rules": ("selected", "more", "ignored", "more_ignored", "no_crc", "explain"),
+        "Frames": ("filter", "frames", "as_set", "roce_ports"),
+        "Report": (
+            "format_", "infos", "max_findings", "statistics", "timing", "output", "files", "name_ports", "show_keys", "color", "quiet",
+        ),
+        "Exit status": ("fail_on", "exit_zero", "allow_empty"),
+        "Known findings": ("baseline", "write_baseline"),
+        "The subnet": ("subnet", "subnet_time"),
+        "Speed and safety": ("jobs", "engine", "trust_network", "cache", "sandbox", "max_unpacked"),
+        "Configuration": ("config", "show_settings", "plugins"),
+    }
+
+
+@click.command(cls=Lint)
+@click.argument("paths", nargs=-1, metavar="PATH...")
 @grouped(
     LintArguments,
     "wanted",
@@ -94,7 +109,11 @@ class LintArguments(Record):
         help="Write a report in FORMAT to FILE, too; may be repeated: the captures are read once.",
     ),
     select_option,
+    extend_select_option,
     ignore_option,
+    extend_ignore_option,
+    click.option("--explain", metavar="CODES", help="Explain rules, as `ibdissect rules` does, and check nothing."),
+    click.option("--show-settings", is_flag=True, help="Print what options and configuration amount to, and check nothing."),
     click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]"),
     click.option("--allow-empty", is_flag=True, help="Let a capture pass in which nothing could be checked."),
     click.option("--exit-zero", is_flag=True, help="Exit 0 whatever is found; 2 if a capture could not be checked."),
@@ -113,7 +132,7 @@ class LintArguments(Record):
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Check N captures at a time, in processes. Otherwise, and for a single capture, a thread reads ahead; 1 disables that.",
+        help="Check N captures at a time, in processes. 1: one after the other, without the thread that usually reads ahead.",
     ),
     engine_option,
     click.option(
@@ -129,8 +148,26 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
     Exit status 0: nothing at or above --fail-on; 1: findings; 2: a capture could not be read, nothing in it could be checked, or an option
     is wrong. Findings in the baseline do not count.
     """
+    if wanted.explain is not None:
+        from ibdissect.cli.rules import explained
+
+        echo(explained(split_codes(wanted.explain), common), nl=False)
+        return 0
     began_s, targets = time(), targets_of(wanted.format_, wanted.output, wanted.files)
-    options, units = _options(wanted, most_listed(targets, wanted.max_findings), common), units_of(paths, wanted.as_set)
+    options = _options(wanted, most_listed(targets, wanted.max_findings), common)
+    if wanted.show_settings:
+        from ibdissect.cli.settings import settings_text
+
+        chosen = bool(wanted.selected or wanted.more or wanted.ignored or wanted.more_ignored or wanted.no_crc)
+        text = settings_text(
+            common, options, chosen=chosen, fail_on=wanted.fail_on, baseline=wanted.baseline, allow_empty=wanted.allow_empty
+        )
+        echo(text, nl=False)
+        return 0
+    if not paths:
+        context = click.get_current_context()
+        raise click.MissingParameter(ctx=context, param=next(one for one in context.command.params if one.name == "paths"))
+    units = units_of(paths, wanted.as_set, quiet=common.quiet)
     if wanted.engine is None and (wanted.jobs is None or (wanted.jobs > 1 and len(units) == 1)):
         options.threads = min(2, os.cpu_count() or 1)
     files = [file for unit in units for file in files_of(unit)]
@@ -181,7 +218,7 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
 def _followed(wanted: LintArguments, common: Common) -> formats.Followed | None:
     """The configuration that decided about findings or status."""
     overruled = {"select": wanted.selected, "fail_on": wanted.fail_on or wanted.exit_zero or wanted.write_baseline,
-                 "baseline": wanted.baseline or wanted.write_baseline}  # fmt: skip
+                 "baseline": wanted.baseline or wanted.write_baseline, "allow_empty": wanted.allow_empty}  # fmt: skip
     keys = common.settings.followed(*(name for name, given in overruled.items() if given))
     return formats.Followed(common.settings.shown, keys) if keys else None
 
@@ -208,16 +245,13 @@ def _options(wanted: LintArguments, max_findings: int | None, common: Common) ->
     """The options of the check. Loading them pauses the garbage collector, and excludes the imported objects from it for good."""
     with uncollected():
         options = check_options(
-            common, selected=wanted.selected, ignored=wanted.ignored, crc=not wanted.no_crc, max_findings=max_findings,
-            timing=wanted.timing,
+            common, selected=wanted.selected, more=wanted.more, ignored=(*wanted.ignored, *wanted.more_ignored), crc=not wanted.no_crc,
+            max_findings=max_findings, timing=wanted.timing,
         )  # fmt: skip
         gc.freeze()
-    options.selection = selection = common.selection(options.catalog)
-    only = selection.filter if selection is not None else None
-    if only is not None and only.codes:
-        raise ConfigError("-Y", "ibdissect.code", "needs the findings of this check itself", hint="choose rules with --select")
-    if only is not None and only.ahead:
-        raise ConfigError("-Y", only.text, "needs answers that come later", hint="use ibdissect.request_frame")
+    if not options.rules:
+        raise ConfigError("--select", ",".join(wanted.selected) or "--ignore", "leaves no rule that could check anything")
+    options.selection = checked_selection(common, options)
     return options
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,10 +26,25 @@ if TYPE_CHECKING:
     from ibdissect.session.capture import Capture
     from ibdissect.session.check import Options
 
-max_findings_option = click.option(
-    "--max-findings", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N", help="Findings per rule."
+class MaxFindings(click.ParamType):  # type: ignore[type-arg]
+    """A number, or `none` for no limit."""
+
+    name = "N|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value is None or isinstance(value, int):
+            return value
+        if value == "none":
+            return -1
+        if not re.fullmatch("0*[1-9][0-9]{0,17}", value):
+            self.fail(f"{value!r} is neither a number from 1 on nor `none`", param, ctx)
+        return int(value)
+
+
+max_findings_option = click.option("--max-findings", type=MaxFindings(), default=10_000, show_default=True, help="Findings per rule.")
+output_option = click.option(
+    "-o", "--output", "target", required=True, metavar="FILE", help="File to write, replaced once all is written."
 )
-to_option = click.option("-o", "--to", "target", required=True, metavar="FILE", help="File to write, replaced once all is written.")
 captures_argument = click.argument("captures", nargs=-1, required=True, metavar="CAPTURE...")
 set_option = click.option("--set", "as_set", is_flag=True, help="Read several files, such as a ring buffer's, as one capture.")
 
@@ -36,7 +52,7 @@ FRAME_ENDINGS = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": 
 """Extensions of captures, and the container format of each."""
 
 
-def ending_of(target: str, known: Any, option: str = "--to") -> str:
+def ending_of(target: str, known: Any, option: str = "--output") -> str:
     """The extension of a file to write. Raises ConfigError if it is not one of `known`."""
     ending = os.path.splitext(target)[1].lower()
     if ending not in known:
@@ -52,8 +68,13 @@ def require_extra(*modules: str, extra: str = "export") -> None:
 
 
 def findings_of(opened: Capture, common: Common, max_findings: int | None = None) -> CaptureReport:
-    """The report on the selected frames of a capture, which is read twice. Raises CaptureError for a pipe or an unreadable capture."""
+    """The report on the selected frames of a capture, which is read twice. Raises CaptureError for a pipe or an unreadable capture.
+
+    `max_findings`: of a rule; None or -1: all.
+    """
     from .checking import check_options
+
+    max_findings = None if max_findings is None or max_findings < 0 else max_findings
 
     opened.read_twice("for its findings")
     report = opened.report(check_options(common, max_findings=max_findings, selection=opened.selection))
@@ -95,25 +116,25 @@ def early_options(common: Common, *, points: bool = False) -> Options | None:
     return options
 
 
-def source_of(paths: tuple[str, ...], as_set: bool) -> Unit:
+def source_of(paths: tuple[str, ...], as_set: bool, *, quiet: bool = False) -> Unit:
     """The capture that the arguments of a command name: a single path, or with --set all files as one."""
     if as_set:
-        return one_set(set_files(paths))
+        return one_set(set_files(paths, quiet=quiet))
     if len(paths) > 1:
         raise ConfigError("CAPTURE", paths[1], "is a second capture", hint="--set reads several files as one capture")
     return paths[0]
 
 
-def units_of(paths: tuple[str, ...], as_set: bool) -> Sequence[Unit]:
+def units_of(paths: tuple[str, ...], as_set: bool, *, quiet: bool = False) -> Sequence[Unit]:
     """The captures that the arguments of a command name; with --set ring buffers, and the others as one."""
-    return sets_of(set_files(paths)) if as_set else captures_of(paths)
+    return sets_of(set_files(paths, quiet=quiet)) if as_set else captures_of(paths, quiet=quiet)
 
 
-def set_files(paths: tuple[str, ...]) -> list[str]:
+def set_files(paths: tuple[str, ...], *, quiet: bool = False) -> list[str]:
     """The files that --set reads. Raises ConfigError for standard input."""
     if "-" in paths:
         raise ConfigError("--set", "-", "standard input cannot be part of a set")
-    return captures_of(paths)
+    return captures_of(paths, quiet=quiet)
 
 
 def open_for(path: Unit, common: Common) -> Capture:
@@ -136,6 +157,9 @@ def opened_capture(path: Unit, common: Common, *, passes: int = 0) -> Iterator[C
         with progress_bar([*files_of(path)] * passes, quiet=common.quiet or not passes) as opened.progress:
             opened.selection = selection_of(opened, common)
             yield opened
+        selection = opened.selection
+        if selection is not None and selection.absent:
+            common.tell(f"warning: {opened.path}: --frames: {selection.absent}")
         common.tell_damage(opened.path, opened.damage)
         tell_untold(opened.path, opened.masker.dropped.count, common)
 
@@ -146,14 +170,16 @@ def tell_untold(path: str, count: int, common: Common) -> None:
         common.tell(f"warning: {path}: {count} keys have no number of their own (shown as #?)")
 
 
-def captures_of(paths: tuple[str, ...]) -> list[str]:
-    """The captures that path arguments name; `-` alone for standard input. ConfigError, CaptureError."""
+def captures_of(paths: tuple[str, ...], *, quiet: bool = False) -> list[str]:
+    """The captures that path arguments name; `-` alone for standard input. Says which files it skips, unless `quiet`. ConfigError,
+    CaptureError.
+    """
     if "-" in paths:
         if len(paths) > 1:
             raise ConfigError("PATH", "-", "standard input cannot be read together with files")
         return ["-"]
     found = discover(paths)
-    if found.left_out:
+    if found.left_out and not quiet:
         say(f"skipped {counted(found.left_out, 'file')} without a capture extension")
     return [str(file) for file in found.files]
 

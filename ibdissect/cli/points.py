@@ -14,11 +14,11 @@ import click
 
 from ibdissect import report as formats
 from ibdissect.capture.remote import public_name
-from ibdissect.cli.checking import check_options, ignore_option
+from ibdissect.cli.checking import check_options, checked_selection, ignore_option
 from ibdissect.cli.common import Common, common_options, refuse, without
 from ibdissect.cli.console import echo
 from ibdissect.cli.lint import RANKS, exit_status
-from ibdissect.cli.output import ending_of, refuse_captures
+from ibdissect.cli.output import ending_of, refuse_captures, write_text
 from ibdissect.cli.report_targets import Target, write_report
 from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
@@ -26,7 +26,7 @@ from ibdissect.lint.finding import CaptureReport
 from ibdissect.report import text as text_report
 from ibdissect.report.json import finding_object
 from ibdissect.session.check import Options, check
-from ibdissect.wire.text import Paint, counted, printable, visible_json
+from ibdissect.wire.text import Paint, counted, plain, printable, visible_json
 
 if TYPE_CHECKING:
     from ibdissect.points.comparison import Comparison
@@ -41,6 +41,9 @@ WHOLE = {"reason": "packets are matched in whole captures", "hint": "cut the cap
 @click.command()
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE CAPTURE...")
 @click.option("--format", "format_", type=click.Choice(tuple(formats.FORMATS)), default="text", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of standard output."
+)
 @click.option("--select", "selected", multiple=True, metavar="CODES", help="Only these rules of the family PTS.")
 @ignore_option
 @click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]")
@@ -49,54 +52,61 @@ WHOLE = {"reason": "packets are matched in whole captures", "hint": "cut the cap
     "--write", "target", metavar="FILE", help="Write all frames to a pcapng: one timeline, an interface per point, verdicts as comments."
 )
 @without("roce_ports", **ONE_CAPTURE)
-@without("filter", "frames", **WHOLE)
+@without("frames", **WHOLE)
 @common_options
 def command(
-    captures: tuple[str, ...], format_: str, selected: tuple[str, ...], ignored: tuple[str, ...], fail_on: str | None, packets: bool,
-    target: str | None, common: Common,
+    captures: tuple[str, ...], format_: str, output: str | None, selected: tuple[str, ...], ignored: tuple[str, ...], fail_on: str | None,
+    packets: bool, target: str | None, common: Common,
 ) -> int:  # fmt: skip
     """Match the packets of several capture points, align their clocks, and report loss, delay, reordering and change between them.
+
+    Packets are matched in whole captures; -Y limits the findings to frames that match.
 
     A point is named after its file, up to the first dot; times are those of the first point's clock. Exit status 0: no finding at or above
     --fail-on (a proved loss is an error); 1: findings; 2: a capture could not be read, or shares no packet with the others.
     """
     if format_ != "json":
         refuse("packets", reason="is a list for programs", hint="use --format json")
+    refuse_captures(captures, output=output)
     if target is not None:
         ending_of(target, (".pcapng", ".ntar"), "--write")
     from ibdissect.points.result import packets as every_packet
     from ibdissect.points.result import result
 
     options = check_options(common, selected=selected, ignored=ignored, points=True)
-    comparison = compared(captures, common)
+    comparison = compared(captures, common, filtered=True)
     if target is not None:
         _write(comparison, target, captures, common)
     outcome = result(comparison)
-    reports = _judged(comparison, options)
+    reports = _judged(comparison, options, common)
     outcome["findings"] = [finding_object(finding) for report in reports for finding in report.findings]
     fail_on = fail_on or common.settings.fail_on or "error"
     if format_ == "text":
-        paint = common.paint(sys.stdout)
-        echo("\n".join([*lines(outcome, paint), ""]))
+        paint = common.paint(sys.stdout) if output is None else plain
         parts: Iterable[str] = [
+            "".join(f"{line}\n" for line in [*lines(outcome, paint), ""]),
             *(text_report.capture_text(one, paint) for one in reports),
             text_report.summary_text(reports, len(options.rules)),
         ]
     elif format_ == "json":
         parts = _json(outcome, every_packet(comparison) if packets else None)
     else:
-        write_report(Target(format_), reports, formats.Run(rules=tuple(options.rules), fail_rank=RANKS[fail_on]), None)
+        write_report(Target(format_, output), reports, formats.Run(rules=tuple(options.rules), fail_rank=RANKS[fail_on]), None)
         parts = ()
-    for part in parts:
-        echo(part, nl=False)
+    if output is None:
+        for part in parts:
+            echo(part, nl=False)
+    elif format_ in ("text", "json"):
+        write_text("".join(parts), output)
     return exit_status(reports, fail_on)
 
 
-def compared(captures: Sequence[str], common: Common) -> Comparison:
+def compared(captures: Sequence[str], common: Common, *, filtered: bool = False) -> Comparison:
+    """The packets of several captures, matched. `filtered`: the command knows what to do with -Y. ConfigError."""
     from ibdissect.points.comparison import Comparison
 
     refuse("roce_ports", **ONE_CAPTURE)
-    refuse("filter", "frames", **WHOLE)
+    refuse("frames", *(() if filtered else ("filter",)), **WHOLE)
     if len(captures) < 2:
         raise ConfigError("CAPTURE", captures[0], "there is nothing to compare it with", hint="name two captures or more")
     for i, path in enumerate(captures):
@@ -143,13 +153,13 @@ def _json(result: dict[str, Any], packets: Iterable[Any] | None) -> Iterator[str
     yield "]}\n"
 
 
-def _judged(comparison: Comparison, options: Options) -> list[CaptureReport]:
+def _judged(comparison: Comparison, options: Options, common: Common) -> list[CaptureReport]:
     """The reports of the rules on each point's capture; a capture without faults is not read again."""
     from ibdissect.points.findings import point_faults
 
     reports = []
     for point, known in zip(comparison.points, point_faults(comparison), strict=True):
-        options.policy = known
+        options.policy, options.selection = known, checked_selection(common, options)
         if known.by_rule:
             reports.append(check(point.path, options))
         else:

@@ -6,11 +6,10 @@ import sys
 
 import click
 
-from ibdissect.cli.checking import check_options, ignore_option, no_crc_option, select_option
-from ibdissect.cli.common import Common, common_options, say, without
+from ibdissect.cli.checking import check_options, checked_selection, ignore_option, no_crc_option, select_option
+from ibdissect.cli.common import Common, common_options, say
 from ibdissect.cli.console import progress_bar
-from ibdissect.cli.lint import MaxFindings
-from ibdissect.cli.output import captures_of, refuse_captures, require_extra, write_text
+from ibdissect.cli.output import MaxFindings, captures_of, refuse_captures, require_extra, write_text
 from ibdissect.errors import ConfigError
 
 
@@ -25,7 +24,6 @@ from ibdissect.errors import ConfigError
 @ignore_option
 @click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Findings listed per rule.")
 @no_crc_option
-@without("filter", "frames", reason="the page is about whole captures", hint="cut them first: ibdissect export")
 @common_options
 def command(
     paths: tuple[str, ...], output: str | None, compared: str | None, selected: tuple[str, ...], ignored: tuple[str, ...],
@@ -37,12 +35,15 @@ def command(
 
     Exit status 0: the page was written, whatever was found; 2: a capture could not be read, or not all of it. The page says which; there is
     no page if none could be read.
+
+    -Y and --frames limit findings and traffic to these frames, which the page says; the subnet and conversations are learnt from all.
     """
     require_extra("jinja2", extra="report")
     if output is None and sys.stdout.isatty():
         raise ConfigError("--output", "FILE", "is missing", hint="name the page: -o report.html")
     options = check_options(common, selected=selected, ignored=ignored, crc=not no_crc, max_findings=None)
-    files = captures_of(paths)
+    options.selection = checked_selection(common, options)
+    files = captures_of(paths, quiet=common.quiet)
     refuse_captures(files, output=output)
     from ibdissect.pictures.page import earlier, page
 

@@ -27,12 +27,7 @@ from ibdissect.lint.setting import settings_of
 @common_options
 def command(codes: tuple[str, ...], format_: str, common: Common) -> None:
     """List the rules, or explain those named by code, prefix or name: what, why it matters, what to do, reference, example."""
-    from ibdissect.rules import load
-
-    _, plugin_rules = common.loaded()
-    rules = select([*load(), *plugin_rules], split_codes(codes), source="CODE")
-    if not rules:
-        raise ConfigError("CODE", ", ".join(codes), "no rule has this code", hint="`ibdissect rules` lists them")
+    rules = _named(split_codes(codes), common, "CODE")
     explain = bool(codes) and (len(rules) <= 3 or format_ == "markdown")
     if format_ == "json":
         echo(json.dumps([rule_object(rule) for rule in rules], indent=2, ensure_ascii=False))
@@ -43,6 +38,22 @@ def command(codes: tuple[str, ...], format_: str, common: Common) -> None:
     else:
         for rule in rules:
             echo(f"{rule.code}  {rule.severity.value:<8} {rule.name:<36} {summary(rule)}")
+
+
+def explained(codes: Sequence[str], common: Common) -> str:
+    """The pages of rules, for a terminal. ConfigError for a code that no rule has."""
+    return "\n".join(text_of(rule, as_markdown=False) for rule in _named(codes or [""], common, "--explain"))
+
+
+def _named(codes: Sequence[str], common: Common, source: str) -> list[type[Rule]]:
+    """The rules with some codes, prefixes or names; all without any."""
+    from ibdissect.rules import load
+
+    _, plugin_rules = common.loaded()
+    rules = select([*load(), *plugin_rules], codes, source=source)
+    if not rules or codes == [""]:
+        raise ConfigError(source, ", ".join(codes) or "CODES", "no rule has this code", hint="`ibdissect rules` lists them")
+    return rules
 
 
 def file_of(rule: type[Rule]) -> str:

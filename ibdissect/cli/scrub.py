@@ -5,14 +5,15 @@ from __future__ import annotations
 import click
 
 from ibdissect.cli.common import Common, common_options, without
-from ibdissect.cli.output import FRAME_ENDINGS, ending_of, opened_capture, to_option
+from ibdissect.cli.output import FRAME_ENDINGS, ending_of, opened_capture, output_option
 from ibdissect.wire.text import counted
 
 
 @click.command()
 @click.argument("capture", metavar="CAPTURE")
-@to_option
+@output_option
 @click.option("--verify", is_flag=True, help="Read the copy and look for every key and identity (but LIDs, QPNs) of CAPTURE, at every bit.")
+@without("show_keys", reason="does nothing here: keys are replaced by their numbers")
 @without("name_ports", reason="does nothing here: the copy holds no names")
 @common_options
 def command(capture: str, target: str, verify: bool, common: Common) -> int:

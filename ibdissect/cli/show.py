@@ -40,7 +40,7 @@ def command(
         refuse("clock", reason="is for the summary of frames", hint="name a time: -e frame.time, -e frame.time_delta")
     if chosen == "fields" and not names:
         raise ConfigError("--format", "fields", "needs at least one field", hint="name fields with -e; `ibdissect fields` lists them")
-    with opened_capture(source_of(captures, as_set), common) as opened:
+    with opened_capture(source_of(captures, as_set, quiet=common.quiet), common) as opened:
         if count:
             echo(sum(len(rows) for _, rows in opened.selected()))
             return 0

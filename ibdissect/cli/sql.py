@@ -37,7 +37,7 @@ def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[st
 
         comparison, captures = compared(captures, common), captures[:1]
     with (
-        opened_capture(source_of(captures, as_set), common, passes=1) as opened,
+        opened_capture(source_of(captures, as_set, quiet=common.quiet), common, passes=1) as opened,
         Database(opened, names, lambda: findings_of(opened, common).findings, comparison) as database,
     ):
         if format_ == "text":

@@ -30,7 +30,7 @@ from ibdissect.wire.text import Paint, counted, printable, visible_json
 @set_option
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Length of the long lists.")
-@jobs_option
+@jobs_option("Count in N captures at a time, in processes.")
 @engine_option
 @common_options
 def command(
@@ -43,11 +43,11 @@ def command(
     """
     alone = jobs is None and engine is None
     if alone and not as_set:
-        units = units_of(captures, False)
+        units = units_of(captures, False, quiet=common.quiet)
         alone = [*map(str, units)] == [*captures] and len(units) == 1
     if not alone:
-        return _each(units_of(captures, as_set), format_, top, jobs, engine, common)
-    capture = source_of(captures, as_set)
+        return _each(units_of(captures, as_set, quiet=common.quiet), format_, top, jobs, engine, common)
+    capture = source_of(captures, as_set, quiet=common.quiet)
     with progress_bar(files_of(capture), quiet=common.quiet) as progress:
         outcome = _count(capture, common=common, top=top, progress=progress)
     counted = outcome.result

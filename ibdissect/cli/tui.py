@@ -50,7 +50,7 @@ def command(
         refuse("as_set", "follow", "live", reason="does nothing with --points, which takes the captures of several points")
     if "-" in captures and len(captures) > 1:
         raise click.UsageError("standard input is opened alone")
-    capture = source_of(captures, as_set) if as_set or len(captures) == 1 else captures[0] if captures else "-"
+    capture = source_of(captures, as_set, quiet=common.quiet) if as_set or len(captures) == 1 else captures[0] if captures else "-"
     in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")  # started by `ibdissect serve`
     if not sys.stdout.isatty() and not in_browser:
         instead = "compare them with: ibdissect points" if points else f"print the frames with: ibdissect show{' --set' * as_set}"

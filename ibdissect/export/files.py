@@ -14,7 +14,7 @@ from ibdissect.errors import CaptureError, ConfigError, writing
 
 
 @contextmanager
-def replacing(target: str, source: Source | None = None, option: str = "--to") -> Iterator[IO[bytes]]:
+def replacing(target: str, source: Source | None = None, option: str = "--output") -> Iterator[IO[bytes]]:
     """A file object whose bytes become `target` if the block succeeds; otherwise the old file stays.
 
     Even if the process is killed, there is the old or the new file, never a partial one. Raises CaptureError if it cannot

@@ -94,7 +94,7 @@ def _report(model: CaptureModel, study: Study, broken: str | None) -> CaptureRep
     """What `lint` says of the same capture."""
     traffic = study.traffic.traffic
     report = CaptureReport(
-        path=model.reader.path, frames=study.done, checked=study.done, infiniband=traffic.infiniband, undecoded=traffic.malformed,
+        path=model.reader.path, frames=study.done, checked=study.checked, infiniband=traffic.infiniband, undecoded=traffic.malformed,
         unnumbered=model.reading.masker.dropped.count, first_ns=traffic.first_ns, last_ns=traffic.last_ns,
         by_rule=dict(sorted(model.findings.by_rule.items())), findings=model.findings.first(),
         counts={level.value: count for level, count in model.findings.counts.items()},

@@ -16,7 +16,7 @@ from ibdissect.subnet.text import port_guid
 from ibdissect.wire.text import counted
 
 from .check import Options, check_reading
-from .reading import open_reading
+from .reading import Selection, open_reading
 
 LEAST, TIMES = 100, 2
 """A conversation changed if its rate is at least TIMES higher or lower than before, and if it has at least LEAST frames on both sides."""
@@ -38,12 +38,15 @@ class Contents(Record):
     """What was not read or not checked."""
 
 
-def contents_of(path: str, options: Options, subnet: Subnet) -> Contents:
-    """Read a capture. Ports are named by GUID where the subnet knows their LID, as LIDs change. CaptureError if it cannot be read."""
+def contents_of(path: str, options: Options, subnet: Subnet, selection: Selection | None = None) -> Contents:
+    """Read a capture: the traffic of the frames of `selection`, and the findings of those of the options.
+
+    Ports are named by GUID where the subnet knows their LID, as LIDs change. CaptureError if it cannot be read.
+    """
     traffic, findings = Traffic(), dict[tuple[str, str], list[Finding]]()
     with open_reading(path, catalog=options.catalog, show_keys=options.show_keys) as reading:
         for table in reading.tables(keys=False):
-            traffic.feed(table, np.arange(len(table)))
+            traffic.feed(table, np.arange(len(table)) if selection is None else np.flatnonzero(selection.rows(table)))
         report = check_reading(reading, options)
     for finding in report.findings:
         findings.setdefault((finding.code, finding.stable), []).append(finding)

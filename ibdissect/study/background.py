@@ -89,7 +89,7 @@ class Study:
         """Loaded when the study runs, because loading takes longer than showing the first rows."""
         self.rules: dict[str, type[Rule]] = {}
         """The rules that check this capture, by code."""
-        self.done = 0
+        self.done = self.checked = 0
         """Frames studied."""
         self.finished = False
         """The whole capture was checked, including what only its end shows."""
@@ -192,8 +192,11 @@ class Study:
         model = self.model
         table.once(self._linter.copies.leave_out)
         model.reading.learn(table)
-        self._linter.feed(table)
-        self.traffic.feed(table)
+        selection = self.options.selection
+        selected = selection.rows(table) if selection is not None else None
+        self._linter.feed(table, selected)
+        self.checked += len(table) if selected is None else int(np.count_nonzero(selected))
+        self.traffic.feed(table, selected)
         self.flows.feed(table)
         model.findings.settle()
         self._messages.feed(table)

@@ -41,6 +41,8 @@ class SentMessage:
     data: bytearray = field(default_factory=bytearray)
     hidden: list[tuple[int, int]] = field(default_factory=list)
     """(start, stop) of bytes that hold a masked key."""
+    frames: tuple[int, ...] = ()
+    """All frames that carried it."""
 
     @property
     def title(self) -> str:
@@ -78,7 +80,7 @@ def followed(messages: MessageTable, frame: int, tables: Tables, *, show_keys: b
         source, destination = (ends.destination, ends.source) if kind == "READ" else (ends.source, ends.destination)
         message = SentMessage(
             kind, str(source), str(destination), source == asked, int(every.first_frame[index]), int(every.last_frame[index]),
-            bool(every.complete[index]), index == at,
+            bool(every.complete[index]), index == at, frames=tuple(some.tolist()),
         )  # fmt: skip
         _fill(message, table, np.searchsorted(frames, some).tolist(), places.tolist(), show_keys=show_keys)
         found.append(message)

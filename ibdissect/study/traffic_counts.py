@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.flow.traffic import WIDTHS, Traffic
-from ibdissect.table import ChunkTable
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.wire.mad import short_class_name
 from ibdissect.wire.opcodes import OPCODES
 
@@ -89,9 +89,10 @@ class TrafficCounts:
     def __init__(self) -> None:
         self.traffic, self.line = Traffic(), TimeLine()
 
-    def feed(self, table: ChunkTable) -> None:
+    def feed(self, table: ChunkTable, selected: Bool | None = None) -> None:
+        """Count a chunk's packets; of the parts of the time line always all."""
         self.line.feed(table.chunk.time_ns, table.chunk.length)
-        self.traffic.feed(table, np.arange(len(table)))
+        self.traffic.feed(table, np.arange(len(table)) if selected is None else np.flatnonzero(selected))
 
     def view(self) -> TrafficView:
         traffic, classes, talkers = self.traffic, Counter[str](), Counter[tuple[str, str]]()

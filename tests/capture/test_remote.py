@@ -86,7 +86,7 @@ def test_commands_read_urls(memory: Any, tmp_path: Path) -> None:
         assert there.stdout == here.stdout.replace(str(LAB).encode(), b"memory://b/day/a.pcap") and there.returncode == here.returncode
     targets = [tmp_path / name for name in ("a.pcapng", "b.pcapng")]
     for target, name in zip(targets, (str(LAB), "memory://b/day/a.pcap"), strict=True):
-        assert run("annotate", name, "--to", str(target), here=True).returncode == 0
+        assert run("annotate", name, "--output", str(target), here=True).returncode == 0
     assert targets[0].read_bytes() == targets[1].read_bytes()
 
 

@@ -92,7 +92,7 @@ def test_a_terminal_has_what_a_pipe_gets(words: tuple[str, ...], folder: Path) -
 
 @pytest.mark.slow
 def test_rows_on_a_terminal_have_no_bar_among_them(folder: Path) -> None:
-    words = ("export", "1-pkey-lab.pcap", "--to", "-", "--format", "csv")
+    words = ("export", "1-pkey-lab.pcap", "--output", "-", "--format", "csv")
     with pytest.raises(AssertionError, match="no bar was drawn"):
         on_terminal(*words, cwd=folder)
 

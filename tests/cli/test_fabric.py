@@ -9,7 +9,6 @@ from typing import Any
 from click.testing import CliRunner
 
 from ibdissect.cli.fabric import command
-from ibdissect.errors import ConfigError
 from tests import commands, craft
 from tests.fabric.made import ANSWER, answer, node, p_keys, port_info, switch, switch_info
 from tests.fabric.test_division import FULL, HERE, THERE, mixed, subnet
@@ -76,9 +75,10 @@ def test_graph(tmp_path: Path) -> None:
     assert r"a \"switch\"" in graph and "\x1b" not in graph
 
 
-def test_limits_are_refused(tmp_path: Path) -> None:
-    result = CliRunner().invoke(command, [written(tmp_path, [answer(5, 0x11, node(5))]), "--frames", "1"])
-    assert isinstance(result.exception, ConfigError)
+def test_what_is_learnt_may_be_limited(tmp_path: Path) -> None:
+    path = written(tmp_path, [answer(5, 0x11, node(5)), answer(6, 0x11, node(6))])
+    whole, first, none = (json.loads(run(path, "--format", "json", *words))["counts"] for words in ((), ("--frames", "1"), ("-Y", "ip")))
+    assert whole["channel_adapters"] == 2 and first["channel_adapters"] == 1 and none["channel_adapters"] == 0
 
 
 def test_known_subnet(shared: Path) -> None:
@@ -118,7 +118,7 @@ def test_two_subnets_are_shown_apart(tmp_path: Path) -> None:
     shown = commands.run("fabric", str(path), text=True)
     assert "mixes packets of 2 subnets, separated by capture interfaces" in shown.stderr
     assert shown.stdout.count("channel adapters, ") == 2 and "\n\nSubnet 2\n0 switches, 2 channel adapters" in shown.stdout
-    assert run(str(path), "--dot").count(" [label=") == run(str(path), "--write", "ibnetdiscover").count("\nCa") == 5
+    assert run(str(path), "--dot").count(" [label=") == run(str(path), "--format", "ibnetdiscover").count("\nCa") == 5
 
 
 def test_two_subnets_that_nothing_tells_apart(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.cli import OF_TSHARK
+from ibdissect.cli.other_words import OF_TSHARK
 from tests import commands
 from tests.craft import erf_pcap, smp
 

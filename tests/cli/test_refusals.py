@@ -18,28 +18,36 @@ BROWSER = "textual.drivers.web_driver:WebDriver"
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("fabric", LAB, "--dot", "--format", "json"), "a graph is not JSON"),
-        (("fabric", LAB, "-Y", "lrh"), "--at FRAME shows what was known then"),
-        (("follow", LAB, "1", "-Y", "lrh"), "-Y: lrh: does nothing here: FRAME says which connection"),
+        (("fabric", LAB, "--dot", "--format", "json"), "does nothing with --format json"),
+        (("scrub", LAB, "--output", "x.pcap", "--show-keys"), "keys are replaced by their numbers"),
+        (("lint", LAB, "--select", "PKY", "--ignore", "PKY"), "leaves no rule that could check anything"),
+        (("lint", LAB, "--explain", "ZZZ999"), "no rule has this code"),
+        (("lint", LAB, "--explain", ""), "no rule has this code"),
+        (("lint", LAB, "--extend-select", "ZZZ999"), "no rule has this code"),
+        (("lint", "--fail-on", "info"), "Missing argument 'PATH...'"),
+        (("lint", LAB, "--config", "fail-on=loud"), "--config: fail-on: 'loud' is none of"),
+        (("lint", LAB, "--config", "fale-on=error"), "did you mean fail-on?"),
+        (("lint", LAB, "--config", "[=]"), "cannot be read"),
+        (("lint", LAB, "--config", "/dev/null", "--config", "/dev/zero"), "is a second configuration file"),
+        (("diff", LAB, str(REPO / "docs/examples/subnet"), "-Y", "lrh"), "not both sides are captures"),
+        (("diff", LAB, LAB, "--frames", "1"), "-Y selects by what frames hold"),
         (("follow", LAB, "1", "--names"), "follow: --names: does nothing here"),
-        (("scrub", LAB, "--to", "x.pcap", "--names"), "the copy holds no names"),
+        (("scrub", LAB, "--output", "x.pcap", "--names"), "the copy holds no names"),
         (("fabric", LAB, "--names"), "nodes are always shown with their names"),
         (("points", LAB, LAB, "--roce-port", "5000"), "--roce-port: 5000: is not for several capture points yet"),
         (("diff", LAB, LAB, "--subnet-time", "2026-11-30"), "BEFORE and AFTER say all"),
-        (("fabric", LAB, "--frames", "1"), "the subnet is learnt from all frames"),
-        (("export", LAB, "--to", "x.pcap", "-e", "frame.len"), "-e: frame.len: does nothing here: a capture holds frames only"),
-        (("export", LAB, "--to", "x.pcap", "--findings"), "name a .csv or .parquet"),
-        (("export", LAB, "--to", "x.csv", "--findings", "-e", "infiniband.lrh.dlid"), "findings have columns of their own"),
-        (("export", LAB, "--to", "x.csv", "--first", "--records"), "export: --first: does nothing with --records"),
-        (("export", LAB, "--to", "x.csv", "--findings", "--records"), "export: --records: does nothing with --findings"),
-        (("export", LAB, "--to", "x.csv", "--max-findings", "7"), "--max-findings: 7: is for --findings"),
-        (("export", LAB, "--to", "x.pcap", "--jobs", "2"), "--jobs: 2: is for --partition-by, and for the frames of a"),
+        (("export", LAB, "--output", "x.pcap", "-e", "frame.len"), "-e: frame.len: does nothing here: a capture holds frames only"),
+        (("export", LAB, "--output", "x.pcap", "--findings"), "name a .csv or .parquet"),
+        (("export", LAB, "--output", "x.csv", "--findings", "-e", "infiniband.lrh.dlid"), "findings have columns of their own"),
+        (("export", LAB, "--output", "x.csv", "--first", "--records"), "export: --first: does nothing with --records"),
+        (("export", LAB, "--output", "x.csv", "--findings", "--records"), "export: --records: does nothing with --findings"),
+        (("export", LAB, "--output", "x.csv", "--max-findings", "7"), "--max-findings: 7: is for --findings"),
+        (("export", LAB, "--output", "x.pcap", "--jobs", "2"), "--jobs: 2: is for --partition-by, and for the frames of a"),
         (("show", LAB, "--count", "--format", "json"), "--format: json: does nothing here: --count prints a number"),
         (("show", LAB, "--count", "-e", "frame.number"), "-e: frame.number: does nothing here"),
-        (("fabric", LAB, "--write", "json", "--format", "text"), "does nothing with --write"),
         (("points", LAB, LAB, "--packets"), "points: --packets: is a list for programs; use --format json"),
-        (("export", LAB, "--to", "/dev/null.csv/x.csv"), "cannot be written"),
-        (("annotate", LAB, "--to", "{folder}.pcapng"), "is not a regular file"),
+        (("export", LAB, "--output", "/dev/null.csv/x.csv"), "cannot be written"),
+        (("annotate", LAB, "--output", "{folder}.pcapng"), "is not a regular file"),
         (("lint", "-", LAB), "standard input cannot be read together with files"),
         (("lint", LAB, "-Y", 'ibdissect.code == "PKY001"', "--format", "jsonl"), "choose rules with --select"),
         (("lint", LAB, "--baseline", "{folder}"), "is a directory"),
@@ -87,7 +95,7 @@ def test_help_leaves_out_what_is_always_refused(capsys: pytest.CaptureFixture[st
         assert run([name, "--help"]) == 0
         if "--frames" in capsys.readouterr().out:
             listing.append(name)
-    assert listing == ["lint", "show", "stats", "export", "sql", "annotate", "scrub"]
+    assert listing == ["lint", "report", "show", "follow", "stats", "fabric", "export", "sql", "annotate", "scrub"]
 
 
 def test_a_pipe_without_a_keyboard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,7 @@ def test_a_capture_that_cannot_be_read(repo: Path, tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("{0}", "-o", "{0}"), "is one of the captures"),
-        (("{0}", "--frames", "1-4"), "whole captures"),
+        (("{0}", "-Y", "ibdissect.code"), "choose rules with --select"),
         (("{0}", "--compare", "none.pcap"), "none.pcap"),
         (("{0}", "--compare", "{1}"), "neither a report nor a baseline"),
         (("nothing",), "nothing"),

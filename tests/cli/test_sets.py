@@ -162,7 +162,7 @@ def test_tables(ring: list[str], tmp_path: Path) -> None:
     assert counted.stdout.splitlines()[1] == "37,37"
     files = run("sql", "--set", *ring, "select distinct file from findings", "--format", "csv", text=True)
     assert files.stdout.splitlines()[1:] == [f'"{ring[2]}"']
-    refused = run("export", "--set", *ring, "--to", ring[1], text=True)
+    refused = run("export", "--set", *ring, "--output", ring[1], text=True)
     assert refused.returncode == 2 and "is the capture itself" in refused.stderr
 
 

@@ -32,7 +32,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureReques
 
 def exported(target: Path, *words: str, capture: str = LAB) -> tuple[bytes, str]:
     names = [word for name in NAMES for word in ("-e", name)]
-    done = run("export", capture, "--to", str(target), *names, *words, text=True, here=True)
+    done = run("export", capture, "--output", str(target), *names, *words, text=True, here=True)
     assert done.returncode == 0, done.stderr
     return target.read_bytes(), done.stderr.replace(str(target), "FILE")
 
@@ -101,12 +101,12 @@ def test_a_process_that_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Windows, "__call__", lambda *words, **more: kill(*words, **more, once=tmp_path / "killed"))
     assert exported(tmp_path / "two.csv", "--jobs", "2") == one and (tmp_path / "killed").exists()
     monkeypatch.setattr(Windows, "__call__", lambda *words, **more: kill(*words, **more, once=None))
-    done = run("export", LAB, "--to", str(tmp_path / "two.csv"), "--jobs", "2", text=True, here=True)
+    done = run("export", LAB, "--output", str(tmp_path / "two.csv"), "--jobs", "2", text=True, here=True)
     assert done.returncode == 2 and "pkey-lab.pcap: the process that worked on it died" in done.stderr
     assert (tmp_path / "two.csv").read_bytes() == one[0]
 
 
 def test_what_several_processes_cannot_read() -> None:
     for words in (("-", "--jobs", "2"), ("-", "--engine", "dask")):
-        done = run("export", words[0], "--to", "x.csv", *words[1:], text=True)
+        done = run("export", words[0], "--output", "x.csv", *words[1:], text=True)
         assert done.returncode == 2 and "-: cannot be read by several processes" in done.stderr

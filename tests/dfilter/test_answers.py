@@ -114,7 +114,7 @@ def test_export(path: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     target = tmp_path / "out.csv"
     names = ("frame.number", "ibdissect.request_frame", "ibdissect.response_frame", "ibdissect.response_time")
-    code, _ = run("export", str(path), "--to", str(target), *(part for name in names for part in ("-e", name)))
+    code, _ = run("export", str(path), "--output", str(target), *(part for name in names for part in ("-e", name)))
     rows = list(csv.DictReader(target.open()))
     assert code == 0 and [row["ibdissect.response_frame"] for row in rows] == ["", "6", "", "6", "", "", ""]
     assert [row["ibdissect.request_frame"] for row in rows] == ["", "", "", "", "", "4", ""]

@@ -35,7 +35,7 @@ def test_columns_need_no_pyarrow(repo: Path, tmp_path: Path, monkeypatch: pytest
     for name in ("pyarrow", "ibdissect.export.tables", "ibdissect.session.arrow"):
         monkeypatch.setitem(sys.modules, name, None)
     names = ("frame.number", "frame.time", "frame.time_relative", "bth.p_key", "bth.a", "ibdissect.code", "_ws.col.info", "ip.src")
-    assert run(["export", lab, "--to", str(tmp_path / "x.csv"), "-q", *(word for name in names for word in ("-e", name))]) == 0
+    assert run(["export", lab, "--output", str(tmp_path / "x.csv"), "-q", *(word for name in names for word in ("-e", name))]) == 0
     line = (tmp_path / "x.csv").read_text().splitlines()[32]
     assert line == '32,2023-11-14 22:13:20.003100000Z,0.003100000,291,false,"PKY001,PKY021","ACK QP 0x000202 PSN 20 MSN 1",'
 

@@ -61,7 +61,7 @@ def test_all_formats_say_the_same(native: Path, known: tuple[str, ...], tmp_path
     import pyarrow.parquet
 
     for ending in ("parquet", "arrow", "jsonl", "csv"):
-        result = run("export", str(native), "--to", str(tmp_path / f"x.{ending}"), *columns(known))
+        result = run("export", str(native), "--output", str(tmp_path / f"x.{ending}"), *columns(known))
         assert result.returncode == 0, result.stderr
         assert "1 key left out" in result.stderr
     parquet = pyarrow.parquet.read_table(tmp_path / "x.parquet")
@@ -83,7 +83,7 @@ def test_all_formats_say_the_same(native: Path, known: tuple[str, ...], tmp_path
 
 def test_values_are_those_of_show(native: Path, tmp_path: Path) -> None:
     names = ("infiniband.bth.psn", "infiniband.lrh.slid", "infiniband.mad.attributeid")
-    run("export", str(native), "--to", str(tmp_path / "x.jsonl"), *columns(names))
+    run("export", str(native), "--output", str(tmp_path / "x.jsonl"), *columns(names))
     shown = [json.loads(line) for line in run("show", str(native), "--format", "jsonl").stdout.splitlines()]
     for line, frame in zip((tmp_path / "x.jsonl").read_text().splitlines(), shown, strict=True):
         fields = {f["name"]: f["value"] for layer in frame["layers"] for f in layer["fields"]}
@@ -92,9 +92,9 @@ def test_values_are_those_of_show(native: Path, tmp_path: Path) -> None:
 
 def test_keys_are_masked_unless_asked_for(native: Path, tmp_path: Path) -> None:
     names = columns(("infiniband.reth.r_key", "infiniband.bth.opcode"))
-    run("export", str(native), "--to", str(tmp_path / "x.csv"), *names)
+    run("export", str(native), "--output", str(tmp_path / "x.csv"), *names)
     assert str(R_KEY) not in (tmp_path / "x.csv").read_text()
-    run("export", str(native), "--to", str(tmp_path / "y.csv"), *names, "--show-keys")
+    run("export", str(native), "--output", str(tmp_path / "y.csv"), *names, "--show-keys")
     assert str(R_KEY) in (tmp_path / "y.csv").read_text()
 
 
@@ -138,7 +138,7 @@ def test_every_name_can_be_written(native: Path, first: bool) -> None:
 
 
 def test_csv_cells_are_no_formulas(native: Path, tmp_path: Path) -> None:
-    run("export", str(native), "--to", str(tmp_path / "x.csv"), "-e", "infiniband.nodedescription.nodestring", "-e", "_ws.col.info")
+    run("export", str(native), "--output", str(tmp_path / "x.csv"), "-e", "infiniband.nodedescription.nodestring", "-e", "_ws.col.info")
     text = (tmp_path / "x.csv").read_text()
     assert HOSTILE[0] not in text and "\u202e" not in text and "[bold]" in text
 
@@ -147,7 +147,7 @@ def test_frames_keep_times_interfaces_and_comments(tmp_path: Path) -> None:
     with CaptureWriter(tmp_path / "in.pcapng") as writer:
         for i, frame in enumerate(ethernet_frames()):
             writer.write(frame, link=1, time_ns=10**18 + i, interface=i % 2, length=len(frame) + i, comments=[f"remark {i}"] * (i % 3))
-    result = run("export", str(tmp_path / "in.pcapng"), "--to", str(tmp_path / "out.pcapng"), "--frames", "2-")
+    result = run("export", str(tmp_path / "in.pcapng"), "--output", str(tmp_path / "out.pcapng"), "--frames", "2-")
     assert result.returncode == 0 and "with the keys in them" in result.stderr
     if shutil.which("tshark") is None:
         pytest.skip("needs tshark")
@@ -173,7 +173,7 @@ def test_tshark_and_capinfos_read_all_that_is_written(native: Path, tmp_path: Pa
         ):  # fmt: skip
             targets.append(str(tmp_path / f"{source.stem}-{name}"))
             frames.append(count)
-            assert run(command, str(source), "--to", targets[-1]).returncode == 0
+            assert run(command, str(source), "--output", targets[-1]).returncode == 0
     counted = subprocess.run(["capinfos", "-M", "-c", "-T", "-r", *targets], capture_output=True, text=True, check=True)
     assert [int(line.split()[-1]) for line in counted.stdout.splitlines()] == frames and not counted.stderr
     subprocess.run(["mergecap", "-a", "-w", tmp_path / "all.pcapng", *targets], check=True)
@@ -184,13 +184,13 @@ def test_tshark_and_capinfos_read_all_that_is_written(native: Path, tmp_path: Pa
 
 def test_findings_and_annotations(native: Path, tmp_path: Path) -> None:
     linted = json.loads(run("lint", str(native), "--format", "json", "--max-findings", "none").stdout)["findings"]
-    run("export", str(native), "--to", str(tmp_path / "f.jsonl"), "--findings")
+    run("export", str(native), "--output", str(tmp_path / "f.jsonl"), "--findings")
     found = [json.loads(line) for line in (tmp_path / "f.jsonl").read_text().splitlines()]
     assert len(linted) > 3
     assert [(f["code"], f["frame"], f["message"]) for f in found] == [(f["code"], f["frame"], f["message"]) for f in linted]
-    assert run("export", str(native), "--to", str(tmp_path / "f.csv"), "--findings").returncode == 0
+    assert run("export", str(native), "--output", str(tmp_path / "f.csv"), "--findings").returncode == 0
     assert len(list(csv.DictReader((tmp_path / "f.csv").open(newline="")))) == len(linted)
-    assert run("annotate", str(native), "--to", str(tmp_path / "a.pcapng")).returncode == 0
+    assert run("annotate", str(native), "--output", str(tmp_path / "a.pcapng")).returncode == 0
     if shutil.which("tshark") is None:
         pytest.skip("needs tshark")
     words = ["tshark", "-r", str(tmp_path / "a.pcapng"), "-T", "fields", "-E", "aggregator=|", "-e", "frame.number", "-e", "frame.comment"]
@@ -208,7 +208,8 @@ def test_commands_that_read_captures_show_how_far_they_are(native: Path, tmp_pat
     monkeypatch.setattr("ibdissect.cli.output.progress_bar", lambda files, quiet: nullcontext(lambda frames, _: moved.append(frames)))
     target, frames = str(tmp_path / "x.pcapng"), len(all_frames())
     for words in (
-        ["annotate", str(native), "--to", target], ["scrub", str(native), "--to", target], ["export", str(native), "--to", target],
+        ["annotate", str(native), "--output", target], ["scrub", str(native), "--output", target],
+        ["export", str(native), "--output", target],
         ["sql", str(native), "select max(frame_len) from packets"], ["sql", str(native), "select count(*) from findings"],
     ):  # fmt: skip
         assert cli.run(words) == 0
@@ -267,12 +268,12 @@ def test_sql_knows_every_filter_name_and_says_which_tables_there_are(native: Pat
 
 def test_standard_output(native: Path, tmp_path: Path) -> None:
     names = columns(("frame.number", "infiniband.bth.psn"))
-    assert run("export", str(native), "--to", str(tmp_path / "x.csv"), *names).returncode == 0
-    done = run("export", str(native), "--to", "-", *names)
+    assert run("export", str(native), "--output", str(tmp_path / "x.csv"), *names).returncode == 0
+    done = run("export", str(native), "--output", "-", *names)
     assert done.stdout == (tmp_path / "x.csv").read_text() and "frames written to standard output" in done.stderr
-    pcap = commands.run("export", str(native), "--to", "-", "--format", "pcap")
+    pcap = commands.run("export", str(native), "--output", "-", "--format", "pcap")
     assert commands.run("show", "-", "--count", stdin=pcap.stdout, text=True).stdout.strip() == str(len(all_frames()))
-    assert run("export", str(native), "--to", "-", "--format", "pcap", "--first").returncode == 2
+    assert run("export", str(native), "--output", "-", "--format", "pcap", "--first").returncode == 2
 
 
 def test_whatever_sql_answers_is_written(native: Path) -> None:
@@ -291,13 +292,13 @@ def test_whatever_sql_answers_is_written(native: Path) -> None:
 
 def test_a_request_without_an_answer_has_null_in_every_format(native: Path, tmp_path: Path) -> None:
     names = columns(("frame.number", "ibdissect.response_frame", "ibdissect.response_time"))
-    assert run("export", str(native), "--to", str(tmp_path / "x.jsonl"), *names).returncode == 0
+    assert run("export", str(native), "--output", str(tmp_path / "x.jsonl"), *names).returncode == 0
     lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
     assert {"frame.number": 6, "ibdissect.response_frame": None, "ibdissect.response_time": None} in lines
 
 
 def test_unknown_names_are_reported_without_a_column(native: Path, tmp_path: Path) -> None:
-    for words in (["show", str(native)], ["export", str(native), "--to", str(tmp_path / "x.csv")], ["sql", str(native), "select 1"]):
+    for words in (["show", str(native)], ["export", str(native), "--output", str(tmp_path / "x.csv")], ["sql", str(native), "select 1"]):
         done = run(*words, "-e", "bth.psnn")
         assert done.returncode == 2 and done.stderr.startswith('error: there is no field "bth.psnn"; did you mean ')
     assert run("fields", "bth.psnn").stderr.startswith('error: no field has "bth.psnn" in its name or label; did you mean ')
@@ -306,12 +307,12 @@ def test_unknown_names_are_reported_without_a_column(native: Path, tmp_path: Pat
 def test_errors_leave_the_old_file(native: Path, tmp_path: Path) -> None:
     target = tmp_path / "x.csv"
     target.write_text("old")
-    assert run("export", str(native), "--to", str(target), "-e", "no.such").returncode == 2
-    assert run("export", str(native), "--to", str(target), "-Y", "((").returncode == 2
-    assert run("export", str(tmp_path / "none.pcap"), "--to", str(target)).returncode == 2
-    assert run("export", str(native), "--to", str(native)).returncode == 2
-    assert run("export", str(native), "--to", str(tmp_path / "x.doc")).returncode == 2
-    assert run("export", str(native), "--to", str(tmp_path / "no" / "x.csv")).returncode == 2
+    assert run("export", str(native), "--output", str(target), "-e", "no.such").returncode == 2
+    assert run("export", str(native), "--output", str(target), "-Y", "((").returncode == 2
+    assert run("export", str(tmp_path / "none.pcap"), "--output", str(target)).returncode == 2
+    assert run("export", str(native), "--output", str(native)).returncode == 2
+    assert run("export", str(native), "--output", str(tmp_path / "x.doc")).returncode == 2
+    assert run("export", str(native), "--output", str(tmp_path / "no" / "x.csv")).returncode == 2
     assert (target.read_text(), os.listdir(tmp_path)) == ("old", ["x.csv"])
 
 
@@ -328,7 +329,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_killed_while_writing_leaves_the_old_file(long: Path, tmp_path: Path, command: str, name: str) -> None:
     target = tmp_path / name
     target.write_text("old")
-    child = subprocess.Popen([sys.executable, "-m", "ibdissect", command, str(long), "--to", str(target), "-q"])
+    child = subprocess.Popen([sys.executable, "-m", "ibdissect", command, str(long), "--output", str(target), "-q"])
     while not list(tmp_path.glob(f".{name}.*")) and child.poll() is None:
         time.sleep(0.001)
     child.send_signal(signal.SIGKILL)

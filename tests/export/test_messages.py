@@ -13,7 +13,7 @@ from tests.commands import run
 @pytest.mark.slow
 def test_tables(repo: Path, tmp_path: Path) -> None:
     capture, file = str(repo / "captures/rxe-nak-bad-rkey.pcap"), tmp_path / "messages.csv"
-    assert run("export", capture, "--messages", "--to", str(file), "-Y", "ibdissect.message.naks > 0").returncode == 0
+    assert run("export", capture, "--messages", "--output", str(file), "-Y", "ibdissect.message.naks > 0").returncode == 0
     rows = list(csv.DictReader(file.open()))
     assert [(row["kind"], row["first_frame"], row["complete"], row["latency"]) for row in rows] == [
         ("WRITE", "4", "false", ""), ("READ", "11", "false", ""), ("ATOMIC", "18", "false", ""),

@@ -35,7 +35,7 @@ def captures(tmp_path: Path) -> Path:
 
 
 def export(folder: Path, *paths: Path, by: str = "capture,hour", more: tuple[str, ...] = ()) -> str:
-    done = run("export", *map(str, paths), "--to", str(folder), "--partition-by", by, *more, text=True)
+    done = run("export", *map(str, paths), "--output", str(folder), "--partition-by", by, *more, text=True)
     assert done.returncode == 0, done.stderr
     return str(done.stderr)
 
@@ -90,7 +90,7 @@ def test_a_set_and_a_day(captures: Path, tmp_path: Path) -> None:
 
 def test_a_capture_that_cannot_be_read_leaves_the_others(captures: Path, tmp_path: Path) -> None:
     (captures / "broken.pcap").write_bytes(b"no capture")
-    done = run("export", str(captures), "--to", str(tmp_path / "ds"), "--partition-by", "capture", text=True)
+    done = run("export", str(captures), "--output", str(tmp_path / "ds"), "--partition-by", "capture", text=True)
     assert done.returncode == 2 and "broken.pcap: not a capture" in done.stderr
     assert len(files(tmp_path / "ds")) == 2
 
@@ -132,7 +132,7 @@ def test_processes_write_the_same_files(captures: Path, tmp_path: Path) -> None:
     (captures / "broken.pcap").write_bytes(b"no capture")
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder, jobs in zip(folders, "12", strict=True):
-        done = run("export", str(captures), "--to", str(folder), "--partition-by", "capture,hour", "--jobs", jobs, text=True)
+        done = run("export", str(captures), "--output", str(folder), "--partition-by", "capture,hour", "--jobs", jobs, text=True)
         assert done.returncode == 2 and "broken.pcap: not a capture" in done.stderr and "8 frames written" in done.stderr
     assert files(folders[0]) == files(folders[1]) and len(files(folders[0])) == 3
 
@@ -145,7 +145,7 @@ def test_nothing_is_left_of_a_killed_process(captures: Path, tmp_path: Path, mon
     from ibdissect.export import partitions
 
     monkeypatch.setattr(partitions.Partitions, "add", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    done = run("export", str(captures), "--to", str(tmp_path / "ds"), "--partition-by", "hour", "--jobs", "2", text=True, here=True)
+    done = run("export", str(captures), "--output", str(tmp_path / "ds"), "--partition-by", "hour", "--jobs", "2", text=True, here=True)
     assert done.returncode == 2 and "a.pcap: the process that worked on it died" in done.stderr
     assert files(tmp_path / "ds") == [] and list((tmp_path / "ds").iterdir()) == []
 
@@ -155,21 +155,21 @@ def test_other_keys_are_refused(captures: Path, tmp_path: Path) -> None:
     export(tmp_path / "ds", captures, by="capture,hour")
     before = files(tmp_path / "ds")
     for by in ("hour", "capture", "hour,capture", "capture,day"):
-        done = run("export", str(captures), "--to", str(tmp_path / "ds"), "--partition-by", by, text=True)
+        done = run("export", str(captures), "--output", str(tmp_path / "ds"), "--partition-by", by, text=True)
         assert done.returncode == 2 and "is partitioned by capture,hour: frames that are there already would count twice" in done.stderr
     export(tmp_path / "ds", captures, by="capture,hour")
     assert files(tmp_path / "ds") == before
     (tmp_path / "ds/day=2026-09-21").mkdir()
-    done = run("export", str(captures), "--to", str(tmp_path / "ds"), "--partition-by", "day", text=True)
+    done = run("export", str(captures), "--output", str(tmp_path / "ds"), "--partition-by", "day", text=True)
     assert done.returncode == 2 and "ds holds folders of capture and of day side by side" in done.stderr
 
 
 @pytest.mark.parametrize(("words", "said"), [
     (("week",), "not a list of partition keys"), (("hour,hour",), "capture, day, hour, each once"),
-    (("hour", "--findings"), "for the columns of frames"), (("hour", "--to", "-"), "a dataset is a folder"),
-    (("hour", "--to", __file__), "is a file, and a dataset is a folder"),
+    (("hour", "--findings"), "for the columns of frames"), (("hour", "--output", "-"), "a dataset is a folder"),
+    (("hour", "--output", __file__), "is a file, and a dataset is a folder"),
     (("hour", "-e", "no.name"), 'there is no field "no.name"'), (("hour", "-Y", "no.name"), '"no.name" is neither a field nor a protocol'),
 ])  # fmt: skip
 def test_refusals(words: tuple[str, ...], said: str, captures: Path, tmp_path: Path) -> None:
-    done = run("export", str(captures), "--to", str(tmp_path / "ds"), "--partition-by", *words, text=True)
+    done = run("export", str(captures), "--output", str(tmp_path / "ds"), "--partition-by", *words, text=True)
     assert done.returncode == 2 and done.stderr.count(said) == 1  # not once for each capture

@@ -23,7 +23,7 @@ def capture(tmp_path: Path) -> str:
 
 
 def exported(capture: str, *args: str) -> list[dict[str, Any]]:
-    done = run("export", capture, "--records", "--to", "-", "--format", "jsonl", *args)
+    done = run("export", capture, "--records", "--output", "-", "--format", "jsonl", *args)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -54,9 +54,9 @@ def test_keys_are_null_unless_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "x.pcap"
     path.write_bytes(erf_pcap([gmp(0x03, 0x92, 0x31, _data(1, 3, 40 + 352) + table[:200], at=24),
                                gmp(0x03, 0x92, 0x31, _data(2, 5, 20 + 152) + table[200:], at=24)]))  # fmt: skip
-    done = run("export", str(path), "--records", "--to", str(tmp_path / "x.jsonl"), text=True)
+    done = run("export", str(path), "--records", "--output", str(tmp_path / "x.jsonl"), text=True)
     assert done.stderr.startswith("note: 1 key left out; --show-keys writes them\n")
-    assert "left out" not in run("export", str(path), "--records", "--to", str(tmp_path / "x.jsonl"), "--show-keys", text=True).stderr
+    assert "left out" not in run("export", str(path), "--records", "--output", str(tmp_path / "x.jsonl"), "--show-keys", text=True).stderr
     keys = [json.loads(row["fields"])["infiniband.linkrecord.servicekey"] for row in exported(str(path))]
     assert keys == [None, "00" * 16]
     shown = json.loads(exported(str(path), "--show-keys")[0]["fields"])

@@ -18,7 +18,7 @@ def captures(repo: Path) -> list[str]:
 
 
 def test_every_sighting_with_its_verdict(captures: list[str], tmp_path: Path) -> None:
-    assert run("export", *captures, "--points", "--to", str(tmp_path / "x.csv")).returncode == 0
+    assert run("export", *captures, "--points", "--output", str(tmp_path / "x.csv")).returncode == 0
     rows = list(csv.DictReader((tmp_path / "x.csv").open()))
     assert [sum(row["point"] == name for row in rows) for name in POINTS] == [209, 206, 206]
     lost = [(row["point"], row["frame_number"], row["before"], row["proof"], row["certain"]) for row in rows if row["verdict"] == "lost"]
@@ -38,5 +38,5 @@ def test_query(captures: list[str]) -> None:
 
 @pytest.mark.parametrize("option", [("--messages",), ("-e", "frame.number"), ("--first",)])
 def test_other_columns_are_refused(captures: list[str], option: tuple[str, ...]) -> None:
-    found = run("export", *captures, "--points", *option, "--to", "x.csv")
+    found = run("export", *captures, "--points", *option, "--output", "x.csv")
     assert found.returncode == 2 and "does nothing with --" in found.stderr.decode()

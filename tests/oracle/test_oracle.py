@@ -43,7 +43,7 @@ def some_of_each_kind(capture: Path, target: Path) -> Path:
         seen[kind] += 1
         if seen[kind] <= EACH:
             chosen.append(str(frame))
-    assert run("export", str(capture), "--frames", ",".join(chosen), "--to", str(target)).returncode == 0
+    assert run("export", str(capture), "--frames", ",".join(chosen), "--output", str(target)).returncode == 0
     return target
 
 

@@ -169,7 +169,7 @@ def test_no_word_of_it_is_left_in_any_container(tmp_path: Path) -> None:
         arp = bytes.fromhex("ffffffffffff0002c9a1b2c3080600010800060400010002c9a1b2c3c0a84d01000000000000c0a84d02")
         writer.write(arp + PRIVATE, link=1, time_ns=6 * 10**9)
         writer.write(PRIVATE * 3, link=113, time_ns=6 * 10**9)
-    done = commands.run("scrub", str(source), "--to", str(target), text=True)
+    done = commands.run("scrub", str(source), "--output", str(target), text=True)
     assert done.returncode == 0 and "10 frames written" in done.stderr
     text = target.read_bytes()
     secrets = [b"vault", PRIVATE[:7], PRIVATE[7:14], GUID.to_bytes(8, "big")[:7], PREFIX.to_bytes(8, "big"), M_KEY.to_bytes(8, "big")]
@@ -270,7 +270,7 @@ def test_a_choice_of_frames_gets_the_same_substitutes(tmp_path: Path) -> None:
     source = tmp_path / "in.pcap"
     source.write_bytes(erf_pcap(sweep()))
     for name, more in (("all", []), ("some", ["--frames", "5-6"])):
-        done = commands.run("scrub", str(source), "--to", str(tmp_path / f"{name}.pcap"), "-q", *more)
+        done = commands.run("scrub", str(source), "--output", str(tmp_path / f"{name}.pcap"), "-q", *more)
         assert (done.returncode, done.stderr) == (0, b"")
     every, some = (table_of((tmp_path / f"{name}.pcap").read_bytes()).chunk for name in ("all", "some"))
     assert [some.frame_bytes(i) for i in range(len(some))] == [every.frame_bytes(i) for i in (4, 5)]

@@ -117,13 +117,14 @@ def started_by(number: int) -> list[int]:
 IN_PROCESSES: list[Any] = [
     ("lint", "--jobs", "2", "."),
     pytest.param(("lint", "--engine", "dask", "--jobs", "2", "."), marks=NEEDS_DASK),
-    pytest.param(("export", "--jobs", "2", "0.pcap", "--to", "../o.csv"), marks=NEEDS_EXPORT),
+    pytest.param(("export", "--jobs", "2", "0.pcap", "--output", "../o.csv"), marks=NEEDS_EXPORT),
 ]
 OTHERS: list[Any] = [
     ("lint", "--jobs", "2", "--cache", "../cache", "--sandbox", "."), ("lint", "0.pcap"), ("stats", "--jobs", "2", "."),
-    ("show", "--format", "tree", "0.pcap"), ("fabric", "0.pcap"), ("points", "0.pcap", "1.pcap"), ("scrub", "0.pcap", "--to", "../s.pcap"),
-    ("annotate", "0.pcap", "--to", "../a.pcapng"), ("rules", "PKY001"), ("--version",),
-    pytest.param(("export", "--jobs", "2", ".", "--to", "../parts", "--partition-by", "capture"), marks=NEEDS_EXPORT),
+    ("show", "--format", "tree", "0.pcap"), ("fabric", "0.pcap"), ("points", "0.pcap", "1.pcap"),
+    ("scrub", "0.pcap", "--output", "../s.pcap"),
+    ("annotate", "0.pcap", "--output", "../a.pcapng"), ("rules", "PKY001"), ("--version",),
+    pytest.param(("export", "--jobs", "2", ".", "--output", "../parts", "--partition-by", "capture"), marks=NEEDS_EXPORT),
     pytest.param(("stats", "--engine", "dask", "--jobs", "2", "."), marks=NEEDS_DASK),
 ]  # fmt: skip
 

@@ -222,7 +222,7 @@ def test_an_export_is_the_same(cluster: str, tmp_path: Path, name: str, words: t
     made = []
     for folder, more in ((tmp_path / "alone", ()), (tmp_path / "cluster", ("--engine", cluster, "--trust-network"))):
         folder.mkdir()
-        assert run("export", str(REPO / "captures/pkey-lab.pcap"), "--to", str(folder / name), *words, *more).returncode == 0
+        assert run("export", str(REPO / "captures/pkey-lab.pcap"), "--output", str(folder / name), *words, *more).returncode == 0
         made.append({path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()})
     assert made[0] == made[1] != {}
 

@@ -123,7 +123,7 @@ def test_commands_on_a_message(tmp_path: Path) -> None:
     asked = ("show", str(path), "--count", "-Y", f"frame contains {middle}")
     assert (run(*asked, text=True).stdout, run(*asked, "--show-keys", text=True).stdout) == ("0\n", "3\n")
     assert KEY.hex() in run("show", str(path), "--format", "jsonl", "--show-keys", text=True).stdout
-    assert run("scrub", str(path), "--to", str(copy), "--verify", text=True).returncode == 0
+    assert run("scrub", str(path), "--output", str(copy), "--verify", text=True).returncode == 0
     assert KEY not in copy.read_bytes()
 
 
