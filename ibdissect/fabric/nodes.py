@@ -49,6 +49,8 @@ class SwitchFacts(NamedTuple):
     inbound_enforcement_cap: int
     outbound_enforcement_cap: int
     enhanced_port_zero: int
+    filter_raw_inbound_cap: int
+    filter_raw_outbound_cap: int
 
 
 class Port:

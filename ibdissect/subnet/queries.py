@@ -310,7 +310,8 @@ def _switch_record(record: PrintedStructure) -> Iterator[Fact]:
         record.lines.unknown("a whole SwitchInfo")
         return
     linear, random, multicast, cap, flags, life, top = (one or 0 for one in found)
-    facts = SwitchFacts(linear, random, multicast, life & 3, cap, flags >> 7, flags >> 6 & 1, flags >> 3 & 1)
+    bits = (flags >> shift & 1 for shift in (7, 6, 3, 5, 4))
+    facts = SwitchFacts(linear, random, multicast, life & 3, cap, *bits)
     yield SwitchFact(record.line, lid, facts, top)
 
 

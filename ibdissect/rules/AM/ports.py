@@ -109,29 +109,49 @@ class PKeyTablePort(TargetRule):
 
 
 class SlToVlReserved(TargetRule):
-    """An SLtoVLMappingTable request sets modifier bits that mean nothing to the switch.
+    """An SLtoVLMappingTable request has modifier bits that mean nothing to the switch, or names ports that it does not have.
 
-    Bits 17 and 16 (all input ports, all output ports) need a switch with OptimizedSLtoVLMappingProgramming; bits 31-18 are reserved. A
-    switch that ignores them changes one table where the sender meant many.
+    Bits 15-8 are the input port, 7-0 the output port. Bits 17 and 16 (all input ports, all output ports) need a switch with
+    OptimizedSLtoVLMappingProgramming; bits 31-18 are reserved. A switch that ignores them changes one table where the sender meant many.
 
-    Switch the optimisation off in the subnet manager (opensm: `use_optimized_slvl FALSE`) for switches without it.
+    Switch the optimisation off in the subnet manager (opensm: `use_optimized_slvl FALSE`) for switches without it; compare the ports with
+    NodeInfo.NumPorts.
+
+    The request, and NodeInfo and SwitchInfo of its target. Port 0 has no output table unless it is an enhanced one.
     """
 
     code, name, severity = "AM012", "sl2vl-reserved", ERROR
     reference = "IBA 14.2.5.8; opensm osm_slvl_map_rcv"
-    message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}: bits {bits} are reserved there"
+    message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}: {why}"
     example = "SubnSet(SLtoVLMappingTable) with AttributeModifier 0x10000 to a switch whose SwitchInfo does not offer it"
-    source, bits = others(SL_TO_VL), 0xFFFF0000
+    source, bits = others(SL_TO_VL), 0
+
+    def candidates(self, smps: AttributeSmps) -> Mask:
+        entered, left = smps.modifier >> 8 & 0xFF, smps.modifier & 0xFF
+        beyond_ports = (smps.kind == SWITCH) & ((entered > smps.ports) | (left > smps.ports) | (left == 0))
+        found: Mask = (smps.modifier >> 16 != 0) | beyond_ports
+        return found
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         if smp.node.kind in ADAPTERS:
             return None  # ignored there: AM013
         if smp.modifier >> 18:
-            return {"bits": "31-18"}, ()
+            return {"why": "bits 31-18 are reserved there"}, ()
         switch, since = smp.switch
-        if smp.node.kind != SWITCH or switch is None or switch.optimized_sl_to_vl_mapping_programming:
+        if smp.node.kind != SWITCH:
             return None
-        return {"bits": "17-16"}, ((since, "SwitchInfo: OptimizedSLtoVLMappingProgramming 0"),)
+        optimized = switch is None or switch.optimized_sl_to_vl_mapping_programming
+        if smp.modifier >> 16 and not optimized:
+            return {"why": "bits 17-16 are reserved there"}, ((since, "SwitchInfo: OptimizedSLtoVLMappingProgramming 0"),)
+        facts, shown = smp.node.facts_at(smp.frame)
+        sides = (("input", smp.modifier >> 17 & 1, smp.modifier >> 8 & 0xFF), ("output", smp.modifier >> 16 & 1, smp.modifier & 0xFF))
+        for side, every, number in sides:
+            if facts.num_ports and not every and number > facts.num_ports:
+                return {"why": f"it has no {side} port {number}"}, ((shown, f"NodeInfo: {facts.num_ports} ports"),)
+        no_port_zero = switch is not None and not switch.enhanced_port_zero and not optimized
+        if no_port_zero and not smp.modifier & 0x100FF:
+            return {"why": "port 0 has no output table"}, ((since, "SwitchInfo: EnhancedPortZero 0"),)
+        return None
 
 
 class SlToVlOnAdapter(TargetRule):
@@ -186,18 +206,37 @@ class VlArbHalf(TargetRule):
 
 
 class VlArbSwitchBits(TargetRule):
-    """A VLArbitrationTable request to a switch has bits 15-8 in the modifier.
+    """A VLArbitrationTable request to a switch has bits 15-8 in the modifier, or names a port that the switch does not have.
 
     A switch takes the port from bits 7-0 and wants zeros above; with other bits it may refuse the request or take the wrong port.
 
     Correct the sender: the modifier is (half << 16) | port.
+
+    The request, and NodeInfo of its target; for port 0, which has no arbitration unless it is an enhanced one, also SwitchInfo.
     """
 
     code, name, severity = "AM016", "vlarb-switch-bits", ERROR
     reference = "IBA 14.2.5.9"
-    message = "{method}(VLArbitrationTable) with modifier 0x{modifier:08x} to {node}: bits 15-8 must be zero at a switch"
+    message = "{method}(VLArbitrationTable) with modifier 0x{modifier:08x} to {node}: {why}"
     example = "SubnGet(VLArbitrationTable) with AttributeModifier 0x00010100 to a switch"
-    source, bits, wrong_at = others(VL_ARBITRATION), 0xFF00, frozenset({SWITCH})
+    source, bits = others(VL_ARBITRATION), 0
+
+    def candidates(self, smps: AttributeSmps) -> Mask:
+        number = smps.modifier & 0xFF
+        found: Mask = (smps.kind == SWITCH) & ((smps.modifier & 0xFF00 != 0) | (number > smps.ports) | (number == 0))
+        return found
+
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        if smp.node.kind != SWITCH:
+            return None
+        if smp.modifier & 0xFF00:
+            return {"why": "bits 15-8 must be zero at a switch"}, kind_of(smp.node)
+        (facts, shown), number, (switch, since) = smp.node.facts_at(smp.frame), smp.modifier & 0xFF, smp.switch
+        if facts.num_ports and number > facts.num_ports:
+            return {"why": f"it has no port {number}"}, ((shown, f"NodeInfo: {facts.num_ports} ports"),)
+        if number == 0 and switch is not None and not switch.enhanced_port_zero:
+            return {"why": "port 0 has no VL arbitration"}, ((since, "SwitchInfo: EnhancedPortZero 0"),)
+        return None
 
 
 class VendorDiagPage(TargetRule):

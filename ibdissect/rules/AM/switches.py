@@ -9,8 +9,8 @@ from ibdissect.rules.AM.targets import ADAPTERS, TargetRule
 from ibdissect.rules.shared.attribute_rule import Mask, beyond, of_switch
 from ibdissect.wire.numbers import FIRST_MULTICAST, LINEAR, MULTICAST, RANDOM
 
-LFT_BLOCK, MFT_BLOCK, MFT_PORTS = 64, 32, 16
-"""Entries of a block: LIDs, multicast LIDs, ports of a position."""
+LFT_BLOCK, MFT_BLOCK, MFT_PORTS, RFT_BLOCK = 64, 32, 16, 16
+"""Entries of a block: LIDs, multicast LIDs, ports of a position, LIDs of a random table."""
 
 
 class LftBlockRange(TargetRule):
@@ -45,7 +45,7 @@ class LftBlockRange(TargetRule):
 class MftBlockRange(TargetRule):
     """A MulticastForwardingTable request names a block beyond the end of the table.
 
-    The switch has MulticastFDBCap entries; it does not forward groups beyond that.
+    The switch has MulticastFDBCap entries, none if it is 0; it does not forward groups beyond that.
 
     Limit the multicast LIDs of the subnet manager to what the smallest switch holds (opensm: `max_multicast_lid`).
     """
@@ -57,14 +57,38 @@ class MftBlockRange(TargetRule):
     source = others(MULTICAST)
 
     def candidates(self, smps: AttributeSmps) -> Mask:
-        return beyond(smps, (smps.modifier & 0x1FF) * MFT_BLOCK, of_switch(smps, lambda switch: switch.multicast_fdb_cap))
+        none = (smps.kind == SWITCH) & (of_switch(smps, lambda switch: switch.multicast_fdb_cap) == 0)
+        return none | beyond(smps, (smps.modifier & 0x1FF) * MFT_BLOCK, of_switch(smps, lambda switch: switch.multicast_fdb_cap))
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         (switch, since), block = smp.switch, smp.modifier & 0x1FF
         cap = switch.multicast_fdb_cap if switch is not None else 0
-        if not cap or block * MFT_BLOCK < cap:
+        if switch is None or smp.node.kind != SWITCH or block * MFT_BLOCK < cap:
             return None
         return {"block": block, "cap": cap}, ((since, f"SwitchInfo: MulticastFDBCap {cap}"),)
+
+
+class RftBlockRange(TargetRule):
+    """A RandomForwardingTable request names a block beyond the end of the table.
+
+    The switch has RandomFDBCap entries, 16 to a block; what is written behind them is lost.
+
+    Let the sender read RandomFDBCap first.
+    """
+
+    code, name, severity = "AM035", "rft-block-range", ERROR
+    reference = "IBA 14.2.5.11"
+    message = "{method}(RandomForwardingTable) of block {modifier} at {node}, whose table has {cap} entries"
+    example = "SwitchInfo.RandomFDBCap 64, then SubnSet(RandomForwardingTable) with AttributeModifier 4"
+    source = others(RANDOM)
+
+    def candidates(self, smps: AttributeSmps) -> Mask:
+        return beyond(smps, smps.modifier * RFT_BLOCK, of_switch(smps, lambda switch: switch.random_fdb_cap))
+
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        switch, since = smp.switch
+        cap = switch.random_fdb_cap if switch is not None else 0
+        return ({"cap": cap}, ((since, f"SwitchInfo: RandomFDBCap {cap}"),)) if cap and smp.modifier * RFT_BLOCK >= cap else None
 
 
 class MftPositionRange(TargetRule):

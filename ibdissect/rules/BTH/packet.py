@@ -38,6 +38,10 @@ MULTICAST_QP = 0xFFFFFF
 _CONTINUED = np.array([code in CONTINUED for code in range(256)])
 _IMMEDIATE = np.array([code in OPCODES and "ImmDt" in OPCODES[code].headers for code in range(256)])
 TO_MULTICAST_LID = LRH.dlid.between(FIRST_MULTICAST, LAST_MULTICAST)
+TO_MULTICAST_IP = (~present(LRH)) & present(BTH) & (
+    Where(IPv4, lambda table: table.values(IPv4.destination)[:, 0] >> 4 == 0xE)
+    | Where(IPv6, lambda table: table.values(IPv6.destination)[:, 0] == 0xFF)
+)  # fmt: skip
 TO_UNICAST = (LRH.dlid < FIRST_MULTICAST) | (
     ~present(LRH)
     & (
@@ -221,7 +225,7 @@ class MulticastLidOtherQp(PacketRule):
 
 
 class MulticastNotDatagram(PacketRule):
-    """A packet to a multicast LID is not a datagram.
+    """A packet to a multicast LID or IP address is not a datagram.
 
     Only unreliable datagrams can be multicast: a connection has two ends. The packet is dropped.
 
@@ -230,9 +234,13 @@ class MulticastNotDatagram(PacketRule):
 
     code, name, severity = "BTH013", "non-ud-to-mcast", ERROR
     reference = "multicast frames of public captures are UD"
-    when = ~BTH.opcode.isin(DATAGRAMS) & TO_MULTICAST_LID
-    message = "{opcode!t} to multicast LID 0x{LRH.dlid:04x}: only UD packets can be multicast"
+    when = ~BTH.opcode.isin(DATAGRAMS) & (TO_MULTICAST_LID | TO_MULTICAST_IP)
+    message = "{opcode!t} to multicast {what}: only UD packets can be multicast"
     example = "an RC SEND to LID 0xC001"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        dlid = seen.value(LRH.dlid)
+        return {"what": f"LID 0x{dlid:04x}" if dlid else "IP address"}
 
 
 class AckRequestUnreliable(PacketRule):

@@ -9,10 +9,11 @@ import numpy as np
 from ibdissect.bounded import Dropped
 from ibdissect.fabric import ROUTER, ChunkFollowed, Subnet
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.lint.rule import ERROR, INFO, FaultDetails
+from ibdissect.lint.rule import ERROR, INFO, FaultDetails, Rule
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.rules.shared.link_rule import LinkRule, PortLimits
 from ibdissect.rules.shared.mad_conditions import chosen
+from ibdissect.rules.shared.packet_flows import gid_bytes
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
@@ -20,7 +21,7 @@ from ibdissect.table.mask import occurrences_where
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import common
 from ibdissect.wire.headers import GRH, LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, LINK_LOCAL, MGID_COMPOSED, PERMISSIVE
+from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, LINK_LOCAL, MGID_COMPOSED, PERMISSIVE
 from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.spec import Field
 
@@ -120,3 +121,19 @@ class OtherPrefix(LinkRule):
         if info is None or info.gid_prefix == self.prefixes[value]:
             return None
         return {"prefix": self.prefixes[value], "own": info.gid_prefix}, ((since, "GidPrefix"),)
+
+
+class UnicastGidToGroup(Rule):
+    """A packet to a multicast LID has a unicast GID as its destination.
+
+    Receivers tell groups apart by the destination GID; with that of a port, no member takes the packet.
+
+    Check the sender's address handle: LID and GID come from different paths.
+    """
+
+    code, name, severity = "GRH015", "unicast-gid-to-mlid", ERROR
+    reference = "IBA 10.5, 4.1.1"
+    when = gid_bytes(GRH.dgid, lambda gid: gid[:, 0] != 0xFF) & LRH.dlid.between(FIRST_MULTICAST, LAST_MULTICAST)
+    flow = (LRH.slid, LRH.dlid, GRH.dgid)
+    message = "to multicast LID 0x{LRH.dlid:04x} with the unicast GID {dgid}"
+    example = "a UD packet to LID 0xC001 with destination GID fe80::2"

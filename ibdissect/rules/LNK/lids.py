@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
@@ -13,7 +14,7 @@ from ibdissect.fabric.lid_writes import LidWrites
 from ibdissect.fabric.nodes import ACTIVE
 from ibdissect.fabric.topology import Islands
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, fault, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
 from ibdissect.rules.shared.outdated import RefutableRule
@@ -23,28 +24,35 @@ from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.rows import common, groups, members
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import MAX_LMC, PORT_INFO
+from ibdissect.wire.numbers import LAST_UNICAST, MAX_LMC, PORT_INFO
 from ibdissect.wire.sm_port import PortInfo
 
 
 class LidUnaligned(Rule):
-    """The base LID of a port with several LIDs is not a multiple of their number.
+    """The base LID of a port is none: it is not a multiple of the number of the port's LIDs, or not unicast.
 
     The port owns LID to LID + 2^LMC - 1 and compares only the upper bits: with an unaligned base it rejects some of its packets, or accepts
     its neighbour's.
 
     Let the subnet manager reassign LIDs (opensm: `reassign_lids`), and report the fault to its vendor.
+
+    One PortInfo is enough: a Set, an answer or a record.
     """
 
     code, name, severity = "LNK025", "lid-unaligned-lmc", ERROR
     explains = ("LNK024",)
     reference = "IBA 4.1.3, 14.2.5.6"
-    message = "PortInfo with LID {lid} and LMC {lmc}: the LID is no multiple of 2^{lmc}"
+    message = "PortInfo with LID {lid} and LMC {lmc}: {why}"
     example = "PortInfo with LID 5 and LMC 1"
-    when = MAD.method.isin(METHODS_WITH_CONTENT) & reduce(
+    when = (reduce(
         or_, [(PortInfo.lmc == lmc) & ((PortInfo.lid & ((1 << lmc) - 1)) != 0) for lmc in range(1, MAX_LMC + 1)]
-    )
+    ) | (PortInfo.lid > LAST_UNICAST)) & MAD.method.isin(METHODS_WITH_CONTENT)  # fmt: skip
     at = PortInfo.lid
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        info: PortInfo = seen.table.view(PortInfo, i)
+        above = "LIDs of ports end with 49151 (0xbfff)"
+        return {"why": above if info.lid > LAST_UNICAST else f"the LID is no multiple of 2^{info.lmc}"}
 
 
 class LidConflict(LearntFactRule):

@@ -195,10 +195,15 @@ class PermissiveLid(Rule):
 
     code, name, severity = "LNK009", "lrh-permissive-non-smp", ERROR
     reference = "Shanley, SMP handling; python-rdma LID_PERMISSIVE"
-    when = ((LRH.dlid == PERMISSIVE) | (LRH.slid == PERMISSIVE)) & ((BTH.destqp != 0) | (present(MAD) & ~MAD.mgmt_class.isin(SMP_CLASSES)))
+    when = ((LRH.dlid == PERMISSIVE) | (LRH.slid == PERMISSIVE)) & (
+        (BTH.destqp != 0) | (present(MAD) & ~MAD.mgmt_class.isin(SMP_CLASSES)) | (LRH.lnh < LOCAL)
+    )
     flow = (*LINK_FLOW, BTH.destqp)
-    message = "permissive LID (0x{slid:04x} to 0x{dlid:04x}) in a packet that is no subnet management packet, to queue pair {BTH.destqp}"
+    message = "permissive LID (0x{slid:04x} to 0x{dlid:04x}) in a packet that is no subnet management packet, {to}"
     example = "a performance management datagram to DLID 0xFFFF"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"to": f"to queue pair {seen.value(BTH.destqp)}" if seen.first(BTH) is not None else "which is raw"}
 
 
 class NotManagementOnVl15(Rule):

@@ -31,11 +31,11 @@ from ibdissect.wire.sm_tables import PKeyTable
 
 
 class BlockPastTable(AttributeRule):
-    """A P_KeyTable request names a block that the port does not have.
+    """A P_KeyTable request names a block, or a switch port, that is not there.
 
     A write there has no effect and a read gives zeros: P_Keys that the subnet manager wrote are not in force.
 
-    Compare with PartitionCap (NodeInfo) or PartitionEnforcementCap (SwitchInfo, for external ports).
+    Compare with PartitionCap (NodeInfo) or PartitionEnforcementCap (SwitchInfo, for external ports, which have no table if it is 0).
     """
 
     code, name, severity = "PKY011", "block-past-capability", ERROR
@@ -48,7 +48,8 @@ class BlockPastTable(AttributeRule):
         entry, external = (smps.modifier & 0xFFFF) * BLOCK, switches(smps) & (smps.modifier >> 16 > 0)
         enforced = of_switch(smps, lambda switch: switch.partition_enforcement_cap)
         size = np.where(external, enforced, of_node(smps, lambda node: node.partition_cap))
-        return ~smps.answers & (entry > 0) & beyond(smps, entry, size)
+        missing = external & ((smps.modifier >> 16 > smps.ports) | (enforced == 0))
+        return ~smps.answers & (((entry > 0) & beyond(smps, entry, size)) | missing | (external & smps.changed))
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         node, block = smp.node, smp.modifier & 0xFFFF
@@ -57,8 +58,15 @@ class BlockPastTable(AttributeRule):
         facts, since = node.facts_at(smp.frame)
         cap = facts.partition_cap
         if node.kind == SWITCH and smp.modifier >> 16:  # an external port
+            number = smp.modifier >> 16
+            if facts.num_ports and number > facts.num_ports:
+                return {"block": block, "cap": 0, "port": f"port {number} of {smp.node_name}, which has {facts.num_ports} ports"}, [
+                    (since, f"NodeInfo: {facts.num_ports} ports")
+                ]
             switch, since = smp.switch
             cap = switch.partition_enforcement_cap if switch is not None else 0
+            if switch is not None and not cap:
+                return {"block": block, "cap": 0, "port": f"{smp.node_name} port {number}"}, [(since, "PartitionEnforcementCap 0")]
         return ({"block": block, "cap": cap}, [(since, "capacity of the table")]) if cap and block * BLOCK >= cap else None
 
     def flow_of(self, smp: AttributeSmp) -> Any:

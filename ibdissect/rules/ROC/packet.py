@@ -15,9 +15,12 @@ from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.numbers import BASE, GSI_Q_KEY
 from ibdissect.wire.opcodes import CNP_OPCODE
+from ibdissect.wire.text import gid_text
 
 DYNAMIC_PORTS = 0xC000
 DEFAULT_PKEY = 0xFFFF
+MULTICAST_4, MULTICAST_6 = 0xE0, 0xFF
+"""First byte of the first IPv4 address, and of all IPv6 addresses, that are no host's."""
 IS_ROCE = present(BTH) & ~present(LRH)
 
 
@@ -54,6 +57,41 @@ class SourcePort(Rule):
     example = "a RoCE v2 packet from UDP port 1234"
 
 
+def _no_sender_4(table: ChunkTable) -> Bool:
+    """0.0.0.0, multicast or broadcast as the source."""
+    source = table.values(IPv4.source)
+    none: Bool = ~source.any(axis=1) | (source[:, 0] >= MULTICAST_4)
+    return none
+
+
+def _no_sender_6(table: ChunkTable) -> Bool:
+    source = table.values(IPv6.source)
+    none: Bool = ~source.any(axis=1) | (source[:, 0] == MULTICAST_6)
+    return none
+
+
+class NoSender(PacketRule):
+    """The source address of a RoCE packet is no host's: zero, multicast or broadcast.
+
+    Nobody can answer, so connections and address resolution fail.
+
+    Check the GID index of the sender: an entry without an address has 0.0.0.0.
+    """
+
+    code, name, severity = "ROC016", "roce-source-address", ERROR
+    reference = "RFC 1122 3.2.1.3, RFC 4291 2.5.2"
+    when = (Where(IPv4, _no_sender_4) | Where(IPv6, _no_sender_6)) & IS_ROCE
+    at = BTH.destqp
+    message = "the source address {address} is that of no host"
+    example = "a RoCE v2 packet from 0.0.0.0"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        four, six = seen.first(IPv4), seen.first(IPv6)
+        if four is not None:
+            return {"address": ".".join(map(str, four.source))}
+        return {"address": gid_text(six.source) if six is not None else ""}
+
+
 class CongestionNotification(PacketRule):
     """A congestion notification packet is malformed.
 
@@ -83,14 +121,18 @@ class TimeToLive(AcceptedRule):
 
     code, name, severity = "ROC010", "roce-ttl-1", WARNING
     reference = "RFC 791, RFC 8200"
-    when = ((IPv4.ttl <= 1) & Where(IPv4, _far_apart_4)) | ((IPv6.hop_limit <= 1) & Where(IPv6, _far_apart_6))
+    when = (
+        ((IPv4.ttl <= 1) & Where(IPv4, _far_apart_4)) | ((IPv6.hop_limit <= 1) & Where(IPv6, _far_apart_6))
+        | (((IPv4.ttl == 0) | (IPv6.hop_limit == 0)) & IS_ROCE)
+    )  # fmt: skip
     at = BTH.destqp
-    message = "time to live {left} in a packet to another network: the first router drops it"
+    message = "time to live {left} in a packet {where}"
     example = "a RoCE v2 packet from 10.0.0.1 to 192.168.0.2 with TTL 1"
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         left = seen.value(IPv4.ttl) if seen.first(IPv4) is not None else seen.value(IPv6.hop_limit)
-        return {"left": left, **super().computed(seen, i)}
+        where = "to another network: the first router drops it" if left else "that nobody may send or forward"
+        return {"left": left, "where": where, **super().computed(seen, i)}
 
 
 class RoceManagementQKey(Rule):

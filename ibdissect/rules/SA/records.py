@@ -175,3 +175,29 @@ class LeaseZero(Rule):
     flow = (LRH.slid, ServiceRecord.service_id)
     message = "service 0x{service_id:016x} is registered with lease 0: the registration ends at once"
     example = "SubnAdmSet(ServiceRecord) with ServiceLease 0 and bit 4 of the mask"
+
+
+LOWEST_RATE, HIGHEST_MTU = 2, 5
+"""Codes: 2.5 Gb/s, 4096 bytes."""
+
+
+class PathCodes(Rule):
+    """A PathRecord has an MTU or a rate that does not exist.
+
+    MTU codes are 1 to 5, rates begin with 2 (2.5 Gb/s). A host that sets up a connection with the path is refused by its own adapter, or
+    sends at a rate that nobody chose.
+
+    Update or correct the subnet administration.
+
+    One record of an answer is enough. Silent if it has neither; rates above those that are known may come from a newer standard.
+    """
+
+    code, name, severity = "SA026", "path-record-codes", WARNING
+    reference = "IBA 15.2.5.16; opensm IB_PATH_RECORD_RATE"
+    when = (
+        ((PathRecord.mtu == 0) | (PathRecord.mtu > HIGHEST_MTU) | (PathRecord.rate < LOWEST_RATE))
+        & ((PathRecord.mtu != 0) | (PathRecord.rate != 0)) & SA_ANSWER
+    )  # fmt: skip
+    at = PathRecord.rate
+    message = "a path with MTU code {mtu} and rate code {rate}: MTU codes are 1 to 5, rates begin with 2"
+    example = "SubnAdmGetResp(PathRecord) with rate 1"

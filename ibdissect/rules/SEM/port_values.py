@@ -1,6 +1,8 @@
 """Which values of PortInfo and SwitchInfo are not possible, unwise, or contradict each other?"""
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from typing import Any
+
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, OF_EXTERNAL_PORT, READ, SMP_ANSWER, SMP_SET
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.sm import SwitchInfo
@@ -123,15 +125,16 @@ class SpeedEnabledReserved(Rule):
 class PortStateSet(Rule):
     """A Set of PortInfo requests a port state that cannot be requested.
 
-    A manager may write Down, Armed, Active or no change, and a physical state only with Down or no change. The port refuses anything else
-    with status 7, so the link never becomes active.
+    A manager may write Down, Armed, Active or no change, and a physical state (Sleep, Polling, Disabled) only with Down or no change. The
+    port refuses anything else with status 7, so the link never becomes active.
 
     Correct the subnet manager; a port gets to Initialize by itself.
     """
 
     code, name, severity = "SEM011", "portstate-illegal-set", ERROR
     reference = "IBA 14.2.5.6; kernel qib set_portinfo"
-    when = (~PortInfo.port_state.isin({0, 1, 3, 4}) | ((PortInfo.port_physical_state != 0) & ~PortInfo.port_state.isin({0, 1}))) & SMP_SET
+    when = (~PortInfo.port_state.isin({0, 1, 3, 4}) | ((PortInfo.port_physical_state != 0) & ~PortInfo.port_state.isin({0, 1}))
+            | (PortInfo.port_physical_state > 3)) & SMP_SET
     message = "Set(PortInfo) asks for PortState {port_state!t} with PortPhysicalState {port_physical_state!t}, which the port refuses"
     example = "SubnSet(PortInfo) with PortState 2 (Initialize)"
 
@@ -164,10 +167,19 @@ class WidthActiveReserved(Rule):
     code, name, severity = "SEM057", "linkwidthactive-not-supported", WARNING
     reference = "IBA 14.2.5.6; opensm (2x)"
     when = (~PortInfo.link_width_active.isin({0, 1, 2, 4, 8, 16}) & READ) | (
+        ~PortInfo.link_width_active.isin({0, 16}) & (PortInfo.link_width_supported != 0) & READ  # 2x is newer than many masks
+        & ((PortInfo.link_width_active & PortInfo.link_width_supported) == 0)
+    ) | (
         (PortInfo.link_width_active == 0) & (PortInfo.port_physical_state == LINK_UP) & SMP_ANSWER & OF_EXTERNAL_PORT
     )
-    message = "LinkWidthActive {link_width_active} is no link width; it may be 1, 2, 4, 8 or 16"
+    message = "LinkWidthActive {link_width_active} {why}"
     example = "SubnGetResp(PortInfo) with LinkWidthActive 3"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        info: PortInfo = seen.table.view(PortInfo, i)
+        known = info.link_width_active in {1, 2, 4, 8, 16}
+        supported = f"is not among LinkWidthSupported 0x{info.link_width_supported:02x}"
+        return {"why": supported if known else "is no link width; it may be 1, 2, 4, 8 or 16"}
 
 
 SATURATED = 0xFFFF

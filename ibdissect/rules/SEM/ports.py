@@ -42,6 +42,8 @@ class LmcOnSwitchPort(AttributeRule):
     that do not exist.
 
     Look at the subnet manager's `lmc` and `lmc_esp0` options.
+
+    For port 0 the SMP and SwitchInfo; for an external port a Set with an LMC where the port itself showed 0: managers copy what they read.
     """
 
     code, name, severity = "SEM001", "portinfo-lmc-switch", ERROR
@@ -51,9 +53,12 @@ class LmcOnSwitchPort(AttributeRule):
     at = PortInfo.lmc
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        return switches(smps) & (smps.answers | smps.sets) & (smps.now(PortInfo.lmc) > 0) & (smps.number == 0)
+        of_port_zero, written = smps.number == 0, smps.sets & (smps.since > 0) & (smps.was(PortInfo.lmc) == 0)
+        return switches(smps) & (smps.now(PortInfo.lmc) > 0) & ((of_port_zero & (smps.answers | smps.sets)) | (~of_port_zero & written))
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        if smp.number:
+            return {}, [(smp.since, "LMC 0")]
         switch, since = smp.switch
         return ({}, [(since, "SwitchInfo: EnhancedPortZero 0")]) if switch is not None and not switch.enhanced_port_zero else None
 

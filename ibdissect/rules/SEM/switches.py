@@ -13,9 +13,10 @@ from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
 from ibdissect.lint.rule import ERROR, WARNING, FaultDetails
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
+from ibdissect.table.bits import extract
 from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, LAST_UNICAST, LID_COUNT
 from ibdissect.wire.sm import SwitchInfo
-from ibdissect.wire.sm_tables import LinearForwardingTable, MulticastForwardingTable
+from ibdissect.wire.sm_tables import LIDPortEntry, LinearForwardingTable, MulticastForwardingTable, RandomForwardingTable
 from ibdissect.wire.spec import Field
 
 NOBODY = (0, 0xBFFF)
@@ -71,6 +72,41 @@ class LinearPortRange(_PortRange):
         body = smp.body
         entry = int(np.flatnonzero(self._beyond(body, smp.ports))[0])
         return smp.modifier * LINEAR_BLOCK + entry, int(body[entry])
+
+
+class RandomPortRange(_PortRange):
+    """A random forwarding table sends a LID to a port that the switch does not have.
+
+    Packets to that LID are dropped at this switch.
+
+    Look at the subnet manager that wrote the block, or at the switch firmware if it answers with another block.
+
+    The SMP, and NodeInfo of the switch. Entries that are not valid are not judged.
+    """
+
+    code, name, severity = "SEM072", "rft-port-range", ERROR
+    reference = "IBA 14.2.5.11"
+    message = "{method}(RandomForwardingTable) of {port}: LID {lid} leaves by port {number}, the switch has {ports}"
+    example = "NodeInfo of a switch with 8 ports, then SubnSet(RandomForwardingTable) with a valid entry of port 99"
+    at = RandomForwardingTable.lid_port_block
+
+    def suspicious(self, smps: AttributeSmps) -> Mask:
+        return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & self._beyond(smps).any(axis=1)
+
+    @staticmethod
+    def _beyond(smps: AttributeSmps) -> Any:
+        def beyond() -> Any:
+            entries = smps.bodies.reshape(-1, LIDPortEntry.size)
+            columns = (extract(entries, field.bit, field.bits) for field in (LIDPortEntry.valid, LIDPortEntry.port))
+            valid, number = (column.reshape(len(smps), -1) for column in columns)
+            return (valid != 0) & (number > smps.ports[:, None]) & (number != UNREACHABLE)
+
+        return smps.cached("entries beyond the ports", beyond)
+
+    def beyond(self, smp: AttributeSmp) -> tuple[int, int]:
+        entry = int(np.flatnonzero(self._beyond(smp.columns)[smp.i])[0])
+        view = LIDPortEntry(smp.body.tobytes(), entry * LIDPortEntry.size)
+        return view.lid, view.port
 
 
 class MulticastPortRange(_PortRange):

@@ -214,3 +214,28 @@ class PathNotMarked(TrapRule):
 
 def _owner(context: Context, lid: int) -> Port | None:
     return context.get(FabricFollower).subnet.by_lid(lid)
+
+
+class ChangeOfOtherPort(TrapRule):
+    """A trap about a local change (144) names a LID that belongs to another port.
+
+    The subnet manager reads the capabilities of the wrong port, and does not notice the change.
+
+    Update the firmware or driver of the port that sent it.
+
+    The trap, and the ports of both LIDs, of which neither has the other.
+    """
+
+    code, name, severity = "TRP011", "trap144-lid", WARNING
+    reference = "IBA 14.2.5.1"
+    message = "trap 144 from {port} names LID {lid}, which is {other}"
+    example = "PortInfo of two ports, then trap 144 of one with the LID of the other"
+    numbers = (144,)
+
+    def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
+        lid = TrapLocalChange(event.notice, DETAILS_AT).lidaddr
+        subnet = context.get(FabricFollower).subnet
+        (own, since), (other, shown) = subnet.owner(event.slid, event.frame), subnet.owner(lid, event.frame)
+        if not lid or lid == event.slid or own is None or other is None or own is other or own.node is other.node:
+            return None
+        return {"lid": lid, "other": other.name_at(event.frame)}, [(since, "LID of the sender"), (shown, "owner of the LID")]

@@ -234,7 +234,7 @@ class RMPPStop(Rule):
 class RMPPStatus(Rule):
     """An RMPP status is undefined, or appears in a segment that must not have one.
 
-    DATA and ACK carry status 0; a receiver aborts on anything else with 124 (illegal status). Codes 2 to 117 and above 127 are reserved.
+    DATA and ACK carry status 0, a STOP 1 (no resources), an ABORT 118 to 127; a receiver aborts on anything else with 124 (illegal status).
 
     Correct the sender of the segment.
     """
@@ -242,6 +242,10 @@ class RMPPStatus(Rule):
     code, name, severity = "TXN016", "rmpp-status-invalid", ERROR
     explains = ("TXN015",)
     reference = "IBA 13.6.2.1; kernel ib_mad.h"
-    when = (RMPP.rmpp_status != 0) & (RMPP.rmpp_type.isin({DATA, ACK}) | ~RMPP.rmpp_status.isin({1, *ABORT_CODES})) & IN_USE
+    when = (
+        ((RMPP.rmpp_status != 0) & (RMPP.rmpp_type.isin({DATA, ACK}) | ~RMPP.rmpp_status.isin({1, *ABORT_CODES})))
+        | ((RMPP.rmpp_type == ABORT) & ~RMPP.rmpp_status.isin(ABORT_CODES))
+        | ((RMPP.rmpp_type == STOP) & (RMPP.rmpp_status != 1))
+    ) & IN_USE
     message = "RMPP status {rmpp_status!t} in a segment of type {rmpp_type!t}, which must not have it"
     example = "a DATA segment with status 1"

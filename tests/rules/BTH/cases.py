@@ -95,3 +95,5 @@ case("BTH018", [*ROCE_UC, ROCE_RC], [ROCE_RC, *ROCE_UC, ROCE_DATA], frames=[4], 
 case("BTH018", [*ROCE_UC, ROCE_RC], [*ROCE_UC, over_ethernet(LEAVE, 1), ROCE_RC], frames=[4], file=ethernet_pcap)
 # what comes behind packets of the agreed service may be another queue pair of that number
 case("BTH018", [*UC, packet(0xFFFF)], [*UC, packet(0xFFFF, opcode=0x24), packet(0xFFFF, 901)], frames=[4])
+TO_GROUP, TO_HOST = (roce2(ip={"destination": bytes([first, 0, 0, 1])}) for first in (239, 238 - 28))
+case("BTH013", TO_GROUP, TO_HOST, file=ethernet_pcap)

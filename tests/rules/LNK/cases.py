@@ -224,3 +224,5 @@ STRAY = {"p_key": 0xFFFF, "destqp": 0x12}
 KNOWN_ENDS = native(0x04, bytes(8), slid=3, dlid=5, bth=STRAY)
 case("LNK020", [native(0x04, bytes(8), slid=3, dlid=6, bth=STRAY)], [KNOWN_ENDS], frames=[1], known=[LISTED])
 case("LNK020", [native(0x04, bytes(8), slid=6, dlid=5, bth=STRAY)], [KNOWN_ENDS], frames=[1], known=[LISTED])
+case("LNK025", answer(5, PORT_INFO, port_info(0xC000)), answer(5, PORT_INFO, port_info(0xBFFF)))
+case("LNK009", native(lrh={"lnh": 0}, dlid=0xFFFF), native(lrh={"lnh": 0}, dlid=5), also=["LNK014"], twin_also=["LNK014"])

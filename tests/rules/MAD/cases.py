@@ -70,3 +70,18 @@ case("MAD004", [ASK, ANSWER, STRAY], [ASK, ANSWER, gmp(PERF, RESPONSE, 0x12, POR
 REPEATED = [gmp(PERF, RESPONSE, 0x12, PORT, slid=9, dlid=2), ASK, ASK, ANSWER]
 case("MAD004", [*REPEATED, STRAY], [*REPEATED, gmp(PERF, RESPONSE, 0x12, PORT, slid=2, dlid=9)], frames=[5], file=SLOW)
 case("MAD004", SLOW([ASK, ANSWER, STRAY]), erf_pcap([ASK, ANSWER, STRAY]), frames=[3], file=None)  # type: ignore[arg-type]
+# methods of attributes
+case("MAD018", smp(2, NODE_INFO), smp(1, NODE_INFO))
+case("MAD018", smp(2, 0x30), smp(1, 0x30))
+case("MAD018", smp(5, 0x15), smp(5, 2))
+case("MAD018", sa(2, mask=1), sa(1, mask=1))
+case("MAD018", sa(0x15, 0x35, mask=1), sa(0x12, 0x35, mask=1))
+case("MAD018", gmp(0x21, 2, 0x11), gmp(0x21, 2, 0x12))
+case("MAD018", gmp(0x04, 2, 0x11), gmp(0x04, 2, 0x10))
+case("MAD018", gmp(0x07, 1, 0x10), gmp(0x07, 3, 0x10))
+# an ACK of a table of paths for a MultiPathRecord
+case("MAD018", sa(0x14, 0x35, mask=1), sa(0x14, 0x35, mask=1, rmpp={"rmpp_version": 1, "rmpp_type": 2, "active": 1}))
+# the modifier of an answer
+ASKED = smp(GET, 0x15, modifier=1, slid=1, dlid=2)
+case("MAD019", [ASKED, smp(RESPONSE, 0x15, modifier=2, slid=2, dlid=1)], [ASKED, smp(RESPONSE, 0x15, modifier=0x80000001, slid=2, dlid=1)],
+     frames=[2], twin_also=["AM009", "SEM005"])  # fmt: skip

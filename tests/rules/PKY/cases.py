@@ -298,3 +298,8 @@ CONF = [
 ]
 case("PKY001", [send(0x1234)], [send(0x9234)], frames=[1], known=CONF, also=["LNK020"], twin_also=["LNK020"])
 case("PKY003", [send(0x9999)], [send(0xFFFF)], frames=[1], known=CONF, also=["LNK020"], twin_also=["LNK020"])
+# ports that a switch does not have, and external ports without a table
+OF_SWITCH = answer(5, NODE_INFO, switch(5))
+ASK_PORT_9, ASK_PORT_8 = (ask(5, P_KEY_TABLE, modifier=number << 16) for number in (9, 8))
+case("PKY011", [OF_SWITCH, INFO, ASK_PORT_9], [OF_SWITCH, INFO, ASK_PORT_8], frames=[3])
+case("PKY011", [OF_SWITCH, NO_ENFORCEMENT, ASK_PORT_8], [OF_SWITCH, INFO, ASK_PORT_8], frames=[3])

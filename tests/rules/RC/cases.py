@@ -156,3 +156,8 @@ OWN = [request(retry_count=2), reply(), data(900), data(901),
        rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x100, "psn": 900}, **PASSIVE), *[data(901)] * 3]  # fmt: skip
 case("RC019", FEW, OWN, frames=[8], also=["RC002", "CM008"], twin_also=["RC002"], file=partial(erf_pcap, step_ns=1_000_000_000))
 case("RC019", FEW, MORE, frames=[8], also=["RC002", "CM008"], twin_also=["RC002", "CM008"], file=partial(erf_pcap, step_ns=1_000_000_000))
+case("RC022", rc(0x0C, b"1234", ext={"RETH": {"r_key": 9, "dmalen": 4}}), rc(0x0C, ext={"RETH": {"r_key": 9, "dmalen": 4}}))
+case("RC022", rc(0x11, b"1234", ext={"AETH": {"syndrome": 0x1F}}), ack(0x1F))
+case("RC023", rc(0x14, ext={"AtomicETH": {"r_key": 9, "va": 0x1004}}), rc(0x14, ext={"AtomicETH": {"r_key": 9, "va": 0x1008}}))
+LONG_READ, LONGEST_READ = (rc(0x0C, ext={"RETH": {"r_key": 9, "dmalen": length}}) for length in (0x80000001, 0x80000000))
+case("RC024", LONG_READ, LONGEST_READ)

@@ -116,3 +116,6 @@ for quiet in (
     roce6(1, QUIET_FAR, address("ff02", 1)),
 ):
     case("ROC010", roce6(1, QUIET_FAR, NEAR), quiet, file=ethernet_pcap, frames=[1])
+roce("ROC016", roce2(ip={"source": bytes(4)}), roce2(ip={"source": THERE}))
+roce("ROC016", roce2(ip={"source": bytes([224, 0, 0, 1])}), roce2(ip={"source": bytes([223, 0, 0, 1])}))
+roce("ROC010", roce2(ip={"ttl": 0}), roce2(ip={"ttl": 1}))

@@ -188,3 +188,5 @@ case("SA023", [*TABLED, gsi_service(0x8001)], [*TABLED, VIRTUAL], frames=[4])
 STANDBY, MASTER = ([*KNOWN, answer(5, 0x20, build(SMInfo, guid=0x0002C90300001051, sm_state=state))] for state in (2, 3))
 LOST = [gsi_sa(GET, SERVICE_RECORD, mask=1, slid=1, dlid=5), *WAIT]
 case("SA024", [*STANDBY, *LOST], [*MASTER, *LOST], frames=[4], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
+case("SA026", gsi_sa(GET_RESP, 0x35, build(PathRecord, mtu=4, rate=1)), gsi_sa(GET_RESP, 0x35, build(PathRecord, mtu=4, rate=2)))
+case("SA026", gsi_sa(GET_RESP, 0x35, build(PathRecord, mtu=6, rate=3)), gsi_sa(GET_RESP, 0x35, build(PathRecord, mtu=5, rate=3)))

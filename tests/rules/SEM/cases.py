@@ -107,7 +107,7 @@ case("SEM017", [CA, SHORT, RAISED], [CA, LONG, RAISED], frames=[3])  # it repeat
 case("SEM017", [CA, SHORT, RAISED], [CA, RAISED, LONG], frames=[3])  # nobody knows what the port has
 case("SEM018", written(hoq_life=20), written(hoq_life=19))
 case("SEM019", switch(SET, life_time_value=31), switch(SET, life_time_value=19))
-case("SEM020", written(reserved1=1), port_answer(reserved1=1))
+case("SEM020", written(reserved1=1), port_answer(reserved1=1), twin_also=["SEM068"])
 case("SEM021", port_answer(master_sm_lid=0), port_answer(master_sm_lid=0, lid=0))
 case("SEM023", arbitration(15, 32), arbitration(15, 0))
 case("SEM032", node(node_type=9), node(node_type=3))
@@ -203,7 +203,7 @@ def managers(code: str, bad: list[tuple[Any, ...]], good: list[tuple[Any, ...]],
     def seen(answers: list[tuple[Any, ...]]) -> list[bytes]:
         return [CA, *(answer(5, SM_INFO, manager(*one[:2], **(one[2] if len(one) > 2 else {}))) for one in answers)]
 
-    case(code, seen(bad), seen(good), frames=frames)
+    case(code, seen(bad), seen(good), frames=frames, also=["SEM069"], twin_also=["SEM069"])  # GUIDs that no port has
 
 
 managers("SEM041", [(7, 2), (7, 2, {"priority": 9})], [(7, 2), (8, 2, {"priority": 9})], [3])
@@ -212,7 +212,7 @@ managers("SEM044", [(7, 3), (8, 3), (7, 3, {"count": 6})], [(7, 3), (8, 3), (7, 
 # the first was restarted in between; then both go on
 RESTARTED = [(7, 3, 9), (8, 3, 0), (7, 3, 6), (8, 3, 1)]
 SHOWN = [CA, *(answer(5, SM_INFO, manager(guid, state, count=count)) for guid, state, count in RESTARTED)]
-case("SEM044", SHOWN, SHOWN[:-1], frames=[5], also=["SEM046"], twin_also=["SEM046"])
+case("SEM044", SHOWN, SHOWN[:-1], frames=[5], also=["SEM046", "SEM069"], twin_also=["SEM046", "SEM069"])
 case("SEM030", [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=7)], [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3)], frames=[2])
 case("SEM030", [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3), answer(5, VENDOR_DIAG, b"\0\3", modifier=7)],
      [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3), answer(5, VENDOR_DIAG, b"\0\0", modifier=7)], frames=[3])  # fmt: skip
@@ -311,3 +311,43 @@ case("SEM012", complete([*INIT, sets(4), BEHIND]), complete([*INIT, *SWAPPED, se
      also=["CAP009"], twin_also=["CAP009"])  # fmt: skip
 case("SEM012", complete([*INIT, sets(4)]), complete([*INIT, sets(4), answer(5, PORT_INFO, port_info(5))]), file=None, frames=[3],
      also=["CAP009"], twin_also=["CAP009"])  # fmt: skip
+# values that do not exist
+case("SEM066", port_answer(port_state=7), port_answer(port_state=4))
+case("SEM066", port_answer(port_physical_state=8), port_answer(port_physical_state=7, port_state=1))
+case("SEM066", port_answer(link_speed_active=8), port_answer(link_speed_active=4))
+case("SEM066", port_answer(link_width_supported=0), port_answer(link_width_supported=2))
+case("SEM066", port_answer(link_width_supported=34), port_answer(link_width_supported=31))
+case("SEM066", port_answer(vl_arbitration_high_cap=65), port_answer(vl_arbitration_high_cap=64))
+case("SEM066", port_answer(vl_arbitration_low_cap=0), port_answer(vl_arbitration_low_cap=1))
+ONE_LANE = {"vl_cap": 1, "operational_vls": 1}
+case("SEM066", port_answer(vl_arbitration_high_cap=1, vl_arbitration_low_cap=0, **ONE_LANE),
+     port_answer(vl_arbitration_high_cap=0, vl_arbitration_low_cap=0, **ONE_LANE))  # fmt: skip
+case("SEM066", written(master_sm_lid=0xC001), written(master_sm_lid=0xBFFF))
+case("SEM066", port_answer(port_state=7), port_answer(0, port_state=7))  # perhaps port 0 of a switch
+case("SEM057", port_answer(link_width_active=8), port_answer(link_width_active=1))
+case("SEM011", written(port_state=0, port_physical_state=4), written(port_state=0, port_physical_state=3))
+case("SEM067", switch(GET_RESP, linear_fdb_cap=0xC001), switch(GET_RESP, linear_fdb_cap=0xC000))
+case("SEM067", switch(GET_RESP, multicast_fdb_cap=0x4001), switch(GET_RESP, multicast_fdb_cap=0x4000))
+case("SEM068", port_answer(reserved2=1), written(reserved2=1), twin_also=["SEM020"])
+OWN_GUID = GUID + 0x51
+SM_ANSWERS = [answer(5, SM_INFO, build(SMInfo, guid=guid, act_count=1, sm_state=2)) for guid in (OWN_GUID + 5, OWN_GUID)]
+case("SEM069", [CA, SM_ANSWERS[0]], [CA, SM_ANSWERS[1]], frames=[2])
+# the prefix of the subnet
+OTHERS = [frame for lid in (5, 6, 7) for frame in (answer(lid, NODE_INFO, port_node(lid)), answer(lid, PORT_INFO, port_info(lid)))]
+NEW_PREFIX, SAME_PREFIX = (ask(5, PORT_INFO, method=SET, body=set_port(gid_prefix=prefix)) for prefix in (0xFEC0 << 48, 0xFE80 << 48))
+case("SEM070", [*OTHERS, NEW_PREFIX], [*OTHERS, SAME_PREFIX], frames=[7])
+# a manager that changes it writes it to all
+MOVED = [answer(lid, PORT_INFO, port_info(lid, gid_prefix=0xFEC0 << 48)) for lid in (5, 6)]
+case("SEM070", [*OTHERS, NEW_PREFIX], [*OTHERS, NEW_PREFIX, *MOVED])
+write_case("SEM071", [PORT_SWITCH, INFO], PORT_INFO, set_port(0, filter_raw_inbound=1), set_port(0), modifier=3)
+CAN_FILTER = answer(5, SWITCH_INFO, switch_info(filter_raw_inbound_cap=1))
+FILTERS = ask(5, PORT_INFO, method=SET, body=set_port(0, filter_raw_inbound=1), modifier=3)
+case("SEM071", [PORT_SWITCH, INFO, FILTERS], [PORT_SWITCH, CAN_FILTER, FILTERS], frames=[3])
+RFT_99, RFT_8 = (struct.pack(">HBB", 7, 0x80, port) for port in (99, 8))
+write_case("SEM072", [PORT_SWITCH, RANDOM_TABLE], 0x1A, RFT_99, RFT_8)
+write_case("SEM072", [PORT_SWITCH, RANDOM_TABLE], 0x1A, RFT_99, struct.pack(">HBB", 7, 0, 99))
+DESCRIBED = ask(5, DESCRIPTION, method=SET, body=b"name")
+NAMEABLE = answer(5, PORT_INFO, port_info(5, capability_mask=0x02018048, capability_mask2=1))
+case("SEM065", [CA, PORT_PORT, DESCRIBED], [CA, NAMEABLE, DESCRIBED], frames=[3])
+LMC_0 = answer(5, PORT_INFO, port_info(0), modifier=3)
+write_case("SEM001", [PORT_SWITCH, LMC_0], PORT_INFO, set_port(0, lmc=2), set_port(0), modifier=3)

@@ -40,7 +40,7 @@ case("SMP001", short(252), short(256))
 case("SMP002", smp(6, NODE_INFO), smp(1, NODE_INFO))
 case("SMP003", smp(1, NODE_INFO, path=[1], dr={"initial_path": b"\x01\x01"}), smp(1, NODE_INFO, path=[1], dr={"initial_path": b"\x00\x01"}))
 case("SMP004", smp(1, NODE_INFO, path=[1, 2], dr={"hop_pointer": 4}), smp(1, NODE_INFO, path=[1, 2], dr={"hop_pointer": 3}))
-case("SMP007", smp(1, NODE_INFO, path=[1], dr={"hop_count": 64}), smp(1, NODE_INFO, path=[1], dr={"hop_count": 63}))
+case("SMP007", smp(1, NODE_INFO, path=[1], dr={"hop_count": 64}), smp(1, NODE_INFO, path=[1], dr={"hop_count": 63}), twin_also=["SMP026"])
 case("SMP008", smp(0x81, PORT_INFO, build(PortInfo, vl_cap=4), path=[1], dr={"d": 0}),
      smp(0x81, PORT_INFO, build(PortInfo, vl_cap=4), path=[1], dr={"d": 1}))  # fmt: skip
 case("SMP008", smp(1, NODE_INFO, path=[1], dr={"d": 1, "hop_pointer": 0}), smp(1, NODE_INFO, path=[1], dr={"d": 0}))
@@ -178,3 +178,9 @@ case(
 SEEN = ["MKY005"]
 case("SMP023", [*HELD, read(0x8877665544332211, SET)], [*HELD, read(0x8877665544332212, SET)], frames=[3],
      also=["MKY002", *SEEN], twin_also=["MKY002", *SEEN])  # fmt: skip
+ROUTE_0 = smp(1, NODE_INFO, path=[1, 0, 2])
+case("SMP026", ROUTE_0, smp(1, NODE_INFO, path=[1, 3, 2]))
+case("SMP026", ROUTE_0, smp(0x81, NODE_INFO, node(5), path=[1, 0, 2]))  # it counts on the way out
+ON_ROUTE = smp(ANSWER, NODE_INFO, switch(9), path=[1])
+case("SMP027", [ON_ROUTE, smp(1, NODE_INFO, path=[1, 9])], [ON_ROUTE, smp(1, NODE_INFO, path=[1, 8])], frames=[2])
+case("SMP028", smp(ANSWER, NODE_INFO, node(5), header={"status": 0x0100}), smp(ANSWER, NODE_INFO, node(5), header={"status": 0x001C}))

@@ -56,3 +56,7 @@ case(
 WIDE = [answer(4, NODE_INFO, node(4)), answer(4, PORT_INFO, port_info(4, lmc=2))]
 case("TRP001", [*WIDE, plain_trap(128, AT_5, slid=4, issuer_lid=8)], [*WIDE, plain_trap(128, AT_5, slid=4, issuer_lid=6)], frames=[3],
      also=["TRP005"], twin_also=["TRP005"])  # fmt: skip
+# the LID of another port
+TWO_PORTS = [frame for lid in (5, 6) for frame in (answer(lid, 0x11, node(lid)), answer(lid, 0x15, port_info(lid)))]
+CHANGED = [trap(144, 4, build(TrapLocalChange, lidaddr=lid, change_flags=1)) for lid in (6, 5)]
+case("TRP011", [*TWO_PORTS, CHANGED[0]], [*TWO_PORTS, CHANGED[1]], frames=[5], also=["SMP014"], twin_also=["SMP014"])

@@ -195,9 +195,11 @@ MANAGERS = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
 MANAGERS += [answer(lid, 0x15, port_info(lid)) for lid in (5, 6, 7)]
 MANAGERS += [answer(lid, 0x20, build(SMInfo, guid=0x0002C90300001001 + (lid << 4), sm_state=state)) for lid, state in ((5, 3), (6, 2))]
 BY_5, BY_6 = (smp(SET, 0x10, slid=lid, dlid=7) for lid in (5, 6))
-case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_5, BY_5], frames=[11])
+case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_5, BY_5], frames=[11], also=["SEM065"],
+     twin_also=["SEM065"])  # fmt: skip
 # the second takes over from the first, which died
-case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_6, BY_6], frames=[11])
+case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_6, BY_6], frames=[11], also=["SEM065"],
+     twin_also=["SEM065"])  # fmt: skip
 
 
 def patient(code: int, of: int = 0) -> bytes:
@@ -240,3 +242,5 @@ case("TXN015", table(rmpp_type=3, rmpp_status=1), table(rmpp_type=2))
 case("TXN016", table(rmpp_status=1), table())
 case("TXN016", table(rmpp_type=3, rmpp_status=5), table(rmpp_type=3, rmpp_status=1), twin_also=["TXN015"])
 case("TXN016", table(rmpp_type=4, rmpp_status=50), table(rmpp_type=4, rmpp_status=118), twin_also=["TXN014"])
+case("TXN016", table(rmpp_type=4, rmpp_status=1), table(rmpp_type=4, rmpp_status=118), twin_also=["TXN014"])
+case("TXN016", table(rmpp_type=3, rmpp_status=118), table(rmpp_type=3, rmpp_status=1), twin_also=["TXN015"])

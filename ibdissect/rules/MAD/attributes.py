@@ -1,0 +1,170 @@
+"""Which requests have a method or a modifier that their attribute does not have?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.flow.transactions import Transactions
+from ibdissect.lint.rule import ERROR, WARNING, Context, FaultDetails, Hit, Seen, fault, on_chunk
+from ibdissect.rules.MAD.answers import KNOWN_CLASSES
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
+from ibdissect.rules.shared.mad_conditions import METHODS_OF, NO_ERROR, NamesRequest
+from ibdissect.rules.shared.silence import LearntFactRule
+from ibdissect.table import ChunkTable
+from ibdissect.wire.attribute_methods import REQUESTS
+from ibdissect.wire.expr import Expr, Or
+from ibdissect.wire.headers import LRH
+from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP, RMPP_CLASSES, method_name
+from ibdissect.wire.numbers import BM_CLASS, DATA, GET_RESP, NOTICE, PM_CLASS, PORT_INFO, SMP_CLASSES, TRAP, TRAP_REPRESS
+from ibdissect.wire.sm import NodeDescription
+
+_IB = MAD.base_version == BASE_VERSION_IB
+_NO_CONTROL = ~MAD.mgmt_class.isin(RMPP_CLASSES) | (RMPP.rmpp_type <= DATA)
+"""An ACK, STOP or ABORT has the method of the other direction."""
+
+
+TRAPPING = frozenset(mgmt_class for mgmt_class in REQUESTS if TRAP in METHODS_OF[mgmt_class])
+"""Classes with traps."""
+
+
+def _wrong_method() -> Expr:
+    parts: list[Expr] = []
+    for mgmt_class, attributes in REQUESTS.items():
+        by_methods: dict[frozenset[int], set[int]] = {}
+        for attribute, known in attributes.items():
+            by_methods.setdefault(known.methods, set()).add(attribute)
+        asked = {method for method in METHODS_OF[mgmt_class] if method < 0x80}
+        for methods, some in by_methods.items():
+            wrong = MAD.method.isin(asked - methods - {TRAP, TRAP_REPRESS})
+            parts.append((MAD.mgmt_class == mgmt_class) & wrong & MAD.attribute_id.isin(some))
+    return Or(tuple(parts))
+
+
+class MethodOfAttribute(NamesRequest):
+    """A request has a method that its attribute does not have.
+
+    A read-only attribute is written, a message of connection management is read, a record that only the subnet administration makes is
+    deleted, a Trap carries something else than a Notice. The receiver answers with status 3 (method/attribute combination), or not at all.
+
+    Correct the sender; compare with the methods that the standard gives the attribute.
+    """
+
+    code, name, severity = "MAD018", "method-not-for-attribute", WARNING
+    reference = "IBA 13.4.8, 14.2.5, 15.2.5; python-rdma"
+    when = (
+        (_wrong_method() | (MAD.method.isin({TRAP, TRAP_REPRESS}) & (MAD.attribute_id != NOTICE) & MAD.mgmt_class.isin(TRAPPING)))
+        & _IB & _NO_CONTROL
+    )  # fmt: skip
+    on, at = MAD, MAD.method
+    flow = (LRH.slid, LRH.dlid, MAD.mgmt_class, MAD.method, MAD.attribute_id)
+    message = "{what} is not possible: the attribute has {methods}"
+    example = "SubnSet(NodeInfo)"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        mgmt_class, method, attribute = (seen.value(field) for field in (MAD.mgmt_class, MAD.method, MAD.attribute_id))
+        known = REQUESTS[mgmt_class].get(attribute)
+        names = [method_name(mgmt_class, one) for one in sorted(known.methods)] if known is not None else []
+        if method in (TRAP, TRAP_REPRESS):
+            names = names or ["no traps"]
+        return {**super().computed(seen, i), "methods": " and ".join(names)}
+
+
+class ModifierNotZero(NamesRequest):
+    """An attribute that takes no modifier has one.
+
+    There is one such attribute at each port or agent: the modifier selects nothing. The sender mixed up attributes or did not clear the
+    field; a strict receiver may answer with status 7.
+
+    Correct the sender.
+
+    One packet is enough. Attributes of subnet management have rules of their own (AM001 to AM028), counters have AM031.
+    """
+
+    code, name, severity = "AM034", "modifier-not-zero", WARNING
+    reference = "IBA 13.4.3; opensm, python-rdma and libibmad send 0"
+    when = (MAD.attribute_modifier != 0) & Or(tuple(
+        (MAD.mgmt_class == mgmt_class) & MAD.attribute_id.isin({one for one, known in attributes.items() if known.no_modifier})
+        for mgmt_class, attributes in REQUESTS.items() if mgmt_class not in SMP_CLASSES
+    )) & ((MAD.method < 0x80) | NO_ERROR) & _IB  # fmt: skip
+    at = MAD.attribute_modifier
+    flow = (LRH.slid, LRH.dlid, MAD.mgmt_class, MAD.attribute_id)
+    message = "{what} takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
+    example = "DevMgtGet(IOUnitInfo) with AttributeModifier 1"
+
+
+class DescriptionReadOnly(AttributeRule):
+    """A Set(NodeDescription) goes to a node that does not take a new description.
+
+    A description may be set where CapabilityMask2 has IsSetNodeDescriptionSupported. Elsewhere it is read-only, and the node keeps its own.
+
+    Set the description at the host (on Linux in node_desc of its device).
+
+    The Set, and PortInfo of the port that receives it.
+    """
+
+    code, name, severity = "SEM065", "nodedescription-read-only", WARNING
+    reference = "IBA 14.2.5.2; opensm IB_PORT_CAP2_IS_SET_NODE_DESC_SUPPORTED"
+    message = "Set(NodeDescription) of {port}, whose CapabilityMask2 lacks IsSetNodeDescriptionSupported"
+    example = "GetResp(PortInfo) with CapabilityMask2 0, then SubnSet(NodeDescription)"
+    by_entry = True
+    at = NodeDescription.node_string
+
+    def suspicious(self, smps: AttributeSmps) -> Mask:
+        return smps.sets & (smps.slot >= 0)
+
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        info, since = smp.port.info_at(smp.frame) if smp.port is not None else (None, 0)
+        if info is None or (info.is_capability_mask2_supported and info.is_set_node_description_supported):
+            return None
+        return {"port": smp.node_name}, [(since, "CapabilityMask2")]
+
+
+EXTENDED_SPEEDS = 1 << 31
+"""Bit of a PortInfo's modifier that an old port may not return."""
+
+
+class OtherModifier(LearntFactRule):
+    """An answer has another attribute modifier than its request.
+
+    The modifier says which port, block or page the attribute is of. The requester takes the data for those that it asked for.
+
+    Correct the responder.
+
+    A request and its answer, with nothing else of that transaction in between. An `info` if the capture misses packets there: another
+    request may have had that transaction id.
+    """
+
+    code, name, severity = "MAD019", "answer-other-modifier", ERROR
+    explains = ("AM", "SEM")
+    reference = "IBA 13.4.5, 14.2.1"
+    message = "{what} with modifier 0x{asked:08x} is answered with modifier 0x{modifier:08x}"
+    example = "SubnGet(PortInfo) with AttributeModifier 1, answered with AttributeModifier 2"
+    at = MAD.attribute_modifier
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        event = context.get(Transactions).matched
+        if event is None or not len(event.asked):
+            return
+        index = event.by_columns
+        asked = event.mads.modifier[event.asked[index]].astype(np.int64)
+        rows = event.frames[index] - table.chunk.first
+        carried = table.values_at(MAD.attribute_modifier, rows).astype(np.int64)
+        same_attribute = table.values_at(MAD.attribute_id, rows) == event.attribute[index]
+        mgmt_class = event.mgmt_class[index]
+        unlike = asked ^ carried
+        unlike &= np.where(event.attribute[index] == PORT_INFO, ~EXTENDED_SPEEDS, -1)
+        other = (unlike != 0) & same_attribute & (KNOWN_CLASSES[mgmt_class] | (mgmt_class == PM_CLASS)) & (mgmt_class != BM_CLASS)
+        other &= (event.method[index] == GET_RESP) & ((event.status[index] & 0x7FFF) == 0)
+        for i in np.flatnonzero(other).tolist():
+            k = int(index[i])
+            seen = Seen(table, int(rows[i]))
+            what = context.catalog.request_text(int(mgmt_class[i]), int(event.request_method[k]), int(event.attribute[k]))
+            yield fault(
+                seen, {"what": what, "asked": int(asked[i]), "modifier": int(carried[i])}, MAD.attribute_modifier, int(carried[i]),
+                proof=[(int(event.last_frames[k]), "request")],
+            )  # fmt: skip

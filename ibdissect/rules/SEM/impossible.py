@@ -1,0 +1,255 @@
+"""Which components of PortInfo, SwitchInfo and SMInfo have a value that the standard reserves or rules out?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ibdissect.fabric import FabricFollower
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, of_switch, switches
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ, SMP_ANSWER
+from ibdissect.wire.expr import Expr, Or
+from ibdissect.wire.headers import LRH
+from ibdissect.wire.numbers import LAST_UNICAST
+from ibdissect.wire.sm import SMInfo, SwitchInfo
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.spec import Field, Struct
+
+_HIGH, _LOW = PortInfo.vl_arbitration_high_cap, PortInfo.vl_arbitration_low_cap
+ONE_SPEED = frozenset({0, 1, 2, 4})
+ONE_EXT_SPEED = ONE_SPEED | {8}
+SEVERAL_LANES = 2
+"""VLCap from which on a port has more than one data VL."""
+LARGEST_TABLE, LARGEST_ARBITRATION = 0xC000, 64
+LARGEST_MULTICAST = 0x4000
+"""All multicast LIDs, and the permissive one, which some switches count, too."""
+
+
+class ImpossibleValue(Rule):
+    """Base of rules about components with a value that does not exist, one finding per frame."""
+
+    faults: Mapping[Field[Any], tuple[Expr, str]]
+    """Where each component is wrong, and what it may be."""
+
+    def __init_subclass__(cls, **kw: Any) -> None:
+        if "faults" in vars(cls):
+            cls.when = Or(tuple(fault for fault, _ in cls.faults.values()))
+        super().__init_subclass__(**kw)
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        assert self.on is not None
+        view: Struct = seen.table.view(self.on, i)
+        values = {field: field.__get__(view, type(view)) for field in type(view).fields}
+        wrong = [(field, text) for field, (_, text) in self.faults.items() if self.is_wrong(field, values)]
+        return {"what": "; ".join(f"{field.label} {values[field]}, {text}" for field, text in wrong)}
+
+    def is_wrong(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
+        """Whether the component of one structure is named in the message."""
+        raise NotImplementedError
+
+
+def _arbitration(cap: Field[int], other: Field[int]) -> Expr:
+    many, none = PortInfo.vl_cap.between(SEVERAL_LANES, 5) & (cap == 0) & (other > 0), (PortInfo.vl_cap == 1) & (cap > 0)
+    return ((cap > LARGEST_ARBITRATION) | many | none) & READ
+
+
+def _is_wrong(cap: int, other: int, vl_cap: int) -> bool:
+    return cap > LARGEST_ARBITRATION or (cap == 0 and other > 0 and SEVERAL_LANES <= vl_cap <= 5) or (cap > 0 and vl_cap == 1)
+
+
+class PortInfoImpossible(ImpossibleValue):
+    """A port shows a value that its PortInfo cannot have.
+
+    Reserved states, speeds and widths, arbitration tables that are too large or missing: a manager that takes them for true computes wrong
+    rates, waits for a state that never comes, or programs tables that do not exist.
+
+    Update the firmware of the port.
+
+    One answer is enough. Components that the kind of port does not have are not judged: links of port 0 of a switch, for example. A port
+    that shows 0 for both arbitration tables has none, and one that shows no width at all has no link.
+    """
+
+    code, name, severity = "SEM066", "portinfo-impossible", WARNING
+    reference = "IBA 14.2.5.6"
+    message = "impossible in PortInfo: {what}"
+    example = "GetResp(PortInfo) with PortState 7"
+    on, at = PortInfo, PortInfo.port_state
+    faults: Mapping[Field[Any], tuple[Expr, str]] = {
+        PortInfo.port_state: ((PortInfo.port_state > 5) & READ, "states are 1 to 4 (5 is ActiveDefer)"),
+        PortInfo.port_physical_state: ((PortInfo.port_physical_state > 7) & READ, "physical states are 1 to 7"),
+        PortInfo.link_speed_active: (~PortInfo.link_speed_active.isin(ONE_SPEED) & READ, "a speed is 1, 2 or 4"),
+        PortInfo.link_speed_ext_active: (
+            ~PortInfo.link_speed_ext_active.isin(ONE_EXT_SPEED) & (PortInfo.is_extended_speeds_supported == 1) & READ,
+            "an extended speed is 1, 2, 4 or 8",
+        ),
+        PortInfo.link_width_supported: (
+            (((PortInfo.link_width_supported == 0) & (PortInfo.link_width_active != 0)) | (PortInfo.link_width_supported > 31)) & READ,
+            "widths are bits 0 to 4",
+        ),
+        PortInfo.vl_arbitration_high_cap: (_arbitration(_HIGH, _LOW), "1 to 64 with several VLs, 0 with one"),
+        PortInfo.vl_arbitration_low_cap: (_arbitration(_LOW, _HIGH), "1 to 64 with several VLs, 0 with one"),
+        PortInfo.master_sm_lid: ((PortInfo.master_sm_lid > LAST_UNICAST) & HAS_CONTENT, "which is no port's LID"),
+    }  # fmt: skip
+
+    def is_wrong(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
+        value = values[field]
+        width, active, vl_cap = values[PortInfo.link_width_supported], values[PortInfo.link_width_active], values[PortInfo.vl_cap]
+        found: dict[Field[Any], bool] = {
+            PortInfo.port_state: value > 5, PortInfo.port_physical_state: value > 7, PortInfo.link_speed_active: value not in ONE_SPEED,
+            PortInfo.link_speed_ext_active: value not in ONE_EXT_SPEED,
+            PortInfo.link_width_supported: width > 31 or (width == 0 and active != 0),
+            _HIGH: _is_wrong(value, values[_LOW], vl_cap), _LOW: _is_wrong(value, values[_HIGH], vl_cap),
+            PortInfo.master_sm_lid: value > LAST_UNICAST,
+        }  # fmt: skip
+        return found[field]
+
+
+class SwitchInfoImpossible(ImpossibleValue):
+    """A switch shows a table that is larger than there are LIDs.
+
+    A linear table ends with the last unicast LID, a multicast table with the last multicast LID. A manager that trusts the number writes
+    blocks that mean nothing.
+
+    Update the firmware of the switch.
+    """
+
+    code, name, severity = "SEM067", "switchinfo-impossible", WARNING
+    reference = "IBA 14.2.5.4"
+    message = "impossible in SwitchInfo: {what}"
+    example = "GetResp(SwitchInfo) with LinearFDBCap 0xc001"
+    on, at = SwitchInfo, SwitchInfo.linear_fdb_cap
+    faults: Mapping[Field[Any], tuple[Expr, str]] = {
+        SwitchInfo.linear_fdb_cap: ((SwitchInfo.linear_fdb_cap > LARGEST_TABLE) & READ, "there are 49152 unicast LIDs with LID 0"),
+        SwitchInfo.multicast_fdb_cap: ((SwitchInfo.multicast_fdb_cap > LARGEST_MULTICAST) & READ, "there are 16383 multicast LIDs"),
+    }
+
+    def is_wrong(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
+        return values[field] > (LARGEST_TABLE if field is SwitchInfo.linear_fdb_cap else LARGEST_MULTICAST)
+
+
+class PortInfoReservedShown(Rule):
+    """A port shows reserved bits of PortInfo that are not zero.
+
+    They belong to a newer standard, or the port did not clear its buffer. Managers copy them into their Sets.
+
+    Nothing, unless the port refuses Sets; then compare its firmware with the standard that it follows.
+    """
+
+    code, name, severity = "SEM068", "portinfo-reserved-shown", INFO
+    reference = "IBA 14.2.5.6"
+    when = (
+        ((PortInfo.reserved1 != 0) & (PortInfo.is_m_key_protect_bits_ext_supported == 0))
+        | (PortInfo.reserved2 != 0)
+        | (PortInfo.reserved4 != 0)
+    ) & SMP_ANSWER
+    at = PortInfo.reserved1
+    flow = (LRH.slid,)
+    message = "PortInfo has reserved bits {reserved1} before LMC, {reserved2} before RespTimeValue, {reserved4} before LinkSpeedExtEnabled"
+    example = "SubnGetResp(PortInfo) with 1 in the bits before RespTimeValue"
+
+
+class ManagerGuid(AttributeRule):
+    """A subnet manager names itself by a GUID that its port does not have.
+
+    Managers of equal priority decide by GUID who is master, and standbys poll the master by it. With another port's GUID two managers may
+    believe that they are one.
+
+    Set the GUID that the manager binds to (opensm: `-g`), and restart it.
+
+    SMInfo, and NodeInfo of the port that answers.
+    """
+
+    code, name, severity = "SEM069", "sminfo-guid", WARNING
+    reference = "IBA 14.2.5.13"
+    message = "SMInfo of {port} has GUID 0x{now:016x}, the PortGUID is 0x{own:016x}"
+    example = "NodeInfo of a port, then its GetResp(SMInfo) with another GUID"
+    by_entry = True
+    at = SMInfo.guid
+
+    def suspicious(self, smps: AttributeSmps) -> Mask:
+        return smps.answers & (smps.slot >= 0) & (smps.now(SMInfo.guid) != 0)
+
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        port = smp.port
+        guid = smp.now(SMInfo.guid)
+        if port is None or not port.guid or guid == port.guid or any(one.guid == guid for one in smp.node.ports.values()):
+            return None
+        return {"own": port.guid}, [(smp.node.frame, "NodeInfo")]
+
+
+class OtherPrefix(AttributeRule):
+    """The subnet manager gives a port another GID prefix than all others.
+
+    The prefix names the subnet: packets with a GRH to this port look as if they went to another subnet, and nobody finds its GIDs.
+
+    Compare `subnet_prefix` of the managers that write to this port.
+
+    PortInfo of at least two other ports with one prefix, and at the end of the capture still no other port with the new one: a manager that
+    changes the prefix writes it to all.
+    """
+
+    code, name, severity = "SEM070", "gid-prefix-differs", WARNING
+    reference = "IBA 14.2.5.6, 4.1.1"
+    message = "Set(PortInfo) of {port} with GidPrefix 0x{now:016x}, {others} other ports have 0x{usual:016x}"
+    example = "GetResp(PortInfo) of three ports with prefix fe80::, then a Set with another prefix to one of them"
+    at = PortInfo.gid_prefix
+    needs = (FabricFollower,)
+    waits = True
+
+    def suspicious(self, smps: AttributeSmps) -> Mask:
+        of_end = ~switches(smps) | (smps.number == 0)
+        return smps.sets & (smps.slot >= 0) & of_end & (smps.now(PortInfo.gid_prefix) != 0)
+
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        prefix = smp.now(PortInfo.gid_prefix)
+        known: dict[int, list[int]] = {}
+        for port in smp.columns.event.subnet.ports():
+            info, since = port.info_at(smp.frame) if port.is_endport and port.key != smp.key else (None, 0)
+            if info is not None and info.gid_prefix:
+                known.setdefault(info.gid_prefix, []).append(since)
+        if len(known) != 1 or prefix in known:
+            return None
+        (usual, frames), = known.items()
+        return ({"others": len(frames), "usual": usual}, [(max(frames), "PortInfo of another port")]) if len(frames) > 1 else None
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        subnet = context.get(FabricFollower).subnet
+        new = hit.arguments["now"]
+        return len([port for port in subnet.ports() if port.info is not None and port.info.gid_prefix == new]) <= 1
+
+
+class RawFilterWithoutCap(AttributeRule):
+    """A Set switches the filter for raw packets on at a switch that cannot filter.
+
+    The administrator believes that raw packets are discarded; the switch passes them.
+
+    Let the subnet manager read FilterRawInboundCap and FilterRawOutboundCap first.
+
+    The SwitchInfo before the Set.
+    """
+
+    code, name, severity = "SEM071", "raw-filter-without-cap", WARNING
+    reference = "IBA 14.2.5.4, 14.2.5.6"
+    message = "Set(PortInfo) of {port} filters {direction} raw packets, which SwitchInfo does not offer"
+    example = "SwitchInfo with FilterRawInboundCap 0, then SubnSet(PortInfo) of port 3 with FilterRawInbound 1"
+    at = PortInfo.filter_raw_inbound
+
+    def suspicious(self, smps: AttributeSmps) -> Mask:
+        asked = smps.now(PortInfo.filter_raw_inbound) | smps.now(PortInfo.filter_raw_outbound)
+        offers = of_switch(smps, lambda switch: switch.filter_raw_inbound_cap and switch.filter_raw_outbound_cap)
+        return smps.sets & switches(smps) & (smps.number > 0) & (asked != 0) & ((offers == 0) | smps.changed)
+
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        switch, since = smp.switch
+        if switch is None:
+            return None
+        ways = (
+            ("inbound", PortInfo.filter_raw_inbound, switch.filter_raw_inbound_cap),
+            ("outbound", PortInfo.filter_raw_outbound, switch.filter_raw_outbound_cap),
+        )
+        lacking = [way for way, field, offered in ways if smp.now(field) and not offered]
+        return ({"direction": lacking[0]}, [(since, "SwitchInfo")]) if lacking else None
+
+

@@ -1,0 +1,124 @@
+"""Which directed routes leave by a port that no node, or not that switch, has? Which status bits does an SMP not have?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.capture.scattered import gather
+from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower
+from ibdissect.fabric.smps import Smps
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, fault, on_event
+from ibdissect.rules.shared.mad_conditions import BY_SMP
+from ibdissect.table import Bool, ChunkTable
+from ibdissect.table.bits import value_at
+from ibdissect.wire.expr import Where
+from ibdissect.wire.headers import LRH
+from ibdissect.wire.mad import BASE_VERSION_IB, MAD
+from ibdissect.wire.numbers import GET_RESP, SM_INFO
+from ibdissect.wire.sm import DR_MAX_HOPS, SMPDirected
+
+SWAPPED = 0x0700
+"""OpenSM's status 7 of SMInfo, in the wrong byte order (smi_rcv_check_set_req_legality)."""
+MAX_WAYS = 4096
+"""Distinct routes of a chunk that are compared with the ports of their switches."""
+
+
+def _zero_hop(table: ChunkTable) -> Bool:
+    """Outbound directed SMPs with a 0 among the hops of their path."""
+    at = table.occurrences(SMPDirected).at
+    hops = value_at(table.chunk.data, at, SMPDirected.hop_count).astype(np.int64)
+    path = gather(table.chunk.data, at + SMPDirected.initial_path.span[0], DR_MAX_HOPS + 1)
+    number = np.arange(DR_MAX_HOPS + 1)
+    inside = (number >= 1) & (number <= np.minimum(hops, DR_MAX_HOPS)[:, None])
+    zero: Bool = ((path == 0) & inside).any(axis=1) & (hops <= DR_MAX_HOPS)
+    zero &= value_at(table.chunk.data, at, SMPDirected.d) == 0
+    return zero
+
+
+class ZeroHop(Rule):
+    """A directed route leaves a node by port 0.
+
+    Each byte of the path is the number of an output port, from 1 on. Port 0 of a switch has no cable: the packet ends there.
+
+    Correct the sender: a hop was cleared, or the hop count is too large for the path.
+    """
+
+    code, name, severity = "SMP026", "dr-zero-hop", ERROR
+    reference = "IBA 14.2.2.2"
+    when = Where(SMPDirected.initial_path, _zero_hop)
+    flow = (LRH.slid, SMPDirected.initial_path)
+    message = "the route of {hop_count} hops leaves a node by port 0 at hop {hop}"
+    example = "a directed-route SubnGet with HopCount 3 and InitialPath 0,1,0,2"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        view: SMPDirected = seen.table.view(SMPDirected, i)
+        return {"hop": view.initial_path.index(0, 1)}
+
+
+class HopBeyondPorts(Rule):
+    """A directed route leaves a switch by a port that the switch does not have.
+
+    The switch discards the packet: it looks as if the node behind were dead.
+
+    Compare the path with NodeInfo.NumPorts of the switches on it.
+
+    The request, and NodeInfo of the switch at that hop, which answered by the first part of the route.
+    """
+
+    code, name, severity = "SMP027", "dr-hop-beyond-ports", WARNING
+    reference = "IBA 14.2.2.2, 14.2.5.3"
+    message = "the route {route} leaves {node} by port {number}, which has {ports} ports"
+    example = "NodeInfo of a switch with 8 ports at route 0,1, then a SubnGet along 0,1,9"
+    at = SMPDirected.initial_path
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        smps: Smps = event.smps.smps
+        routes = context.get(FabricFollower).routes
+        asks = np.flatnonzero(smps.pure & (smps.method != GET_RESP))
+        ways: dict[tuple[int, bytes], list[int]] = {}
+        for i in asks.tolist():
+            way = smps.high(i), smps.path(i)
+            if way in ways or len(ways) < MAX_WAYS:
+                ways.setdefault(way, []).append(i)
+        for (high, path), index in ways.items():
+            for length in range(len(path)):
+                hop = routes.end_of(high, path[:length])
+                if hop is None or hop.node.kind != SWITCH or not 0 < hop.node.num_ports < path[length]:
+                    continue
+                facts, since = hop.node.facts_at(event.table.chunk.first + int(smps.rows[index[0]]))
+                if facts.num_ports and path[length] > facts.num_ports:
+                    seen = Seen(event.table, int(smps.rows[index[0]]))
+                    node = f"0x{hop.node.guid:016x}"
+                    yield fault(
+                        seen, {"route": ",".join(map(str, (0, *path))), "node": node, "number": path[length], "ports": facts.num_ports},
+                        self.at, start=int(smps.mad[index[0]]), proof=[(since, f"NodeInfo: {facts.num_ports} ports")],
+                        rows=smps.rows[index], key=(high, path),
+                    )  # fmt: skip
+                break
+
+
+class ClassStatus(Rule):
+    """The answer to an SMP has class-specific status bits.
+
+    Subnet management defines none: bits 14-8 of its status are 0 (bit 15 is the direction of a directed route). A receiver that compares
+    the whole status with 0 takes a good answer for a refusal.
+
+    Update the firmware of the port.
+
+    One answer is enough. OpenSM refuses a Set(SMInfo) with 0x0700, 7 in the wrong byte; that is not reported.
+    """
+
+    code, name, severity = "SMP028", "smp-class-status", WARNING
+    reference = "IBA 14.2.1.1, 13.4.7"
+    when = (
+        ((MAD.status & 0x7F00) != 0) & ~((MAD.attribute_id == SM_INFO) & ((MAD.status & 0x7FFF) == SWAPPED))
+        & (MAD.method == GET_RESP) & BY_SMP & (MAD.base_version == BASE_VERSION_IB)
+    )  # fmt: skip
+    at = MAD.status
+    flow = (LRH.slid, LRH.dlid, MAD.status)
+    message = "status 0x{status:04x} has class-specific bits (14-8), of which subnet management has none"
+    example = "a SubnGetResp with status 0x0100"

@@ -1,0 +1,64 @@
+"""Does the table of methods and modifiers agree with the catalogue of attributes, and do open headers name no attribute that is unknown?"""
+
+from __future__ import annotations
+
+import csv
+import re
+
+import pytest
+
+from ibdissect.rules.MAD.packet import is_unknown
+from ibdissect.wire.attribute_methods import REQUESTS, methods_of
+from tests.conftest import REFERENCE
+from tests.craft import smp
+from tests.table.made import native_table
+
+NUMBERED = 0x00FF
+NUMBER = re.compile("0x[0-9A-Fa-f]{4}")
+WIDER = {
+    (0x03, 0x01): "Set of ClassPortInfo: where traps go", (0x04, 0x01): "the same", (0x08, 0x01): "the same",
+    (0x03, 0x02): "Get and Set of Notice are common", (0x03, 0x03): "Get of InformInfo is common", (0x03, 0x3A): "GetTraceTable, too",
+    (0x04, 0x1E): "python-rdma lists Set", (0x21, 0x01): "Set", (0x01, 0x10): "Set with CapabilityMask2 bit 0", (0x81, 0x10): "the same",
+    (0x01, 0x32): "later standards", (0x81, 0x32): "later standards",
+}  # fmt: skip
+"""Where the table allows more than the catalogue, and why."""
+
+
+def listed() -> list[tuple[int, int, frozenset[int], str]]:
+    """Class, attribute, request methods and modifier rule of the catalogue."""
+    found = []
+    with open(REFERENCE / "attributes.csv", newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if not row["class"].startswith("0x") or "-" in row["class"] or not NUMBER.fullmatch(row["attr_id"]):
+                continue
+            methods = {int(word, 16) for part in row["methods"].split("|") for word in part.split() if word.startswith("0x")}
+            for mgmt_class in row["class"].split("|"):
+                requests = frozenset(method for method in methods if method < 0x80)
+                found.append((int(mgmt_class, 16), int(row["attr_id"], 16), requests, row["modifier_rule"]))
+    return found
+
+
+@pytest.mark.parametrize(("mgmt_class", "attribute", "methods", "rule"), listed())
+def test_agrees_with_the_catalogue(mgmt_class: int, attribute: int, methods: frozenset[int], rule: str) -> None:
+    known = methods_of(mgmt_class, attribute)
+    if known is None or not methods:
+        return
+    assert methods <= known
+    assert known == methods or (mgmt_class, attribute) in WIDER
+    if REQUESTS[mgmt_class][attribute].no_modifier:
+        assert rule.startswith("AM==0")
+
+
+def test_every_attribute_of_the_catalogue_is_in_the_table() -> None:
+    missing = {(hex(c), hex(a)) for c, a, methods, _ in listed() if methods and methods_of(c, a) is None and a < NUMBERED}
+    assert missing <= {("0x1", "0x32"), ("0x81", "0x32"), ("0x1", "0x33"), ("0x81", "0x33")}, "layouts of later standards"
+
+
+def test_attributes_of_open_headers_are_known() -> None:
+    """umad_attributes.csv: tests/reference/umad_attributes.py reads it from a copy of the headers of libibumad and libibmad."""
+    table = native_table([smp(1, 0x11)])
+    with open(REFERENCE / "umad_attributes.csv", newline="", encoding="utf-8") as file:
+        rows = [(int(row["class"], 16), int(row["attribute"], 16)) for row in csv.DictReader(file)]
+    assert len(rows) > 90
+    assert not [(hex(c), hex(a)) for c, a in rows if is_unknown(table, c, a)]
+    assert is_unknown(table, 0x03, 0x3F), "the test can fail"
