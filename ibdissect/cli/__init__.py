@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, str] = {
     "tui": "Open a capture in the terminal UI.",
     "lint": "Check captures against the rules.",
+    "diagnose": "Tell why connections failed or were slow.",
     "report": "Write one page about captures, for people.",
     "show": "Print frames, in one of many formats.",
     "follow": "Print the payload of messages.",

@@ -5,6 +5,27 @@ ctypedef unsigned int u32
 ctypedef unsigned long long u64
 ctypedef long long i64
 
+cdef enum:
+    NOTHING = 0
+    REQUEST = 1
+    ANSWER = 2
+    CNP = 3
+    OTHER = 4
+    NATIVE = 1
+    ROCE1 = 2
+    ROCE2 = 3
+    IDLE = 0
+    TRANSFERRING = 1
+    BUSY = 2
+    RECOVERY = 3
+    WAITING = 4
+    RING = 32
+    COPY_NS = 3000
+    PAUSE_NS = 5000000
+    SOON_NS = 400000
+    GROUP_NS = 50000
+    MAX_WAITING = 4096
+
 cdef inline int b16(const u8[::1] p, Py_ssize_t at) except -1 nogil:
     return p[at] << 8 | p[at + 1]
 

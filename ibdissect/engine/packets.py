@@ -12,24 +12,37 @@ from ibdissect.wire.headers import AETH, BTH, GRH, LRH, RETH
 from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES, RC, UC, XRC
 from ibdissect.wire.spec import Field
 
+from . import kinds
+
 try:
     import cython
 except ImportError:
     from . import shadow as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import b16, b24, b32, b64, hashed, i64, mix, u64
+    from cython.cimports.ibdissect.engine.common import (
+        CNP,
+        NATIVE,
+        NOTHING,
+        REQUEST,
+        ROCE1,
+        ROCE2,
+        b16,
+        b24,
+        b32,
+        b64,
+        hashed,
+        i64,
+        mix,
+        u64,
+    )
 else:
     from .common import b16, b24, b32, b64, hashed, mix
+    from .kinds import CNP, NATIVE, NOTHING, REQUEST, ROCE1, ROCE2
 
     if TYPE_CHECKING:
         i64 = u64 = int
     else:
         i64 = u64 = None
-
-NOTHING, REQUEST, ANSWER, CNP, OTHER = range(5)
-"""Kinds of packets: none of InfiniBand; sent by a requester; by a responder; a congestion notification; of another service."""
-NATIVE, ROCE1, ROCE2 = 1, 2, 3
-"""What carries a packet: an LRH, Ethernet with a GRH, UDP."""
 
 
 def _at(field: Field[Any]) -> int:
@@ -38,12 +51,12 @@ def _at(field: Field[Any]) -> int:
 
 def _kinds() -> bytes:
     """The kind of each OpCode. Unknown OpCodes of the connected services count as none of them: they tell nothing."""
-    kinds = bytearray([OTHER] * 256)
+    found = bytearray([kinds.OTHER] * 256)
     for code, opcode in OPCODES.items():
         if code & 0xE0 in (RC, UC, XRC):
-            kinds[code] = REQUEST if opcode.request else ANSWER
-    kinds[CNP_OPCODE] = CNP
-    return bytes(kinds)
+            found[code] = kinds.REQUEST if opcode.request else kinds.ANSWER
+    found[CNP_OPCODE] = kinds.CNP
+    return bytes(found)
 
 
 def _offsets(name: str) -> array[int]:
@@ -93,7 +106,6 @@ _CHECKSUM = cython.declare(cython.Py_ssize_t, headers.ICRC.size)
 _MAPPED = cython.declare(cython.ulonglong, 0xFFFF << 32)
 _SAME = cython.declare(cython.Py_ssize_t, 64)
 _IDENT = cython.declare(cython.Py_ssize_t, 32)
-NO_PAYLOAD = cython.declare(cython.longlong, -1)
 
 
 @cython.final

@@ -1,0 +1,85 @@
+"""`ibdissect diagnose`: why did connections fail, and where did their time go?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+from msgspec import Struct as Record
+
+from ibdissect import engine
+from ibdissect.capture.chunk import Member
+from ibdissect.capture.remote import public_name
+from ibdissect.capture.sets import Unit
+from ibdissect.cli.common import Common, common_options, say, without, write_json
+from ibdissect.cli.console import echo
+from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
+from ibdissect.cli.output import captures_argument, open_for, set_option, units_of
+from ibdissect.diagnosis.connection import Diagnosis
+from ibdissect.session.check import Stop
+from ibdissect.session.reading import Progress
+from ibdissect.session.spread import Stopped
+
+
+class Diagnosed(Record):
+    """The connections of one capture."""
+
+    diagnosis: Diagnosis
+    start_ns: int
+    members: Sequence[Member]
+
+
+@click.command()
+@captures_argument
+@set_option
+@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Connections told as text.")
+@click.option("--all", "every", is_flag=True, help="Tell of healthy connections, too.")
+@jobs_option("Follow N captures at a time, in processes.")
+@engine_option
+@without("filter", "frames", reason="a connection is followed in all frames", hint="filter what it prints, or its JSON")
+@common_options
+def command(
+    captures: tuple[str, ...], as_set: bool, format_: str, top: int, every: bool, jobs: int | None, engine: str | None, common: Common
+) -> int:  # fmt: skip
+    """Tell the story of every connection: which failed, were refused or slow, and why, with the frames that prove it; `-` reads standard
+    input. Exit status 0: no connection failed. 1: one failed. 2: a capture could not be read.
+    """
+    units = units_of(captures, as_set)
+    each, paint = EachCapture(units, _diagnose, jobs, engine, common), common.paint(sys.stdout)
+    found: list[Diagnosed] = []
+    failed = False
+    for outcome in each:
+        if (one := outcome.result) is None:
+            continue
+        failed |= any(connection.severity == "error" for connection in one.diagnosis.connections)
+        if format_ == "json":
+            found.append(one)
+        else:
+            from ibdissect.diagnosis.text import lines
+
+            echo("\n".join([*lines(one.diagnosis, paint, one.start_ns, top, every=every), *([""] if len(units) > 1 else [])]))
+    if format_ == "json":
+        from ibdissect.diagnosis.objects import diagnosis_object
+
+        write_json(diagnosis_object([one.diagnosis for one in found]))
+    return each.status or int(failed)
+
+
+def _diagnose(capture: Unit, *, common: Common, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[Diagnosed]:
+    from ibdissect.diagnosis.follow import ConnectionFollower
+
+    with open_for(capture, common) as opened:
+        opened.joins = False
+        follower, told = ConnectionFollower(), engine.compiled()
+        for table in opened.tables(keys=False, progress=progress):
+            follower.feed(table)
+            if not told and table.chunk.base + table.window > engine.SLOW_FROM:
+                told = True
+                say("note: the engine is interpreted, which takes 40 times as long: install a C compiler and Python's headers, or a wheel")
+            if stop is not None and stop():
+                raise Stopped
+        name = public_name(str(capture))
+        found = Diagnosed(follower.result(name), int(follower.lanes.first_time), opened.reader.members)
+    return Outcome(name, found, found.diagnosis.frames, opened.damage)

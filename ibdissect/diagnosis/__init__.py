@@ -1,0 +1,1 @@
+"""What became of each connection, and where did its time go?"""

@@ -1,0 +1,294 @@
+"""Which cause explains a connection? The first one that the facts prove; `healthy` or `cannot-tell` if none does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ibdissect.engine.kinds import ROCE1, ROCE2
+from ibdissect.engine.setups import SetUp
+from ibdissect.wire.headers import RNR_TIMER_US
+
+from .assemble import Raw
+from .connection import CANNOT_TELL, ERROR, FAILED, HEALTHY, INFO, NONE, ODD, SLOW, WARNING, Times
+from .measures import slow_by
+
+STALE, TIMEOUT_REASON, INFINITE = 10, 4, 7
+"""REJ reasons of a queue pair that is still connected and of a timeout; the RNR retry count that means forever."""
+MANY_CNPS, MANY_PAUSES = 5, 3
+WRONG_SHARE = 0.9
+"""A host whose ICRCs are wrong in this part of its packets writes them wrongly; fewer were damaged on the way."""
+LEAST_WRONG = 3
+ONE_WAY_ROUNDS = 3
+"""Where answers are not captured, a requester that repeated so often at the end, and sent nothing else, has given up."""
+
+
+@dataclass(slots=True)
+class Found:
+    """A cause with what proves it."""
+
+    cause: str
+    verdict: str = FAILED
+    severity: str = ERROR
+    first: int | None = None
+    decisive: int | None = None
+    blamed: int | None = None
+    """Which end it belongs to."""
+    detail: dict[str, object] = field(default_factory=dict)
+    half: Any = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Capture:
+    """What all connections of a capture share."""
+
+    end_ns: int
+    """Time of its last packet."""
+    how_wrong: Callable[[Any], str | None]
+    """How a host writes the ICRC wrongly; None if it does not."""
+    earlier: dict[tuple[int, int], list[Raw]]
+    """Connections by an end's host (its number) and queue pair."""
+
+
+def judge(raw: Raw, capture: Capture, times: Times | None) -> Found:
+    """What explains a connection."""
+    for look in (_not_connected, _data):
+        found = look(raw, capture, times)
+        if found is not None:
+            return found
+    return _rest(raw, capture)
+
+
+# -- set-up
+
+
+def unanswered(setup: SetUp, raw: Raw, capture: Capture) -> bool:
+    """Whether nobody answered the REQs, and the asker stopped asking."""
+    if setup.rej is not None and not (setup.rej[2] == TIMEOUT_REASON and setup.rej[3] == 0):
+        return False
+    if setup.rep is not None or setup.rtu is not None or not setup.tries or raw.main is not None:
+        return False
+    if setup.rej is not None:
+        return True
+    wait = 4096 << (setup.agreed.get("cm_timeout") or 16)
+    if setup.mra is not None:
+        return capture.end_ns - setup.mra[1] > (4096 << setup.mra[2]) + wait
+    limit = setup.agreed.get("max_cm_retries")
+    if not raw.hosts[0].heard:  # nothing that goes to the asker is captured; but an answer would have ended its tries
+        return limit is not None and setup.tries > limit
+    quiet = capture.end_ns - setup.last_time
+    return (quiet > wait and (setup.tries > limit if limit is not None else setup.tries > 1)) or quiet > 4 * wait
+
+
+def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
+    setup = raw.setup
+    if setup is None:
+        return None
+    if unanswered(setup, raw, capture):
+        asked = [frame for frame, _ in setup.reqs]
+        decisive = setup.rej[0] if setup.rej is not None else setup.mra[0] if setup.mra is not None else asked[-1]
+        return Found("connect-unanswered", first=asked[0], decisive=decisive, blamed=1)
+    if setup.rej is None or (setup.rtu is not None and raw.main is not None):
+        return None
+    frame, _time, reason, side = setup.rej
+    first = setup.reqs[0][0] if setup.reqs else frame
+    detail: dict[str, object] = {}
+    if reason is not None:
+        detail["reason"] = reason
+    if setup.nvme_status is not None:
+        detail["nvme_status"] = setup.nvme_status
+    before = _still_connected(raw, capture) if reason == STALE and setup.reqs else None
+    if before is not None:
+        facts = {"before": before.first_frame}
+        return Found("duplicate-qp-after-restart", first=first, decisive=frame, blamed=0, detail=detail, facts=facts)
+    return Found("refused", first=first, decisive=frame, blamed=side, detail=detail)
+
+
+def _still_connected(raw: Raw, capture: Capture) -> Raw | None:
+    """The earlier connection of the asker's queue pair with the same host, which was not ended before."""
+    qpn = raw.qpn(0)
+    for other in reversed(capture.earlier.get((raw.hosts[0].number, qpn if qpn is not None else -1), ())):
+        if other is raw or other.first_frame > raw.first_frame or {*other.hosts} != {*raw.hosts}:
+            continue
+        setup = other.setup
+        if other.main is not None and (setup is None or not setup.dreqs or setup.dreqs[0][0] > raw.first_frame):
+            return other
+    return None
+
+
+# -- data
+
+
+def sees(raw: Raw, requester: int) -> tuple[bool, bool]:
+    """Whether the capture shows what the requester sends, and what the responder sends: something goes to the other host."""
+    return bool(raw.hosts[1 - requester].heard), bool(raw.hosts[requester].heard)
+
+
+def _data(raw: Raw, capture: Capture, times: Times | None) -> Found | None:
+    found: Found | None = None
+    for side in (raw.requester, 1 - raw.requester):
+        half = raw.half(side)
+        if half is not None and half.since:
+            for one in _of_half(raw, half, side, capture, times if side == raw.requester else None):
+                one.half = one.half or half
+                if found is None or RANK[one.verdict] < RANK[found.verdict]:
+                    found = one
+                break
+    return found
+
+
+RANK = {FAILED: 0, ODD: 1, SLOW: 2, CANNOT_TELL: 3, HEALTHY: 4}
+
+
+def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | None) -> Iterator[Found]:
+    """What explains one direction, the strongest first. Ask for the first only."""
+    asks, back = raw.lanes[side], raw.lanes[1 - side]
+    gave_up = given_up(raw, half, capture)
+    wrong = _wrong_icrc(raw, capture)
+    ignored = bool(half.rounds >= 2 and half.in_round)  # the requester repeats what was acknowledged, to the end
+    if wrong is not None:
+        wrong.verdict = FAILED if gave_up or ignored else ODD
+        yield wrong
+    if half.fatal_frame:
+        yield _refused_request(raw, half, side)
+    if half.short_frame:
+        facts = {"size": half.short_size, "wanted": half.short_wanted}
+        yield Found("read-length-wrong", first=half.short_request, decisive=half.short_frame, blamed=1 - side, facts=facts)
+    if half.rnr_naks and rnr_exhausted(raw, half, capture):
+        yield Found("rnr-exhausted", first=half.rnr_first, decisive=half.rnr_frame, blamed=1 - side)
+    if asks is not None and back is not None and half.requests and half.answers and mixed_versions(asks, back):
+        first = asks.first_frame
+        yield Found("roce-version-mix", first=first, decisive=back.last_frame, blamed=1 - side)
+    if gave_up:
+        yield from _silence(raw, half, side, capture)
+    if half.reused:
+        yield Found("psn-reused", ODD, ERROR, half.reused_first, half.reused_frame, side)
+    if half.hurried >= 2 or (half.hurried and half.hurried == half.rnrs):
+        yield Found("rnr-timer-ignored", ODD, WARNING, half.rnr_first or half.hurried_frame, half.hurried_frame, side)
+    yield from _slow(raw, half, side, times)
+
+
+def given_up(raw: Raw, half: Any, capture: Capture) -> bool:
+    """Whether a request was repeated, never acknowledged, and then given up."""
+    if half.una >= half.front or not half.requests or half.last_try_end <= half.una or half.tries < 2:
+        return False
+    setup = raw.setup
+    if not half.answers and not sees(raw, raw.requester if half is raw.main else 1 - raw.requester)[1]:
+        return bool(half.rounds >= ONE_WAY_ROUNDS and half.last_try == half.last_request)
+    ended = setup is not None and any(time >= half.last_try_time for _, time, _ in setup.dreqs)
+    limit = setup.agreed.get("retry_count") if setup is not None else None
+    quiet = capture.end_ns - max(half.last_request_time, half.last_answer_time)
+    return ended or (limit is not None and half.tries > limit) or quiet > 2 * max(half.longest_wait, 1)
+
+
+def rnr_exhausted(raw: Raw, half: Any, capture: Capture) -> bool:
+    """Whether the last word was an RNR NAK, and the requester then gave up."""
+    if half.rnr < half.una or half.rnr_frame < half.last_answer:
+        return False
+    setup = raw.setup
+    limit = setup.agreed.get("rnr_retry_count") if setup is not None else None
+    if limit is not None and limit != INFINITE and half.rnr_count > limit:
+        return True
+    ended = setup is not None and any(time >= half.rnr_time for _, time, _ in setup.dreqs)
+    quiet = capture.end_ns - half.rnr_time
+    return (ended and limit != INFINITE) or (limit is None and quiet > 4000 * RNR_TIMER_US[half.rnr_code])
+
+
+def _wrong_icrc(raw: Raw, capture: Capture) -> Found | None:
+    for side, lane in enumerate(raw.lanes):
+        host = raw.hosts[side]
+        if lane is None or not lane.wrong or host.wrong < max(LEAST_WRONG, WRONG_SHARE * host.checked):
+            continue
+        how = capture.how_wrong(host)
+        detail: dict[str, object] = {"how": how} if how is not None else {}
+        facts = {"wrong": host.wrong, "checked": host.checked}
+        return Found("icrc-wrong-at-sender", first=lane.wrong_first, decisive=lane.wrong_last, blamed=side, detail=detail, facts=facts)
+    return None
+
+
+NAKS = {1: "remote-invalid-request", 2: "remote-access-error", 3: "remote-operational-error", 4: "remote-invalid-request"}
+
+
+def _refused_request(raw: Raw, half: Any, side: int) -> Found:
+    """A NAK that ends the connection."""
+    first = half.fatal_request or half.fatal_frame
+    facts: dict[str, Any] = {"size": half.fatal_size, "reads": half.fatal_reads}
+    cause = NAKS.get(half.nak_code, "remote-invalid-request")
+    if half.nak_code == 1:
+        mtu = path_mtu(raw, half, side)
+        facts["mtu"] = mtu
+        if mtu and half.fatal_size > mtu:
+            cause = "mtu-mismatch"
+    return Found(cause, first=first, decisive=half.fatal_frame, blamed=side if half.nak_code == 1 else None, facts=facts)
+
+
+def path_mtu(raw: Raw, half: Any, side: int) -> int:
+    """The MTU that both agreed on, else the one that the responder keeps to in its own packets; 0: not known."""
+    code = raw.setup.agreed.get("mtu") if raw.setup is not None else None
+    if code is not None and 1 <= code <= 5:
+        return 128 << code
+    back = raw.half(1 - side)
+    return int(back.mtu) if back is not None else 0
+
+
+def mixed_versions(asks: Any, back: Any) -> bool:
+    """Whether the answers come in the other version of RoCE only."""
+    versions = {1 << ROCE1, 1 << ROCE2}
+    return asks.versions != back.versions and {asks.versions, back.versions} == versions
+
+
+def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found]:
+    """A request was repeated and never acknowledged."""
+    open_ = half.waiting[0] if half.waiting else None
+    first = open_[3] if open_ is not None else half.last_try
+    target = raw.hosts[1 - side]
+    detail: dict[str, object] = {}
+    facts: dict[str, Any] = {"tries": half.tries, "psn": half.una & 0xFFFFFF, "first_ns": half.first_try_time}
+    facts |= {"last_ns": half.last_try_time, "size": open_[4] if open_ is not None else 0, "largest": half.path.largest}
+    shown = sees(raw, side)[1]
+    if half.same_acks >= 2 and half.last_answer_time >= half.first_try_time:
+        yield Found("ack-stuck", first=half.same_first, decisive=half.same_frame, blamed=1 - side, facts=facts)
+    asks = raw.lanes[side]
+    agreed = raw.setup.agreed.get("p_key") if raw.setup is not None else None
+    if agreed is not None and asks is not None and asks.pkey >= 0 and (asks.pkey ^ agreed) & 0x7FFF:
+        facts |= {"p_key": asks.pkey, "agreed": agreed}
+        yield Found("wrong-partition", first=first, decisive=half.last_try, blamed=side, facts=facts)
+    if not shown and not half.answers:
+        facts["one_way"] = True
+    alive = target.last_time > half.last_try_time or target.last_time > half.first_try_time + half.longest_wait
+    if alive:
+        facts["alive"] = target.last_frame
+    if open_ is not None and shown and open_[4] > half.path.largest >= 0 and half.largest >= 0:
+        yield Found("path-mtu", first=first, decisive=half.last_try, facts=facts)
+    if shown:
+        detail["scope"] = "qp" if alive else "host"
+    yield Found("retries-exhausted", first=first, decisive=half.last_try, blamed=1 - side, detail=detail, facts=facts)
+
+
+def _slow(raw: Raw, half: Any, side: int, times: Times | None) -> Iterator[Found]:
+    both = half.requests and half.answers
+    slow = slow_by(half, times) if times is not None else None
+    if slow is not None and (both or slow == "rnr" or half.naks):
+        first, last = {
+            "rnr": (half.rnr_first or half.rnr_last, half.rnr_last), "timeout": (half.timeout_first, half.timeout_last),
+        }.get(slow, (half.loss_first, half.loss_last))  # fmt: skip
+        yield Found(f"slow-by-{slow}", SLOW, WARNING, first, last)
+    cnps = sum(lane.cnps for lane in raw.lanes if lane is not None)
+    if cnps >= MANY_CNPS or (half.mark_groups >= MANY_CNPS and not half.answers):
+        lanes = [lane for lane in raw.lanes if lane is not None and lane.cnps]
+        first, last = (lanes[0].cnp_frame, lanes[0].cnp_last) if lanes else (half.mark_frame, half.mark_last)
+        yield Found("slow-by-congestion", SLOW, WARNING, first, last)
+    if times is not None and half.pauses >= MANY_PAUSES and 2 * half.paused >= times.span and both:
+        yield Found("slow-by-application", SLOW, INFO, half.pause_frame, half.pause_frame, side)
+
+
+def _rest(raw: Raw, capture: Capture) -> Found:
+    """Nothing is wrong, or the capture cannot show whether something is."""
+    half = raw.main
+    if half is not None and half.since:
+        shown = bool(half.requests and half.answers)
+        return Found("healthy", HEALTHY, NONE) if shown else Found("cannot-tell", CANNOT_TELL, NONE)
+    shown = raw.setup is not None and raw.setup.rtu is not None
+    return Found("healthy", HEALTHY, NONE) if shown else Found("cannot-tell", CANNOT_TELL, NONE)

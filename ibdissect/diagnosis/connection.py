@@ -1,0 +1,141 @@
+"""What is told of one connection, and of all of a capture? Plain values, for every command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+FAILED, SLOW, ODD, HEALTHY, CANNOT_TELL = "failed", "slow", "odd", "healthy", "cannot-tell"
+"""Verdicts. Odd: works against the rules."""
+ERROR, WARNING, INFO, NONE = "error", "warning", "info", "none"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a connection."""
+
+    address: str
+    """`LID 31` for InfiniBand, the IP address for RoCE."""
+    qpn: int | None
+    """None: the capture does not show it."""
+
+    def __str__(self) -> str:
+        return self.address if self.qpn is None else f"{self.address} QP 0x{self.qpn:06x}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetUpState:
+    """How a connection was set up."""
+
+    state: str
+    """complete (REQ and RTU), refused, unanswered, partly, not-captured."""
+    tries: int
+    """REQs in the capture."""
+    start_ns: int | None = None
+    established_ns: int | None = None
+    reason: int | None = None
+    """Of the REJ; None: there is none, or it is cut off."""
+    nvme_status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Where the time between the first and the last packet of the data went, in nanoseconds; the parts add up to `span`."""
+
+    span: int = 0
+    transferring: int = 0
+    ack_wait: int = 0
+    rnr_wait: int = 0
+    loss_recovery: int = 0
+    timeout: int = 0
+    idle_by_application: int = 0
+
+    @property
+    def busy(self) -> int:
+        """The time in which the application was not idle."""
+        return self.span - self.idle_by_application
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the capture shows of a connection, copies left out."""
+
+    messages: int = 0
+    payload_bytes: int = 0
+    packets_sent_again: int = 0
+    naks: int = 0
+    rnr_naks: int = 0
+    cnps: int = 0
+    ce: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A trouble or a pause: loss, reordering, timeout, rnr, idle."""
+
+    kind: str
+    start_ns: int
+    end_ns: int
+    packets_sent_again: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """The story of one connection: set-up, data, trouble, end, and what explains it."""
+
+    ends: tuple[End, End]
+    """The first one asked (REQ); without connection management it is the requester."""
+    transport: str
+    requester: int
+    """Which end sends the requests, or most of them."""
+    first_frame: int
+    last_frame: int
+    cause: str
+    """What explains it: `refused`, `retries-exhausted` ... (docs/diagnose.md); `healthy` and `cannot-tell` are causes like the others."""
+    verdict: str
+    severity: str
+    why: str
+    """In words, who, since when, and what proves it."""
+    advice: str
+    """What to do; empty where there is nothing to do."""
+    evidence: tuple[int | None, int | None]
+    """The first frame that shows the cause, and one that decides it."""
+    set_up: SetUpState
+    end_state: str
+    """closed (DREQ and DREP), failed, refused, never-established, open, unknown."""
+    end_ns: int | None = None
+    detail: dict[str, object] = field(default_factory=dict)
+    times: Times | None = None
+    counts: Counts = field(default_factory=Counts)
+    episodes: tuple[Episode, ...] = ()
+    blamed: int | None = None
+    """Which end the cause belongs to; None: neither, or both."""
+    directions: str = "both"
+    """both, requests or answers: what the capture can show of it."""
+
+    @property
+    def healthy(self) -> bool:
+        return self.verdict in (HEALTHY, CANNOT_TELL)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCause:
+    """A cause that several connections have in common with one host."""
+
+    cause: str
+    host: str
+    connections: int
+    why: str
+    of: int = 0
+    """Connections of that host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All connections of a capture, in the order of their first frames."""
+
+    path: str
+    frames: int
+    connections: list[Connection]
+    shared: list[SharedCause]
+    notes: list[str]
+    """What limits the answers: bounds that were reached."""

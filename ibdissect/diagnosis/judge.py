@@ -1,0 +1,93 @@
+"""What became of each connection of a capture, and what do several have in common?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.wire.opcodes import SERVICES
+
+from .assemble import Raw, bytes_of, text_of
+from .causes import Capture, Found, judge, sees, unanswered
+from .checksums import Checksums
+from .connection import Connection, Diagnosis, End, SetUpState
+from .measures import counts_of, episodes_of, times_of
+from .summary import shared_causes
+from .words import advice, explain
+
+
+def judge_all(raws: list[Raw], lanes: Any, checksums: Checksums, path: str, frames: int) -> Diagnosis:
+    """The story of each connection. Any: `Lanes`, compiled or not."""
+    earlier: dict[tuple[int, int], list[Raw]] = {}
+    for raw in raws:
+        for side in (0, 1):
+            qpn = raw.qpn(side)
+            if qpn is not None:
+                earlier.setdefault((raw.hosts[side].number, qpn), []).append(raw)
+    capture = Capture(int(lanes.last_time), lambda host: checksums.of(bytes_of(host)), earlier)
+    found = [told(raw, capture) for raw in raws]
+    return Diagnosis(path, frames, found, shared_causes(found), notes_of(lanes))
+
+
+def told(raw: Raw, capture: Capture) -> Connection:
+    """One connection as a plain value."""
+    main = raw.main
+    times = times_of(main)
+    found = judge(raw, capture, times)
+    ends = End(text_of(raw.hosts[0]), raw.qpn(0)), End(text_of(raw.hosts[1]), raw.qpn(1))
+    forward, back = sees(raw, raw.requester)
+    return Connection(
+        ends, transport_of(raw), raw.requester, raw.first_frame, raw.last_frame, found.cause, found.verdict, found.severity,
+        explain(found, raw, ends, times), advice(found), (found.first or None, found.decisive or None), set_up_of(raw, capture),
+        *end_of(raw, found, capture), found.detail, times, counts_of(raw), episodes_of(raw), found.blamed,
+        "both" if forward and back else "requests" if forward else "answers",
+    )  # fmt: skip
+
+
+def transport_of(raw: Raw) -> str:
+    """RC, UC, XRC ...: of the packets, else what the REQ asks for."""
+    for lane in raw.lanes:
+        if lane is not None and lane.packets:
+            return SERVICES.get(int(lane.service), "RC")
+    kind = raw.setup.agreed.get("transport") if raw.setup is not None else None
+    return {0: "RC", 1: "UC", 2: "RD", 3: "XRC"}.get(kind or 0, "RC")
+
+
+def set_up_of(raw: Raw, capture: Capture) -> SetUpState:
+    """How it was set up."""
+    setup = raw.setup
+    if setup is None:
+        return SetUpState("not-captured", 0)
+    silent = unanswered(setup, raw, capture)
+    start = setup.reqs[0][1] if setup.reqs else None
+    established = setup.rtu[1] if setup.rtu is not None else None
+    if setup.rej is not None and not silent and not (setup.rtu is not None and raw.main is not None):
+        return SetUpState("refused", setup.tries, start, established, setup.rej[2], setup.nvme_status)
+    reason = setup.rej[2] if setup.rej is not None else None
+    state = "unanswered" if silent else "not-captured" if not setup.reqs else "complete" if setup.rtu is not None else "partly"
+    return SetUpState(state, setup.tries, start, established, reason)
+
+
+def end_of(raw: Raw, found: Found, capture: Capture) -> tuple[str, int | None]:
+    """How it ended, and when."""
+    setup, main = raw.setup, raw.main
+    if found.cause in ("refused", "duplicate-qp-after-restart") and setup is not None and setup.rej is not None:
+        return "refused", setup.rej[1]
+    if found.cause == "connect-unanswered":
+        return "never-established", setup.last_time if setup is not None else None
+    if found.verdict == "failed":
+        return "failed", int(main.since) if main is not None else None
+    if setup is not None and setup.dreqs and setup.drep is not None:
+        return "closed", setup.drep[1]
+    if setup is not None and (setup.dreqs or setup.drep is not None) and not all(sees(raw, raw.requester)):
+        return "closed", setup.last_time  # one of the two is not captured
+    return "open", None
+
+
+def notes_of(lanes: Any) -> list[str]:
+    """Which bounds were reached."""
+    found = []
+    if lanes.dropped:
+        found.append(f"more queue pairs than are followed: {lanes.dropped} packets of further ones were not read")
+    if lanes.setups.dropped:
+        found.append(f"more connections were asked for than are kept: {lanes.setups.dropped} are missing")
+    return found

@@ -1,0 +1,63 @@
+"""Where did the time of a connection go, what was counted, which episodes were there? From the state of its directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.engine.episodes import LOSS, REORDERING, beyond
+
+from .assemble import Raw
+from .connection import Counts, Episode, Times
+
+UNKNOWN_TRIP = 1 << 61
+LEAST_EPISODES = 3
+"""Fewer do not make a connection slow."""
+SHARE = 5
+"""A fifth of the time in which the application was not idle."""
+
+
+def times_of(half: Any) -> Times | None:
+    """The time of a direction by its parts; None without packets."""
+    if half is None or not half.since:
+        return None
+    trip = half.path.trip
+    total, wait = beyond(half.gaps, trip) if trip < UNKNOWN_TRIP else (sum(one[1] for one in half.gaps.values()), 0)
+    parts = (half.transferring + total - wait, wait, half.rnr_wait, half.loss_recovery, half.timeout, half.idle)
+    return Times(sum(parts), *parts)
+
+
+def reordered(half: Any) -> bool:
+    """Whether packets that a NAK asked for came late, rather than never."""
+    return bool(half.reorder_proof > half.loss_proof)
+
+
+def episodes_of(raw: Raw) -> tuple[Episode, ...]:
+    """The episodes of both directions in order of time."""
+    found = []
+    for side in (0, 1):
+        half = raw.half(side)
+        if half is None:
+            continue
+        late = reordered(half)
+        for kind, start, end, again in half.episodes:
+            found.append(Episode(REORDERING if late and kind == LOSS else kind, start, max(start, end), again))
+    return tuple(sorted(found, key=lambda one: (one.start_ns, one.end_ns)))
+
+
+def counts_of(raw: Raw) -> Counts:
+    """What both directions show together."""
+    halves = [half for side in (0, 1) if (half := raw.half(side)) is not None]
+    return Counts(
+        sum(half.messages for half in halves), sum(half.payload for half in halves), sum(half.again for half in halves),
+        sum(half.naks for half in halves), sum(half.rnr_naks for half in halves),
+        sum(lane.cnps for lane in raw.lanes if lane is not None), sum(half.marks for half in halves),
+    )  # fmt: skip
+
+
+def slow_by(half: Any, times: Times) -> str | None:
+    """What made a direction slow: loss, reordering, timeout or rnr; None if it is not."""
+    kinds = ((half.rnrs, times.rnr_wait, "rnr"), (half.timeouts, times.timeout, "timeout"), (half.losses, times.loss_recovery, "loss"))
+    number, part, name = max(kinds, key=lambda one: one[1])
+    if number < LEAST_EPISODES or part * SHARE < times.busy or not part:
+        return None
+    return "reordering" if name == "loss" and reordered(half) else name

@@ -1,0 +1,450 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
+"""What is one direction of a connection doing: a requester and its responder? From packet to packet, as an exact state.
+
+PSNs are counted on beyond 24 bits ("positions"). What happens between two packets is decided by the state after the first.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ibdissect.wire.headers import RNR_TIMER_US
+
+from .episodes import LOSS, RNR, TIMEOUT, add_gap, close_episode, count_again, fill, open_episode, skip
+
+try:
+    import cython
+except ImportError:
+    from . import shadow as cython
+if cython.compiled:
+    from cython.cimports.ibdissect.engine.common import (  # isort: skip
+        BUSY, COPY_NS, GROUP_NS, IDLE, MAX_WAITING, PAUSE_NS, RECOVERY, RING, SOON_NS, TRANSFERRING, WAITING, i64, u64,
+    )  # fmt: skip
+    from cython.cimports.ibdissect.engine.packets import Packet
+else:
+    from .kinds import BUSY, COPY_NS, GROUP_NS, IDLE, MAX_WAITING, PAUSE_NS, RECOVERY, RING, SOON_NS, TRANSFERRING, WAITING
+    from .packets import Packet
+
+    if TYPE_CHECKING:
+        i64 = u64 = int
+    else:
+        i64 = u64 = None
+
+NOWHERE = cython.declare(cython.longlong, -(1 << 60))
+_CANDIDATE = cython.declare(cython.longlong, -(1 << 60) + 1)
+
+
+@cython.final
+@cython.cclass
+class Path:
+    """From the hosts of requesters to those of responders: the shortest round trip, the largest payload that was acknowledged, the MTU."""
+
+    def __init__(self) -> None:
+        self.trip, self.largest, self.mtu = 1 << 62, -1, 0
+
+
+@cython.final
+@cython.cclass
+class Half:
+    """The state of one direction. `una`: the first position that is not acknowledged; `front`: the one after the last that was sent."""
+
+    def __init__(self, path: Path, reliable: bool = True) -> None:
+        self.path, self.reliable = path, reliable
+        self.una = self.front = 0
+        self.recover = self.rnr = self.round_next = self.open_pos = self.last_ack = self.answered = NOWHERE
+        self.state = IDLE
+        self.started = self.half_sent = self.asked = self.in_round = self.unasked = False
+        self.mtu = self.agreed_mtu = self.timer = self.since = self.short_wanted = 0
+        self.requests = self.answers = self.messages = self.payload = self.again = self.naks = self.rnr_naks = 0
+        self.marks = self.mark_groups = self.mark_time = self.mark_frame = self.mark_last = self.copies = self.missed = self.dropped = 0
+        self.transferring = self.rnr_wait = self.loss_recovery = self.timeout = self.idle = 0
+        self.pauses = self.paused = self.pause_frame = self.open_dma = self.msg_frame = self.last_frame = self.first_frame = 0
+        self.last_request = self.last_answer = self.last_request_time = self.last_answer_time = 0
+        self.tries = self.last_try = self.last_try_end = self.last_try_time = self.rounds = self.first_try_time = self.longest_wait = 0
+        self.rnr_time = self.rnr_frame = self.rnr_first = self.rnr_count = self.rnr_code = self.hurried = self.hurried_frame = 0
+        self.nak_code = self.fatal_frame = self.fatal_request = self.fatal_size = self.fatal_reads = 0
+        self.reorder_proof = self.loss_proof = self.same_acks = self.same_frame = self.same_first = 0
+        self.last_msn = self.largest = -1
+        self.reused = self.reused_first = self.reused_frame = self.short_frame = self.short_request = self.short_size = 0
+        self.losses = self.timeouts = self.rnrs = self.loss_first = self.loss_last = 0
+        self.timeout_first = self.timeout_last = self.rnr_last = 0
+        self.gaps, self.holes, self.waiting, self.reads = {}, [], deque(), deque()
+        self.episodes, self.late, self.nakked, self.unanswered = [], deque(maxlen=8), {}, []
+        self.idents = self.contents = self.answer_idents = memoryview(array("Q"))
+        self.places = self.times = self.answer_times = memoryview(array("q"))
+        self.hops = self.answer_hops = memoryview(array("i"))
+
+    @cython.cfunc
+    @cython.exceptval(-9223372036854775807)
+    def unwrap(self, psn: cython.int) -> i64:
+        """The position of a PSN: the nearest one to those sent last."""
+        d: i64 = (psn - self.front) & 0xFFFFFF
+        return self.front + (d - 0x1000000 if d >= 0x800000 else d)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def spend(self, now: i64, request: cython.bint) -> cython.int:
+        """The time since the packet before belongs to the state after it; `unasked` makes it a time-out's."""
+        if self.since:
+            gap: i64 = max(0, now - self.since)
+            if self.unasked:
+                self.timeout += gap
+            elif self.state == IDLE:
+                self.idle += gap
+                if gap >= PAUSE_NS:
+                    self.pauses += 1
+                    self.paused += gap
+                    self.pause_frame = self.last_frame
+                    open_episode(self, "idle", self.since, now)
+            elif self.state == RECOVERY:
+                self.loss_recovery += gap
+            elif self.state == WAITING:
+                self.rnr_wait += gap
+            elif self.state == BUSY and not request:
+                add_gap(self.gaps, gap)
+            else:
+                self.transferring += gap
+        self.since = now
+        self.unasked = False
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def judge(self) -> cython.int:
+        """The state after a packet."""
+        if self.rnr != NOWHERE:
+            self.state = WAITING
+        elif self.una < self.recover:
+            self.state = RECOVERY
+        elif self.una < self.front and self.reliable:
+            self.state = BUSY
+        else:
+            self.state = TRANSFERRING if self.half_sent else IDLE
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def mark(self, p: Packet) -> cython.int:
+        """Count a mark of congestion."""
+        if p.marked:
+            self.marks += 1
+            if not self.mark_groups or p.time - self.mark_time > GROUP_NS:
+                self.mark_groups += 1
+                self.mark_time = p.time
+            self.mark_last = p.frame
+            if not self.mark_frame:
+                self.mark_frame = p.frame
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def psns(self, p: Packet) -> i64:
+        """How many PSNs a request takes: a READ takes one for each response. Where nothing says how many, the next request will."""
+        if p.op != 12:
+            return 1
+        mtu: i64 = self.mtu or self.agreed_mtu or self.path.mtu
+        if p.has_reth and (mtu or p.dma <= 256):
+            return max(1, (p.dma + mtu - 1) // mtu) if mtu else 1
+        self.open_pos, self.open_dma = _CANDIDATE, p.dma if p.has_reth else -1
+        return max(1, (p.dma + 1023) // 1024) if p.has_reth else 1
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def repeated_copy(self, p: Packet, pos: i64) -> cython.bint:
+        """Whether this is the packet seen last at its position, captured once more: by a mirror, or behind a router."""
+        k: cython.Py_ssize_t = pos & (RING - 1)
+        if self.places[k] != pos or self.idents[k] != p.ident:
+            return False
+        if self.hops[k] != p.ttl:
+            return True
+        if p.time - self.times[k] > COPY_NS:
+            return False
+        return not (self.asked and pos <= self.una) and not (self.in_round and pos == self.round_next)
+
+    @cython.ccall
+    @cython.exceptval(-1)
+    def request(self, p: Packet) -> cython.int:
+        """A packet of the requester; 1 if it is a copy of one before."""
+        if not len(self.places):
+            self.idents, self.contents = memoryview(array("Q", bytes(8 * RING))), memoryview(array("Q", bytes(8 * RING)))
+            self.places, self.times = memoryview(array("q", bytes(8 * RING))), memoryview(array("q", bytes(8 * RING)))
+            self.hops = memoryview(array("i", bytes(4 * RING)))
+        pos: i64 = self.unwrap(p.psn)
+        if not self.started:
+            pos = p.psn + (1 << 24)
+            self.started, self.una, self.front = True, pos, pos
+        elif not self.requests and not self.waiting and self.answers and pos > self.front:
+            self.front = pos
+        k: cython.Py_ssize_t = pos & (RING - 1)
+        if pos < self.front and self.repeated_copy(p, pos):
+            self.copies += 1
+            return 1
+        if self.open_pos > _CANDIDATE and pos > self.open_pos:  # the READ before ends where this begins
+            if pos < self.front or self.open_dma < 0 or pos - self.open_pos <= (self.open_dma + 255) // 256:
+                self.front = pos
+            self.open_pos = NOWHERE
+        n: i64 = self.psns(p)
+        if self.open_pos == _CANDIDATE:
+            self.open_pos = pos
+        end: i64 = pos + n
+        again: cython.bint = False
+        if pos < self.front:
+            if self.holes and fill(self.holes, pos, end):
+                if pos in self.nakked:
+                    self.nakked[pos] = True
+                else:
+                    self.late.append(pos)
+            else:
+                again = True
+                self.resent(p, pos, end)
+        self.spend(p.time, True)
+        if not again:
+            if pos > self.front:
+                self.dropped += skip(self.holes, self.front, pos)
+            if pos >= self.front:
+                self.in_round, self.rounds = False, 0
+            self.payload += p.size
+            self.messages += p.last
+            if p.first:
+                self.msg_frame = p.frame
+            if len(self.waiting) < MAX_WAITING and self.reliable:
+                self.waiting.append((pos, end, p.time, p.frame, p.size, self.msg_frame, p.op))
+            else:
+                self.dropped += self.reliable
+            if self.una == pos:
+                self.tries, self.first_try_time = 1, p.time
+        self.requests += 1
+        self.mark(p)
+        if self.rnr != NOWHERE and pos <= self.rnr < end:
+            wait: i64 = p.time - self.rnr_time
+            if 2 * wait < RNR_TIMER_US[self.rnr_code] * 1000:
+                self.hurried += 1
+                self.hurried_frame = p.frame
+            close_episode(self, p.time)
+            self.rnr = NOWHERE
+        self.front = max(self.front, end)
+        if not self.reliable:
+            self.una = self.front
+        if p.op == 12 or p.op == 19 or p.op == 20:
+            self.reads.append([pos, n, 0, p.dma if p.has_reth else -1, p.frame, 0])
+            if len(self.reads) > MAX_WAITING:
+                self.reads.popleft()
+        if (p.op == 0 or p.op == 1 or p.op == 6 or p.op == 7) and not self.mtu:
+            self.mtu = p.size
+        self.half_sent = not p.last
+        self.idents[k], self.places[k], self.times[k], self.hops[k], self.contents[k] = p.ident, pos, p.time, p.ttl, p.content
+        self.judge()
+        self.last_frame = self.last_request = p.frame
+        self.last_request_time = p.time
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def resent(self, p: Packet, pos: i64, end: i64) -> cython.int:
+        """A packet whose position was sent before: why?"""
+        k: cython.Py_ssize_t = pos & (RING - 1)
+        done: cython.bint = pos < self.una or (not self.answers and p.first)
+        if self.places[k] == pos and self.contents[k] != p.content and p.op != 12 and done:
+            self.reused += 1
+            self.reused_frame = p.frame
+            if not self.reused_first:
+                self.reused_first = p.frame
+        self.again += 1
+        if self.nakked:  # the first repetition since a NAK
+            for one, filled in self.nakked.items():
+                if filled:  # what it asked for has come: by itself, or was that the repetition?
+                    self.reorder_proof += one >= pos
+                    self.loss_proof += one < pos
+            self.nakked = {}
+        if self.in_round and pos >= self.round_next:
+            self.round_next = end
+        elif self.asked:
+            self.asked = False
+            if self.recover != NOWHERE and not self.loss_first:
+                self.loss_first = p.frame
+        else:
+            gap: i64 = p.time - self.since
+            if gap < (self.timer or SOON_NS):
+                self.losses += 1
+                open_episode(self, LOSS, p.time, p.time)
+                self.loss_last = p.frame
+                if not self.loss_first:
+                    self.loss_first = p.frame
+            else:
+                self.unasked = True
+                self.timeouts += 1
+                self.longest_wait = max(self.longest_wait, gap)
+                open_episode(self, TIMEOUT, self.since, p.time)
+                self.timeout_last = p.frame
+                if not self.timeout_first:
+                    self.timeout_first = p.frame
+            self.recover = self.front
+            self.rounds += 1
+        self.in_round, self.round_next = True, end
+        if pos <= self.una < end:
+            self.tries += 1
+        if end > self.una:
+            self.last_try, self.last_try_end, self.last_try_time = p.frame, end, p.time
+        count_again(self.episodes)
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1)
+    def answer(self, p: Packet) -> cython.int:
+        """A packet of the responder; 1 if it is a copy of one before."""
+        if not len(self.answer_times):
+            self.answer_idents, self.answer_times = memoryview(array("Q", bytes(8 * RING))), memoryview(array("q", bytes(8 * RING)))
+            self.answer_hops = memoryview(array("i", bytes(4 * RING)))
+        k: cython.Py_ssize_t = p.psn & (RING - 1)
+        if self.answer_idents[k] == p.ident and (self.answer_hops[k] != p.ttl or p.time - self.answer_times[k] <= COPY_NS):
+            self.copies += 1
+            return 1
+        self.answer_idents[k], self.answer_times[k], self.answer_hops[k] = p.ident, p.time, p.ttl
+        pos: i64 = self.unwrap(p.psn)
+        if not self.started:
+            pos = p.psn + (1 << 24)
+            self.started, self.una, self.front = True, pos, pos
+        self.answers += 1
+        self.mark(p)
+        self.spend(p.time, False)
+        self.last_frame = self.last_answer = p.frame
+        self.last_answer_time = p.time
+        if p.op == 17 and p.syndrome >= 0 and p.syndrome >> 5 & 3:
+            self.negative(p, pos)
+        elif p.op != 17 or p.syndrome >= 0:
+            if p.op != 17:
+                self.response(p, pos)
+            elif self.reads and self.reads[0][0] + self.reads[0][2] <= pos and self.reads[0][2] < self.reads[0][1]:
+                self.recover = self.front  # an ACK of a later request tells that a response is missing
+                self.asked = True
+                self.reads.popleft()
+            if p.op == 17:
+                if pos == self.last_ack and p.msn == self.last_msn and self.una < self.front:
+                    self.same_acks += 1
+                    self.same_frame = p.frame
+                    if not self.same_first:
+                        self.same_first = p.frame
+                else:
+                    self.same_acks = self.same_first = 0
+                self.last_ack, self.last_msn = pos, p.msn
+            self.acknowledge(pos + 1, p)
+            if self.rnr != NOWHERE and pos >= self.rnr:
+                self.rnr = NOWHERE
+                close_episode(self, p.time)
+        self.judge()
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def acknowledge(self, pos: i64, p: Packet) -> cython.int:
+        """All before `pos` is acknowledged."""
+        while self.waiting and self.waiting[0][1] <= pos:
+            one = self.waiting.popleft()
+            if one[1] == self.unwrap(p.psn) + 1:
+                self.path.trip = min(self.path.trip, max(0, p.time - cython.cast(i64, one[2])))
+            self.largest = max(self.largest, cython.cast(i64, one[4]))
+            self.path.largest = max(self.path.largest, cython.cast(i64, one[4]))
+        if pos <= self.una:
+            return 0
+        self.una = pos
+        self.tries, self.first_try_time = 1, self.waiting[0][2] if self.waiting else 0
+        self.rnr_count = 0
+        if self.asked and pos > self.recover:
+            self.asked = False
+        if self.una >= self.recover > NOWHERE:
+            close_episode(self, p.time)
+            self.recover = NOWHERE
+        while self.holes and self.holes[0][1] <= pos:
+            self.missed += self.holes[0][1] - self.holes[0][0]
+            self.holes.pop(0)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def negative(self, p: Packet, pos: i64) -> cython.int:
+        """A NAK: all before it is acknowledged."""
+        self.acknowledge(pos, p)
+        if self.waiting and self.waiting[0][1] == pos + 1:
+            self.path.trip = min(self.path.trip, max(0, p.time - cython.cast(i64, self.waiting[0][2])))
+        code: cython.int = p.syndrome & 31
+        if p.syndrome >> 5 & 3 == 1:
+            self.rnr_naks += 1
+            self.rnrs += 1
+            self.rnr_count += 1
+            if self.rnr_count == 1:
+                self.rnr_first = p.frame
+            self.rnr, self.rnr_time, self.rnr_frame, self.rnr_code, self.rnr_last = pos, p.time, p.frame, code, p.frame
+            self.asked = True
+            open_episode(self, RNR, p.time, p.time)
+            return 0
+        if p.syndrome >> 5 & 3 != 3:
+            return 0
+        self.naks += 1
+        if not code:
+            self.recover = max(self.front, pos + 1)
+            self.asked = True
+            self.losses += 1
+            self.loss_last = p.frame
+            if not self.loss_first:
+                self.loss_first = p.frame
+            self.nakked[pos] = pos in self.late
+            self.reorder_proof += pos in self.late
+            if len(self.nakked) > RING:
+                self.nakked = {}
+            open_episode(self, LOSS, p.time, p.time)
+            return 0
+        if not self.fatal_frame:
+            self.nak_code, self.fatal_frame = code, p.frame
+            for one in self.waiting:
+                if one[0] <= pos < one[1]:
+                    self.fatal_request, self.fatal_size = one[5], one[4]
+                    break
+            for one in self.reads:
+                self.fatal_reads += one[2] < one[1]
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def response(self, p: Packet, pos: i64) -> cython.int:
+        """A response of a READ or atomic: whether one before it is missing, and whether it holds what was asked for."""
+        if (p.op == 13 or p.op == 14) and p.size and self.mtu != p.size:
+            self.mtu = self.path.mtu = p.size
+            for one in self.reads:
+                if one[3] > 0:
+                    one[1] = max(1, (one[3] + p.size - 1) // p.size)
+                    if self.open_pos == one[0]:
+                        self.front, self.open_pos = one[0] + one[1], NOWHERE
+        seen: cython.bint = False
+        while self.reads:
+            one = self.reads[0]
+            expected: i64 = one[0] + one[2]
+            if one[2] >= one[1] or (pos >= one[0] + one[1] and len(self.reads) > 1 and one[2] == 0 and self.reads[1][0] == one[0]):
+                self.reads.popleft()  # complete, or asked again before it was answered
+                continue
+            if pos < expected:
+                break
+            if pos > expected:
+                self.recover = self.front
+                self.asked = True
+                if pos >= one[0] + one[1]:
+                    self.reads.popleft()
+                    continue
+                one[5] = -1 << 40
+                self.dropped += skip(self.unanswered, max(expected, self.answered), pos)
+            one[2] = pos - one[0] + 1
+            one[5] += p.size
+            seen = True
+            if (p.op == 15 or p.op == 16) and one[3] >= 0 and one[5] >= 0 and one[5] < one[3] and not self.short_frame:
+                self.short_frame, self.short_request, self.short_size, self.short_wanted = p.frame, one[4], one[5], one[3]
+            if one[2] >= one[1] or p.op == 15 or p.op >= 16:
+                self.reads.popleft()
+            break
+        if pos >= self.answered:
+            self.answered = pos + 1
+        elif not (self.unanswered and fill(self.unanswered, pos, pos + 1)):
+            return 0
+        if seen or not self.requests:
+            self.payload += p.size
+        return 0

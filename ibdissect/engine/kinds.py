@@ -1,0 +1,22 @@
+"""Which kinds of packets does the engine tell apart? The numbers of `common.pxd`, for the interpreter."""
+
+from __future__ import annotations
+
+NOTHING, REQUEST, ANSWER, CNP, OTHER = range(5)
+"""None of InfiniBand; sent by a requester; by a responder; a congestion notification; of another service."""
+NATIVE, ROCE1, ROCE2 = 1, 2, 3
+"""What carries a packet: an LRH, Ethernet with a GRH, UDP."""
+IDLE, TRANSFERRING, BUSY, RECOVERY, WAITING = range(5)
+"""After a packet: all is acknowledged; a message is half sent; something is under way; a loss is made good; a receive queue was empty."""
+RING = 32
+"""Positions of which the last packet is remembered, to know copies from repetitions and other messages."""
+COPY_NS = 3000
+"""Copies of a mirror come faster than any round trip."""
+PAUSE_NS = 5_000_000
+"""A pause of the application that counts as an episode."""
+SOON_NS = 400_000
+"""No transport timer is shorter: a repetition that comes sooner was asked for by a packet that the capture does not show."""
+GROUP_NS = 50_000
+"""Marks of congestion that are nearer together are answered by one CNP at most."""
+MAX_WAITING = 4096
+"""Unacknowledged packets that are remembered, for each direction."""

@@ -1,0 +1,328 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
+"""Which packets go the same way, and which way do their answers come back? A connection is two lanes.
+
+A lane is what one host sends to one queue pair of another. Connection management says which two belong together; without it,
+the PSNs of answers do. Until that is known, a lane's packets wait, within a bound, so that both are read in the order of their frames.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ibdissect.wire.opcodes import UC
+
+from . import pairing
+from .setups import SetUps, terms
+
+try:
+    import cython
+except ImportError:
+    from . import shadow as cython
+if cython.compiled:
+    from cython.cimports.ibdissect.engine.common import CNP, COPY_NS, NOTHING, OTHER, REQUEST, i64, mix, u64
+    from cython.cimports.ibdissect.engine.halves import Half, Path
+    from cython.cimports.ibdissect.engine.packets import Packet, Reader
+else:
+    from .common import mix
+    from .halves import Half, Path
+    from .kinds import CNP, COPY_NS, NOTHING, OTHER, REQUEST
+    from .packets import Packet, Reader
+
+    if TYPE_CHECKING:
+        i64 = u64 = int
+    else:
+        i64 = u64 = None
+
+MAX_LANES = 200_000
+"""Lanes that are followed."""
+MAX_BACKLOG, MAX_HELD = 64, 100_000
+"""Packets that wait until it is known where a lane's answers come: of one lane, of all."""
+LOOKED_FOR = cython.declare(cython.longlong, 512)
+"""Packets of a lane whose PSNs are compared with those of other lanes."""
+MAX_RECENT = 256
+"""Datagrams that are remembered, to leave out their copies."""
+_UC = cython.declare(cython.int, UC)
+_SERVICE = cython.declare(cython.int, 0xE0)
+_CM_QPN = cython.declare(cython.int, 1)
+
+
+@cython.final
+@cython.cclass
+class Host:
+    """An address: what it sent and what was sent to it."""
+
+    def __init__(self, hi: u64, lo: u64, number: i64) -> None:
+        self.hi, self.lo, self.number = hi, lo, number
+        self.sent = self.heard = self.first_time = self.last_time = self.last_frame = self.checked = self.wrong = 0
+
+
+@cython.final
+@cython.cclass
+class Lane:
+    """What `src` sends to queue pair `qpn` of `dst`; `requests` is the direction it asks in, `answers` the one it answers."""
+
+    def __init__(self, key: u64, pair: u64, src: Host, dst: Host, qpn: i64, network: i64, order: i64) -> None:
+        self.key, self.pair, self.src, self.dst, self.qpn, self.network, self.order = key, pair, src, dst, qpn, network, order
+        self.first_frame = self.last_frame = self.first_time = self.last_time = self.packets = self.side = self.requests_bad = 0
+        self.pkey = self.pkeys = self.service = -1
+        self.cnps = self.cnp_time = self.cnp_frame = self.cnp_last = self.checked = self.wrong = self.wrong_first = self.wrong_last = 0
+        self.versions = self.version_frame = 0
+        self.cnp_ident = 0
+        self.settled = False
+        self.peer = self.requests = self.answers = self.setup = None
+        self.backlog, self.hits = [], None
+
+
+@cython.final
+@cython.cclass
+class Lanes:
+    """All lanes of a capture. Feed windows in order, then call `finish` once."""
+
+    def __init__(self) -> None:
+        self.lanes, self.hosts, self.paths, self.expected, self.waiting, self.older = {}, {}, {}, {}, {}, {}
+        self.setups, self.finished, self.queue, self.recent = SetUps(), [], [], {}
+        self.data = self.mads = self.end = None
+        self.held = self.dropped = self.order = self.collisions = self.last_time = self.first_time = self.frames = 0
+        self.packet = Packet()
+
+    def feed(self, reader: Reader, data: Any, mads: Any, end: Any) -> None:
+        """A window that `reader` has begun: its bytes, where MADs start (int64[n], -1: none) and where frames end."""
+        p: Packet = self.packet
+        i: cython.Py_ssize_t
+        lane: Lane
+        self.data, self.mads, self.end = memoryview(data), memoryview(mads), memoryview(end)
+        for i in range(reader.rows):
+            reader.read(i, p)
+            self.frames += 1
+            if p.kind == NOTHING:
+                continue
+            self.last_time = max(self.last_time, p.time)
+            if not self.first_time:
+                self.first_time = p.time
+            if p.kind == OTHER:
+                self.datagram(p, i)
+                continue
+            found = self.lanes.get(p.lane)
+            if found is None:
+                if len(self.lanes) >= MAX_LANES:
+                    self.dropped += 1
+                    continue
+                lane = self.new_lane(p)
+            else:
+                lane = found
+                if lane.qpn != p.qpn or lane.src.lo != p.src_lo or lane.dst.lo != p.dst_lo:
+                    self.collisions += 1
+                    continue
+            if lane.peer is None and p.kind != CNP and lane.packets < LOOKED_FOR:
+                self.unpaired(lane, p)
+            else:
+                self.deliver(lane, p)
+        self.data = self.mads = self.end = None
+
+    # -- hosts and lanes
+
+    @cython.cfunc
+    def host(self, hi: u64, lo: u64) -> Host:
+        """The host of an address."""
+        found = self.hosts.get((hi, lo))
+        if found is None:
+            found = self.hosts[hi, lo] = Host(hi, lo, len(self.hosts))
+        return found
+
+    @cython.cfunc
+    def new_lane(self, p: Packet) -> Lane:
+        src: Host = self.host(p.src_hi, p.src_lo)
+        dst: Host = self.host(p.dst_hi, p.dst_lo)
+        lane: Lane = self.made(p.lane, src, dst, p.qpn, p.network)
+        lane.service = p.opcode & _SERVICE
+        return lane
+
+    def made(self, key: u64, src: Host, dst: Host, qpn: i64, network: i64) -> Lane:
+        """A lane, which takes the place of an earlier one of the same queue pair."""
+        self.order += 1
+        lane: Lane = Lane(key, mix(src.number, dst.number), src, dst, qpn, network, self.order)
+        before = self.lanes.get(key)
+        if before is not None:
+            self.settle(before)
+            self.finished.append(before)
+        self.lanes[key] = lane
+        hint = self.expected.pop(key, None)
+        if hint is not None:
+            lane.setup, lane.side = hint
+        return lane
+
+    def key_of(self, src: Host, dst: Host, qpn: int, network: int) -> int:
+        """The key of a lane, as `Reader.read` makes it."""
+        return mix(mix(mix(src.hi, src.lo), mix(dst.hi, dst.lo)), cython.cast(u64, qpn) << 32 | cython.cast(u64, network))
+
+    @cython.cfunc
+    def half(self, requests: Lane | None, answers: Lane | None) -> Half:
+        """The direction in which a lane asks; `answers`: the lane back, or None."""
+        if requests is not None and requests.requests is not None:
+            return requests.requests
+        if answers is not None and answers.answers is not None:
+            return answers.answers
+        lane: Lane = requests if requests is not None else answers
+        pair: u64 = mix(lane.src.number, lane.dst.number) if requests is not None else mix(lane.dst.number, lane.src.number)
+        path = self.paths.get(pair)
+        if path is None:
+            path = self.paths[pair] = Path()
+        half: Half = Half(path, lane.service != _UC)
+        if lane.setup is not None:
+            half.agreed_mtu, half.timer = terms(lane.setup)
+        if requests is not None:
+            requests.requests = half
+        if answers is not None:
+            answers.answers = half
+        return half
+
+    # -- packets
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def deliver(self, lane: Lane, p: Packet) -> cython.int:
+        """A packet reaches the state of its direction; copies are left out."""
+        peer: Lane = lane.peer
+        half: Half
+        if not lane.packets:
+            lane.first_frame, lane.first_time = p.frame, p.time
+            lane.service = p.opcode & _SERVICE if p.kind != CNP else lane.service
+        if p.kind == REQUEST:
+            half = lane.requests if lane.requests is not None else self.half(lane, peer)
+            if half.request(p):
+                return 0
+            half.first_frame = half.first_frame or p.frame
+            if lane.pkey != p.pkey:
+                lane.pkey = p.pkey
+                lane.pkeys += 1
+        elif p.kind == CNP:
+            if self.congestion(lane, p):
+                return 0
+        else:
+            half = lane.answers if lane.answers is not None else self.half(peer, lane)
+            if half.answer(p):
+                return 0
+            half.first_frame = half.first_frame or p.frame
+        lane.packets += 1
+        lane.last_frame, lane.last_time = p.frame, p.time
+        self.noted(lane, p)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def noted(self, lane: Lane, p: Packet) -> cython.int:
+        """What is known of the hosts at both ends."""
+        lane.src.sent += 1
+        if p.frame > lane.src.last_frame:  # what waited is older
+            lane.src.last_time, lane.src.last_frame = p.time, p.frame
+        lane.dst.heard += 1
+        if not lane.versions & 1 << p.version:
+            lane.versions |= 1 << p.version
+            lane.version_frame = p.frame
+        if p.bad_icrc:
+            lane.checked += 1
+            lane.src.checked += 1
+            if p.bad_icrc > 1:
+                lane.wrong += 1
+                lane.src.wrong += 1
+                lane.wrong_last = p.frame
+                if not lane.wrong_first:
+                    lane.wrong_first = p.frame
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def congestion(self, lane: Lane, p: Packet) -> cython.int:
+        """A notification of congestion; 1 if it is a copy."""
+        if lane.cnp_ident == p.ident and p.time - lane.cnp_time <= COPY_NS:
+            return 1
+        lane.cnps += 1
+        lane.cnp_ident, lane.cnp_time, lane.cnp_last = p.ident, p.time, p.frame
+        if not lane.cnp_frame:
+            lane.cnp_frame = p.frame
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def unpaired(self, lane: Lane, p: Packet) -> cython.int:
+        """A packet of a lane of which it is not known where the answers come."""
+        other = pairing.match(self, lane, p)
+        if other is not None:
+            lane.backlog.append(p.copy())
+            self.held += 1
+            self.pair(lane, other)
+        elif lane.settled:
+            self.deliver(lane, p)
+        else:
+            lane.backlog.append(p.copy())
+            self.held += 1
+            if len(lane.backlog) == 1:
+                self.queue.append(lane)
+            if len(lane.backlog) >= MAX_BACKLOG:
+                self.settle(lane)
+            while self.held > MAX_HELD:
+                self.settle(self.queue.pop(0))
+        return 0
+
+    def pair(self, one: Lane, other: Lane) -> None:
+        """Two lanes are the two ways of a connection; what waited of both is read in the order of its frames."""
+        one.peer, other.peer = other, one
+        if one.setup is None and other.setup is not None:
+            one.setup, one.side = other.setup, 1 - other.side
+        elif one.setup is not None:
+            other.setup, other.side = one.setup, 1 - one.side
+        for asks, back in ((one, other), (other, one)):
+            if asks.requests is not None:
+                back.answers = asks.requests  # what answers told before their requests were known is little, and lost
+            elif back.answers is not None:
+                asks.requests = back.answers
+        for lane, p in pairing.merged(one, other):
+            self.deliver(lane, p)
+        self.held -= len(one.backlog) + len(other.backlog)
+        one.backlog, other.backlog, one.settled, other.settled = [], [], True, True
+
+    def settle(self, lane: Lane) -> None:
+        """Wait no longer for a lane's answers."""
+        if not lane.settled:
+            lane.settled = True
+            for p in lane.backlog:
+                self.deliver(lane, p)
+            self.held -= len(lane.backlog)
+            lane.backlog = []
+
+    def finish(self) -> list[Lane]:
+        """All lanes, once the capture is at its end."""
+        pairing.pair_rest(self)
+        for lane in self.lanes.values():
+            self.settle(lane)
+        self.queue = []
+        return [*self.finished, *self.lanes.values()]
+
+    # -- datagrams
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def datagram(self, p: Packet, i: cython.Py_ssize_t) -> cython.int:
+        """A packet of no connection: it shows that its sender lives, and may be connection management."""
+        src: Host = self.host(p.src_hi, p.src_lo)
+        dst: Host = self.host(p.dst_hi, p.dst_lo)
+        src.sent += 1
+        src.last_time, src.last_frame = p.time, p.frame
+        dst.heard += 1
+        if p.bad_icrc:
+            src.checked += 1
+            src.wrong += p.bad_icrc > 1
+        at: cython.Py_ssize_t = self.mads[i]
+        if p.qpn != _CM_QPN or at < 0:
+            return 0
+        before = self.recent.get(p.ident)
+        if before is not None and (before[1] != p.ttl or p.time - before[0] <= COPY_NS):
+            return 0
+        self.recent[p.ident] = p.time, p.ttl
+        if len(self.recent) > MAX_RECENT:
+            self.recent.pop(next(iter(self.recent)))
+        mad = bytes(self.data[at : self.end[i]])
+        found = self.setups.take(mad, (src.hi, src.lo), (dst.hi, dst.lo), p.network, p.frame, p.time)
+        if found is not None:
+            pairing.expect(self, found[0], found[1])
+        return 0

@@ -1,0 +1,178 @@
+"""How was each connection set up and ended? Its messages of connection management, as far as they were captured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.wire import cm
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import CM_CLASS
+from ibdissect.wire.spec import Field
+
+MAX_SETUPS = 100_000
+"""Set-ups that are kept, refused ones included."""
+MAX_TRIES = 64
+"""REQs of one connection whose frames are kept."""
+Address = tuple[int, int]
+
+
+class SetUp:
+    """One connection as connection management sees it. Frames and times are those of the first message of a kind; None: not captured."""
+
+    def __init__(self, asker: Address, other: Address, network: int) -> None:
+        self.ends = (asker, other)
+        self.network = network
+        self.ids: list[int | None] = [None, None]
+        self.qpns: list[int | None] = [None, None]
+        self.psns: list[int | None] = [None, None]
+        """The first PSN of the packets to the asker, and of those to the other end."""
+        self.reqs: list[tuple[int, int]] = []
+        self.tries = 0
+        self.mra: tuple[int, int, int] | None = None
+        """Frame, time, and the exponent of the time it asks for."""
+        self.rep: tuple[int, int] | None = None
+        self.rtu: tuple[int, int] | None = None
+        self.rej: tuple[int, int, int | None, int] | None = None
+        """Frame, time, reason (None: cut off), and which end sent it."""
+        self.rejections: list[int] = []
+        self.nvme_status: int | None = None
+        self.dreqs: list[tuple[int, int, int]] = []
+        self.drep: tuple[int, int] | None = None
+        self.agreed: dict[str, int | None] = {}
+        self.first_frame = self.last_frame = 0
+        self.last_time = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether it was refused or ended."""
+        return self.rej is not None or self.drep is not None or bool(self.dreqs)
+
+    def seen(self, frame: int, time: int) -> None:
+        self.first_frame = self.first_frame or frame
+        self.last_frame, self.last_time = frame, time
+
+
+def field_of(body: bytes, field: Field[Any]) -> int | None:
+    """A field of a message that may be cut off; None if it is."""
+    end = (field.bit + field.bits + 7) // 8
+    if end > len(body):
+        return None
+    return int.from_bytes(body[field.bit // 8 : end], "big") >> end * 8 - field.bit - field.bits & (1 << field.bits) - 1
+
+
+AGREED = {
+    "p_key": cm.REQ.partition_key, "mtu": cm.REQ.path_packet_payload_mtu, "retry_count": cm.REQ.retry_count,
+    "rnr_retry_count": cm.REQ.rnr_retry_count, "ack_timeout": cm.REQ.primary_local_ack_timeout, "max_cm_retries": cm.REQ.max_cm_retries,
+    "cm_timeout": cm.REQ.remote_cm_response_timeout, "initiator_depth": cm.REQ.initiator_depth,
+    "asker_resources": cm.REQ.responder_resources, "transport": cm.REQ.transport_service_type, "extended": cm.REQ.extended_transport_type,
+    "service_id": cm.REQ.service_id,
+}  # fmt: skip
+"""What a REQ proposes."""
+SERVICE_NVME, NVME_REASON = 4420, 28
+"""The port of NVMe over Fabrics, and the reason whose private data then hold its status."""
+
+
+def terms(setup: SetUp) -> tuple[int, int]:
+    """The path MTU in bytes, and half of the shortest time after which a requester may repeat, in ns; 0: not known."""
+    code, timeout = setup.agreed.get("mtu") or 0, setup.agreed.get("ack_timeout") or 0
+    return (128 << code if 1 <= code <= 5 else 0), (4096 << timeout) // 2 if timeout else 0
+
+
+class SetUps:
+    """Follows the messages of connection management. A connection is known by its asker and the asker's communication id."""
+
+    def __init__(self) -> None:
+        self.all: list[SetUp] = []
+        self.by_id: dict[tuple[Address, int], SetUp] = {}
+        self.dropped = 0
+
+    def take(self, mad: bytes, src: Address, dst: Address, network: int, frame: int, time: int) -> tuple[SetUp, int] | None:
+        """A datagram, cut off or not; returns its set-up and which message it is, None if it is none of connection management."""
+        if len(mad) < MAD.size + 4 or mad[MAD.mgmt_class.bit // 8] != CM_CLASS:
+            return None
+        attribute, body = field_of(mad, MAD.attribute_id), mad[MAD.size :]
+        local = field_of(body, cm.REQ.local_communication_id)
+        assert local is not None
+        if attribute == cm.REQ_ID:
+            setup = self._request(body, local, src, dst, network, frame, time)
+        elif attribute in (cm.MRA_ID, cm.REJ_ID, cm.REP_ID, cm.RTU_ID, cm.DREQ_ID, cm.DREP_ID):
+            remote = field_of(body, cm.REP.remote_communication_id)
+            found = self.by_id.get((dst, remote)) if remote is not None else None
+            found = found or self.by_id.get((src, local))
+            if found is None or src not in found.ends:
+                if attribute not in (cm.REP_ID, cm.REJ_ID, cm.DREQ_ID) or remote is None:
+                    return None
+                # A REP or REJ goes to the asker; who sends a DREQ may be either.
+                asker, other, ids = (src, dst, (local, remote)) if attribute == cm.DREQ_ID else (dst, src, (remote, local))
+                found = SetUp(asker, other, network)
+                if attribute != cm.DREQ_ID:
+                    self._keep(found)  # a DREQ alone is kept with the packets of its queue pair, if there are any
+                found.ids = [*ids]
+                for end, number in zip(found.ends, ids, strict=True):
+                    if number:
+                        self._know(found, end, number)
+            setup = found
+            self._message(setup, attribute, body, src, local, frame, time)
+        else:
+            return None
+        setup.seen(frame, time)
+        return setup, attribute
+
+    def _keep(self, setup: SetUp) -> None:
+        if len(self.all) < MAX_SETUPS:
+            self.all.append(setup)
+        else:
+            self.dropped += 1
+
+    def _know(self, setup: SetUp, end: Address, number: int) -> None:
+        if len(self.by_id) >= 2 * MAX_SETUPS:
+            self.by_id.pop(next(iter(self.by_id)))
+        self.by_id[end, number] = setup
+
+    def _request(self, body: bytes, local: int, src: Address, dst: Address, network: int, frame: int, time: int) -> SetUp:
+        known, qpn = self.by_id.get((src, local)), field_of(body, cm.REQ.local_qpn)
+        if known is not None and known.ends == (src, dst) and known.qpns[0] in (qpn, None) and not known.over:
+            setup = known
+        else:
+            setup = SetUp(src, dst, network)
+            self._keep(setup)
+            setup.ids[0] = local
+            self._know(setup, src, local)
+        setup.tries += 1
+        if len(setup.reqs) < MAX_TRIES:
+            setup.reqs.append((frame, time))
+        setup.qpns[0] = qpn
+        setup.psns[0] = field_of(body, cm.REQ.starting_psn)
+        setup.agreed |= {name: field_of(body, field) for name, field in AGREED.items()}
+        return setup
+
+    def _message(self, setup: SetUp, attribute: int, body: bytes, src: Address, local: int, frame: int, time: int) -> None:
+        side = setup.ends.index(src)
+        if attribute == cm.MRA_ID:
+            setup.mra = frame, time, field_of(body, cm.MRA.service_timeout) or 0
+        elif attribute == cm.REP_ID:
+            setup.ids[1] = local
+            self._know(setup, src, local)
+            setup.qpns[1], setup.psns[1] = field_of(body, cm.REP.local_qpn), field_of(body, cm.REP.starting_psn)
+            setup.agreed["resources"] = field_of(body, cm.REP.responder_resources)
+            setup.agreed["rnr_retry_of_rep"] = field_of(body, cm.REP.rnr_retry_count)
+            setup.rep = setup.rep or (frame, time)
+        elif attribute == cm.RTU_ID:
+            setup.rtu = setup.rtu or (frame, time)
+        elif attribute == cm.REJ_ID:
+            if setup.rej is None:
+                reason = field_of(body, cm.REJ.reason)
+                setup.rej = frame, time, reason, side
+                start = cm.REJ.private_data.bit // 8
+                port = (setup.agreed.get("service_id") or 0) & 0xFFFF
+                if reason == NVME_REASON and port in (SERVICE_NVME, 0) and len(body) >= start + 4:
+                    setup.nvme_status = int.from_bytes(body[start + 2 : start + 4], "little") or None
+            if len(setup.rejections) < MAX_TRIES:
+                setup.rejections.append(frame)
+        elif attribute == cm.DREQ_ID:
+            if len(setup.dreqs) < MAX_TRIES:
+                setup.dreqs.append((frame, time, side))
+            if setup.qpns[1 - side] is None:
+                setup.qpns[1 - side] = field_of(body, cm.DREQ.remote_qpn)
+        else:
+            setup.drep = setup.drep or (frame, time)

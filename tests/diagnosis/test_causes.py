@@ -1,0 +1,330 @@
+"""Does each cause have a capture that shows it, and a near miss that blames nobody?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ibdissect.wire import cm
+from tests.diagnosis.lab import (
+    MS,
+    READ,
+    RESPONSE_ONLY,
+    SEC,
+    TIMEOUT,
+    US,
+    WRITE_FIRST,
+    WRITE_LAST,
+    WRITE_MIDDLE,
+    WRITE_ONLY,
+    A,
+    B,
+    C,
+    Lab,
+    joined,
+)  # fmt: skip
+
+Case = Callable[[Lab], None]
+
+
+def alive(time: int) -> Lab:
+    """B answers C: it lives."""
+    other = Lab(a=C, qa=0x333, qb=0x444)
+    other.good(time, 9000, 3)
+    return other
+
+
+def repeated(lab: Lab, start: int, psn: int, number: int = 8, size: int = 64, **more: object) -> int:
+    """A request that nobody answers, and its repetitions."""
+    for i in range(number):
+        lab.ask(start + i * TIMEOUT, psn, size, **more)
+    return start + number * TIMEOUT
+
+
+def refused(lab: Lab) -> None:
+    lab.req(0)
+    lab.short(200 * US, cm.REJ_ID, cm.REJ, back=True, local_communication_id=0, reason=12)
+
+
+def unanswered(lab: Lab) -> None:
+    lab.req(0, 4)
+    lab.frames += alive(2 * SEC).frames
+    lab.put(2 * SEC, C, A, 0x64, 5, 1, ext={"DETH": {"q_key": 1, "srcqp": 5}}, payload=bytes(64))
+
+
+def exhausted(lab: Lab) -> None:
+    lab.good(0, 100, 5)
+    repeated(lab, MS, 105)
+    lab.frames += alive(SEC).frames
+
+
+def path_mtu(lab: Lab) -> None:
+    lab.good(0, 100, 5)
+    repeated(lab, MS, 105, size=4096)
+    lab.frames += alive(SEC).frames
+
+
+def mtu_mismatch(lab: Lab) -> None:
+    time = lab.good(lab.up(), 100, 3)
+    lab.ask(time, 103, 4096, WRITE_ONLY)
+    lab.answer(time + 5 * US, 103, 0x61)
+
+
+def nak(code: int) -> Case:
+    def make(lab: Lab) -> None:
+        time = lab.good(0, 100, 3)
+        lab.ask(time, 103)
+        lab.answer(time + 5 * US, 103, 0x60 | code)
+        lab.frames += alive(SEC).frames
+
+    return make
+
+
+def rnr_exhausted(lab: Lab) -> None:
+    time = lab.good(lab.up(rnr_retry_count=1), 100, 3)
+    for i in range(2):
+        lab.ask(time + i * MS, 103)
+        lab.answer(time + i * MS + 5 * US, 103, 0x20 | 12)
+    lab.down(time + 10 * MS)
+
+
+def rnr_ignored(lab: Lab) -> None:
+    time = 0
+    for psn in range(100, 104):
+        lab.ask(time, psn)
+        lab.answer(time + 5 * US, psn, 0x20 | 20)  # 10 ms
+        lab.ask(time + MS, psn)
+        lab.answer(time + MS + 5 * US, psn)
+        time += 2 * MS
+
+
+def psn_reused(lab: Lab) -> None:
+    time = lab.good(0, 100, 5)
+    lab.ask(time, 104, 64, fill=0x42)
+    lab.answer(time + 5 * US, 104)
+
+
+def read_short(lab: Lab) -> None:
+    lab.ask(0, 100, 0, READ, dma=1000)
+    lab.answer(5 * US, 100, opcode=RESPONSE_ONLY, size=500)
+
+
+def versions(lab: Lab) -> None:
+    from ibdissect.wire.encapsulation import Ethernet
+    from ibdissect.wire.headers import AETH, BTH, GRH
+    from tests.craft import build
+
+    repeated(lab, 0, 100, 5)
+    for i in range(5):
+        bth = build(BTH, opcode=0x11, m=1, p_key=0xFFFF, destqp=lab.qa, psn=100)
+        gids = {"sgid": bytes(10) + b"\xff\xff" + B, "dgid": bytes(10) + b"\xff\xff" + A}
+        grh = build(GRH, ipver=6, pay_len=len(bth) + 8, nxt_hdr=0x1B, hop_lmt=64, **gids)
+        eth = build(Ethernet, type=0x8915)
+        lab.frames.append((i * TIMEOUT + 5 * US, eth + grh + bth + build(AETH, syndrome=31, msn=1) + bytes(4)))
+
+
+def partition(lab: Lab) -> None:
+    time = lab.up(partition_key=0x8001)
+    repeated(lab, time, 100, bth={"p_key": 0x8002})
+    lab.down(time + 10 * TIMEOUT)
+
+
+def stuck(lab: Lab) -> None:
+    time = lab.good(0, 100, 5)
+    for i in range(8):
+        lab.ask(time + i * TIMEOUT, 105)
+        lab.answer(time + i * TIMEOUT + 5 * US, 104, msn=104)
+    lab.frames += alive(SEC).frames
+
+
+def restarted(lab: Lab) -> None:
+    lab.good(lab.up(), 100, 5)
+    lab.req(SEC, local_communication_id=0xC0)
+    lab.short(SEC + MS, cm.REJ_ID, cm.REJ, back=True, local_communication_id=0, remote_communication_id=0xC0, reason=10)
+
+
+def lossy(lab: Lab, number: int = 6, late: bool = False, seen: bool = True) -> None:
+    """Packets of messages of four that are lost (behind the capture, or before it), or come late."""
+    time = 0
+    for m in range(number):
+        psn = 100 + 4 * m
+        ops = (WRITE_FIRST, WRITE_MIDDLE, WRITE_MIDDLE, WRITE_LAST)
+        order = [0, 2, 1, 3] if late else [0, 1, 2, 3] if seen else [0, 2, 3]
+        for i, k in enumerate(order):
+            lab.ask(time + i * US, psn + k, 1024, ops[k], dma=4096)
+        lab.answer(time + 5 * US, psn + 1, 0x60)
+        for i, k in enumerate((1, 2, 3)):
+            lab.ask(time + 205 * US + i * US, psn + k, 1024, ops[k], dma=4096)
+        lab.answer(time + 212 * US, psn + 3)
+        time += 300 * US
+
+
+def slow_timeout(lab: Lab) -> None:
+    time = 0
+    for psn in range(100, 104):
+        lab.ask(time, psn)
+        lab.ask(time + TIMEOUT, psn)
+        lab.answer(time + TIMEOUT + 5 * US, psn)
+        time += TIMEOUT + 100 * US
+
+
+def slow_rnr(lab: Lab) -> None:
+    time = 0
+    for psn in range(100, 104):
+        lab.ask(time, psn)
+        lab.answer(time + 5 * US, psn, 0x20 | 12)  # 0.64 ms
+        lab.ask(time + 700 * US, psn)
+        lab.answer(time + 705 * US, psn)
+        time += 800 * US
+
+
+def congested(lab: Lab) -> None:
+    lab.good(0, 100, 10)
+    for i in range(6):
+        lab.cnp(50 * US + i * 100 * US)
+
+
+def idle(lab: Lab) -> None:
+    lab.good(0, 100, 5, 20 * MS)
+
+
+def wrong_icrc(lab: Lab) -> None:
+    lab.good(0, 100, 6)
+    lab.frames = [(t, f[:-4] + b"\xde\xad\xbe\xef") if f[26:30] == A else (t, f) for t, f in lab.frames]
+
+
+CAUSES: dict[str, tuple[str, str, Case]] = {
+    "refused": ("refused", "failed", refused), "unanswered": ("connect-unanswered", "failed", unanswered),
+    "exhausted": ("retries-exhausted", "failed", exhausted), "path MTU": ("path-mtu", "failed", path_mtu),
+    "MTU mismatch": ("mtu-mismatch", "failed", mtu_mismatch), "invalid": ("remote-invalid-request", "failed", nak(1)),
+    "access": ("remote-access-error", "failed", nak(2)), "operational": ("remote-operational-error", "failed", nak(3)),
+    "RNR exhausted": ("rnr-exhausted", "failed", rnr_exhausted), "RNR timer": ("rnr-timer-ignored", "odd", rnr_ignored),
+    "PSN": ("psn-reused", "odd", psn_reused), "READ": ("read-length-wrong", "failed", read_short),
+    "versions": ("roce-version-mix", "failed", versions), "partition": ("wrong-partition", "failed", partition),
+    "stuck": ("ack-stuck", "failed", stuck), "loss": ("slow-by-loss", "slow", lossy),
+    "loss before the capture": ("slow-by-loss", "slow", lambda lab: lossy(lab, seen=False)),
+    "order": ("slow-by-reordering", "slow", lambda lab: lossy(lab, late=True)), "time-outs": ("slow-by-timeout", "slow", slow_timeout),
+    "RNR": ("slow-by-rnr", "slow", slow_rnr), "congestion": ("slow-by-congestion", "slow", congested),
+    "application": ("slow-by-application", "slow", idle), "ICRC": ("icrc-wrong-at-sender", "odd", wrong_icrc),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_each_cause_is_found(name: str) -> None:
+    cause, verdict, make = CAUSES[name]
+    lab = Lab()
+    make(lab)
+    found = [one for one in lab.diagnosis().connections if one.ends[0].address == "10.0.0.1"]
+    assert [one.cause for one in found] == [cause] and found[0].verdict == verdict
+    first, decisive = found[0].evidence
+    assert first is not None and decisive is not None and 1 <= found[0].first_frame <= first <= found[0].last_frame
+    assert found[0].why and (found[0].advice or cause == "slow-by-application")
+
+
+def test_a_queue_pair_that_is_still_connected() -> None:
+    lab = Lab()
+    restarted(lab)
+    assert [one.cause for one in lab.diagnosis().connections] == ["healthy", "duplicate-qp-after-restart"]
+    lab.down(SEC // 2)
+    assert [one.cause for one in lab.diagnosis().connections] == ["healthy", "refused"]
+
+
+# -- near misses
+
+
+def one_nak(lab: Lab) -> None:
+    lossy(lab, 1)
+    lab.good(MS, 104, 20)
+
+
+def third_try(lab: Lab) -> None:
+    lab.req(0, 3)
+    lab.rep(300 * MS)
+    lab.short(301 * MS, cm.RTU_ID, cm.RTU)
+    lab.good(302 * MS, 100, 5)
+
+
+def wrapping(lab: Lab) -> None:
+    lab.good(0, (1 << 24) - 3, 6)
+
+
+def rnr_recovers(lab: Lab) -> None:
+    lab.ask(0, 100)
+    lab.answer(5 * US, 100, 0x20 | 12)
+    lab.ask(700 * US, 100)
+    lab.answer(705 * US, 100)
+    lab.good(MS, 101, 20)
+
+
+def long_idle(lab: Lab) -> None:
+    lab.good(lab.good(0, 100, 5) + 2 * SEC, 105, 5)
+
+
+def copied(lab: Lab) -> None:
+    """A mirror's copies, and those behind a router, are no repetitions."""
+    lab.good(0, 100, 10)
+    lab.frames += [(t + 700, f) for t, f in lab.frames]
+
+
+def routed(lab: Lab) -> None:
+    lab.good(0, 100, 10)
+    lab.frames += [(t + 20 * US, f[:22] + bytes([63]) + f[23:]) for t, f in lab.frames]
+
+
+def once_timed_out(lab: Lab) -> None:
+    lab.ask(0, 100)
+    lab.ask(TIMEOUT, 100)
+    lab.answer(TIMEOUT + 5 * US, 100)
+    lab.good(2 * TIMEOUT, 101, 20)
+
+
+def delayed(lab: Lab) -> None:
+    for psn in range(100, 120):
+        lab.ask((psn - 100) * 300 * US, psn)
+        lab.answer((psn - 100) * 300 * US + 250 * US, psn)
+
+
+def repeated_read(lab: Lab) -> None:
+    """A READ that is asked again from where its response was lost is no other message."""
+    lab.ask(0, 100, 0, READ, dma=2048)
+    lab.answer(5 * US, 100, opcode=0x0D, size=1024)
+    lab.ask(TIMEOUT, 101, 0, READ, dma=1024)
+    lab.answer(TIMEOUT + 5 * US, 101, opcode=RESPONSE_ONLY, size=1024)
+    lab.good(2 * TIMEOUT, 102, 5)
+
+
+NEAR: dict[str, Case] = {
+    one.__name__: one
+    for one in (one_nak, third_try, wrapping, rnr_recovers, long_idle, copied, routed, once_timed_out, delayed, repeated_read)
+}
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_nobody_healthy_is_blamed(name: str) -> None:
+    lab = Lab()
+    NEAR[name](lab)
+    found = lab.only()
+    assert (found.cause, found.verdict, found.severity) == ("healthy", "healthy", "none")
+    assert found.counts.packets_sent_again == {"one_nak": 3, "rnr_recovers": 1, "once_timed_out": 1, "repeated_read": 1}.get(name, 0)
+
+
+def test_what_one_direction_cannot_show_is_not_guessed() -> None:
+    lab = Lab()
+    lossy(lab)
+    every = lab.frames
+    lab.frames = [(t, f) for t, f in every if f[26:30] == A]
+    assert lab.only().cause == "cannot-tell"
+    lab.frames = [(t, f) for t, f in every if f[26:30] == B]
+    assert lab.only().cause in ("cannot-tell", "slow-by-loss")
+
+
+def test_silence_is_one_of_the_queue_pair_or_of_the_host() -> None:
+    lab = Lab()
+    lab.good(0, 100, 5)
+    end = repeated(lab, MS, 105)
+    live = joined(lab, alive(end + SEC))
+    assert [one.detail for one in live.diagnosis().connections if one.cause == "retries-exhausted"] == [{"scope": "qp"}]
+    dead = joined(lab, alive(0))
+    dead.put(end + SEC, A, C, 0x64, 5, 1, ext={"DETH": {"q_key": 1, "srcqp": 5}}, payload=bytes(64))
+    assert [one.detail for one in dead.diagnosis().connections if one.cause == "retries-exhausted"] == [{"scope": "host"}]

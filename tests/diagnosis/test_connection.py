@@ -1,0 +1,20 @@
+"""Are the values of a connection what commands rely on?"""
+
+from __future__ import annotations
+
+from ibdissect.diagnosis.connection import End, Times
+from tests.diagnosis.lab import US, Lab
+
+
+def test_ends_and_times() -> None:
+    assert str(End("LID 7", 0x12)) == "LID 7 QP 0x000012" and str(End("LID 7", None)) == "LID 7"
+    assert Times(10, idle_by_application=4).busy == 6
+
+
+def test_who_is_healthy() -> None:
+    lab = Lab()
+    lab.good(0, 100, 3)
+    assert lab.only().healthy
+    lab.ask(800 * US, 103)
+    lab.answer(810 * US, 103, 0x62)
+    assert not lab.only().healthy

@@ -1,0 +1,60 @@
+"""Are skipped positions, gaps and episodes kept as they are, within their bounds?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.engine import episodes
+from ibdissect.engine.episodes import LOSS, PAUSE, RNR, TIMEOUT, add_gap, beyond, close_episode, count_again, fill, open_episode, skip
+
+
+class Trouble:
+    """What the functions take of a direction."""
+
+    def __init__(self) -> None:
+        self.episodes: list[list[object]] = []
+        self.dropped = 0
+
+
+def test_a_hole_is_filled_from_any_side() -> None:
+    holes: list[list[int]] = []
+    assert not skip(holes, 5, 9) and not skip(holes, 9, 9)
+    assert not fill(holes, 4, 5) and not fill(holes, 9, 10)
+    assert fill(holes, 6, 7) and holes == [[5, 6], [7, 9]]
+    assert fill(holes, 5, 6) and fill(holes, 8, 9) and holes == [[7, 8]]
+    assert not fill(holes, 6, 7)
+
+
+def test_holes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(episodes, "MAX_HOLES", 2)
+    holes: list[list[int]] = []
+    assert [skip(holes, 10 * i, 10 * i + 1) for i in range(3)] == [0, 0, 1] and holes == [[10, 11], [20, 21]]
+
+
+def test_gaps_beyond_a_round_trip() -> None:
+    gaps: dict[int, list[int]] = {}
+    for gap in (0, 10, 10, 1000, 5_000_000):
+        add_gap(gaps, gap)
+    assert beyond(gaps, 100) == (5_001_020, 900 + 4_999_900)
+    assert beyond(gaps, 1 << 40) == (5_001_020, 0)
+
+
+def test_episodes_end_when_another_begins() -> None:
+    half = Trouble()
+    open_episode(half, LOSS, 10, 10)
+    count_again(half.episodes)
+    open_episode(half, PAUSE, 12, 14)
+    count_again(half.episodes)
+    open_episode(half, TIMEOUT, 20, 30)
+    open_episode(half, RNR, 40, 40)
+    close_episode(half, 45)
+    close_episode(half, 50)
+    assert half.episodes == [[LOSS, 10, 20, 2], [PAUSE, 12, 14, 0], [TIMEOUT, 20, 30, 0], [RNR, 40, 45, 0]]
+
+
+def test_episodes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(episodes, "MAX_EPISODES", 1)
+    half = Trouble()
+    open_episode(half, LOSS, 10, 10)
+    open_episode(half, LOSS, 20, 20)
+    assert (len(half.episodes), half.dropped) == (1, 1)

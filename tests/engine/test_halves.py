@@ -1,0 +1,203 @@
+"""Is the state of a direction right after each packet?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ibdissect.engine import halves, kinds, packets
+from tests.engine.plain import plain
+
+MODULES = [(halves, packets), (plain("halves"), plain("packets"))]
+IDS = ["built", "interpreted"]
+
+
+class Wire:
+    """Feeds packets to a direction."""
+
+    def __init__(self, modules: Any) -> None:
+        self.halves, self.packets = modules
+        self.path = self.halves.Path()
+        self.half = self.halves.Half(self.path)
+        self.number = 0
+
+    def packet(self, time: int, op: int, psn: int, **values: int) -> Any:
+        self.number += 1
+        p = self.packets.Packet()
+        p.time, p.frame, p.op, p.psn, p.ident, p.ttl, p.syndrome, p.msn, p.content = (
+            time,
+            self.number,
+            op,
+            psn,
+            self.number,
+            64,
+            -1,
+            -1,
+            psn,
+        )
+        p.first = p.last = True
+        for name, value in values.items():
+            setattr(p, name, value)
+        return p
+
+    def ask(self, time: int, psn: int, op: int = 4, **values: int) -> int:
+        return int(self.half.request(self.packet(time, op, psn, size=values.pop("size", 64), **values)))
+
+    def answer(self, time: int, psn: int, syndrome: int = 31, op: int = 17, **values: int) -> int:
+        return int(self.half.answer(self.packet(time, op, psn, syndrome=syndrome, **values)))
+
+    @property
+    def state(self) -> int:
+        return int(self.half.state)
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_states_of_clean_traffic(modules: Any) -> None:
+    wire = Wire(modules)
+    wire.ask(1000, 0xFFFFFF)
+    assert wire.state == kinds.BUSY
+    wire.answer(3000, 0xFFFFFF)
+    assert wire.state == kinds.IDLE and wire.path.trip == 2000 and wire.path.largest == 64
+    wire.ask(5000, 0, op=0, last=False)
+    wire.answer(6000, 0)
+    assert wire.state == kinds.TRANSFERRING
+    wire.ask(8000, 1, op=2, first=False)
+    assert (wire.half.messages, wire.half.payload, wire.half.again, wire.half.idle, wire.half.transferring) == (2, 192, 0, 2000, 2000)
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_a_nak_asks_and_a_timer_does_not(modules: Any) -> None:
+    wire = Wire(modules)
+    for psn in (10, 11, 12):
+        wire.ask(1000 + psn, psn)
+    wire.answer(5000, 11, 0x60)
+    assert wire.state == kinds.RECOVERY and wire.half.una - 11 & 0xFFFFFF == 0
+    wire.ask(9000, 11)
+    wire.ask(9100, 12)
+    assert (wire.half.again, wire.half.losses, wire.half.timeouts) == (2, 1, 0)
+    wire.ask(20_000_000, 11)
+    wire.ask(20_000_100, 12)
+    assert (wire.half.again, wire.half.losses, wire.half.timeouts, wire.half.tries) == (4, 1, 1, 3)
+    assert wire.half.timeout == 20_000_000 - 9100
+    wire.answer(20_005_000, 12)
+    assert wire.state == kinds.IDLE
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_an_rnr_nak_waits_until_its_packet_comes_again(modules: Any) -> None:
+    wire = Wire(modules)
+    wire.ask(1000, 10)
+    wire.ask(1100, 11)
+    wire.answer(2000, 10, 0x20 | 14)  # 1.28 ms
+    assert wire.state == kinds.WAITING
+    wire.ask(2100, 12)  # under way before the NAK came
+    assert wire.state == kinds.WAITING
+    wire.ask(2000 + 640_000, 10)
+    assert wire.state == kinds.BUSY and wire.half.hurried == 0 and (wire.half.losses, wire.half.timeouts, wire.half.rnrs) == (0, 0, 1)
+    wire.answer(800_000, 10, 0x20 | 14)
+    wire.ask(800_000 + 639_999, 10)
+    assert wire.half.hurried == 1
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_copies_are_left_out_and_repetitions_are_not(modules: Any) -> None:
+    wire = Wire(modules)
+    wire.ask(1000, 10, ident=7)
+    assert wire.ask(1000 + kinds.COPY_NS, 10, ident=7) == 1 and wire.half.again == 0
+    assert wire.ask(90_000, 10, ident=7, ttl=63) == 1
+    assert wire.ask(1001 + kinds.COPY_NS, 10, ident=7) == 0 and wire.half.again == 1
+    assert wire.answer(9000, 10, ident=8) == 0 and wire.answer(9000 + kinds.COPY_NS, 10, ident=8) == 1
+    assert wire.half.copies == 3 and wire.half.answers == 1
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_a_read_takes_a_psn_for_each_response(modules: Any) -> None:
+    wire = Wire(modules)
+    wire.half.agreed_mtu = 1024
+    wire.ask(1000, 10, op=12, dma=2049, has_reth=True, size=0)
+    wire.ask(1100, 13)
+    assert wire.half.again == 0 and not wire.half.holes
+    for i, (op, size) in enumerate(((13, 1024), (14, 1024), (15, 1))):
+        wire.answer(2000 + i, 10 + i, op=op, size=size)
+    assert not wire.half.short_frame and wire.half.payload == 64 + 2049
+    wire.ask(3000, 14, op=12, dma=100, has_reth=True, size=0)
+    wire.answer(4000, 14, op=16, size=99)
+    assert (wire.half.short_size, wire.half.short_wanted) == (99, 100)
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_a_read_of_unknown_length_ends_where_the_next_request_begins(modules: Any) -> None:
+    wire = Wire(modules)
+    wire.ask(1000, 10, op=12, size=0)
+    wire.ask(1100, 15)
+    assert not wire.half.holes and wire.half.again == 0
+    wire.ask(1200, 16, op=12, dma=8192, has_reth=True, size=0)
+    wire.ask(1300, 18)  # two responses of 4096 bytes
+    assert not wire.half.holes and wire.half.again == 0
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_a_late_packet_is_no_repetition(modules: Any) -> None:
+    wire = Wire(modules)
+    for psn in (10, 12, 11, 13):
+        wire.ask(1000 + psn, psn)
+    assert wire.half.again == 0 and not wire.half.holes
+    wire.answer(5000, 11, 0x60)
+    wire.ask(9000, 11)
+    assert (wire.half.again, wire.half.reorder_proof, wire.half.loss_proof) == (1, 2, 0)
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_what_waits_is_bounded(modules: Any) -> None:
+    wire = Wire(modules)
+    for i in range(kinds.MAX_WAITING + 3):
+        wire.ask(1000 + i, i)
+    assert len(wire.half.waiting) == kinds.MAX_WAITING and wire.half.dropped == 3
+
+
+def test_compiled_and_interpreted_agree_on_random_packets() -> None:
+    import random
+
+    values = (
+        "una",
+        "front",
+        "again",
+        "messages",
+        "payload",
+        "losses",
+        "timeouts",
+        "rnrs",
+        "copies",
+        "transferring",
+        "idle",
+        "timeout",
+        "tries",
+    )
+    for seed in range(60):
+        both = [Wire(modules) for modules in MODULES]
+        for wire in both:
+            r = random.Random(seed)
+            time, psn = 0, r.randrange(1 << 24)
+            for _ in range(200):
+                time += r.choice((100, 2000, 50_000, 30_000_000))
+                at = psn + r.randrange(-6, 4) & 0xFFFFFF
+                if r.random() < 0.6:
+                    op = r.choice((0, 1, 2, 4, 12, 20))
+                    wire.ask(
+                        time,
+                        at,
+                        op=op,
+                        dma=r.choice((0, 100, 9000)),
+                        has_reth=op == 12,
+                        size=r.choice((0, 64, 1024)),
+                        ident=r.randrange(40),
+                    )
+                    psn += r.random() < 0.5
+                else:
+                    kind = r.choice((31, 31, 0x60, 0x61, 0x2C, -1))
+                    wire.answer(
+                        time, at, kind, op=r.choice((17, 17, 13, 14, 15, 16, 18)), size=r.choice((0, 512, 1024)), ident=r.randrange(40)
+                    )
+        assert [getattr(both[0].half, name) for name in values] == [getattr(both[1].half, name) for name in values]
+        assert both[0].half.gaps == both[1].half.gaps and both[0].half.episodes == both[1].half.episodes
