@@ -11,6 +11,7 @@ from dpkt import pcap, pcapng
 
 from ibdissect.capture.chunk import LINK_ERF, Chunk
 from ibdissect.capture.interfaces import NANOSECONDS, Interfaces
+from ibdissect.capture.owners import followed
 from ibdissect.capture.records import LONGEST
 from ibdissect.errors import CaptureError, writing
 
@@ -32,6 +33,7 @@ class CaptureWriter:
             self.path = os.fspath(target)
             container = container or ("pcapng" if self.path.endswith(".pcapng") else "pcap")
             with writing(self.path):
+                followed(self.path)
                 self._file: IO[bytes] = open(self.path, "wb")  # noqa: SIM115 - closed by close()
             self._owned = True
         else:

@@ -180,7 +180,10 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
     if wanted.cache is not None:
         from ibdissect.session.cache import Cache
 
-        work = Cache.of(wanted.cache, options, common.filter, common.frames).check
+        cache = Cache.of(wanted.cache, options, common.filter, common.frames)
+        if cache.refused:
+            common.tell(f"warning: --cache {wanted.cache}: {cache.refused}, so it is not used; name a folder that is yours alone")
+        work = cache.check
     known, baseline = None, wanted.baseline or (common.settings.baseline if wanted.write_baseline is None else None)
     if baseline or wanted.write_baseline:
         from ibdissect.cli.baselines import KnownFindings

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibdissect.capture.discover import discover, one_set, sets_of
+from ibdissect.capture.owners import followed
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.common import Common, incomplete, say
 from ibdissect.cli.console import echo, progress_bar
@@ -198,6 +199,8 @@ def write_text(result: str, output: str | None) -> None:
         return
     from ibdissect.export.files import replacing
 
+    with writing(output):
+        followed(output)
     special = os.path.exists(output) and not os.path.isfile(output)  # a pipe or terminal cannot be replaced
     with writing(output), open(output, "wb") if special else replacing(output) as file:
         file.write(result.encode())

@@ -10,6 +10,7 @@ from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect import report as formats
+from ibdissect.capture.owners import followed
 from ibdissect.errors import CaptureError, ConfigError, nearest
 from ibdissect.lint.finding import CaptureReport
 
@@ -75,7 +76,7 @@ def write_report(target: Target, reports: list[CaptureReport], run: formats.Run,
     write_text(formats.render(target.form, limited(reports, limit), replace(run, summarized=summary is not None)), target.file)
     if summary is not None:
         try:
-            with open(summary, "a", encoding="utf-8", errors="backslashreplace") as file:
+            with open(followed(summary), "a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(formats.render("markdown", limited(reports, Target("markdown").limit(given)), run))
         except OSError as error:
             raise CaptureError(summary, f"the job summary cannot be written: {error.strerror}") from error

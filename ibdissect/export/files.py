@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import IO
 
 from ibdissect.capture.opening import Source
+from ibdissect.capture.owners import followed
 from ibdissect.capture.sets import files_of
 from ibdissect.errors import CaptureError, ConfigError, writing
 
@@ -20,7 +21,8 @@ def replacing(target: str, source: Source | None = None, option: str = "--output
     Even if the process is killed, there is the old or the new file, never a partial one. Raises CaptureError if it cannot
     be written, ConfigError if the target is the capture being read.
     """
-    path = os.path.realpath(target)
+    with writing(target):
+        path = followed(target)
     if os.path.exists(path) and any(os.path.exists(file) and os.path.samefile(file, path) for file in files_of(source)):
         raise ConfigError(option, target, "is the capture itself", hint="name another file")
     if os.path.exists(path) and not os.path.isfile(path):
@@ -41,8 +43,8 @@ def replacing(target: str, source: Source | None = None, option: str = "--output
 
 
 def mode_of(path: str) -> int:
-    """Permissions of the file to replace, or the default for a new file."""
-    if os.path.exists(path):
+    """Permissions of the file to replace, if it is this user's, or the default for a new file."""
+    if os.path.exists(path) and os.stat(path).st_uid == os.geteuid():
         return os.stat(path).st_mode & 0o777
     mask = os.umask(0)
     os.umask(mask)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ibdissect.capture.owners import followed
 from ibdissect.capture.remote import is_url, public_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.errors import CaptureError, writing
@@ -36,6 +37,7 @@ MAX_OPEN, MAX_FILES = 64, 10_000
 def unfinished_files(folder: str) -> Iterator[str]:
     """A hidden folder for files that are not finished, in the folder of a dataset; removed at the end, also after a killed process."""
     with writing(folder):
+        followed(folder)
         os.makedirs(folder, exist_ok=True)
         private = tempfile.mkdtemp(prefix=".", suffix=".part", dir=folder)
     try:
@@ -131,7 +133,7 @@ class Partitions:
         content = digest.hexdigest()[:32]
         place = os.path.join(self.folder, partition, f"{content}.parquet")
         os.chmod(private, mode_of(place))
-        os.makedirs(os.path.dirname(place), exist_ok=True)
+        os.makedirs(os.path.dirname(followed(place)), exist_ok=True)
         os.replace(private, place)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct as Record
 
+from ibdissect.capture.owners import followed, private
 from ibdissect.capture.remote import is_url
 from ibdissect.capture.sets import CaptureSet, Unit, files_of
 from ibdissect.errors import ConfigError
@@ -39,6 +40,8 @@ class Cache(Record, frozen=True):
     folder: str
     key: bytes
     """Digest of version, rules, plugins and options."""
+    refused: str = ""
+    """Why the folder is not used: others may have written what is in it."""
 
     @staticmethod
     def of(folder: str, options: Options, *chosen: str | None) -> Cache:
@@ -48,20 +51,22 @@ class Cache(Record, frozen=True):
             reason = "keys are not stored" if options.show_keys else "times are those of this run"
             raise ConfigError("--cache", folder, f"cannot be used with {option}: {reason}")
         try:
+            folder = followed(folder)
             os.makedirs(folder, mode=0o700, exist_ok=True)
+            refused = private(folder, folder=True)
         except OSError as error:
             raise ConfigError("--cache", folder, f"cannot be written: {error.strerror}") from error
         digest = hashlib.sha256(f"{VERSION}\n{[rule.code for rule in options.rules]}\n{chosen}\n".encode())
         for part in _sources(options.plugins):
             digest.update(part)
         digest.update(_stable({name: getattr(options, name) for name in options.__struct_fields__ if name not in LEFT_OUT}).encode())
-        return Cache(folder, digest.digest())
+        return Cache(folder, digest.digest(), refused)
 
     def check(self, unit: Unit, options: Options, *, progress: Progress | None = None, stop: Stop | None = None) -> CaptureReport:
         """The report on a capture or set, as `check` gives it: from the folder, or made and remembered."""
-        before = _state(unit)
+        before = _state(unit) if not self.refused else None
         place = self._place(unit, options) if before is not None else None
-        if place is not None and (known := _read(place)) is not None:
+        if place is not None and (known := _read(place, options)) is not None:
             known.path = str(unit)
             for finding in known.findings:
                 finding.capture = known.path
@@ -94,17 +99,32 @@ def _state(unit: Unit) -> list[tuple[int, int]] | None:
     return [(status.st_size, status.st_mtime_ns) for status in map(os.stat, files)]
 
 
-def _read(place: Path) -> CaptureReport | None:
-    """A remembered report; None if there is none, or if the file is damaged or not ours."""
+def _read(place: Path, options: Options) -> CaptureReport | None:
+    """A remembered report; None if there is none, or if the file is damaged or not ours: no check says something of rules that did not run,
+    or has text that could control a terminal.
+    """
     try:
-        data = place.read_bytes()
+        if private(place.parent, folder=True):
+            return None
+        with open(place, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+            data = b"" if private(file.fileno(), folder=False) else file.read()
         if data[:HASH] != _seal(place, data[HASH:]):
             return None
         report = msgspec.json.decode(data[HASH:], type=CaptureReport)
+        codes = {*report.by_rule, *(finding.code for finding in report.findings)}
+        if report.status not in KEPT or not codes <= {rule.code for rule in options.rules} or not _visible(msgspec.to_builtins(report)):
+            return None
         os.utime(place)  # so that old entries can be told from those in use
     except (OSError, msgspec.MsgspecError):
         return None
     return report
+
+
+def _visible(value: Any) -> bool:
+    """Whether all text in it is visible."""
+    if isinstance(value, dict):
+        return all(_visible(key) and _visible(one) for key, one in value.items())
+    return all(map(_visible, value)) if isinstance(value, list | tuple) else not isinstance(value, str) or value.isprintable()
 
 
 def _write(place: Path, report: CaptureReport) -> None:
@@ -113,14 +133,16 @@ def _write(place: Path, report: CaptureReport) -> None:
     with suppress(OSError, TypeError, ValueError, msgspec.MsgspecError):
         data = msgspec.json.encode(msgspec.structs.replace(report, findings=findings))
         place.parent.mkdir(mode=0o700, exist_ok=True)
-        descriptor, private = tempfile.mkstemp(suffix=".part", dir=place.parent)
+        if private(place.parent, folder=True):
+            return
+        descriptor, unfinished = tempfile.mkstemp(suffix=".part", dir=place.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(_seal(place, data) + data)
-            os.replace(private, place)
+            os.replace(unfinished, place)
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(private)
+                os.unlink(unfinished)
 
 
 def _seal(place: Path, data: bytes) -> bytes:

@@ -156,3 +156,53 @@ def test_lint(repo: Path, tmp_path: Path) -> None:
         cached = run(*words, "--cache", str(tmp_path / "cache"), "--jobs", jobs)
         assert (cached.stdout, cached.returncode) == (plain.stdout, plain.returncode)
     assert len(entries(tmp_path / "cache")) == 2
+
+
+def poisoned(entry: Path, old: bytes, new: bytes) -> None:
+    """Change an entry as somebody does who knows how entries are sealed."""
+    data = entry.read_bytes()[session_cache.HASH :]
+    assert old in data
+    data = data.replace(old, new)
+    entry.write_bytes(session_cache._seal(entry, data) + data)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"(limited)", rb"\u001b]52;c;AAAA\u0007"), (b"(limited)", rb"\n::error::x"), (b"PKY001", b"ZZZ001"), (b'"a.pcap"', rb'"\u202e"'),
+        (b'"limited-to-limited"', rb'"\u001b[2J"'), (b'"status":"ok"', b'"status":"unreadable"'), (b'"frame"', b'"FRAME"'),
+    ],
+)  # fmt: skip
+def test_a_poisoned_entry_is_not_used(old: bytes, new: bytes, capture: Path, tmp_path: Path, checks: list[Any]) -> None:
+    first = asked(tmp_path, str(capture))
+    (entry,) = entries(tmp_path / "cache")
+    if old == b'"a.pcap"':
+        old = f'"{capture}"'.encode()
+    poisoned(entry, old, new)
+    assert asked(tmp_path, str(capture)) == first and len(checks) == 2
+
+
+@pytest.mark.parametrize("what", ["folder", "inner folder", "entry"])
+@pytest.mark.parametrize("how", ["others write", "another owner", "link"])
+def test_what_others_may_have_written_is_not_used(what: str, how: str, capture: Path, tmp_path: Path, checks: list[Any]) -> None:
+    first = asked(tmp_path, str(capture))
+    (entry,) = entries(tmp_path / "cache")
+    path = {"folder": tmp_path / "cache", "inner folder": entry.parent, "entry": entry}[what]
+    if how == "others write":
+        path.chmod(path.stat().st_mode | 0o022)
+    elif how == "link":
+        if what == "folder":
+            pytest.skip("the user names it")
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+    elif os.geteuid() == 0:
+        os.chown(path, 12_345, -1)
+    else:
+        pytest.skip("only root can make another user's files")
+    poisoned(entry, b"(limited)", b"(LIMITED)")
+    if how == "another owner" and what == "entry":
+        os.chown(path, 12_345, -1)
+    assert asked(tmp_path, str(capture)) == first and len(checks) == 2
+    if what == "folder":
+        done = run("lint", str(capture), "--cache", str(tmp_path / "cache"), text=True)
+        assert "warning: --cache" in done.stderr and "so it is not used" in done.stderr and "LIMITED" not in done.stdout

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual.binding import Binding
 
+from ibdissect.errors import CaptureError
+from ibdissect.export.files import replacing
 from ibdissect.study import writing
 from ibdissect.study.number_text import octets
 from ibdissect.study.payload import FORMS, SentMessage, as_text
@@ -75,9 +76,10 @@ class PayloadScreen(Overlay[int]):
 
         def done(answer: tuple[str, str]) -> None:
             try:
-                Path(os.path.expanduser(answer[1])).write_bytes(self._bytes(form))
+                with replacing(os.path.expanduser(answer[1])) as file:
+                    file.write(self._bytes(form))
                 self.owner.note(f"Saved as {answer[1]}")
-            except OSError as error:
+            except (CaptureError, OSError) as error:
                 self.owner.warn(str(error))
 
         what = "the bytes" if form == "raw" else f"the text as {form}"
