@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from ibdissect.capture.stream import ByteStream, ended
@@ -28,6 +29,8 @@ ATTEMPTS = 6
 """How often in a row a request may fail."""
 PAUSE_S = 0.2
 """Pause after the first failure; it doubles with each."""
+POLL_S = 0.1
+"""Pause between two looks at whether the wait for a server was ended."""
 LONGEST_S = 20
 """Opening is not tried again after so long: some libraries repeat each request for half a minute themselves."""
 ARCHIVES = ("zip://", "tar://")
@@ -102,17 +105,55 @@ def filesystem(url: str) -> tuple[Any, str]:
     return found
 
 
+class _Interrupted(Exception):
+    """`interrupt_reads` ended the wait for a server."""
+
+
+def _waited(request: Callable[[], T]) -> T:
+    """The result of a request, which a server may never answer: once `interrupt_reads` is called it is left alone, in a thread of its own.
+
+    Raises what it raises, or _Interrupted.
+    """
+    found: list[T] = []
+    raised: list[BaseException] = []
+    over = threading.Event()
+
+    def ask() -> None:
+        try:
+            found.append(request())
+        except BaseException as error:
+            raised.append(error)
+        over.set()
+
+    threading.Thread(target=ask, daemon=True, name="waits for a server").start()
+    while not over.wait(POLL_S):
+        if ended():
+            raise _Interrupted
+    if raised:
+        raise raised[0]
+    return found[0]
+
+
+def _pause(seconds: float) -> None:
+    """Wait before another attempt, unless `interrupt_reads` was called."""
+    until = time.monotonic() + seconds
+    while not ended() and (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, POLL_S))
+
+
 def tried(request: Callable[[], T], url: str) -> T:
     """The result of a request, repeated if it fails in a way that may pass. CaptureError."""
     start = time.monotonic()
     for attempt in range(ATTEMPTS):
         try:
-            return request()
+            return _waited(request)
+        except _Interrupted:
+            raise CaptureError(public_name(url), "was not opened: interrupted") from None
         except Exception as raised:  # libraries raise what they like
             error = _answer(raised, url)
             if attempt == ATTEMPTS - 1 or time.monotonic() - start > LONGEST_S or _lasting(error) or ended():
                 raise _failure(error, url) from None
-            time.sleep(PAUSE_S * 2**attempt)
+            _pause(PAUSE_S * 2**attempt)
     raise AssertionError
 
 
@@ -204,20 +245,26 @@ class Remote:
                 start, block = self._block = position, self._ranged(position, min(BLOCK, self.size - position))
             return block[position - start : position - start + wanted]
 
+    def _asked(self, position: int, count: int) -> bytes:
+        self._file.seek(position)
+        data: bytes = self._file.read(count)
+        return data
+
     def _ranged(self, position: int, count: int) -> bytes:
         """A range of the file, in as many requests as it needs."""
         parts: list[bytes] = []
         step, left, failed = count, count, 0
         while left > 0:
             try:
-                self._file.seek(position)
-                data: bytes = self._file.read(min(step, left))
+                data = _waited(partial(self._asked, position, min(step, left)))
                 if len(data) > min(step, left):
                     raise CaptureError(public_name(self.url), f"the server sent {len(data)} bytes where {min(step, left)} were asked for")
                 if not data:
                     raise EOFError(f"the server sent nothing at byte {position} of {self.size}")
             except CaptureError:
                 raise
+            except _Interrupted:
+                break
             except Exception as error:
                 failed += 1
                 if ended():
@@ -225,7 +272,7 @@ class Remote:
                 if failed == ATTEMPTS or _lasting(error):
                     raise _failure(error, self.url) from None
                 step = max(LEAST, step // 4)
-                time.sleep(PAUSE_S * 2 ** (failed - 1))
+                _pause(PAUSE_S * 2 ** (failed - 1))
                 continue
             failed = 0
             parts.append(data)
@@ -263,7 +310,9 @@ class _Once(ByteStream):
 
     def some(self, count: int) -> bytes:
         try:
-            data: bytes = self.file.read(min(count, FIRST))
+            data: bytes = _waited(partial(self.file.read, min(count, FIRST)))
+        except _Interrupted:
+            return b""
         except Exception as error:
             raise _failure(error, self.url) from None
         return data

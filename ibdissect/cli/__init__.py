@@ -135,9 +135,11 @@ def run(arguments: list[str] | None = None) -> int:
             except BaseException as error:  # also SystemExit: with the status of a plugin's sys.exit() nothing would have failed
                 if COMPLETE in os.environ:
                     raise
-                failure = error
+                failure = KeyboardInterrupt() if _interrupted(error) else error
         if ended:  # whatever became of SystemExit: DuckDB replaces it by an exception of its own
             return ended[0]
+        if isinstance(failure, KeyboardInterrupt):
+            return INTERRUPTED
         return _failed(failure) if failure is not None else status
     except OSError:  # writing to standard error failed too
         _give_up_output()
@@ -217,6 +219,11 @@ def _run(arguments: list[str] | None) -> int:
         return BROKEN_PIPE
     finally:
         warnings.showwarning = show
+
+
+def _interrupted(error: BaseException) -> bool:
+    """Whether Ctrl+C is the cause: Python raises another exception where it came while a class was made."""
+    return isinstance(error.__cause__, KeyboardInterrupt) or (error.__cause__ is not None and _interrupted(error.__cause__))
 
 
 def _refuse_file_names(words: list[str]) -> None:

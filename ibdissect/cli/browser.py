@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
 from contextlib import suppress
 from typing import Any
@@ -16,6 +17,8 @@ DEFAULT_PORT = 80
 MAX_CELLS = 1000
 """Largest width and height of a terminal: one of 100,000 by 100,000 cells would need gigabytes."""
 
+SHEET = re.compile(r"<link\b[^>]*\bhref\s*=\s*[\"']?\s*(?:https?:)?//([^/\s\"'>]*)[^>]*>", re.IGNORECASE)
+"""A style sheet with its host: textual-serve's page asks another one for a font."""
 FOCUS = """<script>
 const waiting = setInterval(() => {
   const keys = document.querySelector(".xterm-helper-textarea");
@@ -45,7 +48,7 @@ class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual
             "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; font-src 'self' data:; "
             f"img-src 'self' data:; connect-src 'self' ws://{host}:{port}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         )
-        """Keeps the browser from fetching anything from elsewhere, such as the style sheet that textual-serve's page links to."""
+        """Keeps the browser from fetching anything from elsewhere."""
         logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # the access log would contain the secret word
 
     async def _make_app(self) -> Any:
@@ -59,17 +62,21 @@ class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual
         origin = request.headers.get("Origin")
         if request.host not in self.allowed or (origin is not None and origin.removeprefix("http://") not in self.allowed):
             raise web.HTTPForbidden(text="This page is for this machine alone.")
-        if not secrets.compare_digest(request.path.split("/")[1].encode(errors="replace"), self.word.encode()):
+        word = request.path.partition("/")[2].partition("/")[0]  # empty for `OPTIONS *`
+        if not secrets.compare_digest(word.encode(errors="replace"), self.word.encode()):
             raise web.HTTPForbidden(text="Open the whole address that `ibdissect serve` printed.")
         if any(_cells(request.query.get(side, "1")) is None for side in ("width", "height")):
             raise web.HTTPBadRequest(text=f"A terminal has 1 to {MAX_CELLS} columns and lines.")
         response = await handler(request)
         if response.content_type == "text/html":
-            response.text = response.text.replace("</body>", f"{FOCUS}</body>")
+            response.text = SHEET.sub(self._own, response.text).replace("</body>", f"{FOCUS}</body>")
         if not response.prepared:
             response.headers["Content-Security-Policy"] = self.policy
             response.headers["Referrer-Policy"] = "no-referrer"
         return response
+
+    def _own(self, link: re.Match[str]) -> str:
+        return link[0] if link[1] in self.allowed else ""
 
     async def _process_messages(self, websocket: Any, app_service: Any) -> None:
         resize = app_service.set_terminal_size

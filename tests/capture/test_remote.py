@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -107,6 +108,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.body, self.answer, self.requests, self.sent = body, answer, 0, 0
         self.said = len(body)
+        self.head: Callable[[Handler], None] = Handler.said
 
     def url(self, rest: str = "a.pcap", user: str = "") -> str:
         return f"http://{user}127.0.0.1:{self.server_port}/{rest}"
@@ -116,6 +118,9 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_HEAD(self) -> None:
+        self.server.head(self)
+
+    def said(self) -> None:
         self.send_response(200)
         self.send_header("Content-Length", str(self.server.said))
         self.send_header("Accept-Ranges", "bytes")
@@ -397,3 +402,46 @@ def test_an_s3_server(monkeypatch: pytest.MonkeyPatch) -> None:
         assert done.returncode == 2 and "s3://site/22/a.pcap: no such file" in done.stderr and "Traceback" not in done.stderr
     finally:
         server.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("lint",), ("lint", "--jobs", "1"), ("lint", "--set"), ("stats",)], ids=" ".join)
+@pytest.mark.parametrize("silent_at", ["head", "first bytes", "middle"])
+def test_ctrl_c_ends_the_wait_for_a_silent_server(serve: Callable[..., Server], words: tuple[str, ...], silent_at: str) -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def answer(handler: Handler, first: int, last: int) -> None:
+        if silent_at == "first bytes" or (silent_at == "middle" and last > 300_000):
+            asked.set()
+            over.wait(60)
+        handler.part(first, last)
+
+    def head(handler: Handler) -> None:
+        if silent_at == "head":
+            asked.set()
+            over.wait(60)
+        Handler.said(handler)
+
+    body = LAB.read_bytes()
+    server = serve(body[:24] + body[24:] * 100, answer)
+    server.head = head
+    command = [sys.executable, "-m", "ibdissect", words[0], server.url(), *words[1:]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert asked.wait(60)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=20)
+        finally:
+            over.set()
+            process.kill()
+    assert process.returncode == 130 and "Traceback" not in said
+
+
+@pytest.mark.parametrize("raised", [ValueError("x"), SystemExit(3)])
+def test_what_a_request_raises_is_raised(raised: BaseException) -> None:
+    def ask() -> None:
+        raise raised
+
+    with pytest.raises(type(raised)):
+        remote._waited(ask)
+    assert remote._waited(lambda: 5) == 5

@@ -7,6 +7,7 @@ import http.client
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -132,9 +133,18 @@ def test_nothing_is_fetched_from_other_sites(served: tuple[str, int, str]) -> No
     answer = connection.getresponse()
     policy, page = answer.headers["Content-Security-Policy"], answer.read().decode()
     connection.close()
-    # Of what the page names elsewhere, styles and fonts are all that a browser would fetch.
     assert "style-src 'self'" in policy and "font-src 'self'" in policy
-    assert not re.search(r"<(script|img|iframe)[^>]*(src|href)=.?https?://(?!127[.]0[.]0[.]1)", page)
+    assert not re.search(r"<(script|img|iframe|link)[^>]*(src|href)\s*=.?(https?:)?//(?!127[.]0[.]0[.]1)", page)
+    assert "css/xterm.css" in page and "fonts.googleapis" not in page
+
+
+@pytest.mark.parametrize("request_line", ["OPTIONS *", "GET *", "OPTIONS /", "GET //", "CONNECT x:1", "GET http://127.0.0.1:PORT"])
+def test_no_request_is_an_error_of_the_server(served: tuple[str, int, str], request_line: str) -> None:
+    host, port, _ = served
+    with socket.create_connection((host, port), timeout=20) as connection:
+        line = request_line.replace("PORT", str(port))
+        connection.sendall(f"{line} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+        assert connection.recv(100).partition(b"\r\n")[0].split()[1] in (b"400", b"403")
 
 
 @pytest.mark.parametrize("headers", [{"Host": "evil.example:80"}, {"Origin": "http://evil.example"}], ids=["rebinding", "other site"])
