@@ -107,7 +107,8 @@ def assert_clean(
     from ibdissect.cli.common import Common
     from ibdissect.cli.lint import RANKS
     from ibdissect.errors import ConfigError
-    from ibdissect.report.text import capture_text
+    from ibdissect.report import Run
+    from ibdissect.report.lines import full_capture
     from ibdissect.session.check import check
 
     common = Common(config=os.fspath(config) if config is not None else None, plugins=tuple(plugins))
@@ -123,7 +124,7 @@ def assert_clean(
     if compared is not None:
         compared.apply(report)
     if report.error is not None:
-        found = capture_text(report)
+        found = full_capture(report, Run())
         what = {"unreadable": "not readable", "empty": "not checked"}.get(report.status, "not checked to the end")
         raise NotClean(f"{what}: {report.error}\n{found}".rstrip())
     bad = [finding for finding in report.findings if finding.severity.rank >= RANKS[least]]
@@ -134,7 +135,7 @@ def assert_clean(
     count = sum(report.by_rule.values())
     codes = ", ".join(report.by_rule)
     head = f"{path}: {counted(count, 'finding')} at or above {least} ({codes})"
-    raise NotClean(f"{head}\n{capture_text(report)}Explain a rule: ibdissect rules {bad[0].code}")
+    raise NotClean(f"{head}\n{full_capture(report, Run())}Explain a rule: ibdissect rules {bad[0].code}")
 
 
 @pytest.fixture(name="assert_clean", scope="session")

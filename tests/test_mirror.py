@@ -55,7 +55,7 @@ TESTED_BY_OTHERS = {
     ),
     "report": (
         "tests/report/test_formats.py",
-        "github json junit sarif text",
+        "github json junit sarif",
     ),
     "study": (
         "tests/study/test_background.py and tests/tui drive them",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable
 from functools import cached_property, wraps
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
@@ -21,9 +22,9 @@ from .console import echo
 if TYPE_CHECKING:
     from ibdissect.capture.chunk import Damage
     from ibdissect.capture.named_files import NamedFiles
+    from ibdissect.fabric.names import Names
     from ibdissect.lint.rule import Rule
     from ibdissect.subnet import SubnetFiles
-    from ibdissect.subnet.names import Names
     from ibdissect.wire.catalog import Catalog
 
     from .frame_selection import FrameSelection
@@ -284,6 +285,11 @@ def painter(choice: str | None, stream: IO[str]) -> Paint:
 
     known = {name: Style.parse(definition) for name, definition in STYLES.items()}
     return lambda text, style: known[style].render(text, color_system=ColorSystem.STANDARD) if style in known else text
+
+
+def columns(stream: IO[str]) -> int | None:
+    """The columns of the terminal that a stream goes to; None for a pipe or a file, where lines are not wrapped."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def say(text: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import click
 from msgspec import Struct as Record
+from msgspec.structs import replace
 
 from ibdissect import report as formats
 from ibdissect.capture.discover import rings
@@ -26,7 +27,7 @@ from ibdissect.cli.checking import (
     no_crc_option,
     select_option,
 )
-from ibdissect.cli.common import Common, common_options, grouped, say
+from ibdissect.cli.common import Common, columns, common_options, grouped, say
 from ibdissect.cli.console import echo
 from ibdissect.cli.engines import INTERRUPTED, each_capture, engine_option
 from ibdissect.cli.help_sections import Sectioned
@@ -62,6 +63,7 @@ class LintArguments(Record):
     show_settings: bool
     allow_empty: bool
     exit_zero: bool
+    infos: bool | None
     baseline: str | None
     write_baseline: str | None
     max_findings: int | None
@@ -117,6 +119,10 @@ class Lint(Sectioned):
     click.option("--fail-on", type=click.Choice(tuple(RANKS)), help="Exit 1 at this severity or worse.  [error]"),
     click.option("--allow-empty", is_flag=True, help="Let a capture pass in which nothing could be checked."),
     click.option("--exit-zero", is_flag=True, help="Exit 0 whatever is found; 2 if a capture could not be checked."),
+    click.option(
+        "--infos/--no-infos", "infos", default=None,
+        help="Show infos one by one in text, or leave them out; usually their number is shown, unless --select or --fail-on names them.",
+    ),
     click.option(
         "--baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Hide the findings recorded in FILE; report new and fixed ones."
     ),
@@ -195,17 +201,19 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
         written = [file for target in targets for file in (target.file, summary_file(target.form))]
         confine(common, (*written, wanted.write_baseline, wanted.cache), network=network)
     stream = targets[0].streams
-    reports, interrupted = _checked(units, partial(_timed, work=partial(work, options=options)), wanted, common, known, targets)
-    compared = known.finish(complete=all(one.incomplete is None for one in reports)) if known is not None else None
     fail_on = wanted.fail_on or common.settings.fail_on or "error"
+    infos = wanted.infos if wanted.infos is not None else True if fail_on == "info" or wanted.selected else None
     run = formats.Run(
-        rules=tuple(options.rules), fail_rank=RANKS[fail_on], baseline=None if compared is None else compared.object(),
-        ignored=options.ignored, configuration=_followed(wanted, common), began_s=began_s, digests=digests_of(targets, files),
+        rules=tuple(options.rules), fail_rank=RANKS[fail_on], ignored=options.ignored, configuration=_followed(wanted, common),
+        began_s=began_s, infos=infos, exit_zero=wanted.exit_zero or wanted.write_baseline is not None,
     )  # fmt: skip
+    reports, interrupted = _checked(units, partial(_timed, work=partial(work, options=options)), wanted, common, known, targets, run)
+    compared = known.finish(complete=all(one.incomplete is None for one in reports)) if known is not None else None
+    run = replace(run, baseline=None if compared is None else compared.object(), digests=digests_of(targets, files))
     for target in targets[stream:]:
         write_report(target, reports, run, wanted.max_findings)
     if stream and not common.quiet:
-        echo(text_report.summary_text(reports, len(options.rules), run.configuration), nl=False)
+        echo(formats.streamed(targets[0].form)[1](reports, run), nl=False)
     if wanted.statistics:
         echo(text_report.statistics_text(reports, {rule.code: rule.name for rule in options.rules}), nl=False, err=not stream)
     if wanted.timing:
@@ -260,12 +268,14 @@ def _options(wanted: LintArguments, max_findings: int | None, common: Common) ->
 
 def _checked(
     units: Sequence[Unit], work: Work[CaptureReport], wanted: LintArguments, common: Common, known: KnownFindings | None,
-    targets: Sequence[Target],
+    targets: Sequence[Target], run: formats.Run,
 ) -> tuple[list[CaptureReport], bool]:  # fmt: skip
     """The reports on captures, and whether Ctrl+C ended the check. If the first target streams, findings are printed as they come."""
     stream, allow_empty = targets[0].streams, wanted.allow_empty or bool(common.settings.allow_empty)
-    paint, limit = common.paint(sys.stdout) if stream else plain, targets[0].limit(wanted.max_findings)
-    reports: list[CaptureReport] = []
+    limit = targets[0].limit(wanted.max_findings)
+    paint, width = (common.paint(sys.stdout), columns(sys.stdout)) if stream else (plain, None)
+    text_of = formats.streamed(targets[0].form)[0] if stream else None
+    reports, between = list[CaptureReport](), ""
     done, printed = 0, CaptureReport(path="", captures=0)
     with each_capture(units, work, killed, wanted.jobs, wanted.engine, common) as (checks, interrupted):
         for report in checks:
@@ -273,8 +283,9 @@ def _checked(
             if known is not None:
                 known.apply(report)
             done += 1
-            if stream:
-                echo(text_report.capture_text(limited([report], limit)[0], paint), nl=False)
+            if text_of is not None and (text := text_of(limited([report], limit)[0], run, paint, width)):
+                echo(between + text, nl=False)
+                between = text_report.BETWEEN if targets[0].form == "text" else ""
             if stream and len(targets) == 1 and not report.remarkable:
                 printed.add(report)  # memory must not grow with the number of captures
             else:

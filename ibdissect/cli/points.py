@@ -23,7 +23,7 @@ from ibdissect.cli.report_targets import Target, write_report
 from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import CaptureReport
-from ibdissect.report import text as text_report
+from ibdissect.report import lines as line_report
 from ibdissect.report.json import finding_object
 from ibdissect.session.check import Options, check
 from ibdissect.wire.text import Paint, counted, plain, printable, visible_json
@@ -81,17 +81,18 @@ def command(
     reports = _judged(comparison, options, common)
     outcome["findings"] = [finding_object(finding) for report in reports for finding in report.findings]
     fail_on = fail_on or common.settings.fail_on or "error"
+    run = formats.Run(rules=tuple(options.rules), fail_rank=RANKS[fail_on])
     if format_ == "text":
         paint = common.paint(sys.stdout) if output is None else plain
         parts: Iterable[str] = [
             "".join(f"{line}\n" for line in [*lines(outcome, paint), ""]),
-            *(text_report.capture_text(one, paint) for one in reports),
-            text_report.summary_text(reports, len(options.rules)),
+            *(line_report.full_capture(one, run, paint) for one in reports),
+            line_report.full_summary(reports, run),
         ]
     elif format_ == "json":
         parts = _json(outcome, every_packet(comparison) if packets else None)
     else:
-        write_report(Target(format_, output), reports, formats.Run(rules=tuple(options.rules), fail_rank=RANKS[fail_on]), None)
+        write_report(Target(format_, output), reports, run, None)
         parts = ()
     if output is None:
         for part in parts:

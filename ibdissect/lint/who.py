@@ -73,7 +73,8 @@ class Who(Record, frozen=True):
     def _from(self, sentence: str) -> str:
         """`SubnSet(PortInfo) from LID 1 with M_Key#3 to ...`."""
         lid = re.search(r"\bLID \d+", self.source)
-        if " from " in sentence or re.search(rf"{re.escape(lid[0] if lid is not None else self.source)}\b", sentence):
+        shown = re.escape(lid[0] if lid is not None else self.source)
+        if self.source == "LID 0" or " from " in sentence or re.search(rf"{shown}\b", sentence):
             return sentence
         for title in (self.mad, self.mad.removeprefix("Subn")):
             rest = sentence.removeprefix(title)

@@ -8,8 +8,8 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.fabric import Port, Subnet
+from ibdissect.fabric.names import IN_TEXT
 from ibdissect.lint.finding import Finding
-from ibdissect.subnet.names import IN_TEXT
 from ibdissect.wire.text import counted
 
 from .portrait import Portrait

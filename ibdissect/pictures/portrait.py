@@ -14,13 +14,13 @@ from msgspec import Struct as Record
 
 from ibdissect.errors import CaptureError
 from ibdissect.fabric import Subnet
+from ibdissect.fabric.names import sure_names
 from ibdissect.lint.finding import CaptureReport, Severity
 from ibdissect.report import first_of_each
 from ibdissect.session.check import Options, judge_reading
 from ibdissect.session.reading import Progress
 from ibdissect.study.background import Snapshot, Study
 from ibdissect.study.capture_model import CaptureModel
-from ibdissect.subnet.names import sure_names
 from ibdissect.table.addresses import End, ends_of
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +20,18 @@ if TYPE_CHECKING:
     from ibdissect.lint.rule import Rule
 
 FORMATS = {
-    "text": "text:report_text", "json": "json:json_text", "jsonl": "json:jsonl_text", "sarif": "sarif:sarif_text",
-    "junit": "junit:junit_text", "github": "github:github_text", "gitlab": "gitlab:gitlab_text", "markdown": "markdown:markdown_text",
-    "html": "html:page_text",
+    "text": "text:report_text", "concise": "lines:concise_text", "full": "lines:full_text", "json": "json:json_text",
+    "jsonl": "json:jsonl_text", "sarif": "sarif:sarif_text", "junit": "junit:junit_text",
+    "github": "github:github_text", "gitlab": "gitlab:gitlab_text", "markdown": "markdown:markdown_text", "html": "html:page_text",
 }  # fmt: skip
 """Name of a format -> module and function, imported on use. A function takes the reports and the Run."""
-STREAMED = ("text",)
-"""Formats whose findings are printed as they come, if they go to standard output."""
-FOR_PEOPLE = ("text", "markdown", "html")
+STREAMED = {
+    "text": ("text:capture_text", "text:closing_text"), "concise": ("lines:concise_capture", "text:closing_text"),
+    "full": ("lines:full_capture", "lines:full_summary"),
+}  # fmt: skip
+"""Formats that print the findings of a capture as soon as it is checked, if they go to standard output: the functions for a capture (a
+report, the Run, a painter, the columns of the terminal), and for the end (as in FORMATS)."""
+FOR_PEOPLE = ("text", "full", "markdown", "html")
 """Formats that list some findings of a rule; the others list all."""
 
 WITH_DIGESTS = ("sarif",)
@@ -49,7 +54,7 @@ class Followed(Record, frozen=True):
         return {"path": self.path, "keys": list(self.keys)}
 
 
-class Run(Record, frozen=True, kw_only=True):
+class Run(Record, frozen=True, kw_only=True, dict=True):
     """What a format may need besides the reports."""
 
     rules: tuple[type[Rule], ...] = ()
@@ -64,10 +69,24 @@ class Run(Record, frozen=True, kw_only=True):
     """Whether a job summary lists all findings, so that annotations may be left out."""
     ignored: PathIgnores | None = None
     """Which of `rules` did not check captures at certain paths."""
+    infos: bool | None = None
+    """Whether formats for terminals show infos: True, all; None, only their number; False, not even that."""
+    exit_zero: bool = False
+    """Whether the job passes whatever is found."""
     began_s: float = 0.0
     """When the run began, seconds since 1970."""
     digests: Mapping[str, Digest] = {}
     """Size and SHA-256 of the captures that are files, by path, where a format shows them."""
+
+    @cached_property
+    def by_code(self) -> dict[str, type[Rule]]:
+        """The rules by code."""
+        return {rule.code: rule for rule in self.rules}
+
+    @cached_property
+    def notes(self) -> frozenset[str]:
+        """Codes of rules whose advice is to do nothing."""
+        return frozenset(rule.code for rule in self.rules if rule.is_note)
 
     def rules_for(self, path: str) -> Iterable[type[Rule]]:
         """The rules that checked a capture."""
@@ -76,9 +95,20 @@ class Run(Record, frozen=True, kw_only=True):
 
 def render(name: str, reports: list[CaptureReport], run: Run) -> str:
     """The text of all reports in a format of FORMATS."""
-    module, function = FORMATS[name].split(":")
-    text: str = getattr(import_module(f".{module}", __name__), function)(reports, run)
+    text: str = _function(FORMATS[name])(reports, run)
     return text
+
+
+def streamed(name: str) -> tuple[Callable[..., str], Callable[..., str]]:
+    """The functions of a format of STREAMED: for a capture, and for the end."""
+    capture, end = STREAMED[name]
+    return _function(capture), _function(end)
+
+
+def _function(name: str) -> Callable[..., str]:
+    module, function = name.split(":")
+    found: Callable[..., str] = getattr(import_module(f".{module}", __name__), function)
+    return found
 
 
 def worst_first(reports: Iterable[CaptureReport]) -> list[Finding]:

@@ -10,7 +10,7 @@ from ibdissect.lint.rule_page import markdown, sections, summary
 from ibdissect.wire.text import counted, printable
 
 from . import Run, repository_path, worst_first
-from .text import summary_text
+from .text import totals_text
 
 MOST_BYTES = 900_000
 """Size of the table of findings; GitHub drops a job summary above 1 MiB."""
@@ -23,7 +23,7 @@ def _plain(text: str) -> str:
 
 def markdown_text(reports: list[CaptureReport], run: Run) -> str:
     """Totals, a table of the findings, worst first, and the pages of their rules, folded."""
-    head = summary_text(reports, len(run.rules)).partition("\n")[0]
+    head = totals_text(reports, len(run.rules))
     return "\n".join(["## ibdissect", "", f"**{head}**", "", *_notes(reports, run), *_table(reports), *_pages(reports, run), ""])
 
 

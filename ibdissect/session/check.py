@@ -35,11 +35,11 @@ from ibdissect.wire.catalog import Catalog, builtin
 from .reading import Progress, Reading, Selection, division_of, open_reading, tables_before, tables_with
 
 if TYPE_CHECKING:
+    from ibdissect.fabric.names import Names
     from ibdissect.lint.path_ignores import PathIgnores
     from ibdissect.lint.point_faults import PointFaults
     from ibdissect.lint.policy import SitePolicy
     from ibdissect.subnet import SubnetFiles
-    from ibdissect.subnet.names import Names
 
 Stop = Callable[[], bool]
 """Called after every window; True ends the check and keeps the findings so far."""
@@ -293,7 +293,7 @@ def _word_findings(
 
 def names_of(linter: Linter) -> Names:
     """The names of nodes that a checked capture shows, with those that files give; none if it mixes subnets that were not told apart."""
-    from ibdissect.subnet.names import sure_names
+    from ibdissect.fabric.names import sure_names
 
     followers = [part.context.sources.get(FabricFollower) for part in (linter, *linter.parts.values())]
     return sure_names([one.subnet for one in followers if one is not None and not one.unreliable])

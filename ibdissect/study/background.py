@@ -36,7 +36,7 @@ from .node_names import state_of
 from .traffic_counts import TrafficCounts, TrafficView
 
 if TYPE_CHECKING:
-    from ibdissect.subnet.names import Names
+    from ibdissect.fabric.names import Names
 
 KEPT = 1000
 """Findings kept with their message for each rule; for all others only the place is kept (`findings_store`)."""
@@ -261,7 +261,7 @@ class Study:
     def _name(self) -> None:
         state = state_of(self._follower)
         if state != self._named:
-            from ibdissect.subnet.names import names_in  # not needed for the first rows
+            from ibdissect.fabric.names import names_in  # not needed for the first rows
 
             self._named, self.names = state, names_in(self._follower.subnet)
             self.model.hosts.update(self.names.node_by_address)

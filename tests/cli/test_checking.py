@@ -89,7 +89,7 @@ def test_site_policy_and_own_rules(project: Path) -> None:
     alone = findings(project, "captures")
     assert ("captures/a.pcap", "OURS001", "warning") in alone
     assert findings(project, "captures", "--jobs", "2") == alone
-    text = lint(project, "captures").stdout
+    text = lint(project, "captures", "--format", "full").stdout
     assert "captures/old/b.pcap:1: " in text and "the site's policy does not allow that partition" in text
 
 

@@ -197,7 +197,7 @@ def test_exit_zero_is_for_findings_only(files: Path) -> None:
 def test_formats_for_programs_list_all(tmp_path: Path, form: str) -> None:
     frames = [smp(1, 0x10, modifier=i, header={"transaction_id": i}) for i in range(1, 131)]
     (tmp_path / "many.pcap").write_bytes(erf_pcap(frames))
-    done = run("many.pcap", "--select", "AM001", "--format", form, "--output-file", "text=out.txt", cwd=tmp_path)
+    done = run("many.pcap", "--select", "AM001", "--format", form, "--output-file", "full=out.txt", cwd=tmp_path)
     assert done.stdout.count(b"this one is 0x") >= 130
     text = (tmp_path / "out.txt").read_text()
     assert text.count("this one is 0x") == 100 and "30 more findings not shown" in text

@@ -35,7 +35,7 @@ def test_other_formats_and_chosen_rules(tmp_path: Path, capsys: pytest.CaptureFi
     config = tmp_path / "site.toml"
     config.write_text('select = ["RC"]\nfail-on = "info"\nseverity = {PTS001 = "info"}')  # `select` is for lint
     for options, status, said in (
-        (["--format", "sarif"], 1, '"ruleId": "PTS001"'), (["--format", "junit"], 1, "frame 15: error: lost between tap and server"),
+        (["--format", "sarif"], 1, '"ruleId": "PTS001"'), (["--format", "junit"], 1, "QP 0x000045: lost between tap and server"),
         (["--format", "github"], 1, "::error file="), (["--format", "jsonl", "--fail-on", "never"], 0, '"code": "PTS001"'),
         (["--ignore", "PTS001"], 0, "No findings"), (["--select", "PTS002"], 0, "checked with 1 rule."),
         (["--config", str(config)], 1, "Found 1 info: "),

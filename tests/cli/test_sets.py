@@ -89,7 +89,7 @@ def test_lint_offers_what_it_recognizes(ring: list[str], tmp_path: Path) -> None
     offered = run("lint", str(tmp_path), text=True)
     assert f"these 3 files look like one ring buffer: --set checks {tmp_path}/cap_*.pcap as one capture" in offered.stderr
     assert "in 3 captures" in offered.stdout
-    taken = run("lint", "--set", str(tmp_path), text=True)
+    taken = run("lint", "--set", str(tmp_path), "--format", "full", text=True)
     assert "--set" not in taken.stderr and "37 frames in 1 capture" in taken.stdout and taken.returncode == 1
     assert f"{ring[2]}:7: " in taken.stdout and f"see {ring[2]}:7 (" in taken.stdout
 
@@ -134,7 +134,7 @@ def test_time_that_goes_back(ring: list[str], tmp_path: Path) -> None:
     names = [tmp_path / "b.pcap", tmp_path / "a.pcap"]
     for path, file in zip(names, (ring[2], ring[0]), strict=True):
         path.write_bytes(Path(file).read_bytes())
-    found = run("lint", "--set", *map(str, names), "--select", "CAP005", text=True)
+    found = run("lint", "--set", *map(str, names), "--select", "CAP005", "--format", "full", text=True)
     assert f"{names[1]}:1: " in found.stdout and f"see {names[0]}:13 (the packet before it)" in found.stdout
 
 

@@ -20,9 +20,10 @@ from ibdissect.report.github import MOST, github_text
 from ibdissect.report.gitlab import gitlab_text
 from ibdissect.report.json import json_text, jsonl_text
 from ibdissect.report.junit import junit_text
+from ibdissect.report.lines import full_capture, full_summary
 from ibdissect.report.markdown import markdown_text
 from ibdissect.report.sarif import sarif_text
-from ibdissect.report.text import capture_text, statistics_text, summary_text
+from ibdissect.report.text import closing_text, statistics_text
 from ibdissect.rules import load
 
 
@@ -65,14 +66,14 @@ def test_a_pipe_says_that_it_was_judged_in_one_pass() -> None:
     assert json.loads(json_text([report(phases=1)], Run()))["captures"][0]["phases"] == 1
 
 
-def test_text_is_greppable_and_sums_up() -> None:
-    text = capture_text(report(finding()))
+def test_full_text_is_greppable_and_sums_up() -> None:
+    text = full_capture(report(finding()), Run())
     assert text.splitlines()[0] == "a b.pcap:12: ✖ error AM001 nodedescription-am ×2: modifier 0x00000001"
     assert "frame 12: LID 1 → LID 2" in text and "frame 3 (request)" in text
-    assert summary_text([report(finding())], 9).endswith("Explain a rule: ibdissect rules AM001\n")
-    assert summary_text([report()], 9) == "No findings: 43 frames in 1 capture checked with 9 rules.\n"
-    assert "1 unreadable" in summary_text([BROKEN], 9)
-    assert capture_text(BROKEN) == ""
+    assert full_summary([report(finding())], Run()).endswith("Explain a rule: ibdissect rules AM001\n")
+    assert full_summary([report()], Run()) == "No findings: 43 frames in 1 capture checked with 0 rules.\n"
+    assert "1 unreadable" in closing_text([BROKEN], Run())
+    assert full_capture(BROKEN, Run()) == ""
     assert statistics_text([report(finding())], {"AM001": "n"}).split() == ["1", "AM001", "n"]
 
 

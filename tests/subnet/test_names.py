@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import CA
+from ibdissect.fabric.names import Names
 from ibdissect.subnet import read_files
-from ibdissect.subnet.names import Names, names_of, sure_names
-from ibdissect.table.history import Track
+from ibdissect.subnet.names import names_of
 from tests.craft import native, roce2
 from tests.subnet.samples import SAMPLES
 from tests.table.made import ethernet_table, native_table
@@ -66,26 +64,3 @@ def test_filters(names: Names) -> None:
         assert matcher.hosts
         assert pickle.loads(pickle.dumps(matcher)).rows(table).tolist() == matcher.rows(table).tolist() == rows
     assert not compile_filter('ibdissect.src.node == "host B"').rows(table).any()
-
-
-def test_names_that_tell_nothing_apart_are_left_out() -> None:
-    def subnet(*nodes: tuple[int, bytes]) -> Subnet:
-        made = Subnet()
-        for guid, name in nodes:
-            node, _ = made.node(guid, 1)
-            node.kind, node.name = CA, name
-            port = made.port(node, 1, 1)
-            port.guid, port.lids = guid + 1, Track()
-            port.lids.learn((guid, 0), 1)
-            made.lids[guid] = Track()
-            made.lids[guid].learn(port, 1)
-        return made
-
-    one = subnet((3, b"a"), (4, b"b"), (5, b"same"), (6, b"same"))
-    one.lids[4].learn(one.lids[3].now, 9)
-    names = sure_names([one])
-    assert names.node_by_guid == {3: "a", 4: "b"} and names.port_by_guid == {4: "a port 1", 5: "b port 1"}
-    assert names.port_by_lid == {3: "a port 1"} and names.node_by_address == {3: "a"}, "LID 4 was that of b, then of a"
-    both = sure_names([subnet((3, b"a")), subnet((9, b"c"))])
-    assert both.node_by_guid == {3: "a", 9: "c"} and not both.port_by_lid and not both.node_by_address, "whose LID is it?"
-    assert sure_names([]) == Names({}, {}, {}, {})

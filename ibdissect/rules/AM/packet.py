@@ -110,6 +110,7 @@ class PortInfoSpeedBit(ModifierRule):
     """
 
     code, name, severity = "AM009", "portinfo-extspeed-bit", INFO
+    is_note = True
     reference = "opensm osm_link_mgr"
     when = modifier_of(PortInfo, (MAD.attribute_modifier & 0x80000000) != 0)
     flow = (LRH.slid, LRH.dlid, MAD.method)
@@ -203,6 +204,7 @@ class SMInfoGetModifier(ModifierRule):
     """
 
     code, name, severity = "AM024", "sminfo-get-am", INFO
+    is_note = True
     reference = "IBA 14.2.5.13"
     when = modifier_of(SMInfo, (MAD.method == GET) & (MAD.attribute_modifier != 0))
     flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier)

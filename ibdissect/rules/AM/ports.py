@@ -164,6 +164,7 @@ class SlToVlOnAdapter(TargetRule):
     """
 
     code, name, severity = "AM013", "sl2vl-ca-am", INFO
+    is_note = True
     reference = "IBA 14.2.5.8"
     message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}, which ignores it"
     example = "SubnGet(SLtoVLMappingTable) with AttributeModifier 0x0101 to a channel adapter"
@@ -275,6 +276,7 @@ class CounterModifier(NamesRequest):
     """
 
     code, name, severity = "AM031", "pm-am-nonzero", INFO
+    is_note = True
     reference = "IBA 16.1.3; libibmad"
     when = (MAD.attribute_modifier != 0) & (MAD.mgmt_class == PM_CLASS) & MAD.attribute_id.isin(COUNTERS)
     message = "{what} takes no attribute modifier, this one is 0x{attribute_modifier:08x}"

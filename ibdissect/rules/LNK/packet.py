@@ -251,6 +251,7 @@ class ManagementServiceLevel(Rule):
     """
 
     code, name, severity = "LNK012", "vl15-sl-nonzero", INFO
+    is_note = True
     reference = "Shanley, table 29-5 (MasterSMSL)"
     when = (LRH.vl == MANAGEMENT_VL) & (LRH.sl != 0)
     at = LRH.sl

@@ -198,6 +198,7 @@ class TransactionZero(NamesRequest):
     """
 
     code, name, severity = "MAD012", "tid-zero", INFO
+    is_note = True
     reference = "IBA 13.4.6.4; opensm skips TID 0"
     when = (MAD.transaction_id == 0) & ((MAD.method & 0x80) == 0) & (MAD.method != TRAP_REPRESS) & _IB
     flow = (LRH.slid, MAD.mgmt_class)

@@ -89,6 +89,7 @@ class ManagementPKey(Rule):
     """
 
     code, name, severity = "PKY006", "smp-pkey-nondefault", INFO
+    is_note = True
     reference = "Shanley, queue pair 0"
     on = MAD
     when = (BTH.destqp == 0) & ~BTH.p_key.isin(DEFAULT)
@@ -107,6 +108,7 @@ class GeneralManagementPKey(Rule):
     """
 
     code, name, severity = "PKY007", "gmp-pkey-unusual", INFO
+    is_note = True
     reference = "Shanley, queue pair 1; infiniband-diags --pkey-idx"
     on = MAD
     when = (BTH.destqp == 1) & ~BTH.p_key.isin(DEFAULT) & ((BTH.p_key & BASE) != 0)

@@ -125,6 +125,7 @@ class Wrap(Rule):
     """
 
     code, name, severity = "RC003", "psn-wrap", INFO
+    is_note = True
     reference = "IBA 9.7.2; python-rdma BTH.PSN"
     message = "{ends}: the PSN wraps from 0xffffff to 0"
     example = "a SEND with PSN 0xffffff and one with PSN 0"

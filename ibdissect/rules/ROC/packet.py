@@ -50,6 +50,7 @@ class SourcePort(Rule):
     """
 
     code, name, severity = "ROC003", "roce-srcport-range", INFO
+    is_note = True
     reference = "Linux rdma_flow_label_to_udp_sport; soft-RoCE captures"
     when = (UDP.source_port < DYNAMIC_PORTS) & present(BTH)
     flow = (IPv4.source, IPv6.source, UDP.source_port)

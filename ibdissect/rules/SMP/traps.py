@@ -32,6 +32,7 @@ class TrapRepeated(TrapRule):
     """
 
     code, name, severity = "SMP020", "trap-retransmit-rate", INFO
+    is_note = True
     reference = "IBA 13.4.9"
     message = "{port} repeats trap {trap} after {after:.0f} us; SubnetTimeOut is {allowed:.0f} us"
     example = "GetResp(PortInfo) with SubnetTimeOut 18, then the same SubnTrap twice within a millisecond"

@@ -28,7 +28,7 @@ from ..widgets.line_list import LineList
 
 if TYPE_CHECKING:
     from ibdissect.dfilter.compile import Filter
-    from ibdissect.subnet.names import Names
+    from ibdissect.fabric.names import Names
 
 Shown = TypeVar("Shown", Line, Step)
 """What is shown of a packet in a list."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from textual.widgets import SelectionList
 
+from ibdissect.fabric.names import Names
 from ibdissect.study import packet_columns
-from ibdissect.subnet.names import Names
 from ibdissect.tui.panes.bars import KeyBar
 from ibdissect.tui.screens.choice import ColumnChoice
 from tests.tui import made

@@ -1,0 +1,47 @@
+"""Is there one line a finding for editors and grep, and the full text with frames and proofs?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ibdissect.lint.finding import Related
+from ibdissect.report import FORMATS, STREAMED, Run, render, streamed
+from ibdissect.report.lines import concise_capture, concise_text, full_capture, full_text
+
+from .test_text import INFO, MIXED, RULES, RUN, finding, report
+
+
+def test_concise_is_path_frame_severity_code_and_message() -> None:
+    assert concise_capture(report(*MIXED), RUN).splitlines() == [
+        "a.pcap:5: info TXN001 no answer from LID 9",
+        "a.pcap:7: warning PKY008 the first entry of LID 4 is empty",
+        "a.pcap:1082: error MKY002 node0003 sends M_Key#3 to leaf02",
+        "a.pcap:1121: error MKY002 node0003 sends M_Key#3 to leaf00",
+    ]
+    assert "AM009" in concise_capture(report(*MIXED), Run(rules=RULES, infos=True))
+    assert "TXN001" not in concise_capture(report(*MIXED), Run(rules=RULES, infos=False))
+    member = replace(MIXED[2], file="b.pcap", file_frame=4)
+    assert concise_text([report(member, finding("CAP018", INFO, 0, "none"))], RUN).splitlines()[:2] == [
+        "b.pcap:4: error MKY002 node0003 sends M_Key#3 to leaf02", "a.pcap: info CAP018 none"
+    ]  # fmt: skip
+
+
+def test_full_has_frame_and_proof() -> None:
+    one = replace(MIXED[2], context="LID 1 → LID 2  SMP  x", related=(Related(3, "showed the key"), Related(4, "came before")))
+    assert full_text([report(one)], RUN).splitlines() == [
+        "a.pcap:1082: ✖ error MKY002 some-fault ×3: node0003 sends M_Key#3 to leaf02",
+        "    frame 1082: LID 1 → LID 2  SMP  x",
+        "    see frame 3 (showed the key), frame 4 (came before)",
+        f"Found 1 error: 3,790 frames in 1 capture checked with {len(RULES)} rules.",
+        "Explain a rule: ibdissect rules MKY002",
+    ]
+    assert full_capture(report(*MIXED), RUN).count("info") == 2 and "info" not in full_capture(report(*MIXED), Run(infos=False))
+    assert "7 more findings not shown" in full_capture(report(MIXED[2], by_rule={"MKY002": 8}), RUN)
+
+
+def test_printed_as_they_come_or_at_once_is_the_same() -> None:
+    for form in STREAMED:
+        assert form in FORMATS
+        capture, end = streamed(form)
+        reports = [report(*MIXED)]
+        assert capture(reports[0], RUN) + end(reports, RUN) == render(form, reports, RUN)
