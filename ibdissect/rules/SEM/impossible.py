@@ -138,6 +138,7 @@ class PortInfoReservedShown(Rule):
     """
 
     code, name, severity = "SEM068", "portinfo-reserved-shown", INFO
+    is_note = True
     reference = "IBA 14.2.5.6"
     when = (
         ((PortInfo.reserved1 != 0) & (PortInfo.is_m_key_protect_bits_ext_supported == 0))
