@@ -104,7 +104,7 @@ def _write(event: ChunkFollowed, i: int, number: int) -> Write:
     row, transaction = int(asks.rows[i]), smps.transaction(at)
     sender, local = smps.slid[at], smps.slid[at] == smps.dlid[at]
     if smps.directed[at]:
-        sender, local = DIRECTED_SENDER + (transaction >> 32), not smps.path(at)
+        sender, local = DIRECTED_SENDER + smps.sender(at), not smps.path(at)
     return Write(
         event.table.chunk.first + row, int(event.table.chunk.time_ns[row]), int(asks.slot[i]), number, int(asks.method[i]),
         int(asks.attribute[i]), smps.m_key(at), transaction, sender, local, int(asks.mad[i]),

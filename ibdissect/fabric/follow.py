@@ -24,6 +24,7 @@ from .model import Subnet
 from .nodes import NOBODY, Hop, Port
 from .records import Records
 from .routes import Routes
+from .senders import Senders
 from .smps import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, HANDLE_TRAP, PlacedSmps, Places, Smps, in_bytes
 
 MAX_ASKED = 4096
@@ -32,11 +33,15 @@ MAX_EARLY = 256
 """PortInfo requests remembered before the first M_Key."""
 NEIGHBOURS = 8
 """Latest PortInfo answers remembered, as an answer may be recorded before its request."""
+RECENT = 1024
+"""Exchanges about P_Key tables remembered."""
+COPIED_NS = 10_000_000
+"""A copy of another mirror comes within this time; nobody who was answered sends the same transaction again so soon."""
 MAX_UNPLACED = 256
 """Requests to unknown ports that wait for a bad M_Key trap from the port."""
 LINK_STATE_TRAP, BAD_M_KEY_TRAP = 128, 256
 DIRECTED_SENDER = 1 << 16
-"""Added to the high word of a transaction id to distinguish it from an SLID."""
+"""Added to the number of a directed route's sender to distinguish it from an SLID."""
 
 
 class FabricFollower:
@@ -45,6 +50,7 @@ class FabricFollower:
     def __init__(self) -> None:
         self.subnet = Subnet()
         self.routes = Routes(self.subnet)
+        self.senders = Senders()
         self.learner = Learner(self.subnet, self.routes)
         self.asked = BoundedDict[tuple[object, ...], KeyedRequest](MAX_ASKED)
         """PortInfo requests by `_exchange_key`, once an M_Key was seen."""
@@ -54,6 +60,8 @@ class FabricFollower:
         """M_Keys that Sets wrote, whether into ports whose NodeInfo is known, and the frame of the last such Set."""
         self.answered = BoundedDict[tuple[object, ...], int](NEIGHBOURS)
         """The latest PortInfo answers by `_exchange_key`, and their times: a request that comes right after is not a new one."""
+        self.exchanged = BoundedDict[tuple[object, ...], tuple[bytes, int, bytes]](RECENT)
+        """What the latest exchanges about P_Key tables asked, and time and content of the answer (0: none yet)."""
         self.done = 0
         """Number of SMPs of the chunk that were processed."""
         self.unplaced = BoundedDict[tuple[int, ...], tuple[Smp, int]](MAX_UNPLACED)
@@ -73,8 +81,9 @@ class FabricFollower:
     def feed(self, table: ChunkTable) -> Iterator[FabricEvent]:
         """Process a chunk; yields each event while the state is that of its frame. Exhaust the iterator."""
         self.subnet.next_chunk()
+        self.subnet.clock.take(table.chunk.first, table.chunk.time_ns)
         self.onward.clear()
-        smps = Smps(table, keyed=self.subnet.keyed_since > 0)
+        smps = Smps(table, keyed=self.subnet.keyed_since > 0, senders=self.senders)
         if not self.subnet.keyed_since:
             self._await_key(smps, table.chunk.first)
         places, self.records = Places(smps, self.routes), Records(table)
@@ -161,14 +170,16 @@ class FabricFollower:
                 self._trap(smps, i, frame, time_ns, body)
             elif attribute != numbers.NODE_INFO or kind != HANDLE_ANSWER or smps.directed[i] or not learner.knows(smps, i):
                 hop = None
+                if attribute == numbers.P_KEY_TABLE and kind != FIND_PLACE and self._is_copy(smps, i, time_ns, body):
+                    continue
                 if group >= 0:
                     hop = hops[group]
                     if hop is not None and (routes.turned or not hop.node.alive):
                         hop = places.look_up(group)
                 smp = None
                 if hop is None and group >= 0 and kind == FIND_PLACE:
-                    high, path = places.ways[group]
-                    hop = routes.directed(routes.origin(high), path)
+                    sender, path = places.ways[group]
+                    hop = routes.directed(routes.origin(sender), path)
                 elif hop is None:
                     smp = self._address(smps, i, frame)
                     hop = smp.hop
@@ -200,6 +211,17 @@ class FabricFollower:
                 return
         self.done = len(smps.rows)
 
+    def _is_copy(self, smps: Smps, i: int, time_ns: int, body: bytes) -> bool:
+        """Whether an exchange that was answered shortly before comes again: from another mirror, whose clock may differ."""
+        answers = bool(smps.answers[i])
+        to, of = (smps.slid[i], smps.dlid[i]) if answers else (smps.dlid[i], smps.slid[i])
+        key = (*self._exchange_key(smps, i, of, to), smps.sender(i))
+        asked, answered, answer = self.exchanged.get(key, (b"", 0, b""))
+        if answered and 0 <= time_ns - answered < COPIED_NS and body == (answer if answers else asked):
+            return True
+        self.exchanged.put(key, (asked, time_ns, body) if answers else (body, 0, b""))
+        return False
+
     def _request_of(self, smps: Smps, smp: Smp) -> KeyedRequest | None:
         """The request that a PortInfo answers."""
         exchange = self._exchange_key(smps, smp.i, smps.dlid[smp.i], smps.slid[smp.i])
@@ -208,9 +230,8 @@ class FabricFollower:
 
     def _directed_smp(self, smps: Smps, i: int, hop: Hop | None) -> Smp:
         """Like `_address`, for a directed SMP whose port is known."""
-        high = smps.high(i)
-        path = smps.path(i)
-        return Smp(i, self.routes.origin(high), path, hop, DIRECTED_SENDER + high, not path)
+        sender, path = smps.sender(i), smps.path(i)
+        return Smp(i, self.routes.origin(sender), path, hop, DIRECTED_SENDER + sender, not path)
 
     def _address(self, smps: Smps, i: int, frame: int) -> Smp:
         """Find the node that a request goes to or an answer comes from."""
@@ -225,11 +246,11 @@ class FabricFollower:
         path = smps.path(i)
         slid, dlid = int(smps.dr_slid[i]), int(smps.dr_dlid[i])
         if dlid != PERMISSIVE:
-            origin = self.routes.origins.get(smps.transaction(i) >> 32) if slid == PERMISSIVE else None
+            origin = self.routes.origins.get(smps.sender(i)) if slid == PERMISSIVE else None
             end = self.routes.directed(origin, path) if origin is not None else None
             if end is not None:
                 self.onward[frame] = Hop(end.node, end.entered, end.frame)
-            return Smp(i, None, path, self.routes.by_lid(dlid), DIRECTED_SENDER + (smps.transaction(i) >> 32), False)
+            return Smp(i, None, path, self.routes.by_lid(dlid), DIRECTED_SENDER + smps.sender(i), False)
         start = self.routes.by_lid(asked)  # the directed part starts at the node with this LID
         hop = self.routes.walk(start.node, start.entered, path, start.frame) if start is not None else None
         return Smp(i, None, path, hop, slid, False)

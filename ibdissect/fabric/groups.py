@@ -71,6 +71,10 @@ class Groups:
             self._use(before, -1, frame)
         return group
 
+    def oldest(self, frame: int) -> int:
+        """The frame that first showed the oldest group that was known at a frame."""
+        return min((group.since for group in self.by_mgid.values() if group.since <= frame), default=frame)
+
     def _use(self, facts: GroupFacts | None, step: int, frame: int) -> None:
         """Count a group's multicast LID, or no longer."""
         if facts is not None and facts.mlid >= FIRST_MULTICAST:

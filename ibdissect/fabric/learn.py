@@ -69,7 +69,7 @@ class Learner:
         if attribute == numbers.PORT_INFO:
             self.port_info(smps, smp, hop, asked)
         elif attribute == numbers.P_KEY_TABLE:
-            self._p_keys(smp, hop)
+            self._p_keys(smp, hop, by_route=smps.directed[smp.i])
         elif attribute in c.TABLES:
             self._table(smp, hop, attribute)
         elif attribute == numbers.SWITCH_INFO:
@@ -93,6 +93,8 @@ class Learner:
         lid = smps.slid[smp.i]
         if smp.origin is None and (smps.directed[smp.i] or not 0 < lid < FIRST_MULTICAST):
             return None
+        if smp.origin is not None and self.routes.lost(smp.origin, smp.path):
+            return None  # which port answers is not known
         node, _ = self.subnet.node(0, smp.frame)
         port = self.subnet.port(node, 0, smp.frame)
         if smp.origin is not None:
@@ -197,7 +199,7 @@ class Learner:
                 self._add_page(port, (body[DIAG_AT] << 8 | body[DIAG_AT + 1]) >> 4 & 0x7FF, frame)
             if not body[LOW_CAP_AT] or not body[HIGH_CAP_AT]:
                 node.unarbitrated = True
-        if own or node.kind != SWITCH:
+        if own or (node.kind != SWITCH and port.peer is not None):  # another port of an adapter may be in another subnet
             lid, lmc = LID.unpack_from(body, LID_AT)[0], body[LMC_AT] & 7
             if lid < FIRST_MULTICAST and port.lids.now != ((lid, lmc) if lid else None):
                 taken = self.subnet.assign(port, lid, lmc, frame)
@@ -216,6 +218,8 @@ class Learner:
     def _state_changed(self, smp: Smp, port: Port, was: int, state: int) -> None:
         if state == DOWN:
             peer = disconnect(port, smp.frame)
+            if peer is not None or was > DOWN:
+                self.routes.cut(smp.frame)
             if peer is not None:
                 self.out.append(events.LinkLost(smp.frame, smp.time_ns, port, peer))
         elif was in (ARMED, ACTIVE) and state == INIT:
@@ -239,9 +243,11 @@ class Learner:
         if guard.learn(shown, smp.frame):
             self.out.append(events.MKeyLearnt(smp.frame, smp.time_ns, port, held, shown))
 
-    def _p_keys(self, smp: Smp, hop: Hop) -> None:
+    def _p_keys(self, smp: Smp, hop: Hop, *, by_route: bool) -> None:
         port = self.table_port(hop, smp.modifier >> 16, smp.frame)
         block = smp.modifier & 0xFFFF
+        if by_route and port is not None and port.p_keys is not None and port.p_keys.contradict(block, smp.body, smp.frame):
+            return  # nobody wrote it: another host's route with the same number leads to another port
         if port is not None and self.subnet.learn_p_keys(port, block, smp.body, smp.frame):
             if events.PKeysLearnt in self.handled:
                 self.out.append(events.PKeysLearnt(smp.frame, smp.time_ns, port, block))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.table.history import AFTER_ALL, Track
+from ibdissect.table.history import AFTER_ALL, Clock, Track
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
 
@@ -14,6 +14,7 @@ from .groups import Groups
 from .mixed_subnets import LID, Contradictions
 from .nodes import DOWN, NEVER, ROUTER, STATE_AT, SWITCH, UNCABLED, Node, Port, SmFacts
 from .partitions import PKeys
+from .recent_flows import RecentFlows
 from .roce_network import RoceNetwork
 
 MAX_NODES = 49152
@@ -79,6 +80,9 @@ class Subnet:
         """Frame that showed or set the first M_Key; 0: none."""
         self.partitioned = False
         """Whether any P_Key table is known."""
+        self.clock = Clock()
+        """The times of the latest frames."""
+        self.recent = RecentFlows()
         self.listed = 0
         """Number of the file (`file_lines`) that lists all LIDs of the subnet; 0: none."""
         self.roce = RoceNetwork()
@@ -184,6 +188,11 @@ class Subnet:
         """The present and past owners of a LID, as far as remembered, that had it at a frame or later."""
         track = self.lids.get(lid)
         return {*track.since_frame(since)} if track is not None else set()
+
+    def loops(self, one: int, other: int, frame: int) -> bool:
+        """Whether two LIDs are one port's, so that packets between them take no link."""
+        port = self.owner(one, frame)[0]
+        return one == other or (port is not None and port is self.owner(other, frame)[0])
 
     def contested(self, port: Port, frame: int) -> bool:
         """Whether another port still had a LID of a port at `frame`, and got another one later: managers exchange LIDs one by one."""

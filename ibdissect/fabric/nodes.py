@@ -10,6 +10,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.table.history import AFTER_ALL, Track
 from ibdissect.wire.sm_port import PortInfo
 
+from .identity import one_range
 from .keys import Guard, MKey
 from .partitions import PKeys
 from .tables import Forwarding, Qos
@@ -56,7 +57,7 @@ class SwitchFacts(NamedTuple):
 class Port:
     """A port of a node; on a switch, port 0 is the management port and has the LID and keys."""
 
-    __slots__ = ("facing", "frame", "guard", "guid", "infos", "lids", "node", "number", "p_keys", "pages", "peer_frame", "qos")
+    __slots__ = ("cut", "facing", "frame", "guard", "guid", "infos", "lids", "node", "number", "p_keys", "pages", "peer_frame", "qos")
 
     def __init__(self, node: Node, number: int, frame: int) -> None:
         self.node, self.number = node, number
@@ -71,6 +72,8 @@ class Port:
         """The port at the other end of the cable, over time."""
         self.peer_frame = 0
         """Frame that last showed the link."""
+        self.cut = 0
+        """Frame that last showed that its link was lost."""
         self.guard: Guard | None = None
         self.p_keys: PKeys | None = None
         self.pages: dict[int, int] | None = None
@@ -106,6 +109,21 @@ class Port:
         """PortInfo as of a frame, and the frame that first showed it."""
         body, since = self.infos.at(frame)
         return (PortInfo(body), since) if body is not None else (None, 0)
+
+    def may_share_lid(self, guid: int, frame: int) -> bool:
+        """Whether a GID with that GUID may be a virtual port's, which has this port's LID but tables of its own."""
+        info = self.info_at(frame)[0]
+        return guid not in (0, self.guid) and info is not None and bool(info.is_virtualization_supported)
+
+    def owns(self, lid: int, frame: int) -> bool | None:
+        """Whether the port has a LID when `frame` was sent; None if its LMC is unknown, which is not 0."""
+        base, lmc = self.lids.at(frame)[0] or (0, 0)
+        if not base:
+            return None
+        if base <= lid < base + (1 << lmc):
+            return True
+        known = self.infos.at(frame)[0] is not None
+        return None if not known and one_range(base, lid) else False
 
     @property
     def state(self) -> int:
@@ -288,10 +306,13 @@ class Hop:
 class Origin:
     """The routes of one sender."""
 
-    __slots__ = ("high_word", "home", "hops", "joined", "turns", "valid_since")
+    __slots__ = ("home", "hops", "joined", "sender", "shared", "turns", "valid_since")
 
-    def __init__(self, high_word: int) -> None:
-        self.high_word = high_word
+    def __init__(self, sender: int) -> None:
+        self.sender = sender
+        """Number of the sender (`Senders`)."""
+        self.shared = 0
+        """Frame since which two hosts are known to send with this number, so that no route is certain; 0: none."""
         self.hops = BoundedDict[bytes, Hop](MAX_HOPS)
         """Routes by InitialPath[1 : HopCount + 1]."""
         self.home: Track[tuple[Node, int]] = Track()

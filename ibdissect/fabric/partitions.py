@@ -15,12 +15,12 @@ from .file_lines import is_doubtful
 
 BLOCK = 32
 """P_Keys per block of the table."""
-MAX_BLOCKS = 1024
-"""Blocks of the largest table (32768 entries)."""
+MAX_BLOCKS = 2048
+"""Blocks of the largest table: PartitionCap has 16 bits."""
 NO_KEYS = (None, bytes(64))
 """A block that is unknown or empty."""
 KEPT_BLOCKS = 16
-"""Blocks remembered per port: 512 keys, more than adapters have; for a longer table ABSENT is never concluded."""
+"""Blocks remembered per port: 512 keys, more than adapters have; of a longer table only what it holds is known, never what it lacks."""
 
 
 class Verdict(Enum):
@@ -29,7 +29,7 @@ class Verdict(Enum):
     UNKNOWN = "unknown"
     ALLOWED = "allowed"
     LIMITED = "limited"
-    """All entries of this partition are limited members, and so is the packet."""
+    """The whole table is known, all its entries of this partition are limited members, and so is the packet."""
     ABSENT = "absent"
     """The whole table is known and lacks the partition."""
 
@@ -45,13 +45,26 @@ def block_of(keys: Iterable[int]) -> bytes:
     return b"".join(key.to_bytes(2, "big") for key in keys).ljust(2 * BLOCK, b"\0")
 
 
+class Member(Enum):
+    """Which member of a partition a table makes its port."""
+
+    UNKNOWN = "unknown"
+    """The known part of the table leaves it open."""
+    NONE = "none"
+    LIMITED = "limited"
+    FULL = "full"
+    """Perhaps a limited one as well: a table may hold both forms."""
+
+
 class Block(Track[bytes]):
     """A block of a table over time, 64 bytes; None while a Set is pending or after the port may have restarted."""
 
-    __slots__ = ("number",)
+    __slots__ = ("contested", "number")
 
     def __init__(self, number: int) -> None:
         self.number, self.now, self.since, self.past = number, None, 0, NONE
+        self.contested = False
+        """Answers of a directed route contradict what was written: either may be another port's."""
 
 
 class Membership(NamedTuple):
@@ -101,12 +114,26 @@ class PKeys:
                 return False
             track = Block(block)
             self.blocks = (*self.blocks, track)
+        track.contested = False
         return track.learn(entries, frame)
+
+    def contradict(self, block: int, entries: bytes, frame: int) -> bool:
+        """Whether an answer along a directed route contradicts a block although no Set came between; it is unknown then.
+
+        The next Set, or an answer by LID, says what the block holds.
+        """
+        track = self.block(block)
+        if track is None or (not track.contested and track.now in (None, entries)):
+            return False
+        track.contested = True
+        track.learn(None, frame)
+        return True
 
     def forget(self, frame: int) -> None:
         """The port may have restarted: its table is unknown from now on."""
         self.doubted = self.doubted or frame
         for track in self.blocks:
+            track.contested = False
             track.learn(None, frame)
 
     def rewritten(self, frame: int) -> bool:
@@ -142,30 +169,46 @@ class PKeys:
                     found.setdefault(key, block.since)
         return found
 
-    def judge(self, p_key: int, frame: int, size: int | None) -> tuple[Verdict, tuple[int, ...]]:
-        """Verdict of a table of `size` entries (None: unknown) on a packet's P_Key, and the frames that showed the table."""
-        base = p_key & BASE
+    def member(self, base: int, frame: int, size: int | None) -> tuple[Member, tuple[int, ...]]:
+        """Which member of a partition a table of `size` entries (None: unknown) made its port when `frame` was sent, and the frames that
+        showed the table.
+
+        What the table lacks, the full form too, is known only if all of its blocks are.
+        """
         if self.intended is not None and not 0 < self.doubted <= frame and all(frame < block.changes()[0] for block in self.blocks):
-            return self._intended(self.intended, p_key)
+            return self._intended(self.intended, base)
         keys, known, shown = self.keys(frame)
         same = {key for key in keys if key & BASE == base}
-        if same:
-            limited = not p_key & FULL and not any(key & FULL for key in same)
-            return (Verdict.LIMITED if limited else Verdict.ALLOWED), shown
+        if any(key & FULL for key in same):
+            return Member.FULL, shown
         if not size or any(block not in known for block in range(min(-(-size // BLOCK), MAX_BLOCKS))):
-            return Verdict.UNKNOWN, shown
+            return Member.UNKNOWN, shown
         if not any(key & BASE for key in keys) and base == BASE:
-            return Verdict.ALLOWED, shown  # an empty table acts as if it held the default key
-        return Verdict.ABSENT, shown
+            return Member.FULL, shown  # an empty table acts as if it held the default key
+        return (Member.LIMITED if same else Member.NONE), shown
 
     @staticmethod
-    def _intended(of: Membership, p_key: int) -> tuple[Verdict, tuple[int, ...]]:
-        same = {key: line for key, line in of.keys.items() if key & BASE == p_key & BASE}
+    def _intended(of: Membership, base: int) -> tuple[Member, tuple[int, ...]]:
+        same = {key: line for key, line in of.keys.items() if key & BASE == base}
         if not same:
-            return Verdict.ABSENT, (of.definitions.get(p_key & BASE, of.whole),)
+            return Member.NONE, (of.definitions.get(base, of.whole),)
         sure = [key for key, line in same.items() if not is_doubtful(line)]
-        limited = bool(sure) and not p_key & FULL and not any(key & FULL for key in sure)
-        return (Verdict.LIMITED if limited else Verdict.ALLOWED), tuple(sorted(same.values()))
+        member = Member.FULL if any(key & FULL for key in sure) else Member.LIMITED if sure else Member.UNKNOWN
+        return member, tuple(sorted(same.values()))
+
+    def judge(self, p_key: int, frame: int, size: int | None) -> tuple[Verdict, tuple[int, ...]]:
+        """Verdict of a table of `size` entries (None: unknown) on a packet's P_Key, and the frames that showed the table."""
+        member, shown = self.member(p_key & BASE, frame, size)
+        if member is Member.NONE:
+            return Verdict.ABSENT, shown
+        if member is Member.LIMITED:
+            return (Verdict.ALLOWED if p_key & FULL else Verdict.LIMITED), shown
+        held = member is Member.FULL or (p_key & FULL and self._holds(p_key & BASE, frame))
+        return (Verdict.ALLOWED if held else Verdict.UNKNOWN), shown
+
+    def _holds(self, base: int, frame: int) -> bool:
+        """Whether the known part of the table has an entry of a partition."""
+        return any(key & BASE == base for key in self.keys(frame)[0])
 
     @property
     def first(self) -> int:

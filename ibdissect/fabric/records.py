@@ -14,7 +14,8 @@ from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.wire import sa_records as r
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import DELETE_RESP, FIRST_MULTICAST, RESPONSE_BIT, SA_CLASS
+from ibdissect.wire.notice import Notice, TrapGID
+from ibdissect.wire.numbers import DELETE_RESP, FIRST_MULTICAST, REPORT, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord
 from ibdissect.wire.sm import NodeInfo, SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -40,6 +41,8 @@ class Records:
             found = table.occurrences(struct)
             method = table.chunk.data[table.located.at("mad")[found.rows] + MAD.method.bit // 8]
             answers: Bool = (method & RESPONSE_BIT) != 0
+            if struct is Notice:
+                answers = (method == REPORT) & (table.values_at(MAD.mgmt_class, found.rows) == SA_CLASS)
             index = np.flatnonzero(answers).tolist()
             rows = table.matrix(struct) if index else ()
             for i in index:
@@ -190,6 +193,16 @@ def _member(subnet: Subnet, record: Any, frame: int) -> None:
         groups.join(group, bytes(record.port_gid), record.join_state, frame)
 
 
+GROUP_DELETED = 67
+"""A trap that the SA reports."""
+
+
+def _report(subnet: Subnet, record: Any, frame: int) -> None:
+    """The SA reports that a group is gone."""
+    if record.is_generic and record.trap_number == GROUP_DELETED:
+        subnet.groups.forget(bytes(TrapGID(record.buffer, record.offset + Notice.data_details.span[0]).gidaddr), frame)
+
+
 _KINDS: tuple[tuple[type[Any], Learn], ...] = (
     (r.NodeRecord, _node),
     (r.PortInfoRecord, _port_info),
@@ -203,4 +216,5 @@ _KINDS: tuple[tuple[type[Any], Learn], ...] = (
     (r.VLArbitrationTableRecord, _arbitration),
     (r.PKeyTableRecord, _p_keys),
     (MCMemberRecord, _member),
+    (Notice, _report),
 )

@@ -1,8 +1,8 @@
 """Where does a subnet management packet go? Directed routes are followed to their port, LIDs are looked up.
 
-A directed route starts at its origin, which an SMP does not show (permissive LIDs). Origins are distinguished by the high
-half of the transaction id, which the Linux kernel sets per agent. If two hosts share it, their routes contradict each
-other, and a route that returns to an earlier end is no longer trusted.
+A directed route starts at its origin, which an SMP does not show (permissive LIDs). `senders` tells origins apart. If two hosts look
+alike, their routes contradict each other: no conclusion rests on a route that returns to an earlier end, or on any of an origin whose own
+node changed. A route ends when a link on it goes down.
 """
 
 from __future__ import annotations
@@ -27,14 +27,20 @@ class Routes:
         self.origins = BoundedDict[int, Origin](MAX_ORIGINS)
         self.count = 0
         self.turned = False
-        """Whether any route ever changed its end, so that known routes may be void."""
+        """Whether any route ever changed its end or lost a link, so that known routes may be void."""
+        self.last_cut = 0
+        """Frame that last showed that a link was lost."""
 
-    def origin(self, high_word: int) -> Origin:
-        """The origin whose transaction ids start with `high_word`, created if missing."""
-        found = self.origins.get(high_word)
+    def cut(self, frame: int) -> None:
+        """A link was lost: routes over it end."""
+        self.last_cut, self.turned = frame, True
+
+    def origin(self, sender: int) -> Origin:
+        """The origin with the number of a sender (`Senders`), created if missing."""
+        found = self.origins.get(sender)
         if found is None:
-            found = Origin(high_word)
-            gone = self.origins.put(high_word, found)
+            found = Origin(sender)
+            gone = self.origins.put(sender, found)
             if gone is not None:
                 self._dropped(gone[1], "origins")
         return found
@@ -43,11 +49,11 @@ class Routes:
         self.count -= len(oldest.hops)
         self.subnet.count_drop(what)
 
-    def end_of(self, high_word: int, path: bytes) -> Hop | None:
+    def end_of(self, sender: int, path: bytes) -> Hop | None:
         """The end of an origin's route according to NodeInfo, None if it may be void."""
         if self.turned:
             return None
-        origin = self.origins.get(high_word)
+        origin = self.origins.get(sender)
         hop = origin.hops.get(path) if origin is not None else None
         return hop if hop is not None and hop.node.alive else None
 
@@ -59,11 +65,26 @@ class Routes:
         return self._along_links(origin, path)
 
     def _void(self, origin: Origin, path: bytes, hop: Hop) -> bool:
-        if hop.frame < origin.valid_since:
+        if hop.frame < origin.valid_since or (hop.frame < self.last_cut and self._is_cut(origin, path, hop)):
             return True
         if not origin.turns:  # the usual case
             return False
         return any(since > hop.frame and len(turned) < len(path) and path.startswith(turned) for turned, since in origin.turns.items())
+
+    @staticmethod
+    def _is_cut(origin: Origin, path: bytes, hop: Hop) -> bool:
+        """Whether a link on the route was lost since its NodeInfo."""
+        for size, number in enumerate(path):
+            near = origin.hops.get(path[:size])
+            port = near.node.ports.get(number) if near is not None else None
+            if port is not None and port.cut > hop.frame:
+                return True
+        return False
+
+    def lost(self, origin: Origin, path: bytes) -> bool:
+        """Whether the end of a route was known, and the route ended since."""
+        hop = origin.hops.get(path)
+        return hop is not None and hop.node.guid != 0 and self._void(origin, path, hop)
 
     def _along_links(self, origin: Origin, path: bytes) -> Hop | None:
         """Follow links from the end of the longest known prefix of the route."""
@@ -93,6 +114,9 @@ class Routes:
         if node.guid:
             origin.reach(node)
         if not path:
+            home = origin.home.now
+            if home is not None and home[0] is not node and home[0].guid and node.guid:
+                origin.shared = origin.shared or frame
             origin.home.learn((node, entered), frame)
         if hop is None:
             while self.count >= MAX_HOPS and len(self.origins) > 1:
@@ -108,7 +132,7 @@ class Routes:
                 hop.shaky = hop.shaky or hop.before == node.slot
                 hop.before = hop.node.slot
                 if hop.node.guid and node.guid:
-                    way = origin.high_word, path
+                    way = origin.sender, path
                     self.subnet.contradictions.note(ROUTE, way, hop.node.guid, node.guid, frame, certain=not path)
                     was, now = _sender(path, hop.node, hop.entered), _sender(path, node, entered)
                     if was is not None and now is not None and was is not now and self.subnet.contradictions.homes is None:
@@ -138,7 +162,7 @@ class Routes:
 
     def sure(self, origin: Origin, path: bytes, hop: Hop) -> bool:
         """Whether nothing contradicts a route: each known node on it is still linked to the next one."""
-        if hop.shaky:
+        if hop.shaky or origin.shared:
             return False
         near: Hop | None = None
         for size in range(len(path) + 1):

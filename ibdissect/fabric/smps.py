@@ -22,6 +22,7 @@ from ibdissect.wire.spec import Field
 from .model import Subnet
 from .nodes import Hop, Node, SwitchFacts
 from .routes import Routes
+from .senders import Senders
 
 SMP_SIZE, DATA_AT = SMPDirected.size, SMPDirected.data.bit // 8
 TABLES = (numbers.SL_TO_VL, numbers.VL_ARBITRATION, numbers.LINEAR, numbers.RANDOM, numbers.MULTICAST)
@@ -55,7 +56,7 @@ class Smps:
     `keyed`: an M_Key was seen in an earlier chunk. Only after the first M_Key are requests processed one by one.
     """
 
-    def __init__(self, table: ChunkTable, *, keyed: bool = True) -> None:
+    def __init__(self, table: ChunkTable, *, keyed: bool = True, senders: Senders | None = None) -> None:
         mads = table.once(Mads)
         method, status, attribute = mads.method, mads.status, mads.attribute
         directed = mads.mgmt_class == numbers.DIRECTED
@@ -75,6 +76,10 @@ class Smps:
         self.dr_slid, self.dr_dlid = slid, dlid
         self.pure: npt.NDArray[np.bool_] = directed & (slid == numbers.PERMISSIVE) & (dlid == numbers.PERMISSIVE)
         """Directed-route SMPs without a LID-routed part."""
+        self.senders: Int = (self.transactions >> np.uint64(32)).astype(np.int64)
+        """Who sent each directed-route SMP, int64[n] (`Senders`): only together with it a path means something."""
+        if senders is not None:
+            self.senders[directed] = senders.of(self.transactions[directed])
         self._lids = slids, dlids = table.values_at(LRH.slid, rows), table.values_at(LRH.dlid, rows)
         self.lid_routed: Bool = ~directed & ~trap
         """LID-routed requests and answers, bool[n]."""
@@ -141,9 +146,9 @@ class Smps:
         at, paths = i * self._path_size + 1, self._path_bytes
         return paths[at : at + paths[at - 1]]
 
-    def high(self, i: int) -> int:
-        """High half of the transaction id of SMP `i`."""
-        return int(self.transactions[i]) >> 32
+    def sender(self, i: int) -> int:
+        """Who sent the directed-route SMP `i`."""
+        return int(self.senders[i])
 
 
 class PlacedSmps(Record, dict=True):
@@ -209,6 +214,11 @@ class PlacedSmps(Record, dict=True):
         return self.smps.transactions[self.index]
 
     @cached_property
+    def sender(self) -> Int:
+        """Who sent each directed-route SMP, int64[n]."""
+        return self.smps.senders[self.index]
+
+    @cached_property
     def m_key(self) -> U64:
         """M_Key that each carries."""
         return self.smps.m_keys[self.index]
@@ -242,13 +252,13 @@ class Places:
         n = len(smps.rows)
         pure = np.flatnonzero(smps.pure)
         words = np.ascontiguousarray(smps.paths[pure].view(np.uint64).T)
-        first, which = groups([smps.transactions[pure] >> np.uint64(32), *words])
+        first, which = groups([smps.senders[pure].view(np.uint64), *words])
         group = np.full(n, -1, np.int64)
         group[pure] = which
         self.group: Int = group
         """Number of each SMP's route; -1 if it is not directed all the way."""
         samples = pure[first].tolist()
-        self.ways = [(smps.high(i), smps.path(i)) for i in samples]
+        self.ways = [(smps.sender(i), smps.path(i)) for i in samples]
         """Origin and path of each route."""
         self.hops: list[Hop | None] = [routes.end_of(*way) for way in self.ways]
         """Where each route leads."""

@@ -28,8 +28,10 @@ def disconnect(port: Port, frame: int) -> Port | None:
     """End a port's link; returns its peer. Adapter ports at either end may be restarting, so their keys become uncertain."""
     peer = port.peer
     port.face(None, frame)
+    port.cut = frame
     if peer is None:
         return None
+    peer.cut = frame
     if peer.peer is port:
         peer.face(None, frame)
     for end in (port, peer):

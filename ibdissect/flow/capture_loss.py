@@ -11,7 +11,7 @@ import numpy as np
 from ibdissect.bounded import Dropped, dropped_of
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.table import ChunkTable, Int
-from ibdissect.table.history import SECOND_NS
+from ibdissect.table.history import AFTER_ALL, SECOND_NS
 from ibdissect.wire.encapsulation import ERF
 
 from .datagrams import Datagrams
@@ -133,6 +133,10 @@ class CaptureLoss:
     def between(self, frame: int, time_ns: int) -> bool:
         """Whether a packet between a frame and about a time is missing, so that a fact from that frame may have changed unseen."""
         return self._any(0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR)
+
+    def nanoseconds_between(self, frame: int, later: int) -> int:
+        """Time between two frames, to a second; very long if the clock was set back."""
+        return AFTER_ALL if self.set_back else (self._second_of(later) - self._second_of(frame)) * SECOND_NS
 
     def stopped(self, frame: int, until_ns: int, for_ns: int = PAUSE_NS) -> bool:
         """Whether recording may have stopped between a frame and a time: from then on nothing was recorded for `for_ns` or longer."""

@@ -224,6 +224,7 @@ class Grouping:
             one = hit.make() if isinstance(hit, LazyHit) else hit
             if self.waiting is not None:
                 self.consequences.await_end(rule, one)
+                rule.watch(one, self.context)
                 self._keep_waiting(rule, one)
                 continue
             one.severity = one.severity or rule.severity_at_end(one, self.context)

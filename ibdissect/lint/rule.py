@@ -57,6 +57,8 @@ class Hit(Record, kw_only=True):
     """Hits with the same key (a flow: QP pair, port, group) become one finding with a count."""
     message: str = ""
     """Replaces the rule's message, for example when the site policy proves the fault."""
+    about: tuple[int, ...] | None = None
+    """Slots of the nodes whose facts it rests on; None: the rule says which."""
     severity: Severity | None = None
     """A lower severity than the rule's if the capture proves less; None: the rule's."""
     explains: bool = True
@@ -131,13 +133,15 @@ def fault(
     where: Place, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
     of: Struct | None = None, spans: tuple[Span, ...] = (), proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None,
     count: int = 1, frames: Any = (), rows: Any = (), key: Any = None, message: str = "", severity: Severity | None = None,
-    explains: bool = True,
+    explains: bool = True, about: tuple[int, ...] | None = None,
 ) -> Hit:  # fmt: skip
     """A fault. `at` is the faulty field: its bytes are marked in its structure, which begins at `start` or is the view `of`.
 
     In a frame of the present chunk (`Seen`) that is by default the structure's first occurrence. `of` gives the value, too.
 
     `spans`: other faulty bytes. `frames`, or `rows` of the chunk: all for which it stands; `count` is at least their number.
+
+    `about`: slots of the nodes whose facts it rests on.
 
     `proof`: frames that prove it, and why; if there are any, `evidence` defaults to LEARNT.
     """
@@ -153,7 +157,7 @@ def fault(
     return Hit(
         frame=where.frame, time_ns=where.time_ns, arguments=arguments, spans=spans, field=at, value=value, related=related,
         evidence=evidence or (LEARNT if related else SEEN), count=max(count, len(frames)), frames=frames, key=key, message=message,
-        severity=severity, explains=explains,
+        severity=severity, explains=explains, about=about,
     )  # fmt: skip
 
 
@@ -261,6 +265,9 @@ class Rule:
     @classmethod
     def use_keys(cls, shown: bool) -> None:
         """Called before a check: whether keys may be compared and shown. Raises ConfigError if a user's rule compares hidden ones."""
+
+    def watch(self, hit: Hit, context: Any) -> None:
+        """Called when a hit begins to wait, usually while its frame is in the present chunk."""
 
     def stands(self, hit: Hit, context: Any) -> bool:
         """Whether a hit that waited is reported after all."""

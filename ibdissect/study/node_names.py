@@ -27,7 +27,7 @@ def route_ends(table: ChunkTable, routes: Routes) -> dict[int, tuple[str, str]]:
     for i, row in enumerate(smps.rows.tolist()):
         if not smps.directed[i]:
             continue
-        origin = routes.origins.get(smps.high(i))
+        origin = routes.origins.get(smps.sender(i))
         if origin is None:
             continue
         hop = routes.directed(origin, smps.path(i))

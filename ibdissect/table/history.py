@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from ibdissect.capture.records import ROWS
 
 V = TypeVar("V")
@@ -97,3 +100,25 @@ class Track(Generic[V]):
                     break
                 found.append(since)
         return found
+
+
+class Clock:
+    """The times of the frames of the present chunk, and of at most ROWS before it."""
+
+    def __init__(self) -> None:
+        self.first = 1
+        """The first frame whose time is kept."""
+        self.times: npt.NDArray[np.int64] = np.empty(0, np.int64)
+
+    def take(self, first: int, times: npt.NDArray[np.int64]) -> None:
+        """Add a chunk that begins with frame `first`."""
+        kept = self.times[-ROWS:] if self.first + len(self.times) == first else self.times[:0]
+        self.first, self.times = first - len(kept), np.concatenate((kept, times))
+
+    def time_of(self, frame: int) -> int:
+        """The time of a frame; of the first one kept if it is older."""
+        return int(self.times[max(0, frame - self.first)])
+
+    def first_after(self, time_ns: int) -> int:
+        """The first frame kept that is not older than a time."""
+        return self.first + int((self.times >= time_ns).argmax()) if len(self.times) else self.first

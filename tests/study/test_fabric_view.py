@@ -14,7 +14,7 @@ from ibdissect.study.fabric_view import Entry, FabricView, view_of
 from ibdissect.subnet import learn
 from ibdissect.wire.sm import SMInfo
 from tests import craft
-from tests.fabric.made import ANSWER, GUID, node, p_keys, port_info, switch, switch_info
+from tests.fabric.made import ANSWER, GUID, SET, node, p_keys, port_info, switch, switch_info
 from tests.fabric.test_division import HERE, THERE, mixed
 from tests.subnet.files import parsed
 from tests.table.made import native_table
@@ -85,9 +85,10 @@ def test_the_manager_that_port_info_names_counts() -> None:
 
 
 def test_edits_of_a_p_key_table_are_listed_and_nodes_without_node_info_have_their_lid() -> None:
-    found = view(*FRAMES, routed(0x16, p_keys(0xFFFF, 0x4321), 1, 3))
+    written = p_keys(0xFFFF, 0x4321)
+    found = view(*FRAMES, craft.smp(SET, 0x16, written, path=[1, 3], m_key=KEY), routed(0x16, written, 1, 3))
     port = next(child for entry in found.entries for child in entry.children if any("+0x4321" in text for _, text, _ in child.details))
-    assert ("P_Keys", "+0x4321 -0x1234", 11) in port.details
+    assert ("P_Keys", "+0x4321 -0x1234", 12) in port.details
     unknown = FabricFollower().subnet
     bare, _ = unknown.node(0, 1)
     unknown.assign(unknown.port(bare, 1, 1), 9, 0, 1)

@@ -12,11 +12,12 @@ from ibdissect.fabric.tables import lane_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.LNK.ports import complete_since
 from ibdissect.rules.shared.link_rule import stretches
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value
 from ibdissect.wire.headers import LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, MANAGEMENT_VL
+from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, MANAGEMENT_VL, SL_TO_VL
 
 SLS, VLS = 16, 16
 DROPPED = MANAGEMENT_VL
@@ -79,20 +80,22 @@ def _drops(subnet: Subnet, lid: int) -> bool:
     return any(pair >> 4 == DROPPED or pair & 15 == DROPPED for some in tables for entries in some for pair in entries)
 
 
-class UnmappedLane(Rule):
+class UnmappedLane(LearntFactRule):
     """A packet uses a virtual lane that no port of the subnet maps its service level to.
 
     It travels in a lane with other credits and another share than the subnet manager planned, which may end in a deadlock.
 
     Compare the SL to VL tables along the path (smpquery sl2vl): one of the ports does not use the table it was given.
 
-    The packet; all ports of the subnet, and the SL to VL tables of all that are cabled. Silent while any of them is unknown.
+    The packet; all ports of the subnet, and the SL to VL tables of all that are cabled. Silent while any of them is unknown; a
+    Set of the optimised form makes those that it selects unknown. An `info` where the capture would not have shown a change.
     """
 
     code, name, severity = "LNK017", "sl-vl-mapping-mismatch", WARNING
     reference = "IBA 7.6.6"
     message = "SL {sl} on VL {vl} from LID {slid} to LID {dlid}; no port of the subnet maps that SL to that VL"
     example = "SL to VL tables of all ports of a subnet that map SL 0 to VL 0, then a packet with SL 0 on VL 1"
+    written = (SL_TO_VL,)
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:

@@ -154,7 +154,7 @@ MAX_FLOWS = 4096
 """Most pairs of LID and GUID that are judged per chunk."""
 
 
-class OtherPortsLid(RefutableRule):
+class OtherPortsLid(LearntFactRule, RefutableRule):
     """A packet's source LID does not belong to the port that its source GID names.
 
     The GID contains the port's GUID, but answers go to the LID, so another host gets them. Somebody uses a LID that is not its own, or an
@@ -205,7 +205,7 @@ class OtherPortsLid(RefutableRule):
                 owner, since = found
                 hit = fault(
                     seen, {"slid": lid, "owner": owner.name_at(frame), "port": port.name_at(frame)}, LRH.slid, lid, rows=some,
-                    key=(port_guid, lid),
+                    key=(port_guid, lid), about=(owner.node.slot, port.node.slot),
                     proof=[(since, "showed whose LID that is"), (port.lids.at(frame)[1], "showed the LIDs of the port with that GUID")],
                 )  # fmt: skip
                 if writes.is_certain(port, frame) and writes.is_certain(owner, frame):

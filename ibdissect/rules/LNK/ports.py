@@ -20,7 +20,7 @@ from ibdissect.table import Int
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import is_in
 from ibdissect.wire.headers import LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, MANAGEMENT_VL
+from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, MANAGEMENT_VL, PORT_INFO
 from ibdissect.wire.sm_port import PortInfo
 
 MAX_PAIRS = 4096
@@ -66,7 +66,7 @@ class VlNotOperational(LinkRule):
 
     Compare OperationalVLs of the ports with the SL to VL tables on the way.
 
-    The packet, and OperationalVLs in PortInfo of both its ports and of every other port shown to be up.
+    The packet, and OperationalVLs in PortInfo of all ports of the subnet, of which a sweep read every link and port before.
     """
 
     code, name, severity = "LNK016", "vl-beyond-operational", ERROR
@@ -85,7 +85,10 @@ class VlNotOperational(LinkRule):
         return index[few], lane[few]
 
     def judge(self, subnet: Subnet, slid: int, dlid: int, value: int, frame: int) -> FaultDetails | None:
-        proof = []
+        whole, swept = subnet.swept(frame)
+        if not whole:
+            return None
+        proof = [(swept, "the last port of the sweep")]
         for lid in (slid, dlid):
             end = subnet.owner(lid, frame)[0]
             info, since = end.info_at(frame) if end is not None else (None, 0)
@@ -210,13 +213,15 @@ class RawFiltered(LearntFactRule):
 
     Stop the sender, or switch the filter off (FilterRawInbound, FilterRawOutbound in PortInfo of the port).
 
-    The switch port next to the sender or receiver, its link and its latest PortInfo. An `info` if the capture missed a packet since.
+    The switch port next to the sender or receiver, its link and its latest PortInfo. An `info` if the capture missed a packet since, or
+    would not have shown a change.
     """
 
     code, name, severity = "LNK015", "raw-with-filter-enabled", WARNING
     reference = "IBA 14.2.5.6"
     message = "raw packet from LID {slid} to LID {dlid} over {port}, which filters raw packets"
     example = "PortInfo of a switch port with FilterRawInbound 1, and a packet with LNH 0 from the adapter behind it"
+    written = (PORT_INFO,)
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -234,7 +239,7 @@ class RawFiltered(LearntFactRule):
                 if near is not None and info is not None and filters.__get__(info, PortInfo):
                     yield fault(
                         seen, {"slid": slid, "dlid": dlid, "port": near.name_at(frame)}, LRH.lnh, rows=mine, key=(slid, dlid, lid),
-                        proof=[(shown, "the filter"), (faced, "the link"), (since, f"whose LID {lid} is")],
+                        about=(near.node.slot,), proof=[(shown, "the filter"), (faced, "the link"), (since, f"whose LID {lid} is")],
                     )  # fmt: skip
 
 

@@ -11,11 +11,11 @@ from ibdissect.bounded import BoundedDict, Dropped, KeptDict
 from ibdissect.fabric import SWITCH, ChunkFollowed
 from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
+from ibdissect.lint.rule import WARNING, Context, Hit, Seen, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import ChunkTable, Int
-from ibdissect.table.history import SECOND_NS
+from ibdissect.table.history import AFTER_ALL, SECOND_NS
 from ibdissect.table.mask import occurrences_where
 from ibdissect.wire.headers import GRH
 from ibdissect.wire.mad import MAD
@@ -25,14 +25,15 @@ from ibdissect.wire.sa_paths import MCMemberRecord
 MAX_SWITCHES = 49152
 
 
-class TooManyGroups(Rule):
+class TooManyGroups(LearntFactRule):
     """The subnet has more multicast LIDs than a switch has entries.
 
     The switch cannot forward the last groups: it drops their packets or floods them, and the subnet manager refuses joins.
 
     Let groups share multicast LIDs (opensm: `consolidate_ipv6_snm_req`), or replace the switch.
 
-    The MulticastFDBCap in SwitchInfo, and the multicast LIDs in MCMemberRecords.
+    The MulticastFDBCap in SwitchInfo, and the multicast LIDs in MCMemberRecords, less those of groups that a Report says are deleted. An
+    `info` where a group may be deleted unseen: some record is old, and the capture does not show the manager.
     """
 
     code, name, severity = "MCG006", "mft-cap-exceeded", WARNING
@@ -56,9 +57,10 @@ class TooManyGroups(Rule):
                 if switch is not None and 0 < switch.multicast_fdb_cap < number:
                     seen = Seen(event.table, frame - first)
                     self.reported.put(node.slot, True, seen.frame, seen.time_ns)
+                    oldest = event.subnet.groups.oldest(frame)
                     yield fault(
-                        seen, {"groups": number, "switch": node.guid, "cap": switch.multicast_fdb_cap}, proof=[(since, "SwitchInfo")],
-                        key=node.slot,
+                        seen, {"groups": number, "switch": node.guid, "cap": switch.multicast_fdb_cap}, key=node.slot,
+                        proof=[(since, "SwitchInfo"), (oldest, "the oldest record of a group")], about=(node.slot,),
                     )  # fmt: skip
                     break
 
@@ -93,8 +95,8 @@ class BroadcastOutside(LearntFactRule):
 
     Find out why the join was refused (partition, rate or MTU of the group), and check the interface's state.
 
-    The refused join, or a join and an accepted leave, and a packet at least a second later. A port that asked to join again in between is
-    not judged. An `info` where the capture misses packets in between.
+    The refused join of a port that did not send before, or a join and an accepted leave, and a packet at least a second later. A port that
+    asked to join again in between is not judged. An `info` where the capture misses packets in between.
     """
 
     code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING
@@ -109,10 +111,18 @@ class BroadcastOutside(LearntFactRule):
         self.steps = KeptDict[Way, list[Step]](MAX_KEPT, dropped)
         self.joined: dict[Way, int] = {}
         """JoinState of accepted joins."""
+        self.sending = KeptDict[Way, int](MAX_KEPT, dropped)
+        """The first frame in which a port sends to a broadcast group."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
-        """Requests of this chunk, then their answers, then the packets."""
+        """The packets and requests of this chunk, then their answers, then whether the packets were right."""
+        sent_now = context.get(Multicast).feed(table)
+        for sender, rows in sent_now:
+            way = sender.group, sender.source
+            if _broadcast(way[0]) and way not in self.sending:
+                seen = Seen(table, int(rows[0]))
+                self.sending.keep(way, seen.frame, seen.frame, seen.time_ns)
         sent = occurrences_where(MAD.method.isin({SET, DELETE}) & SA_REQUEST, table, MCMemberRecord)
         for _, seen, view in each(table, MCMemberRecord, sent):
             way, method = (bytes(view.mgid), bytes(view.port_gid)), seen.value(MAD.method)
@@ -122,19 +132,19 @@ class BroadcastOutside(LearntFactRule):
             if method == SET:
                 self._step(way, Step(seen.frame, seen.time_ns, True, ""))
         for one in context.get(Transactions).answers_to(self.wishes):
-            self._settle(self.wishes.pop(one.request.frame), one.frame, one.time_ns, one.status)
-        for sender, rows in context.get(Multicast).feed(table) if self.steps else ():
+            self._settle(self.wishes.pop(one.request.frame), one.request.frame, one.frame, one.time_ns, one.status)
+        for sender, rows in sent_now if self.steps else ():
             if (sender.group, sender.source) in self.steps:
                 yield from self._judge(table, sender, rows)
         for steps in self.steps.values():
             del steps[:-MAX_STEPS]
 
-    def _settle(self, wish: Wish, frame: int, time_ns: int, status: int) -> None:
+    def _settle(self, wish: Wish, asked: int, frame: int, time_ns: int, status: int) -> None:
         before = self.joined.get(wish.way, 0)
         if not wish.leaves and status == 0:
             self.joined[wish.way] = before | wish.state
             self._step(wish.way, Step(frame, time_ns, True, ""))
-        elif not wish.leaves and not before and status >> CLASS_STATUS:
+        elif not wish.leaves and not before and status >> CLASS_STATUS and self.sending.get(wish.way, AFTER_ALL) > asked:
             self._step(wish.way, Step(frame, time_ns, False, "its join was refused"))
         elif wish.leaves and status == 0 and before and not before & ~wish.state:
             del self.joined[wish.way]

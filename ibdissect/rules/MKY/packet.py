@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from ibdissect.lint.rule import INFO, WARNING, Rule
-from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ, SMP_SET
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.fabric.nodes import NOBODY
+from ibdissect.lint.rule import INFO, WARNING, FaultDetails, Rule
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, switches
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.rules.shared.site_policy import also, foreign_keys_held
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -42,22 +49,34 @@ class MKeyProtect3(Rule):
     example = "SubnSet(PortInfo) with M_KeyProtectBits 3"
 
 
-class ProtectionWithoutKey(Rule):
+class ProtectionWithoutKey(AttributeRule):
     """A Set of PortInfo asks for protection by an M_Key but sets none.
 
     An M_Key of 0 switches the check off: the port stays open to everybody, whatever the protect bits say.
 
     Set m_key in the configuration of the subnet manager, or the protection level to 0.
 
-    One Set is enough. With a site policy that names M_Keys, every Set that removes a port's key is reported.
+    One Set is enough. External ports of switches have no key of their own: a Set of one is not judged, nor is one without a LID to a node
+    whose NodeInfo was not seen. With a site policy that names M_Keys, every Set that removes a port's key is reported.
     """
 
     code, name, severity = "MKY007", "mkey-zero-with-protection", WARNING
     reference = "IBA 14.2.4.1; opensm man page (M_Key 0 disables)"
-    when = (PortInfo.m_key_protect_bits != 0) & (PortInfo.m_key == 0) & SMP_SET
-    flow = (PortInfo.lid, PortInfo.m_key_protect_bits)
-    message = "M_KeyProtectBits {m_key_protect_bits} with M_Key 0: the port with LID {lid} is not protected"
+    message = "M_KeyProtectBits {m_key_protect_bits} with M_Key 0: {port} is not protected"
     example = "SubnSet(PortInfo) with M_Key 0 and M_KeyProtectBits 2"
+    at = PortInfo.m_key_protect_bits
+    says: ClassVar = {"m_key_protect_bits": PortInfo.m_key_protect_bits}
+
+    def suspicious(self, smps: AttributeSmps) -> Mask:
+        key = smps.bodies[:, PortInfo.m_key.span[0] : PortInfo.m_key.span[1]].any(axis=1)
+        external = np.where(smps.kind == 0, smps.now(PortInfo.lid) == 0, switches(smps)) & (smps.number > 0)
+        return smps.sets & ~key & (smps.now(PortInfo.m_key_protect_bits) != 0) & ~external
+
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        return {} if smp.node is not NOBODY else {"port": f"the port with LID {smp.now(PortInfo.lid)}"}, ()
+
+    def flow_of(self, smp: AttributeSmp) -> Any:
+        return smp.now(PortInfo.lid), smp.now(PortInfo.m_key_protect_bits)
 
     site = also(foreign_keys_held, zero=True)
 

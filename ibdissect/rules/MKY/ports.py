@@ -14,17 +14,19 @@ from ibdissect.fabric import ChunkFollowed, Port
 from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.fabric.early_writes import EarlyWrites
 from ibdissect.fabric.events import MKeyShown, TrapSeen, WrongMKey
+from ibdissect.fabric.identity import one_range
 from ibdissect.fabric.keys import refuses
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Evidence, value_of
 from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import also, foreign_keys, foreign_keys_held
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, MAX_TRAPS
 from ibdissect.table import ChunkTable
-from ibdissect.table.history import SECOND_NS
+from ibdissect.table.history import AFTER_ALL, SECOND_NS
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import GET, LID_ROUTED, SMP_CLASSES, STATUS, TRAP_REPRESS
 from ibdissect.wire.sm import SMP
@@ -94,8 +96,9 @@ class _WrongKey(LearntFactRule):
         if self.waiting and answers is not None:
             good = np.isin(answers.mgmt_class, list(SMP_CLASSES)) & (answers.status & STATUS == 0)
             done = np.concatenate((answers.request_frames[good], answers.last_frames[good]))
-            for frame in set(done.tolist()) & self.waiting.keys():
-                del self.waiting[frame]
+            taken = {_alike(self.waiting[frame]): frame for frame in sorted(set(done.tolist()) & self.waiting.keys())}
+            for frame in [frame for frame, one in self.waiting.items() if frame <= taken.get(_alike(one), 0)] if taken else ():
+                del self.waiting[frame]  # it, and the tries before it
 
     @on_end
     def rest(self, context: Context) -> Iterator[Hit]:
@@ -112,8 +115,13 @@ class _WrongKey(LearntFactRule):
             event, {"request": request, "port": str(event.port), "presented": presented if event.presented else "no M_Key",
                     "held": held, "protect": event.held.protect},
             SMP.m_key, presented, start=event.mad, evidence=evidence, proof=[(event.shown, "showed the port's M_Key"), *trap],
-            key=(event.port.key, event.sender, evidence),
+            key=(event.port.key, event.sender, evidence), about=(event.port.node.slot,),
         )  # fmt: skip
+
+
+def _alike(event: WrongMKey) -> tuple[int, ...]:
+    """What requests have in common that a port accepts or refuses alike: if it answers one, it did not refuse the others for their key."""
+    return event.port.key, event.sender, event.method, event.attribute, event.presented, event.shown
 
 
 class _WrongWrite(_WrongKey):
@@ -232,31 +240,41 @@ class Sender(Record, frozen=True):
         """Whether two senders are certainly different."""
         if self.port is not None and other.port is not None:
             return self.port is not other.port
-        return 0 < self.lid != other.lid > 0
+        if not 0 < self.lid != other.lid > 0:
+            return False
+        for port, lid in ((self.port, other.lid), (other.port, self.lid)):
+            if port is not None:
+                return port.owns(lid, AFTER_ALL) is False
+        return not one_range(self.lid, other.lid)
 
 
-class TwoWriters(Rule):
+class TwoWriters(LearntFactRule):
     """Two senders give a port different M_Keys.
 
     Two subnet managers that do not know of each other fight for the port; the one whose key is in force locks the other out.
 
     Give all subnet managers the same key (opensm: `m_key`), or keep the second one out of the subnet.
 
-    Two Sets from different LIDs, or from different ports as NodeInfo and PortInfo showed them. A directed route names no sender:
+    Two Sets from LIDs that no LMC joins, or from different ports as NodeInfo and PortInfo showed them. A directed route names no sender:
     its origin must be known from a NodeInfo of the manager's own port, because one manager that restarts, or that changes from
     directed routes to LIDs, looks like two. With a site policy that names M_Keys, any other key is reported, whoever wrote it.
     """
 
     code, name, severity = "MKY013", "mkey-changed-by-second-sm", WARNING
+    ages = False
     reference = "IBA 14.2.4"
     message = "Set(PortInfo) of {port} writes {key}, another sender wrote {before}"
     example = "SubnSet(PortInfo) of a port from LID 1 with an M_Key, then from LID 2 with another one"
 
     def __init__(self) -> None:
-        self.written = KeptDict[int, tuple[int, Sender, int]](MAX_KEYS, "ports whose M_Key was written")
+        self.writers = KeptDict[int, tuple[int, Sender, int]](MAX_KEYS, "ports whose M_Key was written")
         """Key, sender and frame by port."""
 
     site = also(foreign_keys_held, zero=False)
+
+    def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
+        """That the port accepts the Set is what this is about."""
+        return False
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -264,13 +282,13 @@ class TwoWriters(Rule):
         if not len(smps):
             return
         keyed = smps.bodies[:, :8].any(axis=1) & smps.sets & (smps.key != -1)
-        senders, hidden = senders_of(event.table, smps.rows[keyed])
+        senders, hidden = senders_of(event.table, smps, keyed)
         for smp, number, directed in zip(smps.each(keyed), senders.tolist(), hidden.tolist(), strict=True):
             frame, port, key = smp.frame, smp.key, smp.now(PortInfo.m_key)
             sender = Sender(0 if directed else number, port_of_sender(event, context, number, directed, frame)[0])
-            known = self.written.get(port)
+            known = self.writers.get(port)
             if known is None or known[0] == key or not known[1].differs(sender):
-                self.written.keep(port, (key, sender, frame), frame, smp.time_ns)
+                self.writers.keep(port, (key, sender, frame), frame, smp.time_ns)
                 continue
             yield fault(
                 smp, {"port": smp.name, "key": value_of(PortInfo.m_key, key), "before": value_of(PortInfo.m_key, known[0])},

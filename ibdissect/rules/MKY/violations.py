@@ -12,14 +12,15 @@ from ibdissect.fabric.events import RepressSeen, TrapSeen, WrongMKey
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.finding import Severity, value_of
-from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, fault, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, fault, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.senders import senders_of
-from ibdissect.rules.shared.silence import lowered_severity, warm
+from ibdissect.rules.shared.silence import LearntFactRule, lowered_severity, warm
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule
 from ibdissect.table import Int
 from ibdissect.table.history import SECOND_NS
+from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.notice import Notice, TrapMKey
@@ -85,7 +86,7 @@ class BadMKeyStorm(TrapRule):
         return {"count": len(recent) + 1}, [(one.frame, "an earlier one") for one in recent]
 
 
-class KeyGuessing(Rule):
+class KeyGuessing(LearntFactRule):
     """Somebody tries one M_Key after the other.
 
     Three or more wrong keys within a minute are not an outdated configuration: somebody guesses, or a manager tries all keys that it ever
@@ -123,6 +124,7 @@ class KeyGuessing(Rule):
             yield fault(
                 event, {"port": str(event.port), "count": len(recent), "window": self.window}, SMP.m_key,
                 value_of(SMP.m_key, event.presented), start=event.mad, proof=[(event.shown, "showed the port's M_Key"), *others], key=key,
+                about=(event.port.node.slot,),
             )  # fmt: skip
 
 
@@ -133,7 +135,8 @@ class TrapWithoutRequest(TrapRule):
 
     Compare the trap with the requests before it; if they are right, look for another sender with this LID.
 
-    A trap 256 that names a LID from which the capture shows other SMPs to that port, at least ten seconds after the capture began. Requests
+    A trap 256 that names a LID from which the capture shows other SMPs to that port, at least ten seconds after the capture began, and two
+    of the port's SubnetTimeOuts: until then it may be the repetition of an older trap. Requests
     by directed route are not judged, and any LID of the same port (LMC) counts. An `info` where the capture may have missed the request.
     """
 
@@ -171,7 +174,7 @@ class TrapWithoutRequest(TrapRule):
         asks, table = event.requests, event.table
         some = slice(None) if waiting else slice(-LOOK_BACK, None)
         rows = asks.rows[some]
-        slids, hidden = senders_of(table, rows)
+        slids, hidden = senders_of(table, asks, some)
         dlids = table.values_at(LRH.dlid, rows)
         columns = rows + table.chunk.first, slids, dlids, asks.method[some], asks.attribute[some], asks.modifier[some], asks.m_key[some]
         smps = np.concatenate([self.latest, np.stack([column.astype(np.int64) for column in columns])[:, ~hidden]], axis=1)
@@ -183,13 +186,19 @@ class TrapWithoutRequest(TrapRule):
                 named.append(int(np.uint64(bad.mkey).astype(np.int64)))
             of_port = smps[3 : 3 + len(named), (smps[0] < trap.frame) & (smps[1] >> MAX_LMC == bad.lidaddr >> MAX_LMC)]
             to_it, such = sent[2] == trap.slid, (of_port == np.array(named)[:, None]).all(axis=0)
-            if to_it.any() and not such.any() and warm(trap.time_ns, context):
+            if to_it.any() and not such.any() and warm(trap.time_ns, context, _repetition(trap)):
                 yield fault(
                     trap,
                     {"port": trap.sender, "method": METHODS.get(bad.method, bad.method), "lid": bad.lidaddr, "attribute": bad.attributeid},
                     TrapMKey.lidaddr, bad.lidaddr, start=trap.mad + DATA_AT + DETAILS_AT,
                     proof=[(int(sent[0, to_it][-1]), "the latest request of that LID to the port")], key=(trap.slid, bad.lidaddr),
                 )  # fmt: skip
+
+
+def _repetition(trap: TrapSeen) -> int:
+    """Nanoseconds within which a port repeats a trap that is not repressed."""
+    info = trap.port.info if trap.port is not None else None
+    return 2 * timeout_ns(info.subnet_time_out) if info is not None else 0
 
 
 class MKeyViolations(ViolationCounted):

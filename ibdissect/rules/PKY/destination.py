@@ -10,12 +10,13 @@ from ibdissect.fabric.lid_writes import LidWrites
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event
-from ibdissect.rules.shared.outdated import RefutableRule
+from ibdissect.rules.shared.answered import Reply
+from ibdissect.rules.shared.outdated import Outdated, RefutableRule
 from ibdissect.rules.shared.refused_packets import REFUSED, RefusedPackets
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table import ChunkTable
-from ibdissect.wire.headers import BTH
+from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.numbers import P_KEY_TABLE, PORT_INFO
 
 ENFORCED = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x}: {port} checks P_Keys, and its table does not hold that partition"
@@ -49,9 +50,25 @@ class RefusingTable(LearntFactRule, RefutableRule):
         subnet = context.get(FabricFollower).subnet
         port = subnet.by_key(hit.key[0]) if hit.evidence is LEARNT else None
         changed = port is not None and port.p_keys is not None and port.p_keys.rewritten(hit.frame)
-        if changed or (port is not None and (context.get(LidWrites).changed_unseen(port, hit.frame) or subnet.contested(port, hit.frame))):
+        works = hit.evidence is LEARNT and self.verdict is Verdict.ABSENT and context.get(Outdated).works(
+            hit.arguments["slid"], hit.arguments["dlid"], hit.arguments["p_key"]
+        )
+        moved = port is not None and (
+            context.get(LidWrites).changed_unseen(port, hit.frame) or subnet.contested(port, hit.frame)
+        )
+        if changed or works or moved:
             return INFO
         return super().severity_at_end(hit, context)
+
+    def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
+        """A packet that was answered was not dropped, unless the table changed before the answer.
+
+        A connection in which both ends send the limited form does not refute that both are limited members (PKY021).
+        """
+        port = context.get(FabricFollower).subnet.by_key(hit.key[0])
+        if port is None or port.p_keys is None or any(change <= reply.frame for change in port.p_keys.changes(hit.frame)):
+            return False
+        return reply.full or reply.of_request or (reply.good and self.verdict is Verdict.ABSENT)
 
     def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The node with the table, and that at the other end of the cable: the table is the end's or that of the switch before it."""
@@ -74,8 +91,10 @@ def hit_of(table: ChunkTable, refused: RefusedPackets, end: str) -> Hit:
     enforced = refused.port.node.kind == SWITCH and refused.port.number > 0
     seen = Seen(table, refused.row)
     return fault(
-        seen, {"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(seen.frame)}, BTH.p_key,
-        refused.p_key, proof=[(number, f"showed the {end}'s LID or P_Key table") for number in sorted(set(refused.shown))],
+        seen,
+        {"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(seen.frame),
+         "dlid": seen.value(LRH.dlid)},
+        BTH.p_key, refused.p_key, proof=[(number, f"showed the {end}'s LID or P_Key table") for number in sorted(set(refused.shown))],
         evidence=LEARNT, rows=refused.rows,
         key=(refused.port.key, refused.slid, refused.dest_qp, refused.src_qp, refused.p_key),
         message=ENFORCED if enforced else "",

@@ -10,13 +10,16 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptDict
-from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, Context, Hit, Rule, fault, on_chunk, on_end
+from ibdissect.fabric import FabricFollower
+from ibdissect.lint.finding import Severity, Span
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, Context, Hit, fault, on_chunk, on_end
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
 from ibdissect.table.native_packets import Native, source_qps
 from ibdissect.table.rows import SLOTS, groups, members, slot
+from ibdissect.table.scopes import Scopes
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL
 from ibdissect.wire.opcodes import RD
@@ -48,7 +51,7 @@ class Direction(Record):
     """Their PSNs."""
 
 
-class BothLimited(Rule):
+class BothLimited(LearntFactRule):
     """Both ends of a queue pair send with the same limited P_Key.
 
     A sender uses an entry of its own table, so both ends are limited members and drop what the other sends. The connection was set up, but
@@ -58,7 +61,8 @@ class BothLimited(Rule):
 
     Packets in both directions of one queue pair: datagrams, which name both queue pairs; connections whose REQ and REP are in the
     capture; or the only connected queue pair between two LIDs, with one transport service. The last is an `info` if no PSN of one
-    direction is answered in the other: the capture may miss another queue pair. Silent if one direction has a full P_Key.
+    direction is answered in the other: the capture may miss another queue pair. Silent if one direction has a full P_Key. An `info` if the
+    P_Key table of an end changed between the two directions: the ends may have been limited members in turn.
     """
 
     code, name, severity = "PKY021", "limited-both-directions", ERROR
@@ -185,6 +189,16 @@ class BothLimited(Rule):
                 hit = self._hit(flow, seen, back, other, None)
                 hit.severity = INFO if set(seen.psns).isdisjoint(other.psns) else None
                 yield hit
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """It rests on the packets of both directions: an info only if a table changed between them."""
+        subnet, frames = context.get(FabricFollower).subnet, sorted((hit.frame, hit.related[0].frame))
+        for lid in (hit.arguments["near"], hit.arguments["far"]):
+            port = subnet.owner(lid, frames[1])[0]
+            tables = port.p_keys.changes(frames[0]) if port is not None and port.p_keys is not None else ()
+            if any(change < frames[1] for change in tables):
+                return INFO
+        return None if context.get(Scopes).together(frames) else INFO
 
     def _hit(
         self, flow: Flow, seen: Direction, back: Flow, other: Direction, key: object, agreed: Connection | None = None,

@@ -8,13 +8,15 @@ import numpy as np
 
 from ibdissect.fabric import ChunkFollowed, Subnet
 from ibdissect.fabric.early_packets import SENDER
-from ibdissect.fabric.partitions import Verdict
-from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, fault, on_event
+from ibdissect.fabric.partitions import Member
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, fault, on_event
 from ibdissect.rules.PKY.destination import RefusingTable
 from ibdissect.rules.shared.link_rule import stretches
-from ibdissect.table.rows import by_value
+from ibdissect.rules.shared.silence import LearntFactRule
+from ibdissect.table.bits import extract
+from ibdissect.table.rows import groups, members
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import BASE, FULL, GET_MULTI_RESP, GET_RESP, GET_TABLE_RESP, SA_CLASS
+from ibdissect.wire.numbers import BASE, GET_MULTI_RESP, GET_RESP, GET_TABLE_RESP, P_KEY_TABLE, PORT_INFO, SA_CLASS
 from ibdissect.wire.sa_paths import PathRecord
 
 ANSWERS = (GET_RESP, GET_TABLE_RESP, GET_MULTI_RESP)
@@ -35,20 +37,22 @@ class NotInSourceTable(RefusingTable):
     side = SENDER
 
 
-class PathNotShared(Rule):
+class PathNotShared(LearntFactRule):
     """The SA answers with a path whose ends may not talk in its partition.
 
     Whoever asked sets up a connection with this P_Key, and its first packet is silently dropped at the other end.
 
     Compare the P_Key tables of both ports with partitions.conf: the subnet manager's view differs from what the ports hold.
 
-    The path in an answer, and the P_Key tables of its ports, read before it.
+    The path in an answer, and the whole P_Key tables of its ports, read before it. Silent for GIDs of virtual ports, which share a LID
+    but have tables of their own. An `info` if a table may have changed unseen since.
     """
 
     code, name, severity = "PKY018", "path-record-pkey-not-shared", WARNING
     reference = "IBA 10.9, 15.2.5.16; opensm osm_physp_share_pkey"
     message = "path from LID {slid} to LID {dlid} with P_Key 0x{p_key:04x}: {reason}"
     example = "P_KeyTable of two ports with 0x1234 each, then GetResp(PathRecord) between them with P_Key 0x1234"
+    written = (P_KEY_TABLE, PORT_INFO)
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -58,36 +62,44 @@ class PathNotShared(Rule):
         found = table.occurrences(PathRecord)
         index = np.flatnonzero(np.isin(table.values_at(MAD.method, found.rows), ANSWERS))
         slid, dlid, p_key = (table.values(one)[index].astype(np.int64) for one in (PathRecord.slid, PathRecord.dlid, PathRecord.p_key))
-        for way, where in by_value(slid << 32 | dlid << 16 | p_key):
-            near, far, key = way >> 32, way >> 16 & 0xFFFF, way & 0xFFFF
+        ends = [extract(table.matrix(PathRecord)[index], gid.bit + 64, 64) for gid in (PathRecord.sgid, PathRecord.dgid)]
+        first, which = groups((slid << 32 | dlid << 16 | p_key, *ends))
+        for i, where in zip(first.tolist(), members(which, len(first)), strict=True):
+            near, far, key = int(slid[i]), int(dlid[i]), int(p_key[i])
+            guids = int(ends[0][i]), int(ends[1][i])
             changes = event.subnet.changes(near, far, after=table.chunk.first)
             for seen, mine in stretches(table, found.rows[index[where]], changes):
-                reason, related = _unshared(event.subnet, near, far, key, seen.frame)
+                reason, related, slots = _unshared(event.subnet, (near, far), guids, key, seen.frame)
                 if not reason:
                     continue
                 at = next(i for i in index[where].tolist() if found.rows[i] == seen.row)
                 yield fault(
                     seen, {"slid": near, "dlid": far, "p_key": key, "reason": reason}, PathRecord.p_key, of=table.view(PathRecord, at),
-                    proof=[(one, "showed a P_Key table") for one in sorted(set(related))], rows=mine, key=way,
+                    proof=[(one, "showed a P_Key table") for one in sorted(set(related))], rows=mine, key=(near, far, key), about=slots,
                 )  # fmt: skip
 
 
-def _unshared(subnet: Subnet, slid: int, dlid: int, key: int, frame: int) -> tuple[str, tuple[int, ...]]:
-    """Why the ports of two LIDs may not talk in a partition; empty if they may or if it is unknown."""
+def _unshared(
+    subnet: Subnet, lids: tuple[int, int], guids: tuple[int, int], key: int, frame: int
+) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """Why the ports of two LIDs may not talk in a partition, the frames that show it, and the slots of the nodes with the tables.
+
+    Empty if they may, or if it is unknown.
+    """
+    unknown = "", (), ()
     base = key & BASE
-    ends = [subnet.owner(lid, frame)[0] for lid in (slid, dlid)]
+    ends = [subnet.owner(lid, frame)[0] for lid in lids]
     if not base:
-        return "", ()
-    limited = []
-    for port, lid in zip(ends, (slid, dlid), strict=True):
-        if port is None or port.p_keys is None:
-            return "", ()
-        verdict, shown = port.p_keys.judge(key, frame, port.p_key_capacity(frame))
-        if verdict is Verdict.ABSENT:
-            return f"LID {lid} is not in that partition", shown
-        keys, _, shown = port.p_keys.keys(frame)
-        same = {one for one in keys if one & BASE == base}
-        if same and not any(one & FULL for one in same):
+        return unknown
+    limited, slots = [], []
+    for port, lid, guid in zip(ends, lids, guids, strict=True):
+        if port is None or port.p_keys is None or port.may_share_lid(guid, frame):
+            return unknown
+        member, shown = port.p_keys.member(base, frame, port.p_key_capacity(frame))
+        if member is Member.NONE:
+            return f"LID {lid} is not in that partition", shown, (port.node.slot,)
+        if member is Member.LIMITED:
             limited.append(shown)
+            slots.append(port.node.slot)
     both = len(limited) == 2 and ends[0] is not ends[1]
-    return ("both are limited members", limited[0] + limited[1]) if both else ("", ())
+    return ("both are limited members", limited[0] + limited[1], tuple(slots)) if both else unknown

@@ -16,7 +16,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.PKY.packet import block_numbers, twice
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, beyond, of_node, of_switch, switches
+from ibdissect.rules.shared.attribute_rule import AttributeRule, JudgedByNode, Mask, ViolationCounted, beyond, of_node, of_switch, switches
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.rules.shared.silence import PATIENCE_NS, LearntFactRule
 from ibdissect.rules.shared.trap_rule import ReportedPackets
@@ -30,7 +30,7 @@ from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
 
 
-class BlockPastTable(AttributeRule):
+class BlockPastTable(JudgedByNode):
     """A P_KeyTable request names a block, or a switch port, that is not there.
 
     A write there has no effect and a read gives zeros: P_Keys that the subnet manager wrote are not in force.
@@ -162,7 +162,7 @@ class MembershipChanged(AttributeRule):
         return None
 
 
-class EnforcementWithoutCap(AttributeRule):
+class EnforcementWithoutCap(JudgedByNode):
     """A Set switches partition enforcement on at a switch that cannot enforce it.
 
     The administrator believes that the switch keeps partitions apart; it passes everything.

@@ -16,7 +16,7 @@ from ibdissect.flow.datagrams import Queries, number_text
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.rule import INFERRED, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.silence import MAX_KEPT, UnansweredRule
+from ibdissect.rules.shared.silence import MAX_KEPT, LearntFactRule, UnansweredRule
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.rows import Entry
@@ -40,7 +40,7 @@ class KeyedRequest(Record):
     """Offset of the key in the frame."""
 
 
-class SmKeyWrong(UnansweredRule):
+class SmKeyWrong(UnansweredRule, LearntFactRule):
     """A request to the SA carries another SM_Key than the SA accepts, and is not answered.
 
     The SA silently drops requests with a wrong SM_Key; the requester runs into its timeout.
@@ -55,6 +55,7 @@ class SmKeyWrong(UnansweredRule):
     explains = ("TXN001",)
     reference = "IBA 15.4.1; opensm osm_sa_mad_ctrl"
     mgmt_class, remembers = SA_CLASS, "requests with an SM_Key"
+    ages = False
     message = "{what} to {to} with {key} was not answered, the SA answers requests with {taken}"
     example = "SubnAdmGetTables with SM_Key 1, answered, and with SM_Key 5, not answered"
 

@@ -16,7 +16,8 @@ from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, LazyHit, each, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, node_info, switches
+from ibdissect.rules.shared.answered import Reply
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, JudgedByNode, Mask, node_info, switches
 from ibdissect.rules.shared.mad_conditions import READ
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import ChunkTable
@@ -184,6 +185,10 @@ class CounterWritten(LearntFactRule, AttributeRule):
     counters = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
     read = (PORT_INFO,)
 
+    def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
+        """The port accepts what it is told."""
+        return False
+
     def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The node of the port."""
         port = context.get(FabricFollower).subnet.by_key(hit.key) if hit.key is not None else None
@@ -201,7 +206,7 @@ class CounterWritten(LearntFactRule, AttributeRule):
         return None
 
 
-class LocalPortRange(AttributeRule):
+class LocalPortRange(JudgedByNode):
     """A port shows a LocalPortNum that its node does not have.
 
     LocalPortNum is the port through which the request came in; OpenSM discards such a PortInfo, and the port stays unmanaged.

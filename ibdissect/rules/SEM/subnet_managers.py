@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict
 from ibdissect.fabric import FabricFollower, Subnet
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.topology import Islands
+from ibdissect.fabric.vantage import AGES_NS
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask
+from ibdissect.rules.shared.attribute_rule import Changed, JudgedByNode, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, SMP_SET
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.names import SM_CONTROL, SM_STATE
@@ -81,14 +83,27 @@ class PriorityChanged(Changed):
     why = "had another priority"
 
 
-class TwoMasters(AttributeRule):
+class Mastership(Record, frozen=True):
+    """An unbroken series of answers as master."""
+
+    first: int
+    """Its first frame."""
+    latest: int
+    time_ns: int
+    """Time of the latest frame."""
+    count: int
+    """ActCount in it."""
+
+
+class TwoMasters(JudgedByNode):
     """Two subnet managers claim to be master, in turns.
 
     Both assign LIDs and program switches; packets get lost while they undo each other's work.
 
     Find out why they do not see each other: different M_Keys or SM_Keys, or two subnets that were joined.
 
-    Answers of both as master, in turns; the first was not restarted in between (its ActCount did not fall). An `info` unless cables
+    Answers of both as master, in turns, those of the first at most 10 s apart; it was not restarted in between (its ActCount did not fall),
+    and no manager sent another one a command. An `info` unless cables
     and switches lead from one to the other: they may be in two subnets.
     """
 
@@ -97,27 +112,32 @@ class TwoMasters(AttributeRule):
     message = "subnet manager 0x{guid:016x} is master, and so is 0x{other:016x}"
     example = "GetResp(SMInfo) with state Master of one GUID, of another, and of the first again"
     at = SMInfo.sm_state
-    waits = True
+    ages = False
 
     def __init__(self) -> None:
-        self.masters = KeptDict[int, tuple[int, int, int]](MAX_MASTERS, "master subnet managers")
-        """First and latest frame of an unbroken series of answers as master, and the latest ActCount, by GUID."""
+        self.masters = KeptDict[int, Mastership](MAX_MASTERS, "master subnet managers")
+        """By GUID."""
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        return smps.answers
+        return smps.answers | smps.sets
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         guid, frame = smp.now(SMInfo.guid), smp.frame
+        if not smp.answers:
+            self.masters.clear()  # a command between managers, which moves mastership although its answer may be lost
+            return None
         if smp.now(SMInfo.sm_state) != MASTER:
             self.masters.pop(guid, None)
             return None
         count = smp.now(SMInfo.act_count)
-        first, _, before = self.masters.get(guid, (frame, 0, 0))
-        first = first if count >= before else frame  # ActCount only falls when a manager is restarted
-        self.masters.keep(guid, (first, frame, count), frame, smp.time_ns)
-        for other, (_, latest, _) in self.masters.items():
-            if other != guid and first < latest:  # it was master before and after the other claimed to be
-                others = [(seen, "another master") for one, (_, seen, _) in self.masters.items() if one != guid]
+        known = self.masters.get(guid)
+        # ActCount only falls when a manager is restarted; in a long time mastership may have moved forth and back
+        lasts = known is not None and count >= known.count and smp.time_ns - known.time_ns <= AGES_NS
+        first = known.first if known is not None and lasts else frame
+        self.masters.keep(guid, Mastership(first, frame, smp.time_ns, count), frame, smp.time_ns)
+        for other, shown in self.masters.items():
+            if other != guid and first < shown.latest:  # it was master before and after the other claimed to be
+                others = [(one.latest, "another master") for one_guid, one in self.masters.items() if one_guid != guid]
                 return {"guid": guid, "other": other}, others
         return None
 
@@ -126,7 +146,8 @@ class TwoMasters(AttributeRule):
         subnet: Subnet = context.get(FabricFollower).subnet
         guids = hit.arguments["guid"], hit.arguments["other"]
         one, other = ([port for port in subnet.ports() if port.guid == guid] for guid in guids)
-        return None if one and other and context.get(Islands).join(subnet, one[0], other[0]) else INFO
+        joined = one and other and context.get(Islands).join(subnet, one[0], other[0])
+        return super().severity_at_end(hit, context) if joined else INFO
 
     def flow_of(self, smp: AttributeSmp) -> Any:
         return tuple(sorted(self.masters))

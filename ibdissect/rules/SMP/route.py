@@ -147,13 +147,12 @@ class EndsAtLid(Rule):
         ended = values(SMPDirected.hop_pointer) == values(SMPDirected.hop_count)
         follower: FabricFollower = context.get(FabricFollower)
         for _, seen, view in each(event.table, SMPDirected, out & ended & far & (values(SMPDirected.hop_count) < 64)):
-            tid = MAD(view.buffer, view.offset).transaction_id
             path = bytes(view.initial_path[1 : view.hop_count + 1])
             hop = follower.onward.get(seen.frame)
             if hop is not None and hop.node.kind in (CA, ROUTER) and hop.frame < seen.frame:
                 yield fault(
                     seen, {"hops": len(path), "node": f"0x{hop.node.guid:016x}", "dr_dlid": view.dr_dlid}, SMPDirected.dr_dlid, of=view,
-                    proof=[(hop.frame, "NodeInfo from the end of the route")], key=(tid >> 32, path),
+                    proof=[(hop.frame, "NodeInfo from the end of the route")], key=(hop.node.slot, path),
                 )  # fmt: skip
 
 

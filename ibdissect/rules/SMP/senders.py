@@ -11,13 +11,15 @@ import numpy as np
 from ibdissect.fabric import SWITCH, ChunkFollowed
 from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos, port_key
 from ibdissect.fabric.events import WrongMKey
+from ibdissect.fabric.identity import one_block
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
-from ibdissect.rules.shared.answers_elsewhere import BLOCK, Elsewhere
+from ibdissect.rules.shared.answers_elsewhere import Elsewhere
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.senders import port_of_sender, sender_changes, senders_of
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Int
 from ibdissect.table.rows import by_value
 from ibdissect.wire import numbers
@@ -65,9 +67,8 @@ class AnswerFromOtherLid(Elsewhere):
             if request is None or asker is None or receiver is None or not request.last_frame < answer.frame:
                 continue
             port = self.subnet.owner(asker, request.frame)[0] if self.subnet is not None else None
-            lids = port.lids.at(request.frame)[0] if port is not None else None
-            one_port = lids[0] <= receiver < lids[0] + (1 << lids[1]) if lids is not None else asker >> BLOCK == receiver >> BLOCK
-            if not one_port:
+            owns = port.owns(receiver, request.frame) if port is not None else None
+            if owns is False or (owns is None and not one_block(asker, receiver)):
                 hit = fault(
                     answer, {"what": request.what(context.catalog), "asker": str(request.source), "to": request.to, "receiver": answer.to},
                     MAD.transaction_id, proof=[(request.frame, "request")], key=(request.source, request.target, receiver), severity=INFO,
@@ -77,7 +78,7 @@ class AnswerFromOtherLid(Elsewhere):
                 yield hit
 
 
-class ReversedMKey(Rule):
+class ReversedMKey(LearntFactRule):
     """A request carries its port's M_Key with the bytes reversed.
 
     Keys are big-endian on the wire. The port drops the request and counts a violation although the sender knows the key; usually a program
@@ -101,7 +102,7 @@ class ReversedMKey(Rule):
             event,
             {"port": str(event.port), "presented": value_of(SMP.m_key, event.presented), "held": value_of(SMP.m_key, event.held.key)},
             SMP.m_key, value_of(SMP.m_key, event.presented), proof=[(event.shown, "showed the port's M_Key")], start=event.mad,
-            key=event.sender,
+            key=event.sender, about=(event.port.node.slot,),
         )  # fmt: skip
 
 
@@ -133,7 +134,7 @@ class SetFromNonMaster(Rule):
         index = np.flatnonzero(asks.method == numbers.SET)
         if not len(index):
             return
-        sender, hidden = senders_of(event.table, asks.rows[index])
+        sender, hidden = senders_of(event.table, asks, index)
         for number, where in by_value(sender << 1 | hidden):
             lid, directed, rows = number >> 1, bool(number & 1), asks.rows[index[where]]
             changes = sender_changes(event, context, lid, directed, int(rows[0]) + event.table.chunk.first)

@@ -11,11 +11,12 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.fabric import ChunkFollowed, FabricFollower, Node
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, others
 from ibdissect.fabric.events import RepressSeen, TrapSeen
-from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, fault, on_end, on_event
-from ibdissect.rules.shared.attribute_rule import AttributeRule
+from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_end, on_event
+from ibdissect.rules.shared.attribute_rule import JudgedByNode
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TrapRule
 from ibdissect.wire.convert import timeout_ns
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import LID_COUNT, PERMISSIVE, PORT_INFO
 from ibdissect.wire.sm_port import PortInfo
@@ -129,7 +130,7 @@ MAX_FRAMES = 16
 """TrapRepress of one transaction remembered."""
 
 
-class RepressAnswered(AttributeRule):
+class RepressAnswered(JudgedByNode):
     """A port answers a TrapRepress.
 
     TrapRepress ends an exchange; nobody waits for an answer to it, and another requester may take it for its own.
@@ -146,13 +147,13 @@ class RepressAnswered(AttributeRule):
     source = others(0x02)
 
     def __init__(self) -> None:
-        self.repressed = BoundedDict[tuple[int, int], tuple[int, ...]](MAX_TRAPS, "repressed traps")
-        """Frames of the TrapRepress by port and transaction id."""
+        self.repressed = BoundedDict[tuple[int, int, int], tuple[int, ...]](MAX_TRAPS, "repressed traps")
+        """Frames of the TrapRepress by port, transaction id, and LID of its sender: ids are each requester's own."""
 
     @on_event(RepressSeen)
     def repress(self, event: RepressSeen, context: Context) -> None:
         if event.port is not None:
-            key = event.port.key, event.transaction
+            key = event.port.key, event.transaction, event.slid
             frames = (*self.repressed.get(key, ())[-MAX_FRAMES:], event.frame)
             self.repressed.put(key, frames, event.frame, event.time_ns)
 
@@ -160,8 +161,8 @@ class RepressAnswered(AttributeRule):
         return (smps.answers | (smps.method == 0x01)) & (smps.slot >= 0)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        tid = smp.transaction
-        key = smp.slot << 8 | smp.entered, tid
+        tid, of_asker = smp.transaction, LRH.dlid if smp.answers else LRH.slid
+        key = smp.slot << 8 | smp.entered, tid, Seen(smp.columns.event.table, smp.rows).value(of_asker)
         frames = self.repressed.get(key, ())
         later = tuple(frame for frame in frames if frame > smp.frame)
         if len(later) == len(frames):

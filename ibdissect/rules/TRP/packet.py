@@ -6,6 +6,7 @@ from typing import Any
 
 from ibdissect.fabric import SWITCH, FabricFollower, Port
 from ibdissect.fabric.events import TrapSeen
+from ibdissect.fabric.identity import one_range
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import BY_SMP, NO_ERROR
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, TrapRule
@@ -128,7 +129,8 @@ class IssuerLid(TrapRule):
 
     Update the firmware of the sender.
 
-    One LID-routed trap, and the port's LIDs where they are known.
+    One LID-routed trap, and the port's LIDs. Where its LMC is not known, LIDs that one LMC
+    can join may be one port's.
     """
 
     code, name, severity = "TRP001", "trap-issuerlid", WARNING
@@ -140,8 +142,10 @@ class IssuerLid(TrapRule):
         issuer = Notice(event.notice).issuer_lid
         if event.directed or event.slid in (0, PERMISSIVE) or issuer in (0, event.slid):
             return None
-        base, lmc = event.port.lids.now or (0, 0) if event.port is not None else (0, 0)
-        return None if base <= issuer < base + (1 << lmc) else ({"issuer": issuer}, ())
+        if event.port is None:
+            return None if one_range(issuer, event.slid) else ({"issuer": issuer}, ())
+        owns = event.port.owns(issuer, event.frame)
+        return None if owns or owns is None else ({"issuer": issuer}, ())
 
 
 class LinkTrapLid(TrapRule):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ibdissect.bounded import KeptList
 from ibdissect.fabric import ChunkFollowed, Port, Subnet
+from ibdissect.fabric.identity import one_block
 from ibdissect.fabric.lid_writes import LidWrites
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredFromElsewhere
@@ -16,10 +17,8 @@ from ibdissect.rules.shared.silence import lowered_severity
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import LID_ROUTED
+from ibdissect.wire.numbers import LID_ROUTED, PERMISSIVE
 
-BLOCK = 7
-"""LMC is at most 7: a port's LIDs lie in one block of 128."""
 MAX_UNCERTAIN = 4096
 
 
@@ -72,6 +71,8 @@ class Elsewhere(Rule):
             proof=[(request.frame, "request")], key=(request.source, request.target, sender),
         )  # fmt: skip
         hit.mads = (request.frame,)
+        if asked == PERMISSIVE:
+            return  # nobody's LID: the port at the other end of the cable answers from its own
         if event.sender == request.source:
             self.repeated.keep((request.frame, hit), hit.frame, hit.time_ns)
             return
@@ -81,7 +82,7 @@ class Elsewhere(Rule):
         port, other = self.subnet.owner(asked, request.frame)[0], self.subnet.owner(sender, event.frame)[0]
         if port is not None and other is port:
             return
-        if asked >> BLOCK != sender >> BLOCK:
+        if not one_block(asked, sender):
             yield hit
             return
         lids, since = port.lids.at(request.frame) if port is not None else (None, 0)

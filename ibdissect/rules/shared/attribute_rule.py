@@ -11,9 +11,11 @@ import numpy as np
 from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, Node
 from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, NodesRecorded, history_of
 from ibdissect.fabric.nodes import SwitchFacts
-from ibdissect.lint.finding import value_of
+from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import Context, FaultDetails, Hit, LazyHit, Rule, fault, on_event
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.wire.mad import METHODS
+from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import INT_KINDS, Field
 
 VLS = np.array([0, 1, 2, 4, 8, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
@@ -82,7 +84,16 @@ class AttributeRule(Rule):
         quoted = {word: smp.now(field) for word, field in says.items()}
         quoted |= {word: smp.was(field) for word, field in said.items()}
         about = {"port": smp.name, "method": METHODS[smp.method], **quoted, **arguments}
-        return fault(smp, about, self.at, value, start=smp.body_at, proof=proof, key=self.flow_of(smp))
+        return fault(smp, about, self.at, value, start=smp.body_at, proof=proof, key=self.flow_of(smp), about=(smp.slot,))
+
+
+class JudgedByNode(AttributeRule, LearntFactRule):
+    """Base of attribute rules that pass the gate of `LearntFactRule`: what the node answered before may be outdated or another's."""
+
+    def __init_subclass__(cls, **kw: Any) -> None:
+        super().__init_subclass__(**kw)
+        if "code" in vars(cls):
+            cls.waits = cls.severity is not Severity.INFO  # nothing could lower it
 
 
 class Changed(AttributeRule):
@@ -96,12 +107,24 @@ class Changed(AttributeRule):
         return smps.answers & (smps.since > 0) & self.differs(smps.now(self.at), smps.was(self.at))
 
 
-class ViolationCounted(Changed):
+READ_ONLY = (PortInfo.guid_cap, PortInfo.vl_cap, PortInfo.mtu_cap, PortInfo.link_width_supported)
+"""Components of PortInfo that a port does not change."""
+
+
+class ViolationCounted(Changed, JudgedByNode):
     """Base of rules about violation counters."""
 
-    evidence = "Two answers of the port, the later one with a higher count."
+    evidence = (
+        "Two answers of the port, the later one with a higher count. Silent if components that a port never changes differ, an `info` if "
+        "its LID turns out to be another node's: then another port answered."
+    )
+    ages = False
     why = "showed a lower count"
     differs = np.greater
+
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        same = all(smp.now(field) == smp.was(field) for field in READ_ONLY)
+        return super().judge(smp) if same else None
 
 
 def adapters(smps: AttributeSmps) -> Mask:

@@ -13,6 +13,7 @@ from ibdissect.fabric.groups import GroupFacts
 from ibdissect.lint.rule import Context, Hit, fault, on_event
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.outdated import RefutableRule
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.bits import value_at
 from ibdissect.table.native_packets import Native
@@ -50,12 +51,13 @@ def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, 
         yield gid, int(native.dlid[index[i]]), int(native.p_key[index[i]]), int(q_key[i]), rows[mine]
 
 
-class GroupRule(RefutableRule):
+class GroupRule(LearntFactRule, RefutableRule):
     """Base of rules that compare each kind of datagram with the group that its GID names."""
 
     evidence = (
         "The group's record (MCMemberRecord), seen before the packet. Silent for groups without one. An `info` where other "
-        "connections work although the facts forbid them: the record may be another subnet's."
+        "connections work although the facts forbid them: the record may be another subnet's; or where the record is of another "
+        "interface, or so old that the group may have been made anew unseen."
     )
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:

@@ -109,6 +109,8 @@ class LinkRule(LearntFactRule, RefutableRule):
         """Judge the suspicious packets in some rows. `columns`: source, destination and value of each; `which`: more of their key."""
         hits = []
         for (slid, dlid, number), seen, mine in flows(event, rows, columns, KEPT):
+            if event.subnet.loops(slid, dlid, seen.frame):
+                continue  # between LIDs of one port: it takes no link
             judged = self.judge(event.subnet, slid, dlid, number, seen.frame)
             if judged is not None:
                 about, key = {"slid": slid, "dlid": dlid, **judged[0]}, (slid, dlid, number if self.by_value else 0, *which)

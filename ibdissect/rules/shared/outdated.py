@@ -43,6 +43,11 @@ class Outdated:
                     flow = (dlid, slid, refused.p_key & BASE, True) if answer else (slid, dlid, refused.p_key & BASE, False)
                     self.flows.keep(flow, None, chunk.first + refused.row, int(chunk.time_ns[refused.row]))
 
+    def works(self, slid: int, dlid: int, p_key: int) -> bool:
+        """Whether packets between two LIDs are answered in a partition that a table lacks: then the table has it by now."""
+        asked, answered = (slid, dlid, p_key & BASE), (dlid, slid, p_key & BASE)
+        return any((*way, True) in self.flows and (*way, False) in self.flows for way in (asked, answered))
+
     @cached_property
     def proved(self) -> bool:
         """Whether two pairs of ports use partitions that their tables lack, or a LID talks that no port of the whole subnet has.

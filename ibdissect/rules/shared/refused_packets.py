@@ -8,10 +8,13 @@ from functools import partial
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.capture.records import ROWS
 from ibdissect.fabric import ROUTER, SWITCH, ChunkFollowed, Port, Subnet
 from ibdissect.fabric.early_packets import RECEIVER, SENDER
 from ibdissect.fabric.partitions import PKeys, Verdict
-from ibdissect.table import ChunkTable, Int
+from ibdissect.fabric.recent_flows import RecentFlows
+from ibdissect.fabric.vantage import LIFETIME_NS
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import value_at
 from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native, source_qps
 from ibdissect.table.rows import distinct_values, groups
@@ -20,7 +23,9 @@ from ibdissect.wire.mad import MAD, is_response
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LID_COUNT
 from ibdissect.wire.sm_port import PortInfo
 
-Bad = tuple[Verdict, Port, tuple[int, ...]]
+Judged = tuple[Verdict, Port, tuple[int, ...]]
+"""A table's verdict, whose it is, and the frames that showed the LID and the table."""
+REFUSING = (Verdict.LIMITED, Verdict.ABSENT)
 
 
 class RefusedPackets(Record, frozen=True):
@@ -45,14 +50,21 @@ class RefusedPackets(Record, frozen=True):
 
 def _refused(event: ChunkFollowed, *, receiver: bool) -> list[RefusedPackets]:
     """The packets of a chunk that are refused by the table of their receiver (or else their sender), or of the switch port before it."""
-    return sorted(_refusals(event.table, event.subnet, event.table.once(Native), receiver), key=lambda refused: refused.row)
+    event.once(_note_flows)
+    return sorted(_refusals(event, event.table.once(Native), receiver), key=lambda refused: refused.row)
+
+
+def _note_flows(event: ChunkFollowed) -> None:
+    if event.subnet.partitioned:
+        event.subnet.recent.take(event.table.chunk.first, event.table.once(Native))
 
 
 REFUSED = {RECEIVER: partial(_refused, receiver=True), SENDER: partial(_refused, receiver=False)}
 """Whose table refuses -> packets, for `event.once`."""
 
 
-def _refusals(table: ChunkTable, subnet: Subnet, native: Native, receiver: bool) -> Iterator[RefusedPackets]:
+def _refusals(event: ChunkFollowed, native: Native, receiver: bool) -> Iterator[RefusedPackets]:
+    table, subnet = event.table, event.subnet
     if not subnet.lids or not subnet.partitioned:
         return
     lids = native.dlid if receiver else native.slid
@@ -68,7 +80,7 @@ def _refusals(table: ChunkTable, subnet: Subnet, native: Native, receiver: bool)
     for combination in distinct_values(combined):
         p_key = combination & 0xFFFF
         if p_key & BASE:  # partition 0 is PKY002
-            for of_them, bad in _spans(table, subnet, rows, combined, combination, receiver):
+            for of_them, bad in _spans(event, rows, combined, combination, receiver):
                 yield from _flows(table, of_them, qp[np.searchsorted(rows, of_them)], p_key, bad)
 
 
@@ -80,20 +92,23 @@ def _tables(port: Port) -> Iterator[PKeys | None]:
             yield peer.p_keys
 
 
-def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, receiver: bool) -> Bad | None:
+def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, receiver: bool) -> Judged | None:
+    """The table that refuses, or the verdict of the port's own; None if none is known."""
     port, since = subnet.owner(lid, frame)
     if port is None or port.node.kind == ROUTER:  # beyond a router another subnet's table decides
         return None
+    own: Judged | None = None
     if port.p_keys is not None:
         verdict, shown = port.p_keys.judge(p_key, frame, port.p_key_capacity(frame))
-        if verdict in (Verdict.LIMITED, Verdict.ABSENT):
-            return verdict, port, (*shown, since)
+        own = verdict, port, (*shown, since)
+        if verdict in REFUSING:
+            return own
     found = _enforcer(port, frame, receiver)
     near, proof = found if found is not None else (None, ())
     if near is None or near.p_keys is None:
-        return None
+        return own
     verdict, shown = near.p_keys.judge(p_key | FULL, frame, near.p_key_capacity(frame))  # a switch compares only the partition
-    return (verdict, near, (*shown, since, *proof)) if verdict is Verdict.ABSENT else None
+    return (verdict, near, (*shown, since, *proof)) if verdict is Verdict.ABSENT or own is None else own
 
 
 def _enforcer(port: Port, frame: int, receiver: bool) -> tuple[Port, tuple[int, ...]] | None:
@@ -106,29 +121,47 @@ def _enforcer(port: Port, frame: int, receiver: bool) -> tuple[Port, tuple[int, 
     return (near, (shown, faced)) if info is not None and asked.__get__(info, PortInfo) else None
 
 
-def _spans(table: ChunkTable, subnet: Subnet, rows: Int, combined: Int, combination: int, receiver: bool) -> Iterator[tuple[Int, Bad]]:
-    """Rows of one destination and P_Key that are refused; the chunk is cut where the table or the LID's owner changed."""
-    lid, p_key = combination >> 16, combination & 0xFFFF
-    first, last = table.chunk.first, table.chunk.first + len(table) - 1
-    moves = subnet.changes(lid, after=first).union(*(owner.lids.changes_after(first) for owner in subnet.owners(lid)))
-    edges = [first, *sorted(change for change in moves if first < change <= last), last + 1]
+def _spans(event: ChunkFollowed, rows: Int, combined: Int, combination: int, receiver: bool) -> Iterator[tuple[Int, Judged]]:
+    """Rows of one destination and P_Key that are refused; the chunk is cut where the table or the LID's owner changed.
+
+    What a table accepted until a change may be under way for a packet's lifetime, if its flow was seen before.
+    """
+    table, subnet, lid, p_key = event.table, event.subnet, combination >> 16, combination & 0xFFFF
+    first, last, times = table.chunk.first, table.chunk.first + len(table) - 1, table.chunk.time_ns
+    recent = min(first, subnet.clock.first_after(int(times[0]) - LIFETIME_NS)) - 1  # the frame before a change that may matter
+    moves = subnet.changes(lid, after=recent).union(*(owner.lids.changes_after(recent) for owner in subnet.owners(lid)))
+    edges = sorted({recent, first, *(change for change in moves if recent < change <= last), last + 1})
     verdicts = [_judge(subnet, lid, p_key, start, receiver) for start in edges[:-1]]
-    if not any(verdicts):
+    if not any(judged is not None and judged[0] in REFUSING for judged in verdicts):
         return
-    mine = rows[combined == combination]
+    mine, ended, excused = rows[combined == combination], 0, 0
     for start, stop, bad in zip(edges, edges[1:], verdicts, strict=False):
-        if bad is not None:
+        if bad is not None and bad[0] is Verdict.ALLOWED and stop <= last:
+            ended, excused = stop, subnet.clock.time_of(stop) + LIFETIME_NS
+        if bad is not None and bad[0] in REFUSING and stop > first:
             part = mine[np.searchsorted(mine, start - first) : np.searchsorted(mine, stop - first)]
+            part = part[~_under_way(event, part, ended, excused)] if excused else part
             owner = subnet.owner(lid, start)[0]
             info = owner.info_at(start)[0] if owner is not None else None
-            if info is not None and info.is_virtualization_supported:
-                # Several ports share this LID, each with a P_Key table of its own; only the GRH distinguishes them.
+            if info is None or info.is_virtualization_supported:
+                # Several ports may share this LID, each with a P_Key table of its own; only the GRH distinguishes them.
                 part = part[table.located.at("grh")[part] < 0]
             if len(part):
                 yield part, bad
 
 
-def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Bad) -> Iterator[RefusedPackets]:
+def _under_way(event: ChunkFollowed, part: Int, change: int, until: int) -> Bool:
+    """Which packets may have been sent before a change: they come before a time, and their flow sent within ROWS frames before; bool[n]."""
+    early: Bool = event.table.chunk.time_ns[part] < until
+    if not early.any():
+        return early
+    recent: RecentFlows = event.subnet.recent
+    before = (recent.frames < change) & (recent.frames >= change - ROWS)
+    mine = recent.flows[np.searchsorted(recent.frames, part + event.table.chunk.first)]
+    return early & np.isin(mine, recent.flows[before])
+
+
+def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Judged) -> Iterator[RefusedPackets]:
     """One entry per sender, its QP if packets name it, and destination QP. Answers to QP1, which repeat their request's P_Key, are left
     out.
     """

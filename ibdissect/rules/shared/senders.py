@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ibdissect.fabric import ChunkFollowed, FabricFollower, Port
+from ibdissect.fabric.smps import PlacedSmps
 from ibdissect.lint.rule import Context
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.wire.headers import LRH
@@ -12,12 +15,12 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, PERMISSIVE
 
 
-def senders_of(table: ChunkTable, rows: Int) -> tuple[Int, Bool]:
-    """Who sent SMPs: the SLID, or the high half of the transaction id of a directed route; and which are directed."""
+def senders_of(table: ChunkTable, smps: PlacedSmps, index: Any) -> tuple[Int, Bool]:
+    """Who sent some SMPs: the SLID, or the number of a directed route's sender (`fabric.senders`); and which are directed."""
+    rows = smps.rows[index]
     slid = table.values_at(LRH.slid, rows).astype(np.int64)
     hidden: Bool = (table.values_at(MAD.mgmt_class, rows) == DIRECTED) & ((slid == PERMISSIVE) | (slid == 0))
-    high = (table.values_at(MAD.transaction_id, rows) >> np.uint64(32)).astype(np.int64)
-    return np.where(hidden, high, slid), hidden
+    return np.where(hidden, smps.sender[index], slid), hidden
 
 
 def port_of_sender(event: ChunkFollowed, context: Context, sender: int, hidden: bool, frame: int) -> tuple[Port | None, int]:

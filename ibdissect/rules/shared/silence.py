@@ -7,14 +7,18 @@ from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
 from ibdissect.bounded import Dropped, KeptList
-from ibdissect.fabric import FabricFollower, Node
+from ibdissect.fabric import ChunkFollowed, FabricFollower, Node
+from ibdissect.fabric.vantage import AGES_NS, Vantage
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import Request, Unanswered
 from ibdissect.flow.transactions import Transactions
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import SEEN, Context, Hit, Rule, on_event
+from ibdissect.lint.rule import SEEN, Context, Hit, Rule, on_chunk, on_event
+from ibdissect.rules.shared.answered import Answered, Reply
+from ibdissect.table import ChunkTable
 from ibdissect.table.history import SECOND_NS
+from ibdissect.table.scopes import Scopes
 from ibdissect.wire.numbers import GET, PERMISSIVE, SET, SMP_CLASSES
 
 PATH_AT = 4
@@ -33,7 +37,7 @@ class UnansweredSets:
         self._placed: dict[tuple[tuple[int, int], int], Frames] = {}
         """First and last frames, ascending, by method and attribute, and slot of the node that a request went to."""
         self._astray: dict[tuple[tuple[int, int], int], Frames] = {}
-        """The same for requests to nodes that are not known, by method and attribute, and high half of the transaction id, -1: to a LID."""
+        """The same for requests to nodes that are not known, by method and attribute, and number of the sender, -1: to a LID."""
         self._known = False
 
     def between(self, attribute: int, frame: int, until: int, nodes: Collection[Node] | None, method: int = SET) -> bool:
@@ -44,13 +48,13 @@ class UnansweredSets:
             found = [frames for sets in (self._placed, self._astray) for (one, _), frames in sets.items() if one == asked]
         else:
             found = [self._placed.get((asked, node.slot), ([], [])) for node in nodes]
-            found += [frames for (one, high), frames in self._astray.items() if one == asked and self._may_lead(high, nodes)]
+            found += [frames for (one, sender), frames in self._astray.items() if one == asked and self._may_lead(sender, nodes)]
         return any(bisect_left(first, until) > bisect_right(last, frame) for first, last in found)  # begun before, and not yet over
 
-    def _may_lead(self, high: int, nodes: Collection[Node]) -> bool:
+    def _may_lead(self, sender: int, nodes: Collection[Node]) -> bool:
         """Whether an unknown route of a sender may lead to one of these nodes: it has no other route there."""
-        origin = self.follower.routes.origins.get(high)
-        return origin is None or not {node.slot for node in nodes} <= {hop.node.slot for hop in origin.hops.values()}
+        origin = self.follower.routes.origins.get(sender)
+        return origin is None or origin.shared > 0 or not {node.slot for node in nodes} <= {hop.node.slot for hop in origin.hops.values()}
 
     def _learn(self) -> None:
         if self._known:
@@ -58,8 +62,8 @@ class UnansweredSets:
         self._known = True
         for request in self._requests():
             slot = self._slot(request)
-            high = -1 if request.route is None else request.transaction >> 32
-            sets, place = (self._astray, high) if slot is None else (self._placed, slot)
+            sender = -1 if request.route is None else self.follower.senders.of_transaction(request.transaction)
+            sets, place = (self._astray, sender) if slot is None else (self._placed, slot)
             first, last = sets.setdefault(((request.method, request.attribute), place), ([], []))
             first.append(request.frame)
             last.append(request.last_frame)
@@ -78,7 +82,7 @@ class UnansweredSets:
         if request.route is None:
             port = self.follower.subnet.owner(request.target.lid or 0, request.frame)[0]
             return port.node.slot if port is not None else None
-        origin = routes.origins.get(request.transaction >> 32)
+        origin = routes.origins.get(self.follower.senders.of_transaction(request.transaction))
         hop = routes.directed(origin, request.route[PATH_AT:]) if origin is not None and request.route[:PATH_AT] == PURE else None
         return hop.node.slot if hop is not None else None
 
@@ -96,35 +100,85 @@ def lowered_severity(context: Context, time_ns: int) -> Severity | None:
     return None if context.get(CaptureLoss).proves_silence(time_ns) else Severity.INFO
 
 
-def warm(time_ns: int, context: Context) -> bool:
+def warm(time_ns: int, context: Context, least_ns: int = 0) -> bool:
     """Whether the capture has run long enough to contain the beginning."""
-    return bool(time_ns - context.get(Transactions).first_ns >= WARM_UP_NS)
+    return bool(time_ns - context.get(Transactions).first_ns >= max(WARM_UP_NS, least_ns))
 
 
 class LearntFactRule(Rule):
-    """Base of rules that compare a packet with facts from earlier ones, which a change missed by the capture makes uncertain."""
+    """Base of all rules that quote earlier frames about the subnet: the gate that their verdicts pass, whoever writes them.
+
+    A fact may be outdated, another port's, or refuted by what follows. Then the finding is an INFO.
+    """
 
     waits = True
     needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, Transactions)
     written: ClassVar[tuple[int, ...]] = ()
-    """Attributes of subnet management with these facts: a Set that was not answered may have changed them."""
+    """Attributes of subnet management with these facts: a Set that was not answered, or whose port is not known, may have changed them."""
     read: ClassVar[tuple[int, ...]] = ()
     """Attributes of which a Get that was not answered may have shown the sender later facts."""
+    ages: ClassVar[bool] = True
+    """Whether a manager may change the facts at any time, so that they hold for a while only where the capture does not show its Sets."""
+
+    refutable: ClassVar[bool] = False
+    """Whether a good answer also refutes what a packet says by itself."""
+
+    @on_event(ChunkFollowed)
+    def note_managers(self, event: ChunkFollowed, context: Context) -> None:
+        event.once(context.get(Vantage).take)
+        event.table.once(context.get(Scopes).take)
+
+    @on_chunk
+    def note_answers(self, table: ChunkTable, context: Context) -> None:
+        table.once(context.get(Answered).take)
+
+    def watch(self, hit: Hit, context: Context) -> None:
+        if hit.evidence is not SEEN or self.refutable:
+            context.get(Answered).watch(hit, context.table)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """INFO if a packet is missing between the frames that showed the facts and this one, or their order is uncertain."""
-        if hit.evidence is SEEN:  # it rests on no facts: the site policy or the packet itself
+        """INFO if the capture would not have shown a change of the facts, or if an answer refutes them."""
+        if hit.evidence is SEEN and not self.refutable:  # it rests on no facts: the site policy or the packet itself
             return None
-        loss, shown = context.get(CaptureLoss), min((one.frame for one in hit.related if one.frame < hit.frame), default=0)
-        asked = *((SET, one) for one in self.written), *((GET, one) for one in self.read)
-        nodes, unanswered = self.rests_on(hit, context) if asked else (), context.get(UnansweredSets)
-        missed = loss.between(shown, hit.time_ns) or any(unanswered.between(one, shown, hit.frame, nodes, how) for how, one in asked)
-        doubtful = missed or loss.unsettled(hit.frame, hit.time_ns)
+        reply = context.get(Answered).reply(hit)
+        if hit.evidence is SEEN:
+            return Severity.INFO if reply is not None and self.refutes(hit, reply, context) else None
+        doubtful = (reply is not None and self.refutes(hit, reply, context)) or self._outdated(hit, context)
         return Severity.INFO if doubtful else super().severity_at_end(hit, context)
+
+    def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
+        """Whether a reply to the packet proves that what the finding says is not so."""
+        return reply.good
+
+    def _outdated(self, hit: Hit, context: Context) -> bool:
+        """Whether a fact may have changed unseen between the frames that showed it and the packet."""
+        loss, unanswered, vantage = context.get(CaptureLoss), context.get(UnansweredSets), context.get(Vantage)
+        frames = [one.frame for one in hit.related if one.frame > 0]
+        earlier, later = [one for one in frames if one < hit.frame], [one for one in frames if one > hit.frame]
+        shown = min(earlier, default=0)
+        nodes = self.rests_on(hit, context) if self.written or self.read or self.ages else ()
+        asked = *((SET, one) for one in self.written), *((GET, one) for one in self.read)
+        if loss.between(shown, hit.time_ns) or loss.unsettled(hit.frame, hit.time_ns):
+            return True
+        if any(unanswered.between(one, shown, hit.frame, nodes, how) for how, one in asked):
+            return True
+        if not context.get(Scopes).together((hit.frame, *frames)):
+            return True
+        first, last = (shown, hit.frame) if earlier else (hit.frame, max(later, default=hit.frame))
+        if not self.ages or not frames or hit.related[0].frame < 0:
+            return False
+        if not vantage.ambiguous.isdisjoint(frames):
+            return True
+        if any(vantage.astray(one, first, last, nodes) for one in self.written) or vantage.handed_over(first, last, nodes):
+            return True
+        return not vantage.manages(nodes, hit.frame) and loss.nanoseconds_between(first, last) > AGES_NS
 
     def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The nodes whose `written` attributes a finding rests on; None: any node's."""
-        return None
+        if hit.about is None:
+            return None
+        subnet = context.get(FabricFollower).subnet
+        return [node for node in map(subnet.by_slot, hit.about) if node is not None]
 
 
 class UnansweredRule(Rule):

@@ -119,7 +119,7 @@ def foreign_keys(event: ChunkFollowed, context: Context, *, zero: bool) -> Itera
     wrong = ~np.isin(key, np.array(sorted(policy.m_keys), np.uint64)) & ((key == 0) == zero)
     if zero:
         wrong &= ~_open(event, context, index)
-    sender, directed = senders_of(event.table, asks.rows[index])
+    sender, directed = senders_of(event.table, asks, index)
     for j in np.flatnonzero(wrong).tolist():
         i = int(index[j])
         node = event.subnet.by_slot(int(asks.slot[i]))

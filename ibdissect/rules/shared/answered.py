@@ -1,0 +1,158 @@
+"""Was the very packet of a finding answered? What was acknowledged or answered was not dropped, whatever earlier frames say."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.bounded import Dropped
+from ibdissect.capture.scattered import Bytes
+from ibdissect.flow.stream_packets import IS_RESPONSE
+from ibdissect.flow.transactions import Transactions
+from ibdissect.lint.rule import Hit
+from ibdissect.table import ChunkTable, Int
+from ibdissect.table.native_packets import Native
+from ibdissect.table.rows import is_in
+from ibdissect.wire.headers import AETH, BTH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import FULL, SMP_CLASSES, STATUS
+from ibdissect.wire.sm import SMP
+
+MAX_WATCHED = 1 << 17
+"""Packets of findings whose answers are awaited."""
+KEPT = 64
+"""Packets watched of each finding."""
+WINDOW = 1 << 12
+"""An acknowledgement stands for packets that are fewer PSNs before it: senders have no more in flight."""
+NAK = 0x60
+"""The kind of an AETH's syndrome that refuses the packet."""
+PSNS = 1 << 24
+SERVICE_AT, RELIABLE = 5, (0, 5)
+"""The upper three bits of an OpCode, and those of RC and XRC."""
+
+
+class Reply(Record):
+    """What came back for the packet of one frame."""
+
+    frame: int
+    good: bool
+    """An acknowledgement, or a management answer with status 0; not one of subnet management with nothing but zeros: that is what a
+    node reads where it has nothing.
+    """
+    full: bool
+    """It carries the full form of its partition's P_Key."""
+    of_request: bool = False
+    """It answers a management request."""
+
+
+class Answered:
+    """Replies to the packets of findings. One per capture."""
+
+    after: ClassVar = (Transactions,)
+
+    def __init__(self, transactions: Transactions) -> None:
+        self.transactions = transactions
+        self.replies: dict[int, Reply] = {}
+        """By frame."""
+        self._asked: dict[int, bool] = {}
+        """Frames with management requests that wait, and whether their P_Key is a full one."""
+        self._sent: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        """PSN and frame of packets that wait for an acknowledgement, by LIDs of responder and requester."""
+        self._watched: set[int] = set()
+        self.dropped = Dropped("packets whose answers matter")
+        self._taken: ChunkTable | None = None
+
+    def watch(self, hit: Hit, table: ChunkTable | None) -> None:
+        """Await the replies to the packets of a hit in the present chunk."""
+        if table is None:
+            return
+        frames = [frame for frame in ([*hit.frames[:KEPT]] if len(hit.frames) else [hit.frame]) if frame >= table.chunk.first]
+        fresh = [int(frame) for frame in frames if frame not in self._watched]
+        if len(self._watched) + len(fresh) > MAX_WATCHED:
+            self.dropped.add(hit.frame, hit.time_ns, len(fresh))
+            return
+        self._watched.update(fresh)
+        rows = np.array(sorted(fresh), np.int64) - table.chunk.first
+        native = table.once(Native)
+        at = np.searchsorted(native.rows, rows)
+        there = at < len(native.rows)
+        at, rows = at[there], rows[there]
+        mine = native.rows[at] == rows
+        at, rows = at[mine], rows[mine]
+        psns = table.values_at(BTH.psn, rows)
+        for i, row, psn in zip(at.tolist(), rows.tolist(), psns.tolist(), strict=True):
+            frame, opcode = row + table.chunk.first, int(native.opcode[i])
+            if int(native.dest_qp[i]) < 2:
+                self._asked[frame] = bool(native.p_key[i] & FULL)
+            elif opcode >> SERVICE_AT in RELIABLE and not IS_RESPONSE[opcode]:
+                self._sent.setdefault((int(native.dlid[i]), int(native.slid[i])), []).append((psn, frame))
+        if self._taken is table:
+            self._look(table)
+
+    def take(self, table: ChunkTable) -> None:
+        """Look for replies in a chunk. Call it by `table.once`, when its followers were fed."""
+        self._taken = table
+        self._look(table)
+
+    def _look(self, table: ChunkTable) -> None:
+        for one in self.transactions.answers_to(self._asked) if self._asked else ():
+            if one.request.attribute != table.values_at(MAD.attribute_id, np.array([one.frame - table.chunk.first]))[0]:
+                continue  # another exchange with this transaction id
+            empty = one.request.mgmt_class in SMP_CLASSES and not _content(table, one.frame).any()
+            self.replies[one.request.frame] = Reply(
+                one.frame, not one.status & STATUS and not empty, self._asked.pop(one.request.frame), of_request=True
+            )
+        if self._sent:
+            self._acknowledged(table, table.once(Native))
+
+    def _acknowledged(self, table: ChunkTable, native: Native) -> None:
+        ends = np.array([responder << 16 | requester for responder, requester in self._sent], np.int64)
+        index = np.flatnonzero(IS_RESPONSE[native.opcode] & is_in(native.slid << 16 | native.dlid, ends))
+        if not len(index):
+            return
+        rows = native.rows[index]
+        index = index[~refusing(table, rows, native.opcode[index])]
+        psns = table.values_at(BTH.psn, native.rows[index]).astype(np.int64)
+        frames, way = native.rows[index] + table.chunk.first, native.slid[index] << 16 | native.dlid[index]
+        for (responder, requester), waiting in list(self._sent.items()):
+            mine = way == responder << 16 | requester
+            left = []
+            for psn, frame in waiting:
+                found = index[mine & (frames > frame) & ((psns - psn) % PSNS < WINDOW)]
+                if len(found):
+                    first = found[0]
+                    self.replies[frame] = Reply(int(native.rows[first]) + table.chunk.first, True, bool(native.p_key[first] & FULL))
+                else:
+                    left.append((psn, frame))
+            if left:
+                self._sent[responder, requester] = left
+            else:
+                del self._sent[responder, requester]
+
+    def reply(self, hit: Hit) -> Reply | None:
+        """The first good reply to one of a hit's packets, else any; None if nothing came back.
+
+        Packets that were not watched because too many are count as answered: nothing is known of them.
+        """
+        frames = [int(frame) for frame in hit.frames[:KEPT]] if len(hit.frames) else [hit.frame]
+        found = [self.replies[frame] for frame in frames if frame in self.replies]
+        if found:
+            return next((one for one in found if one.good), found[0])
+        return Reply(hit.frame, True, True) if self.dropped.count and hit.frame not in self._watched else None
+
+
+def _content(table: ChunkTable, frame: int) -> Bytes:
+    """The attribute of an SMP in a frame of the chunk."""
+    at = int(table.located.at("mad")[frame - table.chunk.first])
+    return table.chunk.data[at + SMP.data.span[0] : at + SMP.data.span[1]]
+
+
+def refusing(table: ChunkTable, rows: Int, opcodes: Int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which responses are NAKs or ask to wait: they have an AETH with such a syndrome; bool[n]."""
+    at = table.located.at("bth")[rows] + BTH.size
+    inside = at < table.located.limit[rows]
+    syndrome = table.chunk.data[np.where(inside, at + AETH.syndrome.span[0], 0)]
+    return np.where(inside, (syndrome & NAK) != 0, True) & np.isin(opcodes & 0x1F, (0x0D, 0x0F, 0x10, 0x11, 0x12))
+
