@@ -81,7 +81,7 @@ class HopBeyondPorts(Rule):
         asks = np.flatnonzero(smps.pure & (smps.method != GET_RESP))
         ways: dict[tuple[int, bytes], list[int]] = {}
         for i in asks.tolist():
-            way = smps.high(i), smps.path(i)
+            way = smps.sender(i), smps.path(i)
             if way in ways or len(ways) < MAX_WAYS:
                 ways.setdefault(way, []).append(i)
         for (high, path), index in ways.items():
