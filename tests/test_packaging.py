@@ -101,6 +101,18 @@ def test_the_site_is_built_without_what_developers_install() -> None:
     assert "limited" in done.stdout, done.stderr
 
 
+def test_ci_runs_what_the_pages_say() -> None:
+    """The lines are taken from the pages, so that what a newcomer types is what was tried."""
+    lines = {page: subprocess.run([REPO / ".ci/documented", page], capture_output=True, text=True, check=True).stdout.splitlines()
+             for page in ("README", "CONTRIBUTING")}  # fmt: skip
+    assert len(lines["README"]) == 1 and lines["README"][0].startswith("pip install -e '.[dev]' && pytest")
+    assert lines["CONTRIBUTING"] == ["python3 -m venv .venv && . .venv/bin/activate", "pip install -e '.[dev]'", "pytest"]
+    script = (REPO / ".ci/run").read_text(encoding="utf-8")
+    assert '$(.ci/documented README)' in script and '$(.ci/documented CONTRIBUTING)' in script
+    workflow = (REPO / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+    assert "-e '.[dev]'" in workflow and '-m pytest -m "not slow"' in workflow
+
+
 def test_no_script_shadows_a_module_of_python() -> None:
     """Its folder comes first on the path: a `secrets.py` there broke NumPy in every other script."""
     scripts = {path.stem for path in (REPO / "benchmarks").glob("*.py")}
