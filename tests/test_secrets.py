@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -221,7 +222,9 @@ def test_no_output_shows_a_key(name: str, capture: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("capture", ["whole", "cut"])
 def test_with_other_keys_every_output_is_the_same(capture: str, folder: Path, tmp_path: Path) -> None:
-    """To the byte: then no number, count, order or checksum in it tells anything about a key, whatever one computes."""
+    """To the byte: then no number, count, order or checksum in it tells anything about a key, whatever one computes. Only the SHA-256 of
+    the file differs, as SECURITY.md says.
+    """
     frames = [bytearray(data) for data in FRAMES]
     for key in PLANTED:
         for at in range(key.end - len(key.value), key.end):
@@ -231,7 +234,9 @@ def test_with_other_keys_every_output_is_the_same(capture: str, folder: Path, tm
     differ = sum(one != two for one, two in zip(*(text.splitlines() for text in shows), strict=True))
     assert differ > len(PLANTED) // 2, "few keys are other ones"
     for name in OUTPUTS.keys() - LEFT_OUT:
-        assert output(name, folder, capture) == output(name, other, capture), name
+        one, two = (output(name, place, capture).replace(sha256((place / f"{capture}.pcapng").read_bytes()).hexdigest().encode(), b"#")
+                    for place in (folder, other))  # fmt: skip
+        assert one == two, name
 
 
 TABLES = {"jsonl": ("whole", "cut"), "csv": ("cut",), "parquet": ("cut",), "arrow": ("whole",)}

@@ -198,7 +198,8 @@ def _run(arguments: list[str] | None) -> int:
         _refuse_file_names(words)
         # Not `main`: it turns a broken pipe into status 1, which means findings here.
         # `color=True`: otherwise click removes colours if the output is not a terminal, whatever `--color` says.
-        with group.make_context("ibdissect", words, color=True) as context:
+        with group.make_context("ibdissect", [*words], color=True) as context:
+            context.meta["ibdissect.words"] = words  # `cli.common.command_line`
             result = group.invoke(context)
         sys.stdout.flush()
         return max(result if isinstance(result, int) else 0, context.obj or 0, 2 if failed else 0)  # see cli.common.incomplete

@@ -297,6 +297,24 @@ def say(text: str) -> None:
     echo(printable(text), err=True)
 
 
+WORDS = "ibdissect.words"
+"""Where a context has the words of the command line."""
+
+
+def command_line() -> str:
+    """The command line, as a shell would take it, without secrets of URLs, values of the site's keys, and the file that is written."""
+    import shlex
+
+    from ibdissect.capture.remote import public_name
+
+    context = click.get_current_context(silent=True)
+    words: list[str] = context.meta.get(WORDS, []) if context is not None else []
+    hidden = [re.sub(r"^((?:--config=)?site[^=]*)=.*", r"\1=...", public_name(word), flags=re.S) for word in words]
+    targets = {i for i, word in enumerate(hidden) if word in ("-o", "--output")}
+    shown = [word for i, word in enumerate(hidden) if not ({i, i - 1} & targets or word.startswith("--output="))]
+    return shlex.join(["ibdissect", *shown])
+
+
 def incomplete(reason: str) -> None:
     """Report what is missing; the command continues and exits with status 2."""
     say(f"error: {reason}")

@@ -7,7 +7,7 @@ import sys
 import click
 
 from ibdissect.cli.checking import check_options, checked_selection, ignore_option, no_crc_option, select_option
-from ibdissect.cli.common import Common, common_options, say
+from ibdissect.cli.common import Common, command_line, common_options, say
 from ibdissect.cli.console import progress_bar
 from ibdissect.cli.output import MaxFindings, captures_of, refuse_captures, require_extra, write_text
 from ibdissect.errors import ConfigError
@@ -20,18 +20,21 @@ from ibdissect.errors import ConfigError
     "--compare", "compared", metavar="BEFORE",
     help="Show new and fixed findings since BEFORE: captures, a report of lint --format json, or a baseline.",
 )  # fmt: skip
+@click.option("--title", default="", metavar="TEXT", help="A title, as the number of a ticket.")
+@click.option("--note", default="", metavar="TEXT", help="What readers should know, at the top of the page.")
 @select_option
 @ignore_option
 @click.option("--max-findings", type=MaxFindings(), default=100, show_default=True, help="Findings listed per rule.")
 @no_crc_option
 @common_options
 def command(
-    paths: tuple[str, ...], output: str | None, compared: str | None, selected: tuple[str, ...], ignored: tuple[str, ...],
-    max_findings: int, no_crc: bool, common: Common,
+    paths: tuple[str, ...], output: str | None, compared: str | None, title: str, note: str, selected: tuple[str, ...],
+    ignored: tuple[str, ...], max_findings: int, no_crc: bool, common: Common,
 ) -> int:  # fmt: skip
     """Write an HTML page about captures (files, directories, globs): is it healthy, what is wrong, how does the traffic look?
 
     The page is one file for a ticket or a CI artifact: it loads nothing, hides keys, can be printed, and is complete without JavaScript.
+    It says when the captures were recorded, size and SHA-256 of their files, and the command line that made it.
 
     Exit status 0: the page was written, whatever was found; 2: a capture could not be read, or not all of it. The page says which; there is
     no page if none could be read.
@@ -45,11 +48,18 @@ def command(
     options.selection = checked_selection(common, options)
     files = captures_of(paths, quiet=common.quiet)
     refuse_captures(files, output=output)
+    from ibdissect.capture.digest import digest_of
     from ibdissect.pictures.page import earlier, page
+    from ibdissect.report.html import About
+
+    digests = {file: digest for file in files if (digest := digest_of(file)) is not None}
+    about = About(title, note, command_line())
+    chosen = " and ".join(f"{option} {text}" for option, text in (("-Y", common.filter), ("--frames", common.frames)) if text)
+    notes = [f"Findings and traffic are those of the frames that {chosen} selects."] if chosen else []
 
     with progress_bar(files, quiet=common.quiet) as progress:
         before = earlier(compared, options, progress) if compared is not None else None
-        text, reports = page(files, options, before, None if max_findings < 0 else max_findings, progress)
+        text, reports = page(files, options, before, None if max_findings < 0 else max_findings, progress, about, digests, notes)
     if any(report.status != "unreadable" for report in reports):
         write_text(text, output)
     for report in reports:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from ibdissect.capture.digest import Digest
 from ibdissect.capture.discover import discover
 from ibdissect.errors import CaptureError
 from ibdissect.fabric import Subnet
 from ibdissect.lint.baseline import MOST
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.report import Run, charts
-from ibdissect.report.html import Pictures, environment, page_text
+from ibdissect.report.html import NOTHING, About, Pictures, environment, page_text
 from ibdissect.report.new_and_fixed import Before, before_of_json, before_of_reports, compare
 from ibdissect.session.check import Options
 from ibdissect.session.reading import Progress
@@ -59,9 +60,13 @@ def _alone(subnets: Sequence[Subnet]) -> Subnet | None:
 
 
 def page(
-    files: Sequence[str], options: Options, before: Before | None = None, limit: int | None = 100, progress: Progress | None = None
-) -> tuple[str, list[CaptureReport]]:
-    """The page about captures, and what was found in each. At most `limit` findings of a rule and capture are listed."""
+    files: Sequence[str], options: Options, before: Before | None = None, limit: int | None = 100, progress: Progress | None = None,
+    about: About = NOTHING, digests: Mapping[str, Digest] = {}, notes: Sequence[str] = (),
+) -> tuple[str, list[CaptureReport]]:  # fmt: skip
+    """The page about captures, and what was found in each. At most `limit` findings of a rule and capture are listed.
+
+    `digests`: sizes and hashes of the files, by path; `notes` say what was left out.
+    """
     kept = None if limit is None else max(limit, KEPT if before is None else MOST)
     reports, shown, subnets, room, bare = list[CaptureReport](), list[Pictures](), list[Subnet](), PICTURED, 0
     for number, path in enumerate(files, 1):
@@ -85,8 +90,9 @@ def page(
             lines[CHANGES:] = [f"~ and {len(lines) - CHANGES} more: ibdissect diff lists all"]
     compared = compare(before, reports, lines) if before is not None else None
     have = "1 capture has" if bare == 1 else f"{bare} captures have"
-    notes = [f"{have} no pictures here, as the page would become too big: report on fewer captures to see them."] if bare else []
-    return page_text(reports, Run(rules=tuple(options.rules)), shown, compared, notes, limit), reports
+    too_big = f"{have} no pictures here, as the page would become too big: report on fewer captures to see them."
+    notes = [*notes, *([too_big] if bare else [])]
+    return page_text(reports, Run(rules=tuple(options.rules), digests=digests), shown, compared, notes, limit, about), reports
 
 
 def pictures(portrait: Portrait, number: int, frames: int) -> Pictures:

@@ -5,6 +5,7 @@ A few hosts are boxes with names, many are dots, so that 20 nodes and 2,000 both
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct as Record
@@ -38,6 +39,10 @@ class Box(Record):
     title: str
     mark: Mark | None
     small: bool = False
+    name: str = ""
+    """The whole name of which `label` is what fits."""
+    room: int = 0
+    """Characters that fit."""
 
     @property
     def middle(self) -> float:
@@ -115,6 +120,7 @@ def _place(found: Levels, marked: Mapping[Port, Mark], made: Drawing) -> dict[in
     while blocks:
         y = _row(blocks, y, marked, made, places) + (40 if few else 22)
     made.boxes = [*places.values(), *made.boxes]
+    _label(made.boxes)
     made.left = min(box.x for box in (*made.boxes, *made.areas)) - 8
     made.width, made.height = max(box.x + box.width for box in (*made.boxes, *made.areas)) + 8 - made.left, y
     return places
@@ -186,8 +192,32 @@ def _box(node: Node, x: float, y: float, width: float, height: float, marked: Ma
     lids = ", ".join(f"LID {port.lid}" for port in node.ports.values() if port.lid)
     title = ", ".join(part for part in (name, kind, lids, mark.text if mark is not None else "") if part)
     room = int((width - 8) / (LABEL if width >= 100 else SMALL))
-    label = "" if small else name if len(name) <= room else "…" + name[-(room - 1) :]
-    return Box(x, y, width, height, kind.replace("channel adapter", "ca"), label, title, mark, width < 100)
+    return Box(x, y, width, height, kind.replace("channel adapter", "ca"), "", title, mark, width < 100, "" if small else name, room)
+
+
+def shortened(names: Iterable[str], room: int) -> dict[str, str]:
+    """Names in at most `room` characters: cut where they do not differ, and of such places as near to the middle as can be."""
+    every = list(dict.fromkeys(names))
+    long, keep = [name for name in every if len(name) > room], max(room - 1, 2)
+    if not long:
+        return {name: name for name in every}
+
+    def cut(head: int) -> dict[str, str]:
+        return {name: f"{name[:head]}…{name[len(name) - (keep - head) :]}" if len(name) > room else name for name in every}
+
+    return max((cut(head) for head in sorted(range(1, keep), key=lambda head: abs(head - keep / 2))), key=lambda cut: len({*cut.values()}))
+
+
+def _label(boxes: Iterable[Box]) -> None:
+    """Write the names into boxes, as far as they fit."""
+    of_room = defaultdict[int, list[Box]](list)
+    for box in boxes:
+        if box.name:
+            of_room[box.room].append(box)
+    for room, some in of_room.items():
+        labels = shortened((box.name for box in some), room)
+        for box in some:
+            box.label = labels[box.name]
 
 
 def _worst(found: Iterable[Mark | None]) -> Mark | None:

@@ -6,6 +6,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from importlib import resources
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct as Record
 
+from ibdissect.capture.digest import Digest
+from ibdissect.capture.remote import public_name
 from ibdissect.errors import missing_extra
 from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.lint.rule_page import TO_DO, page, summary
@@ -69,6 +72,19 @@ class Section(Record):
     """HTML."""
 
 
+class About(Record, frozen=True):
+    """What a page says of itself."""
+
+    title: str = ""
+    note: str = ""
+    """Paragraphs are separated by line breaks."""
+    command: str = ""
+    """The command line that made it."""
+
+
+NOTHING = About()
+
+
 class Pictures(Record):
     """What a page shows of one capture besides its findings."""
 
@@ -83,7 +99,7 @@ class Pictures(Record):
 
 def page_text(
     reports: Sequence[CaptureReport], run: Run, pictures: Sequence[Pictures] = (), compared: CheckDifference | None = None,
-    notes: Sequence[str] = (), limit: int | None = None,
+    notes: Sequence[str] = (), limit: int | None = None, about: About = NOTHING,
 ) -> str:  # fmt: skip
     """The page; without `pictures` the findings alone, as `lint --format html` prints them.
 
@@ -101,7 +117,7 @@ def page_text(
         verdict=verdict(reports), hidden={code: count - listed[code] for code, count in by_rule.items() if count > listed[code]},
         sections=[_section(i, report, one) for i, (report, one) in enumerate(zip(reports, seen, strict=True))],
         compared=compared, notes=[*notes, *followed], detailed=sum(bool(row.detail) for row in rows), rules=len(run.rules), version=VERSION,
-        style=style, script=script, policy=_policy(style, script),
+        about=about, files=[_files(one, run) for one in reports], style=style, script=script, policy=_policy(style, script),
     )  # fmt: skip
     return markup + "\n"
 
@@ -190,6 +206,33 @@ def _groups(reports: Sequence[CaptureReport], rows: Sequence[Row], run: Run) -> 
                 code, row.finding.name, severity, fault, texts, texts.get(TO_DO, ""), by_rule.get(code, 1), captures, row
             )  # fmt: skip
     return sorted(groups.values(), key=lambda group: (-Severity(group.severity).rank, -group.total, group.code))
+
+
+def span_text(first_ns: int, last_ns: int) -> str:
+    """When a capture was recorded, in UTC, and for how long; empty if it holds no times."""
+    if not first_ns:
+        return ""
+    try:
+        first, last = (datetime.fromtimestamp(at // 1_000_000_000, UTC) for at in (first_ns, max(first_ns, last_ns)))
+    except (ValueError, OverflowError, OSError):
+        return ""
+    until = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
+    seconds = max(0, last_ns - first_ns) / 1e9
+    return f"{first:%Y-%m-%d %H:%M:%S} to {until} UTC ({seconds:,.3f} s)"
+
+
+class Files(Record):
+    """When a capture was recorded, and what identifies its files."""
+
+    span: str
+    digests: list[tuple[str, Digest]]
+    """Name, size and SHA-256 of each file of this machine."""
+
+
+def _files(report: CaptureReport, run: Run) -> Files:
+    names = [member.path for member in report.members] or [report.path]
+    digests = [(public_name(name), run.digests[name]) for name in names if name in run.digests]
+    return Files(span_text(report.first_ns, report.last_ns), digests)
 
 
 def _section(number: int, report: CaptureReport, pictures: Pictures) -> Section:

@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.fabric.model import Subnet
 from ibdissect.pictures.marks import Mark
-from ibdissect.pictures.subnet import FEW, MAX_NODES, WIDTH, Box, Drawing, drawing
+from ibdissect.pictures.subnet import FEW, MAX_NODES, WIDTH, Box, Drawing, drawing, shortened
 
 from .looks import fat_tree
 
@@ -57,6 +57,17 @@ def test_findings_colour_the_node_its_cable_and_the_list() -> None:
     assert [box.title for box in found.boxes if box.mark] == ["leaf1, switch, LID 6, 3 findings: PM001"]
     assert [cable.title for cable in found.cables if cable.mark] == ["spine0 port 2 to leaf1 port 1: 3 findings: PM001"]
     assert [(name, peer) for name, _, peer, _ in found.ports] == [("leaf1 port 1", "spine0 port 2")]
+
+
+def test_names_are_cut_where_they_do_not_differ() -> None:
+    hosts = [f"node{number:04d} HCA-1" for number in range(16)]
+    labels = shortened([*hosts, "leaf1", "node without NodeInfo", "node without NodeInfo"], 12)
+    assert len({labels[name] for name in hosts}) == 16 and all(len(label) <= 12 for label in labels.values())
+    assert labels["leaf1"] == "leaf1" and "…" in labels["node without NodeInfo"][1:-1]
+    assert all(f"{number:02d} HCA-1" in labels[name] for number, name in enumerate(hosts))
+    twins = shortened(["a" * 40 + "1" + "b" * 40, "a" * 40 + "2" + "b" * 40], 9)  # no cut tells them apart
+    assert set(twins.values()) == {"aaaa…bbbb"}
+    assert shortened(["x" * 9 + "1", "x" * 9 + "2"], 4) == {"x" * 9 + "1": "x…x1", "x" * 9 + "2": "x…x2"}
 
 
 @pytest.mark.slow

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from ibdissect.capture.digest import Digest
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.report import Run, first_of_each, render
-from ibdissect.report.html import MAX_LISTED, Pictures, environment, page_text, verdict
+from ibdissect.report.html import MAX_LISTED, About, Pictures, environment, page_text, span_text, verdict
 from ibdissect.report.new_and_fixed import before_of_reports, compare
 from ibdissect.rules import load
 
@@ -54,6 +55,30 @@ def test_the_verdict(reports: list[CaptureReport], level: str, said: str) -> Non
     found = verdict(reports)
     assert found[0] == level and said in found[1]
     assert bool(found[2]) == any(one.incomplete for one in reports)
+
+
+def test_the_page_says_what_it_is_about() -> None:
+    one = report(finding(), first_ns=1_795_000_203_000_000_000, last_ns=1_795_000_221_250_000_000)
+    run = structs.replace(RUN, digests={"a b.pcap": Digest(1234, "ab12")})
+    about = About(f"Ticket {HOSTILE}", "First line.\n\nSecond line.", f"ibdissect report {HOSTILE}")
+    page = safe(page_text([one], run, about=about))
+    for said in ("Ticket", "First line.", "Second line.", "2026-11-18", "UTC (18.250 s)", "1,234 bytes, SHA-256 ab12", "ibdissect report"):
+        assert said in page.text, said
+    bare = safe(page_text([report(finding())], RUN)).text
+    assert "SHA-256" not in bare and "UTC" not in bare
+    both = safe(page_text([one, report(finding())], run)).text
+    assert "ab12" in both and "UTC (18.250 s)" in both
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "wanted"),
+    [
+        (0, 5, ""), (1, 1 << 63, ""), (1_700_000_000_000_000_000, 0, "2023-11-14 22:13:20 to 22:13:20 UTC (0.000 s)"),
+        (1_700_000_000_000_000_000, 1_700_010_000_000_000_000, "2023-11-14 22:13:20 to 2023-11-15 01:00:00 UTC (10,000.000 s)"),
+    ],
+)
+def test_when_it_was_recorded(first: int, last: int, wanted: str) -> None:
+    assert span_text(first, last) == wanted or (not wanted and "9" not in span_text(first, last)[:1])
 
 
 def test_doubts_are_reported() -> None:
