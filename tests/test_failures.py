@@ -98,7 +98,7 @@ def test_what_a_plugin_function_raises_is_told_without_values(capture: str, tmp_
     ("format_", "said"),
     [
         ("text", "1 failed"), ("json", '"status": "failed"'), ("jsonl", "AM001"), ("sarif", '"executionSuccessful": false'),
-        ("junit", 'name="complete"><error message="bad.pcap: rule AM001 failed'), ("github", "::error file=bad.pcap,title=failed::"),
+        ("junit", '<error message="bad.pcap: rule AM001 failed'), ("github", "::error file=bad.pcap,title=failed::"),
     ],
 )  # fmt: skip
 def test_every_format_says_so(format_: str, said: str, capture: str, monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ print(f"{len(management.frames())} management datagrams, {len(answers.frames())}
 findings = capture.lint()
 print("findings:", dict(sorted(Counter(finding.code for finding in findings).items())))
 
-# %% Arrow: a table with right types, from which pandas, polars and DuckDB go on. Needs: pip install 'ibdissect[export]'
+# %% Arrow: a table with right types, from which pandas, polars and DuckDB go on. Needs: pip install '.[export]'
 arrow = table.filter("infiniband.bth").to_arrow("frame.number", "frame.time", "lrh.slid", "lrh.dlid", "bth.p_key", "bth.psn")
 print(arrow.schema.to_string())
 by_pair = arrow.group_by(["infiniband.lrh.slid", "infiniband.lrh.dlid"]).aggregate([("infiniband.bth.psn", "count")])

@@ -15,7 +15,7 @@ from ibdissect.cli.console import echo
 from ibdissect.errors import ConfigError, defined_in
 from ibdissect.lint import toml_rules
 from ibdissect.lint.rule import Rule
-from ibdissect.lint.rule_page import markdown, page, summary
+from ibdissect.lint.rule_page import OPTIONS, SILENCE, markdown, page, silencing, summary
 from ibdissect.lint.rule_selection import select, split_codes
 from ibdissect.lint.setting import settings_of
 
@@ -32,7 +32,7 @@ def command(codes: tuple[str, ...], format_: str, common: Common) -> None:
     if format_ == "json":
         echo(json.dumps([rule_object(rule) for rule in rules], indent=2, ensure_ascii=False))
     elif format_ == "markdown":
-        echo("\n".join(([] if codes else [contents(rules)]) + [text_of(rule) for rule in rules]), nl=False)
+        echo("\n".join(([] if codes else [contents(rules)]) + [text_of(rule, of_many=not codes) for rule in rules]), nl=False)
     elif explain:
         echo("\n".join(text_of(rule, as_markdown=False) for rule in rules), nl=False)
     else:
@@ -67,7 +67,7 @@ def contents(rules: Sequence[type[Rule]]) -> str:
     """The head of a page of all rules."""
     lines = [f"- [{rule.code} {rule.name}](#{rule.code.lower()}-{rule.name}): {summary(rule)}\n" for rule in rules]
     about = "A rule's code begins with the letters of its family. `ibdissect rules CODE` prints one of these pages."
-    return f"# Rules\n\n{about}\n\n{''.join(lines)}"
+    return f"# Rules\n\n{about}\n\n## {SILENCE}\n\n{silencing('PKY001')}\n\n## All rules\n\n{''.join(lines)}"
 
 
 def rule_object(rule: type[Rule]) -> dict[str, Any]:
@@ -87,9 +87,13 @@ def rule_object(rule: type[Rule]) -> dict[str, Any]:
     }
 
 
-def text_of(rule: type[Rule], *, as_markdown: bool = True) -> str:
-    """The rule's documentation as Markdown, or as plain text for a terminal."""
+def text_of(rule: type[Rule], *, as_markdown: bool = True, of_many: bool = False) -> str:
+    """The rule's documentation as Markdown, or as plain text for a terminal; `of_many`: without what all rules have."""
     texts = page(rule) | {"Defined in": file_of(rule)}
+    if of_many:
+        texts.pop(SILENCE)
+        if not settings_of(rule):
+            texts.pop(OPTIONS)
     about = f"{rule.severity.value}, since {rule.since}"
     if as_markdown:
         return f"## {rule.code} {rule.name}\n\n*{about}* - {summary(rule)}\n\n{markdown(texts, '###')}\n"

@@ -9,6 +9,7 @@ from .handlers import handler_methods
 from .rule import REGISTRY, Rule, family
 from .setting import settings_of
 
+SILENCE, OPTIONS = "How to silence it", "Options"
 TITLES = WHY, TO_DO, EVIDENCE = "Why it matters", "What to do", "Evidence"
 """Headings of the paragraphs after the first line; the last one holds all further paragraphs."""
 
@@ -47,14 +48,28 @@ def evidence(rule: type[Rule]) -> str:
     return "\n".join(text for text in (own, *implied) if text)
 
 
+def silencing(code: str) -> str:
+    """How to leave a rule out, for all captures or some, to make it count less, and to accept what is known."""
+    lines = (
+        f"`--ignore {code}`, or `ignore = [\"{code}\"]` in the configuration.",
+        f"For some captures: `\"captures/old/**\" = [\"{code}\"]` below `[per-path-ignores]`.",
+        f"To fail no job: `{code} = \"info\"` below `[severity]`.",
+        "What is found today: `--write-baseline FILE`, then `--baseline FILE`.",
+    )
+    return "\n".join(lines)
+
+
 def page(rule: type[Rule]) -> dict[str, str]:
-    """All sections: those of the docstring, the evidence, the rule's options, example and reference."""
+    """All sections: those of the docstring, the evidence, the rule's options, how to silence it, example and reference."""
     known = evidence(rule)
     options = "\n".join(f"`{key} = {one.default}`: {one.meaning}" for key, one in settings_of(rule).items())
+    code = getattr(rule, "code", "")  # a base class has none
+    options = f"Below `[options.{code}]` in the configuration:\n{options}" if options else ""
     texts = sections(rule)
     others = {title: texts.pop(title) for title in tuple(texts) if title not in TITLES}
     texts |= {EVIDENCE: known} if known else {}
-    return texts | others | ({"Options": options} if options else {}) | {"Example": rule.example, "Reference": rule.reference}
+    configured = {OPTIONS: options or "None.", SILENCE: silencing(code)} if code else {}
+    return texts | others | configured | {"Example": rule.example, "Reference": rule.reference}
 
 
 def markdown(texts: dict[str, str], level: str = "##") -> str:

@@ -48,3 +48,13 @@ def test_a_capture_without_subnet_management_changes_no_subnet(tmp_path: Path) -
     assert "the subnets are not compared" in captures.stderr
     assert {line.split()[1] for line in captures.stdout.splitlines()[:-1]} == {"traffic", "finding"}
     assert "cannot be used here" in diff(str(known), str(known), "--names").stderr
+
+
+def test_traffic_and_findings_of_frames_that_match(tmp_path: Path) -> None:
+    """A partition that came is a change, unless a filter looks at another one."""
+    words = ("diff", str(REPO / "captures/pkey-lab-full.pcap"), str(REPO / "captures/pkey-lab.pcap"), "--format", "json")
+    every = json.loads(commands.run(*words).stdout)
+    some = json.loads(commands.run(*words, "-Y", "bth.p_key == 0x0123").stdout)
+    none = json.loads(commands.run(*words, "-Y", "bth.p_key == 0x4242").stdout)
+    assert {one["code"] for one in some["findings_new"]} <= {one["code"] for one in every["findings_new"]}
+    assert none["counts"]["findings_new"] == none["counts"]["traffic_new"] == 0 < every["counts"]["findings_new"]

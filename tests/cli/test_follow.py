@@ -29,3 +29,16 @@ def test_a_frame_without_a_message(repo: Path) -> None:
 def test_a_frame_that_the_capture_does_not_have(repo: Path) -> None:
     done = run("follow", str(repo / "captures/rxe-rping.pcap"), "9999")
     assert done.returncode == 2 and b"has frames 1 to 125, not 9999" in done.stderr
+
+
+def test_messages_of_selected_frames(repo: Path) -> None:
+    capture = str(repo / "captures/rxe-rping.pcap")
+
+    def followed(*words: str) -> list[str]:
+        out = run("follow", capture, "6", *words).stdout.decode().splitlines()
+        return [line for line in out if line.startswith(("> ", "< "))]
+
+    every = followed()
+    assert followed("--frames", "6-7") == [line for line in every if "frames 6-7," in line] != []
+    reads = followed("-Y", "infiniband.reth")
+    assert 0 < len(reads) < len(every) and set(reads) < set(every) and followed("-Y", "infiniband.mad") == []

@@ -78,3 +78,18 @@ def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: lis
     paths = {Path(path).stem: path for path in written(tmp_path)}
     assert run(["points", *(word.format(**paths) for word in words)]) == 2
     assert said.format(**paths) in capsys.readouterr().err
+
+
+def test_a_filter_limits_the_findings_and_a_report_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = written(tmp_path, lost={7: "server"})
+    assert run(["points", *paths, "-Y", "frame.number == 15", "--format", "json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["findings"]) == 1
+    assert run(["points", *paths, "-Y", "frame.number == 3", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["findings"] == [] and len(found["lost"]) == 1  # matched in whole captures
+    for form in ("text", "json", "sarif"):
+        status = run(["points", *paths, "--format", form])
+        printed, target = capsys.readouterr().out, tmp_path / "report"
+        assert run(["points", *paths, "--format", form, "-o", str(target)]) == status == 1
+        assert target.read_text() == printed and capsys.readouterr().out == ""
+    assert run(["points", *paths, "-o", paths[0]]) == 2

@@ -26,11 +26,10 @@ class RefusingTable(LearntFactRule, RefutableRule):
     """Base of rules about the table of one end: one finding per sender, QP and P_Key."""
 
     evidence = (
-        "Needs the complete P_Key table of the port. An `info` if the table may have changed since it was read: the capture missed "
-        "packets or changed their order, a Set was not answered, the next reading differs although the capture shows no Set, another "
-        "port had not yet given up the LID, "
-        "connections work between two pairs of ports or more in partitions that their tables lack, or with a LID that no port of a "
-        "completely read subnet has."
+        "Needs the complete P_Key table of the port. The table may have changed since it was read; the finding is an `info` if "
+        "something says so. The capture missed packets or changed their order. A Set was not answered. The next reading differs, and the "
+        "capture shows no Set. Another port had not yet given up the LID. Connections work between two pairs of ports or more in "
+        "partitions that their tables lack, or with a LID that no port of a completely read subnet has."
     )
     written = (P_KEY_TABLE, PORT_INFO)
     verdict = Verdict.ABSENT
