@@ -30,6 +30,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from ibdissect.capture.times import FAR_NS, SECOND_NS  # noqa: E402
 from ibdissect.dfilter.compile import compile_filter  # noqa: E402
 from ibdissect.dissect.build import dissect_row  # noqa: E402
 from ibdissect.dissect.printers import dotted, dump  # noqa: E402
@@ -234,6 +235,8 @@ class Run:
             with Capture(io.BytesIO(data)) as capture:
                 for frame in capture:
                     frames += 1
+                    if abs(frame.time_ns) >= FAR_NS + SECOND_NS:
+                        raise AssertionError(f"the time of frame {frame.number} is {frame.time_ns} ns")
                     if frame.number != frames:
                         raise AssertionError(f"frame {frame.number} comes {frames}th")
                 status = "damaged" if capture.damage else "ok"

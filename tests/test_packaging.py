@@ -88,6 +88,36 @@ def test_what_ci_installs_is_pinned_by_hash() -> None:
     assert {re.sub("[._]", "-", name) for name in wanted} - {"ibdissect"} <= {name.replace(".", "-") for name in pinned}
 
 
+INSTALLS = re.compile(r"""^.*\bpip(?:" | )(?!freeze|show|-audit)(?:-q )?(?:install|wheel|--|").*$|^.*\buv pip install.*$""", re.MULTILINE)
+NOT_PINNED = {
+    '"$pip" install -q "$@"': "outside GitHub, where the index has other files",
+    "uv pip install --python \"$RUNNER_TEMP/venv\" --resolution \"$RESOLUTION\" -e '.[dev]'": "whether the bounds work is what it asks",
+    'pip "$VERSION"': "what the user of the action names",
+}
+"""Installations without hashes, and why."""
+
+
+@pytest.mark.parametrize("name", [".ci/run", ".ci/release", ".github/workflows/ci.yml", "action.yml"])
+def test_every_installation_is_pinned(name: str) -> None:
+    """By hash, or of our own checkout or wheel with nothing to fetch."""
+    lines = [line.strip() for line in INSTALLS.findall((REPO / name).read_text(encoding="utf-8")) if not re.match(r"\s*(#|description:)", line)]
+    assert lines
+    for line in lines:
+        pinned = "--require-hashes" in line or "--no-deps" in line or "--no-build-isolation" in line
+        assert pinned or any(known in line for known in NOT_PINNED) or line.startswith("pip() {"), line
+    for listed in set(re.findall(r"\.ci/\w+\.txt", (REPO / name).read_text(encoding="utf-8"))):
+        text = (REPO / listed).read_text(encoding="utf-8")
+        assert re.search(r"^[a-z0-9.-]+==", text, re.MULTILINE) and not re.search(r"^[^#\s][^\\]*$", text, re.MULTILINE), listed
+
+
+def test_what_is_installed_and_what_builds_is_listed() -> None:
+    project = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))
+    for wanted, name in ((project["project"]["dependencies"], "installed"), (project["build-system"]["requires"], "build")):
+        pinned = set(re.findall(r"^([a-z0-9.-]+)==", (REPO / f".ci/{name}.txt").read_text(encoding="utf-8"), re.MULTILINE))
+        names = {re.sub("[._]", "-", re.split(r"[\[<>=; ]", one)[0].lower()) for one in wanted}
+        assert names <= {one.replace(".", "-") for one in pinned}
+
+
 @pytest.mark.slow
 def test_the_site_is_built_without_what_developers_install() -> None:
     """`pip install '.[docs]' && mkdocs serve`: the page of a rule takes its example from the rule's proof, without pytest."""

@@ -19,14 +19,40 @@ PCAPNG_LINKS = (1, 113, 197, 242, 247, 276, 105)
 START = 1_700_000_000
 
 
-def pcapng(packets: Sequence[Packet], *, order: str = "<", options: bytes = b"", links: Sequence[int] = PCAPNG_LINKS) -> bytes:
-    """A pcapng with one interface for each of the link types; `options` go into every packet block."""
+STAMPS = (0, 1, 999_999_999, 10**9, 1 << 31, (1 << 32) - 1, 1 << 61, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
+OFFSETS = (0, 1, -1, 10**9, -(10**9), 9_200_000_000, -9_200_000_000, (1 << 63) - 1, -(1 << 63))
+"""Stamps and offsets in seconds (`if_tsoffset`) at which arithmetic on times may go wrong."""
+
+
+def odd_stamps(rnd: random.Random, count: int) -> list[int]:
+    """A stamp for each packet: constant, backwards, with jumps of years, or at an edge."""
+    years = 365 * 86_400 * 10**9
+    ways: tuple[Callable[[int], int], ...] = (
+        lambda n: START * 10**9, lambda n: START * 10**9 - n * 1_000_003, lambda n: START * 10**9 + rnd.randint(-50, 50) * years + n,
+        lambda n: rnd.choice(STAMPS), lambda n: rnd.getrandbits(64), lambda n: START * 10**9 + n * rnd.choice((0, 0, years)),
+    )  # fmt: skip
+    way = rnd.choice(ways)
+    return [way(n) & (1 << 64) - 1 for n in range(count)]
+
+
+def pcapng(
+    packets: Sequence[Packet], *, order: str = "<", options: bytes = b"", links: Sequence[int] = PCAPNG_LINKS, stamps: Sequence[int] = (),
+    clocks: Sequence[tuple[int, int]] = (),
+) -> bytes:  # fmt: skip
+    """A pcapng with one interface for each of the link types; `options` go into every packet block.
+
+    `stamps`: those of the packets; `clocks`: resolution and offset of each interface.
+    """
     out = [_block(order, 0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))]
-    for link in links:
-        body = struct.pack(order + "HHI", link, 0, 0) + struct.pack(order + "HHB3xHH", 9, 1, 9, 0, 0)
+    for index, link in enumerate(links):
+        body = struct.pack(order + "HHI", link, 0, 0)
+        if clocks:
+            body += struct.pack(order + "HHB3xHHqHH", 9, 1, clocks[index][0], 14, 8, clocks[index][1], 0, 0)
+        else:
+            body += struct.pack(order + "HHB3xHH", 9, 1, 9, 0, 0)
         out.append(_block(order, 1, body))
     for number, (link, data, wire) in enumerate(packets):
-        high, low = divmod(START * 10**9 + number * 1_000_003, 1 << 32)
+        high, low = divmod(stamps[number] if stamps else START * 10**9 + number * 1_000_003, 1 << 32)
         head = struct.pack(order + "IIIII", links.index(link), high, low, len(data), wire)
         out.append(_block(order, 6, head + data + bytes(-len(data) % 4) + options))
     return b"".join(out)
@@ -37,13 +63,14 @@ def _block(order: str, kind: int, body: bytes) -> bytes:
     return struct.pack(order + "I", kind) + size + body + size
 
 
-def pcap(packets: Sequence[Packet], *, order: str = "<", nanoseconds: bool = True) -> bytes:
-    """A pcap of the first packet's link type, with those packets that have it."""
+def pcap(packets: Sequence[Packet], *, order: str = "<", nanoseconds: bool = True, stamps: Sequence[int] = ()) -> bytes:
+    """A pcap of the first packet's link type, with those packets that have it; `stamps`: their times, seconds and rest, 32 bits each."""
     link = packets[0][0] if packets else LINK_ERF
     out = [struct.pack(order + "IHHiIII", 0xA1B23C4D if nanoseconds else 0xA1B2C3D4, 2, 4, 0, 0, 262144, link)]
     for number, (of, data, wire) in enumerate(packets):
         if of == link:
-            out.append(struct.pack(order + "IIII", START + number, number, len(data), wire) + data)
+            seconds, rest = divmod(stamps[number], 1 << 32) if stamps else (START + number, number)
+            out.append(struct.pack(order + "IIII", seconds, rest, len(data), wire) + data)
     return b"".join(out)
 
 
@@ -66,10 +93,12 @@ def broken(rnd: random.Random, packets: Sequence[Packet]) -> bytes:
     """A capture of the packets whose container is damaged, now and then compressed, before or behind the damage."""
     order = rnd.choice("<<<>")
     kind = rnd.randrange(5)
+    stamps = odd_stamps(rnd, len(packets)) if rnd.random() < 0.3 else []
     if kind < 2:
-        data = bytearray(pcapng(packets, order=order, options=_options(rnd, order)))
+        clocks = [(rnd.choice((0, 6, 9, 12, 0x80, 0xA0, rnd.randrange(256))), rnd.choice(OFFSETS)) for _ in PCAPNG_LINKS] if stamps else []
+        data = bytearray(pcapng(packets, order=order, options=_options(rnd, order), stamps=stamps, clocks=clocks))
     elif kind < 4:
-        data = bytearray(pcap(packets, order=order, nanoseconds=rnd.random() < 0.5))
+        data = bytearray(pcap(packets, order=order, nanoseconds=rnd.random() < 0.5, stamps=stamps))
     else:
         data = bytearray(erf(packets) or pcap(packets))
     for _ in range(rnd.choice((0, 1, 1, 1, 2, 3, 8))):
