@@ -100,7 +100,8 @@ NOT_PINNED = {
 @pytest.mark.parametrize("name", [".ci/run", ".ci/release", ".github/workflows/ci.yml", "action.yml"])
 def test_every_installation_is_pinned(name: str) -> None:
     """By hash, or of our own checkout or wheel with nothing to fetch."""
-    lines = [line.strip() for line in INSTALLS.findall((REPO / name).read_text(encoding="utf-8")) if not re.match(r"\s*(#|description:)", line)]
+    found = INSTALLS.findall((REPO / name).read_text(encoding="utf-8"))
+    lines = [line.strip() for line in found if not re.match(r"\s*(#|description:)", line)]
     assert lines
     for line in lines:
         pinned = "--require-hashes" in line or "--no-deps" in line or "--no-build-isolation" in line
