@@ -12,7 +12,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event
 from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.outdated import Outdated, RefutableRule
-from ibdissect.rules.shared.refused_packets import REFUSED, RefusedPackets
+from ibdissect.rules.shared.refused_packets import REFUSED, RefusedPackets, Shown
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table import ChunkTable
@@ -93,11 +93,21 @@ def hit_of(table: ChunkTable, refused: RefusedPackets, end: str) -> Hit:
         seen,
         {"p_key": refused.p_key, "slid": refused.slid, "qp": refused.dest_qp, "port": refused.port.name_at(seen.frame),
          "dlid": seen.value(LRH.dlid)},
-        BTH.p_key, refused.p_key, proof=[(number, f"showed the {end}'s LID or P_Key table") for number in sorted(set(refused.shown))],
+        BTH.p_key, refused.p_key, proof=_proof(refused.shown, end),
         evidence=LEARNT, rows=refused.rows,
         key=(refused.port.key, refused.slid, refused.dest_qp, refused.src_qp, refused.p_key),
         message=ENFORCED if enforced else "",
     )  # fmt: skip
+
+
+def _proof(shown: Shown, end: str) -> list[tuple[int, str]]:
+    """Frames in order, and all that each showed: `showed the destination's LID`."""
+    whats: dict[int, list[str]] = {}
+    for number, what in sorted(shown):
+        known = whats.setdefault(number, [])
+        if what not in known:
+            known.append(what)
+    return [(number, f"showed {' and '.join(known)}".format(end=end)) for number, known in whats.items()]
 
 
 class LimitedToLimited(RefusingTable):

@@ -23,7 +23,9 @@ from ibdissect.wire.mad import MAD, is_response
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LID_COUNT
 from ibdissect.wire.sm_port import PortInfo
 
-Judged = tuple[Verdict, Port, tuple[int, ...]]
+Shown = tuple[tuple[int, str], ...]
+"""Frames, and what each showed; `{end}` stands for the end whose table it is."""
+Judged = tuple[Verdict, Port, Shown]
 """A table's verdict, whose it is, and the frames that showed the LID and the table."""
 REFUSING = (Verdict.LIMITED, Verdict.ABSENT)
 
@@ -33,8 +35,8 @@ class RefusedPackets(Record, frozen=True):
 
     verdict: Verdict
     port: Port
-    shown: tuple[int, ...]
-    """Frames that showed the LID and the table."""
+    shown: Shown
+    """Frames that showed the LID and the table, and the switch port if that refuses them."""
     slid: int
     dest_qp: int
     src_qp: int
@@ -100,7 +102,7 @@ def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, receiver: bool) -> 
     own: Judged | None = None
     if port.p_keys is not None:
         verdict, shown = port.p_keys.judge(p_key, frame, port.p_key_capacity(frame))
-        own = verdict, port, (*shown, since)
+        own = verdict, port, (*((number, "the {end}'s P_Key table") for number in shown), (since, "the {end}'s LID"))
         if verdict in REFUSING:
             return own
     found = _enforcer(port, frame, receiver)
@@ -108,17 +110,21 @@ def _judge(subnet: Subnet, lid: int, p_key: int, frame: int, receiver: bool) -> 
     if near is None or near.p_keys is None:
         return own
     verdict, shown = near.p_keys.judge(p_key | FULL, frame, near.p_key_capacity(frame))  # a switch compares only the partition
-    return (verdict, near, (*shown, since, *proof)) if verdict is Verdict.ABSENT or own is None else own
+    if verdict is not Verdict.ABSENT and own is not None:
+        return own
+    return verdict, near, (*((number, "the switch port's P_Key table") for number in shown), (since, "the {end}'s LID"), *proof)
 
 
-def _enforcer(port: Port, frame: int, receiver: bool) -> tuple[Port, tuple[int, ...]] | None:
+def _enforcer(port: Port, frame: int, receiver: bool) -> tuple[Port, Shown] | None:
     """The switch port next to a port, if it checks the P_Keys of packets to the port (or else from it), and the frames that show it."""
     near, faced = port.facing_at(frame)
     if near is None or near.node.kind != SWITCH or not near.number or near.p_keys is None:
         return None
     info, shown = near.info_at(frame)
     asked = PortInfo.partition_enforcement_outbound if receiver else PortInfo.partition_enforcement_inbound
-    return (near, (shown, faced)) if info is not None and asked.__get__(info, PortInfo) else None
+    if info is None or not asked.__get__(info, PortInfo):
+        return None
+    return near, ((shown, "the switch port's PortInfo"), (faced, "the cable"))
 
 
 def _spans(event: ChunkFollowed, rows: Int, combined: Int, combination: int, receiver: bool) -> Iterator[tuple[Int, Judged]]:

@@ -21,8 +21,9 @@ PORT = "0x0002c90300001050 port 1 (LID 5)"
 LATER = "learnt later; never contradicted in this capture"
 
 
-def learnt(end: str, *frames: int) -> tuple[tuple[int, str], ...]:
-    return tuple((frame, f"showed the {end}'s LID or P_Key table") for frame in frames)
+def learnt(end: str, lid: int, table: int) -> tuple[tuple[int, str], ...]:
+    """The frames that showed LID and P_Key table of an end."""
+    return (lid, f"showed the {end}'s LID"), (table, f"showed the {end}'s P_Key table")
 
 
 @pytest.mark.parametrize("chunks", [(), (2,), (4,)])
@@ -127,11 +128,17 @@ def test_virtual_ports_share_a_lid() -> None:
 CHECKED = "P_Key 0x9999 from LID {} to QP 0x12: 0x0002c90200400090 port 2 checks P_Keys, and its table does not hold that partition"
 
 
+def checked(end: str) -> tuple[tuple[int, str], ...]:
+    """What shows that the switch port before an end refuses a packet."""
+    port = "showed the switch port's"
+    return (4, "showed the cable"), (5, f"showed the {end}'s LID"), (6, f"{port} PortInfo"), (7, f"{port} P_Key table")
+
+
 def test_a_switch_port_that_checks_for_the_port() -> None:
-    wanted = Facts(8, CHECKED.format(3), "9999", 0x9999, learnt("destination", 4, 5, 6, 7), "learnt")
+    wanted = Facts(8, CHECKED.format(3), "9999", 0x9999, checked("destination"), "learnt")
     assert facts_of([*behind_a_switch(1, 0xFFFF), send(0x9999)], "PKY003") == [wanted]
     assert facts_of([*behind_a_switch(0, 0xFFFF, inbound=1), OUT], "PKY004") == [
-        wanted._replace(message=CHECKED.format(5), proof=learnt("sender", 4, 5, 6, 7))
+        wanted._replace(message=CHECKED.format(5), proof=checked("sender"))
     ]
     assert counted([*behind_a_switch(0, 0xFFFF, inbound=1), send(0x9999)], "PKY003") == [], "it checks the other direction"
     assert counted([*behind_a_switch(1, 0xFFFF), OUT], "PKY004") == []
