@@ -45,7 +45,7 @@ def full_summary(reports: list[CaptureReport], run: Run) -> str:
     codes = [finding.code for name in counts for report in reports for finding in report.findings if finding.severity == name]
     followed = f"By {run.configuration.text}.\n" if run.configuration is not None else ""
     explain = f"Explain a rule: ibdissect rules {codes[0]}\n" if codes else ""
-    return f"{totals_text(reports, len(run.rules))}\n{followed}{explain}"
+    return f"{totals_text(reports, len(run.rules), run.baseline)}\n{followed}{explain}"
 
 
 def _place(finding: Finding, path: str) -> str:

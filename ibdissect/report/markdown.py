@@ -23,7 +23,7 @@ def _plain(text: str) -> str:
 
 def markdown_text(reports: list[CaptureReport], run: Run) -> str:
     """Totals, a table of the findings, worst first, and the pages of their rules, folded."""
-    head = totals_text(reports, len(run.rules))
+    head = totals_text(reports, len(run.rules), run.baseline)
     return "\n".join(["## ibdissect", "", f"**{head}**", "", *_notes(reports, run), *_table(reports), *_pages(reports, run), ""])
 
 

@@ -6,8 +6,9 @@ import os
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.lint.rule_page import TO_DO, sections, summary
@@ -153,8 +154,8 @@ def _wrapped(mark: str, style: str, text: str, paint: Paint, width: int | None) 
     return lines
 
 
-def totals_text(reports: Iterable[CaptureReport], rules: int) -> str:
-    """What was found in how many frames, as a sentence."""
+def totals_text(reports: Iterable[CaptureReport], rules: int, baseline: Mapping[str, Any] | None = None) -> str:
+    """What was found in how many frames, as a sentence; and how many findings a baseline hides."""
     reports = list(reports)
     counts, by_rule = totals(reports)
     frames = sum(report.checked for report in reports)
@@ -162,9 +163,12 @@ def totals_text(reports: Iterable[CaptureReport], rules: int) -> str:
     what = f"{counted(frames, 'frame', ',')} in {counted(captures, 'capture')} checked with {counted(rules, 'rule')}"
     broken = {status: sum(report.status == status for report in reports) for status in ("unreadable", "failed", "empty", "interrupted")}
     what += "".join(f", {count} {status}" for status, count in broken.items() if count)
+    known = baseline["known"] if baseline is not None else 0
+    hidden = f", {counted(known, 'known finding')} hidden" if known else ""
     if not by_rule:
-        return f"{'No findings' if frames else 'Nothing was checked'}: {what}."
-    return f"Found {', '.join(counted(count, name) for name, count in counts.items() if count)}: {what}."
+        nothing = "No new findings" if known else "No findings"
+        return f"{nothing if frames else 'Nothing was checked'}{hidden}: {what}."
+    return f"Found {', '.join(counted(count, name) for name, count in counts.items() if count)}{hidden}: {what}."
 
 
 def closing_text(reports: list[CaptureReport], run: Run) -> str:
@@ -174,7 +178,7 @@ def closing_text(reports: list[CaptureReport], run: Run) -> str:
     worst.sort(key=lambda finding: -finding.severity.rank)
     explain = f" Explain a rule: ibdissect rules {worst[0].code}" if worst else ""
     followed = f" By {run.configuration.text}." if run.configuration is not None else ""
-    return f"{totals_text(reports, len(run.rules))} {_verdict(reports, counts, run)}{followed}{explain}\n"
+    return f"{totals_text(reports, len(run.rules), run.baseline)} {_verdict(reports, counts, run)}{followed}{explain}\n"
 
 
 def _verdict(reports: Iterable[CaptureReport], counts: dict[str, int], run: Run) -> str:

@@ -40,7 +40,7 @@ def project(tmp_path: Path) -> Path:
 def test_what_is_known_is_hidden_even_when_frames_move(project: Path) -> None:
     (project / "captures/a.pcap").write_bytes(erf_pcap([rc(0x04, bytes(8)), *OLD]))
     done = lint(project, "captures", "--baseline", "known.json")
-    assert done.returncode == 0 and "No findings" in done.stdout
+    assert done.returncode == 0 and "No new findings, 2 known findings hidden" in done.stdout
     assert "baseline known.json: 2 known, 0 new, 0 fixed" in done.stderr
     assert lint(project, "-q", "captures", "--baseline", "known.json").stderr == ""
 
@@ -48,7 +48,9 @@ def test_what_is_known_is_hidden_even_when_frames_move(project: Path) -> None:
 def test_new_and_fixed_in_text_and_json(project: Path) -> None:
     (project / "captures/a.pcap").write_bytes(erf_pcap([OLD[1], NEW]))
     done = lint(project, "captures", "--baseline", "known.json")
-    assert done.returncode == 1 and all(text in done.stdout for text in ("    :2  +0.001000 s  ", "✖ error AM001", "Found 1 error:"))
+    assert done.returncode == 1 and all(
+        text in done.stdout for text in ("    :2  +0.001000 s  ", "✖ error AM001", "Found 1 error, 1 known finding hidden:")
+    )
     assert "1 known, 1 new, 1 fixed" in done.stderr and "fixed: captures/a.pcap: AM001: " in done.stderr
     result = json.loads(lint(project, "captures", "--baseline", "known.json", "--format", "json").stdout)
     assert [finding["frame"] for finding in result["findings"]] == [2]
