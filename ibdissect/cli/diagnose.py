@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -12,14 +13,16 @@ from ibdissect import engine
 from ibdissect.capture.chunk import Member
 from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit
-from ibdissect.cli.common import Common, common_options, say, without, write_json
+from ibdissect.cli.common import Common, common_options, say, without
 from ibdissect.cli.console import echo
 from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import captures_argument, open_for, set_option, units_of
 from ibdissect.diagnosis.connection import Diagnosis
+from ibdissect.heap import uncollected
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
 from ibdissect.session.spread import Stopped
+from ibdissect.wire.text import visible_json
 
 
 class Diagnosed(Record):
@@ -61,16 +64,18 @@ def command(
 
             echo("\n".join([*lines(one.diagnosis, paint, one.start_ns, top, every=every), *([""] if len(units) > 1 else [])]))
     if format_ == "json":
-        from ibdissect.diagnosis.objects import diagnosis_object
+        from ibdissect.diagnosis.objects import json_text
 
-        write_json(diagnosis_object([one.diagnosis for one in found]))
+        for text in json_text([one.diagnosis for one in found]):
+            echo(visible_json(text))
+    gc.freeze()  # the process ends: what is left need not be searched for cycles
     return each.status or int(failed)
 
 
 def _diagnose(capture: Unit, *, common: Common, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[Diagnosed]:
     from ibdissect.diagnosis.follow import ConnectionFollower
 
-    with open_for(capture, common) as opened:
+    with uncollected(), open_for(capture, common) as opened:
         opened.joins = False
         follower, told = ConnectionFollower(), engine.compiled()
         for table in opened.tables(keys=False, progress=progress):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct as Record
+from msgspec import field
 
 from ibdissect.engine.kinds import ROCE1, ROCE2
 from ibdissect.engine.setups import SetUp
@@ -24,8 +26,7 @@ ONE_WAY_ROUNDS = 3
 """Where answers are not captured, a requester that repeated so often at the end, and sent nothing else, has given up."""
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Record):
     """A cause with what proves it."""
 
     cause: str
@@ -40,8 +41,7 @@ class Found:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Capture:
+class Capture(Record):
     """What all connections of a capture share."""
 
     end_ns: int
@@ -241,12 +241,12 @@ def mixed_versions(asks: Any, back: Any) -> bool:
 
 def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found]:
     """A request was repeated and never acknowledged."""
-    open_ = half.waiting[0] if half.waiting else None
-    first = open_[3] if open_ is not None else half.last_try
+    open_ = half.open.first()
+    first = open_[1] if open_ is not None else half.last_try
     target = raw.hosts[1 - side]
     detail: dict[str, object] = {}
     facts: dict[str, Any] = {"tries": half.tries, "psn": half.una & 0xFFFFFF, "first_ns": half.first_try_time}
-    facts |= {"last_ns": half.last_try_time, "size": open_[4] if open_ is not None else 0, "largest": half.path.largest}
+    facts |= {"last_ns": half.last_try_time, "size": open_[2] if open_ is not None else 0, "largest": half.path.largest}
     shown = sees(raw, side)[1]
     if half.same_acks >= 2 and half.last_answer_time >= half.first_try_time:
         yield Found("ack-stuck", first=half.same_first, decisive=half.same_frame, blamed=1 - side, facts=facts)
@@ -260,7 +260,7 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     alive = target.last_time > half.last_try_time or target.last_time > half.first_try_time + half.longest_wait
     if alive:
         facts["alive"] = target.last_frame
-    if open_ is not None and shown and open_[4] > half.path.largest >= 0 and half.largest >= 0:
+    if open_ is not None and shown and open_[2] > half.path.largest >= 0 and half.largest >= 0:
         yield Found("path-mtu", first=first, decisive=half.last_try, facts=facts)
     if shown:
         detail["scope"] = "qp" if alive else "host"

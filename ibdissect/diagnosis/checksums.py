@@ -40,7 +40,8 @@ class Checksums:
         return found
 
     def _look(self, table: ChunkTable, sums: Sums, wrong: npt.NDArray[np.int64]) -> None:
-        for i, (sender, _) in zip(wrong.tolist(), ends_of(table, sums.rows[wrong]), strict=True):
+        for i, (end, _) in zip(wrong.tolist(), ends_of(table, sums.rows[wrong]), strict=True):
+            sender = end.address
             if sender not in self.how and len(self.how) >= MAX_HOSTS:
                 continue
             how = self.how.setdefault(bytes(sender), Counter())

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct as Record
+from msgspec import field
 
 FAILED, SLOW, ODD, HEALTHY, CANNOT_TELL = "failed", "slow", "odd", "healthy", "cannot-tell"
 """Verdicts. Odd: works against the rules."""
 ERROR, WARNING, INFO, NONE = "error", "warning", "info", "none"
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Record, frozen=True):
     """One end of a connection."""
 
     address: str
@@ -22,8 +22,7 @@ class End:
         return self.address if self.qpn is None else f"{self.address} QP 0x{self.qpn:06x}"
 
 
-@dataclass(frozen=True, slots=True)
-class SetUpState:
+class SetUpState(Record, frozen=True):
     """How a connection was set up."""
 
     state: str
@@ -37,8 +36,7 @@ class SetUpState:
     nvme_status: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(Record, frozen=True):
     """Where the time between the first and the last packet of the data went, in nanoseconds; the parts add up to `span`."""
 
     span: int = 0
@@ -55,8 +53,7 @@ class Times:
         return self.span - self.idle_by_application
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Record, frozen=True):
     """What the capture shows of a connection, copies left out."""
 
     messages: int = 0
@@ -68,8 +65,7 @@ class Counts:
     ce: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Episode:
+class Episode(Record, frozen=True):
     """A trouble or a pause: loss, reordering, timeout, rnr, idle."""
 
     kind: str
@@ -78,8 +74,7 @@ class Episode:
     packets_sent_again: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Record, frozen=True):
     """The story of one connection: set-up, data, trouble, end, and what explains it."""
 
     ends: tuple[End, End]
@@ -117,8 +112,7 @@ class Connection:
         return self.verdict in (HEALTHY, CANNOT_TELL)
 
 
-@dataclass(frozen=True, slots=True)
-class SharedCause:
+class SharedCause(Record, frozen=True):
     """A cause that several connections have in common with one host."""
 
     cause: str
@@ -129,8 +123,7 @@ class SharedCause:
     """Connections of that host."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Record, frozen=True):
     """All connections of a capture, in the order of their first frames."""
 
     path: str

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ibdissect.engine.lanes import Lanes
 from ibdissect.engine.packets import Reader
 from ibdissect.table import ChunkTable
-from ibdissect.table.bits import value_at
-from ibdissect.wire.encapsulation import VLAN, VXLAN
 
 from .assemble import assemble
 from .checksums import Checksums
@@ -34,8 +31,9 @@ class ConnectionFollower:
         self.frames = chunk.first + len(table) - 1
         if "bth" not in loc.start:
             return
+        networks = np.zeros(len(table), np.int64) if table.networks is None else table.networks.astype(np.int64)
         columns: dict[str, Any] = {name: loc.at(name) for name in HEADERS}
-        columns |= {"times": chunk.time_ns, "end": loc.end, "networks": networks(table), "bad": self.checksums.feed(table)}
+        columns |= {"times": chunk.time_ns, "end": loc.end, "networks": networks, "bad": self.checksums.feed(table)}
         self.reader.begin(chunk.first, chunk.data, columns)
         self.lanes.feed(self.reader, chunk.data, loc.at("mad"), loc.end)
 
@@ -43,16 +41,3 @@ class ConnectionFollower:
         """What became of all connections; call once, at the end. `path`: the capture's name."""
         return judge_all(assemble(self.lanes), self.lanes, self.checksums, path, self.frames)
 
-
-def networks(table: ChunkTable) -> npt.NDArray[np.int64]:
-    """A number of each packet's network, int64[n]: its VLAN and its VNI; 0 for none."""
-    start, found = table.located.start, np.zeros(len(table), np.int64)
-    for name in ("vlan", "vlan2", "vlan3"):
-        if name in start:
-            rows = np.flatnonzero(start[name] >= 0)
-            found[rows] = value_at(table.chunk.data, start[name][rows], VLAN.id)
-    for name, at in start.items():
-        if name.startswith("vxlan."):
-            rows = np.flatnonzero(at >= 0)
-            found[rows] |= value_at(table.chunk.data, at[rows], VXLAN.vni) << 12 & 0x7FFFFFFF
-    return found

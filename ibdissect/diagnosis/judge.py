@@ -88,6 +88,8 @@ def notes_of(lanes: Any) -> list[str]:
     found = []
     if lanes.dropped:
         found.append(f"more queue pairs than are followed: {lanes.dropped} packets of further ones were not read")
+    if not lanes.room[0]:
+        found.append("more episodes than are kept: counts and times hold all of them, the lists do not")
     if lanes.setups.dropped:
         found.append(f"more connections were asked for than are kept: {lanes.setups.dropped} are missing")
     return found

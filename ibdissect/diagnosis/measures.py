@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+from operator import attrgetter
 from typing import Any
 
-from ibdissect.engine.episodes import LOSS, REORDERING, beyond
+from ibdissect.engine.episodes import LOSS, PAUSE, REORDERING, beyond
 
 from .assemble import Raw
 from .connection import Counts, Episode, Times
@@ -21,7 +23,8 @@ def times_of(half: Any) -> Times | None:
     if half is None or not half.since:
         return None
     trip = half.path.trip
-    total, wait = beyond(half.gaps, trip) if trip < UNKNOWN_TRIP else (sum(one[1] for one in half.gaps.values()), 0)
+    total, wait = beyond(half, trip)
+    wait = wait if trip < UNKNOWN_TRIP else 0
     parts = (half.transferring + total - wait, wait, half.rnr_wait, half.loss_recovery, half.timeout, half.idle)
     return Times(sum(parts), *parts)
 
@@ -33,15 +36,16 @@ def reordered(half: Any) -> bool:
 
 def episodes_of(raw: Raw) -> tuple[Episode, ...]:
     """The episodes of both directions in order of time."""
-    found = []
+    found: list[Episode] = []
     for side in (0, 1):
         half = raw.half(side)
         if half is None:
             continue
-        late = reordered(half)
+        late, quiet = reordered(half), half.idle_times()
+        found += map(Episode, repeat(PAUSE), quiet[::2], quiet[1::2])
         for kind, start, end, again in half.episodes:
             found.append(Episode(REORDERING if late and kind == LOSS else kind, start, max(start, end), again))
-    return tuple(sorted(found, key=lambda one: (one.start_ns, one.end_ns)))
+    return tuple(sorted(found, key=attrgetter("start_ns", "end_ns")))
 
 
 def counts_of(raw: Raw) -> Counts:

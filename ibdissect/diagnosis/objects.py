@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .connection import Connection, Diagnosis, SharedCause
+import msgspec
 
-TIMES = ("span", "transferring", "ack_wait", "rnr_wait", "loss_recovery", "timeout", "idle_by_application")
-COUNTS = ("messages", "payload_bytes", "packets_sent_again", "naks", "rnr_naks", "cnps", "ce")
+from .connection import Connection, Diagnosis, SharedCause
 
 
 def diagnosis_object(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
@@ -28,22 +27,45 @@ def diagnosis_object(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
     }
 
 
+AT_ONCE = 256
+"""Connections whose text is made at a time."""
+
+
+def json_text(diagnoses: Sequence[Diagnosis]) -> Iterator[str]:
+    """`diagnosis_object` as JSON in pieces, with a line for each connection: of many, the whole text would take hundreds of megabytes."""
+    several = len(diagnoses) > 1
+    summary = diagnosis_object([Diagnosis(each.path, each.frames, [], each.shared, each.notes) for each in diagnoses])
+    found = [(i, one) for i, each in enumerate(diagnoses) for one in each.connections]
+    summary["summary"]["connections"] = len(found)
+    yield f'{{"schema": 1, "captures": {_text(summary["captures"])}, "connections": ['
+    for first in range(0, len(found), AT_ONCE):
+        some = [_text(_connection(one) | ({"capture": i} if several else {})) for i, one in found[first : first + AT_ONCE]]
+        yield ",\n".join(some) + ("," if first + AT_ONCE < len(found) else "")
+    yield f'], "summary": {_text(summary["summary"])}}}'
+
+
+def _text(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
 def connection_object(one: Connection) -> dict[str, Any]:
     """One connection as plain data."""
+    found: dict[str, Any] = msgspec.to_builtins(_connection(one))
+    return found
+
+
+def _connection(one: Connection) -> dict[str, Any]:
+    """With the values that msgspec writes by itself as they are: their fields are the keys."""
     up = one.set_up
     reject = {"reason": up.reason, "nvme_status": up.nvme_status} if up.reason is not None else None
     return {
-        "ends": [{"address": end.address, "qpn": end.qpn} for end in one.ends],
+        "ends": [*one.ends],
         "transport": one.transport, "requester": one.requester, "first_frame": one.first_frame, "last_frame": one.last_frame,
         "verdict": one.verdict, "cause": one.cause, "severity": one.severity, "why": one.why, "advice": one.advice,
         "detail": one.detail, "frames": {"first": one.evidence[0], "decisive": one.evidence[1]},
         "set_up": {"state": up.state, "tries": up.tries, "start_ns": up.start_ns, "established_ns": up.established_ns, "reject": reject},
         "end": {"state": one.end_state, "time_ns": one.end_ns},
-        "times_ns": {name: getattr(one.times, name) for name in TIMES} if one.times is not None else None,
-        "counts": {name: getattr(one.counts, name) for name in COUNTS},
-        "episodes": [
-            {"kind": e.kind, "start_ns": e.start_ns, "end_ns": e.end_ns, "packets_sent_again": e.packets_sent_again} for e in one.episodes
-        ],
+        "times_ns": one.times, "counts": one.counts, "episodes": [*one.episodes],
         "directions": one.directions, "blamed": one.blamed,
     }  # fmt: skip
 

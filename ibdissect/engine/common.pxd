@@ -25,6 +25,8 @@ cdef enum:
     SOON_NS = 400000
     GROUP_NS = 50000
     MAX_WAITING = 4096
+    MAX_PAUSES = 64
+    OPEN_VALUES = 8
 
 cdef inline int b16(const u8[::1] p, Py_ssize_t at) except -1 nogil:
     return p[at] << 8 | p[at + 1]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 LOSS, REORDERING, TIMEOUT, RNR, PAUSE = "loss", "reordering", "timeout", "rnr", "idle"
-MAX_EPISODES, MAX_HOLES = 256, 256
-"""Episodes and skipped ranges that are kept for each direction."""
+MAX_EPISODES, MAX_HOLES, MAX_ALL = 128, 256, 100_000
+"""Episodes and skipped ranges that are kept for each direction, and episodes for all."""
 
 
 def open_episode(half: Any, kind: str, start: int, end: int) -> None:
     """Begin an episode: [kind, start, end, packets sent again in it]. Any: `Half`, compiled or not."""
-    if kind != PAUSE:
-        close_episode(half, start)
-    if len(half.episodes) < MAX_EPISODES:
+    close_episode(half, start)
+    if len(half.episodes) < MAX_EPISODES and half.path.room[0]:
+        half.path.room[0] -= 1
         half.episodes.append([kind, start, end, 0])
     else:
         half.dropped += 1
@@ -21,19 +22,16 @@ def open_episode(half: Any, kind: str, start: int, end: int) -> None:
 
 def close_episode(half: Any, time: int) -> None:
     """What was under way is acknowledged, or something else begins: the last loss or RNR wait ends."""
-    for one in reversed(half.episodes):
-        if one[0] != PAUSE:
-            if one[0] != TIMEOUT and one[1] == one[2]:
-                one[2] = max(one[1], time)
-            return
+    if half.episodes:
+        one = half.episodes[-1]
+        if one[0] != TIMEOUT and one[1] == one[2]:
+            one[2] = max(one[1], time)
 
 
 def count_again(episodes: list[list[Any]]) -> None:
     """A packet was sent again, in the last episode."""
-    for one in reversed(episodes):
-        if one[0] != PAUSE:
-            one[3] += 1
-            return
+    if episodes:
+        episodes[-1][3] += 1
 
 
 def skip(holes: list[list[int]], start: int, end: int) -> int:
@@ -64,7 +62,17 @@ def add_gap(gaps: dict[int, list[int]], gap: int) -> None:
     one[1] += gap
 
 
-def beyond(gaps: dict[int, list[int]], trip: int) -> tuple[int, int]:
-    """The sum of all gaps, and of what they last beyond a round trip."""
-    total = sum(one[1] for one in gaps.values())
-    return total, sum(max(0, one[1] - one[0] * trip) for one in gaps.values())
+def beyond(half: Any, trip: int) -> tuple[int, int]:
+    """The sum of all gaps of a direction, and of what they last beyond a round trip. Of the long ones number and sum are enough."""
+    total, wait = half.long_sum, max(0, half.long_sum - half.long_gaps * trip)
+    for number, length in half.gaps.values():
+        total += length
+        wait += max(0, length - number * trip)
+    return total, wait
+
+
+def wider(ring: Any, first: int, size: int) -> array[int]:
+    """A ring of entries of `size` numbers, twice as long, with its first entry at the front."""
+    old = array("q", ring)
+    old = old[first * size % len(old) :] + old[: first * size % len(old)] if old else old
+    return old + array("q", bytes(8 * max(len(old), 4 * size)))

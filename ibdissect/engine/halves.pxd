@@ -1,9 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.common cimport i64, u64
 from ibdissect.engine.packets cimport Packet
-
-cdef class Path:
-    cdef public i64 trip, largest, mtu
+from ibdissect.engine.waits cimport Path, Waits
 
 cdef class Half:
     cdef public Path path
@@ -20,9 +18,11 @@ cdef class Half:
     cdef public i64 last_ack, last_msn, same_acks, same_frame, same_first, reused, reused_first, reused_frame
     cdef public i64 short_frame, short_request, short_size, short_wanted, largest, mark_frame, mark_last
     cdef public i64 losses, timeouts, rnrs, loss_first, loss_last, timeout_first, timeout_last, rnr_last, dropped
-    cdef public object gaps, holes, waiting, reads, episodes, late, nakked, unanswered
+    cdef public object gaps, holes, reads, episodes, late, nakked, unanswered
     cdef u64[::1] idents, contents, answer_idents
-    cdef i64[::1] places, times, answer_times
+    cdef i64[::1] places, times, answer_times, quiet
+    cdef public i64 long_gaps, long_sum
+    cdef public Waits open
     cdef int[::1] hops, answer_hops
     cdef i64 unwrap(self, int psn) except? -9223372036854775807
     cdef int spend(self, i64 now, bint request) except? -1
@@ -34,5 +34,6 @@ cdef class Half:
     cdef int response(self, Packet p, i64 pos) except? -1
     cdef int negative(self, Packet p, i64 pos) except? -1
     cdef int mark(self, Packet p) except? -1
+    cpdef object idle_times(self)
     cpdef int request(self, Packet p) except? -1
     cpdef int answer(self, Packet p) except? -1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ibdissect.wire.headers import RNR_TIMER_US
 
-from .episodes import LOSS, RNR, TIMEOUT, add_gap, close_episode, count_again, fill, open_episode, skip
+from .episodes import LOSS, RNR, TIMEOUT, add_gap, close_episode, count_again, fill, open_episode, skip, wider
 
 try:
     import cython
@@ -20,12 +20,14 @@ except ImportError:
     from . import shadow as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import (  # isort: skip
-        BUSY, COPY_NS, GROUP_NS, IDLE, MAX_WAITING, PAUSE_NS, RECOVERY, RING, SOON_NS, TRANSFERRING, WAITING, i64, u64,
+        BUSY, COPY_NS, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, RING, SOON_NS, TRANSFERRING, WAITING, i64, u64,
     )  # fmt: skip
     from cython.cimports.ibdissect.engine.packets import Packet
+    from cython.cimports.ibdissect.engine.waits import Path, Waits
 else:
-    from .kinds import BUSY, COPY_NS, GROUP_NS, IDLE, MAX_WAITING, PAUSE_NS, RECOVERY, RING, SOON_NS, TRANSFERRING, WAITING
+    from .kinds import BUSY, COPY_NS, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, RING, SOON_NS, TRANSFERRING, WAITING
     from .packets import Packet
+    from .waits import Path, Waits
 
     if TYPE_CHECKING:
         i64 = u64 = int
@@ -34,15 +36,6 @@ else:
 
 NOWHERE = cython.declare(cython.longlong, -(1 << 60))
 _CANDIDATE = cython.declare(cython.longlong, -(1 << 60) + 1)
-
-
-@cython.final
-@cython.cclass
-class Path:
-    """From the hosts of requesters to those of responders: the shortest round trip, the largest payload that was acknowledged, the MTU."""
-
-    def __init__(self) -> None:
-        self.trip, self.largest, self.mtu = 1 << 62, -1, 0
 
 
 @cython.final
@@ -70,10 +63,12 @@ class Half:
         self.reused = self.reused_first = self.reused_frame = self.short_frame = self.short_request = self.short_size = 0
         self.losses = self.timeouts = self.rnrs = self.loss_first = self.loss_last = 0
         self.timeout_first = self.timeout_last = self.rnr_last = 0
-        self.gaps, self.holes, self.waiting, self.reads = {}, [], deque(), deque()
+        self.gaps, self.holes, self.reads = {}, [], deque()
+        self.open = Waits()
+        self.long_gaps = self.long_sum = 0
         self.episodes, self.late, self.nakked, self.unanswered = [], deque(maxlen=8), {}, []
         self.idents = self.contents = self.answer_idents = memoryview(array("Q"))
-        self.places = self.times = self.answer_times = memoryview(array("q"))
+        self.places = self.times = self.answer_times = self.quiet = memoryview(array("q"))
         self.hops = self.answer_hops = memoryview(array("i"))
 
     @cython.cfunc
@@ -97,13 +92,20 @@ class Half:
                     self.pauses += 1
                     self.paused += gap
                     self.pause_frame = self.last_frame
-                    open_episode(self, "idle", self.since, now)
+                    if self.pauses <= MAX_PAUSES:
+                        if 2 * self.pauses > len(self.quiet):
+                            self.quiet = memoryview(wider(self.quiet, 0, 2))
+                        self.quiet[2 * self.pauses - 2], self.quiet[2 * self.pauses - 1] = self.since, now
             elif self.state == RECOVERY:
                 self.loss_recovery += gap
             elif self.state == WAITING:
                 self.rnr_wait += gap
             elif self.state == BUSY and not request:
-                add_gap(self.gaps, gap)
+                if gap >= self.path.trip:
+                    self.long_gaps += 1
+                    self.long_sum += gap
+                else:
+                    add_gap(self.gaps, gap)
             else:
                 self.transferring += gap
         self.since = now
@@ -134,8 +136,7 @@ class Half:
                 self.mark_groups += 1
                 self.mark_time = p.time
             self.mark_last = p.frame
-            if not self.mark_frame:
-                self.mark_frame = p.frame
+            self.mark_frame = self.mark_frame or p.frame
         return 0
 
     @cython.cfunc
@@ -164,6 +165,11 @@ class Half:
         return not (self.asked and pos <= self.una) and not (self.in_round and pos == self.round_next)
 
     @cython.ccall
+    def idle_times(self) -> object:
+        """When the first pauses of the application began and ended, one after the other."""
+        return list(self.quiet[: 2 * min(self.pauses, MAX_PAUSES)])
+
+    @cython.ccall
     @cython.exceptval(-1)
     def request(self, p: Packet) -> cython.int:
         """A packet of the requester; 1 if it is a copy of one before."""
@@ -175,7 +181,7 @@ class Half:
         if not self.started:
             pos = p.psn + (1 << 24)
             self.started, self.una, self.front = True, pos, pos
-        elif not self.requests and not self.waiting and self.answers and pos > self.front:
+        elif not self.requests and not self.open.count and self.answers and pos > self.front:
             self.front = pos
         k: cython.Py_ssize_t = pos & (RING - 1)
         if pos < self.front and self.repeated_copy(p, pos):
@@ -209,10 +215,8 @@ class Half:
             self.messages += p.last
             if p.first:
                 self.msg_frame = p.frame
-            if len(self.waiting) < MAX_WAITING and self.reliable:
-                self.waiting.append((pos, end, p.time, p.frame, p.size, self.msg_frame, p.op))
-            else:
-                self.dropped += self.reliable
+            if self.reliable:
+                self.dropped += self.open.add(pos, end, p.time, p.frame, p.size, self.msg_frame)
             if self.una == pos:
                 self.tries, self.first_try_time = 1, p.time
         self.requests += 1
@@ -229,15 +233,14 @@ class Half:
             self.una = self.front
         if p.op == 12 or p.op == 19 or p.op == 20:
             self.reads.append([pos, n, 0, p.dma if p.has_reth else -1, p.frame, 0])
-            if len(self.reads) > MAX_WAITING:
+            if len(self.reads) > 8 * RING:  # more than can be under way
                 self.reads.popleft()
         if (p.op == 0 or p.op == 1 or p.op == 6 or p.op == 7) and not self.mtu:
             self.mtu = p.size
         self.half_sent = not p.last
         self.idents[k], self.places[k], self.times[k], self.hops[k], self.contents[k] = p.ident, pos, p.time, p.ttl, p.content
         self.judge()
-        self.last_frame = self.last_request = p.frame
-        self.last_request_time = p.time
+        self.last_frame, self.last_request, self.last_request_time = p.frame, p.frame, p.time
         return 0
 
     @cython.cfunc
@@ -249,8 +252,7 @@ class Half:
         if self.places[k] == pos and self.contents[k] != p.content and p.op != 12 and done:
             self.reused += 1
             self.reused_frame = p.frame
-            if not self.reused_first:
-                self.reused_first = p.frame
+            self.reused_first = self.reused_first or p.frame
         self.again += 1
         if self.nakked:  # the first repetition since a NAK
             for one, filled in self.nakked.items():
@@ -270,16 +272,14 @@ class Half:
                 self.losses += 1
                 open_episode(self, LOSS, p.time, p.time)
                 self.loss_last = p.frame
-                if not self.loss_first:
-                    self.loss_first = p.frame
+                self.loss_first = self.loss_first or p.frame
             else:
                 self.unasked = True
                 self.timeouts += 1
                 self.longest_wait = max(self.longest_wait, gap)
                 open_episode(self, TIMEOUT, self.since, p.time)
                 self.timeout_last = p.frame
-                if not self.timeout_first:
-                    self.timeout_first = p.frame
+                self.timeout_first = self.timeout_first or p.frame
             self.recover = self.front
             self.rounds += 1
         self.in_round, self.round_next = True, end
@@ -309,8 +309,7 @@ class Half:
         self.answers += 1
         self.mark(p)
         self.spend(p.time, False)
-        self.last_frame = self.last_answer = p.frame
-        self.last_answer_time = p.time
+        self.last_frame, self.last_answer, self.last_answer_time = p.frame, p.frame, p.time
         if p.op == 17 and p.syndrome >= 0 and p.syndrome >> 5 & 3:
             self.negative(p, pos)
         elif p.op != 17 or p.syndrome >= 0:
@@ -324,8 +323,7 @@ class Half:
                 if pos == self.last_ack and p.msn == self.last_msn and self.una < self.front:
                     self.same_acks += 1
                     self.same_frame = p.frame
-                    if not self.same_first:
-                        self.same_first = p.frame
+                    self.same_first = self.same_first or p.frame
                 else:
                     self.same_acks = self.same_first = 0
                 self.last_ack, self.last_msn = pos, p.msn
@@ -340,16 +338,17 @@ class Half:
     @cython.exceptval(-1)
     def acknowledge(self, pos: i64, p: Packet) -> cython.int:
         """All before `pos` is acknowledged."""
-        while self.waiting and self.waiting[0][1] <= pos:
-            one = self.waiting.popleft()
-            if one[1] == self.unwrap(p.psn) + 1:
-                self.path.trip = min(self.path.trip, max(0, p.time - cython.cast(i64, one[2])))
-            self.largest = max(self.largest, cython.cast(i64, one[4]))
-            self.path.largest = max(self.path.largest, cython.cast(i64, one[4]))
+        last: i64 = self.unwrap(p.psn) + 1
+        while self.open.count and self.open.value(0, 1) <= pos:
+            if self.open.value(0, 1) == last:
+                self.path.trip = min(self.path.trip, max(0, p.time - self.open.value(0, 2)))
+            self.largest = max(self.largest, self.open.value(0, 4))
+            self.path.largest = max(self.path.largest, self.open.value(0, 4))
+            self.open.drop()
         if pos <= self.una:
             return 0
         self.una = pos
-        self.tries, self.first_try_time = 1, self.waiting[0][2] if self.waiting else 0
+        self.tries, self.first_try_time = 1, self.open.value(0, 2) if self.open.count else 0
         self.rnr_count = 0
         if self.asked and pos > self.recover:
             self.asked = False
@@ -366,8 +365,8 @@ class Half:
     def negative(self, p: Packet, pos: i64) -> cython.int:
         """A NAK: all before it is acknowledged."""
         self.acknowledge(pos, p)
-        if self.waiting and self.waiting[0][1] == pos + 1:
-            self.path.trip = min(self.path.trip, max(0, p.time - cython.cast(i64, self.waiting[0][2])))
+        if self.open.count and self.open.value(0, 1) == pos + 1:
+            self.path.trip = min(self.path.trip, max(0, p.time - self.open.value(0, 2)))
         code: cython.int = p.syndrome & 31
         if p.syndrome >> 5 & 3 == 1:
             self.rnr_naks += 1
@@ -387,8 +386,7 @@ class Half:
             self.asked = True
             self.losses += 1
             self.loss_last = p.frame
-            if not self.loss_first:
-                self.loss_first = p.frame
+            self.loss_first = self.loss_first or p.frame
             self.nakked[pos] = pos in self.late
             self.reorder_proof += pos in self.late
             if len(self.nakked) > RING:
@@ -397,9 +395,10 @@ class Half:
             return 0
         if not self.fatal_frame:
             self.nak_code, self.fatal_frame = code, p.frame
-            for one in self.waiting:
-                if one[0] <= pos < one[1]:
-                    self.fatal_request, self.fatal_size = one[5], one[4]
+            n: i64
+            for n in range(self.open.count):
+                if self.open.value(n, 0) <= pos < self.open.value(n, 1):
+                    self.fatal_request, self.fatal_size = self.open.value(n, 5), self.open.value(n, 4)
                     break
             for one in self.reads:
                 self.fatal_reads += one[2] < one[1]

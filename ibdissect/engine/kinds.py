@@ -20,3 +20,7 @@ GROUP_NS = 50_000
 """Marks of congestion that are nearer together are answered by one CNP at most."""
 MAX_WAITING = 4096
 """Unacknowledged packets that are remembered, for each direction."""
+MAX_PAUSES = 64
+"""Pauses whose times are remembered, for each direction."""
+OPEN_VALUES = 8
+"""Numbers that are kept of each."""

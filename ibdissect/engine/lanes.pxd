@@ -20,7 +20,7 @@ cdef class Lane:
 
 cdef class Lanes:
     cdef public dict lanes, hosts, paths, expected, waiting, older
-    cdef public object setups, finished, queue, data, mads, recent, end
+    cdef public object setups, finished, queue, data, mads, recent, end, room
     cdef public i64 held, dropped, order, collisions, last_time, first_time, frames
     cdef Packet packet
     cdef int deliver(self, Lane lane, Packet p) except? -1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ibdissect.wire.opcodes import UC
 
 from . import pairing
+from .episodes import MAX_ALL
 from .setups import SetUps, terms
 
 try:
@@ -20,13 +21,15 @@ except ImportError:
     from . import shadow as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import CNP, COPY_NS, NOTHING, OTHER, REQUEST, i64, mix, u64
-    from cython.cimports.ibdissect.engine.halves import Half, Path
+    from cython.cimports.ibdissect.engine.halves import Half
     from cython.cimports.ibdissect.engine.packets import Packet, Reader
+    from cython.cimports.ibdissect.engine.waits import Path
 else:
     from .common import mix
-    from .halves import Half, Path
+    from .halves import Half
     from .kinds import CNP, COPY_NS, NOTHING, OTHER, REQUEST
     from .packets import Packet, Reader
+    from .waits import Path
 
     if TYPE_CHECKING:
         i64 = u64 = int
@@ -84,6 +87,7 @@ class Lanes:
         self.data = self.mads = self.end = None
         self.held = self.dropped = self.order = self.collisions = self.last_time = self.first_time = self.frames = 0
         self.packet = Packet()
+        self.room = [MAX_ALL]
 
     def feed(self, reader: Reader, data: Any, mads: Any, end: Any) -> None:
         """A window that `reader` has begun: its bytes, where MADs start (int64[n], -1: none) and where frames end."""
@@ -166,7 +170,7 @@ class Lanes:
         pair: u64 = mix(lane.src.number, lane.dst.number) if requests is not None else mix(lane.dst.number, lane.src.number)
         path = self.paths.get(pair)
         if path is None:
-            path = self.paths[pair] = Path()
+            path = self.paths[pair] = Path(self.room)
         half: Half = Half(path, lane.service != _UC)
         if lane.setup is not None:
             half.agreed_mtu, half.timer = terms(lane.setup)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ibdissect.diagnosis.objects import diagnosis_object
+from ibdissect.diagnosis.objects import diagnosis_object, json_text
 from tests.diagnosis.lab import Lab
 
 KEYS = {
@@ -21,6 +21,13 @@ def test_keys() -> None:
     (one,) = found["connections"]
     assert one.keys() == KEYS and one["counts"]["messages"] == 5 and one["end"]["state"] == "closed"
     assert found["captures"] == [{"path": "lab", "frames": 15}] and found["summary"] == {"connections": 1, "causes": []}
+
+
+def test_the_text_is_that_of_the_object() -> None:
+    lab = Lab()
+    lab.down(lab.good(lab.up(), 100, 5))
+    for some in ([lab.diagnosis()], [lab.diagnosis(), lab.diagnosis()], []):
+        assert json.loads("".join(json_text(some))) == diagnosis_object(some)
 
 
 def test_of_several_captures_each_connection_says_which() -> None:

@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.engine import episodes
-from ibdissect.engine.episodes import LOSS, PAUSE, RNR, TIMEOUT, add_gap, beyond, close_episode, count_again, fill, open_episode, skip
+from ibdissect.engine.episodes import (
+    LOSS,
+    RNR,
+    TIMEOUT,
+    add_gap,
+    beyond,
+    close_episode,
+    count_again,
+    fill,
+    open_episode,
+    skip,
+    wider,
+)
 
 
 class Trouble:
@@ -13,7 +25,9 @@ class Trouble:
 
     def __init__(self) -> None:
         self.episodes: list[list[object]] = []
-        self.dropped = 0
+        self.dropped = self.long_gaps = self.long_sum = 0
+        self.gaps: dict[int, list[int]] = {}
+        self.path, self.room = self, [100]
 
 
 def test_a_hole_is_filled_from_any_side() -> None:
@@ -32,24 +46,30 @@ def test_holes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gaps_beyond_a_round_trip() -> None:
-    gaps: dict[int, list[int]] = {}
+    half = Trouble()
     for gap in (0, 10, 10, 1000, 5_000_000):
-        add_gap(gaps, gap)
-    assert beyond(gaps, 100) == (5_001_020, 900 + 4_999_900)
-    assert beyond(gaps, 1 << 40) == (5_001_020, 0)
+        add_gap(half.gaps, gap)
+    assert beyond(half, 100) == (5_001_020, 900 + 4_999_900)
+    half.long_gaps, half.long_sum = 2, 1000
+    assert beyond(half, 100) == (5_002_020, 900 + 4_999_900 + 800)
+    assert beyond(half, 1 << 40) == (5_002_020, 0)
+
+
+def test_a_ring_grows_in_order() -> None:
+    assert list(wider([5, 6, 1, 2, 3, 4], 1, 2)) == [1, 2, 3, 4, 5, 6] + [0] * 8
+    assert list(wider([], 0, 2)) == [0] * 8
 
 
 def test_episodes_end_when_another_begins() -> None:
     half = Trouble()
     open_episode(half, LOSS, 10, 10)
     count_again(half.episodes)
-    open_episode(half, PAUSE, 12, 14)
     count_again(half.episodes)
     open_episode(half, TIMEOUT, 20, 30)
     open_episode(half, RNR, 40, 40)
     close_episode(half, 45)
     close_episode(half, 50)
-    assert half.episodes == [[LOSS, 10, 20, 2], [PAUSE, 12, 14, 0], [TIMEOUT, 20, 30, 0], [RNR, 40, 45, 0]]
+    assert half.episodes == [[LOSS, 10, 20, 2], [TIMEOUT, 20, 30, 0], [RNR, 40, 45, 0]]
 
 
 def test_episodes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

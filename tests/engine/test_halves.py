@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ibdissect.engine import halves, kinds, packets
+from ibdissect.engine import halves, kinds, packets, waits
 from tests.engine.plain import plain
 
-MODULES = [(halves, packets), (plain("halves"), plain("packets"))]
+MODULES = [(halves, packets, waits), (plain("halves"), plain("packets"), plain("waits"))]
 IDS = ["built", "interpreted"]
 
 
@@ -17,8 +17,8 @@ class Wire:
     """Feeds packets to a direction."""
 
     def __init__(self, modules: Any) -> None:
-        self.halves, self.packets = modules
-        self.path = self.halves.Path()
+        self.halves, self.packets, paths = modules
+        self.path = paths.Path()
         self.half = self.halves.Half(self.path)
         self.number = 0
 
@@ -153,7 +153,7 @@ def test_what_waits_is_bounded(modules: Any) -> None:
     wire = Wire(modules)
     for i in range(kinds.MAX_WAITING + 3):
         wire.ask(1000 + i, i)
-    assert len(wire.half.waiting) == kinds.MAX_WAITING and wire.half.dropped == 3
+    assert wire.half.open.count == kinds.MAX_WAITING and wire.half.dropped == 3
 
 
 def test_compiled_and_interpreted_agree_on_random_packets() -> None:
@@ -200,4 +200,5 @@ def test_compiled_and_interpreted_agree_on_random_packets() -> None:
                         time, at, kind, op=r.choice((17, 17, 13, 14, 15, 16, 18)), size=r.choice((0, 512, 1024)), ident=r.randrange(40)
                     )
         assert [getattr(both[0].half, name) for name in values] == [getattr(both[1].half, name) for name in values]
-        assert both[0].half.gaps == both[1].half.gaps and both[0].half.episodes == both[1].half.episodes
+        assert both[0].half.gaps == both[1].half.gaps and both[0].half.long_sum == both[1].half.long_sum
+        assert both[0].half.episodes == both[1].half.episodes

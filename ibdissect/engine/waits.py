@@ -1,0 +1,77 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
+"""Which packets wait to be acknowledged, and what is known of the path they take? A ring of numbers that grows up to a bound."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from .episodes import MAX_ALL, wider
+
+try:
+    import cython
+except ImportError:
+    from . import shadow as cython
+if cython.compiled:
+    from cython.cimports.ibdissect.engine.common import MAX_WAITING, OPEN_VALUES, i64
+else:
+    from .kinds import MAX_WAITING, OPEN_VALUES
+
+    if TYPE_CHECKING:
+        i64 = int
+    else:
+        i64 = None
+
+
+@cython.final
+@cython.cclass
+class Path:
+    """From the hosts of requesters to those of responders: the shortest round trip, the largest payload that was acknowledged, the MTU."""
+
+    def __init__(self, room: object = None) -> None:
+        """`room`: a list with the number of episodes that may still be kept, which all paths share."""
+        self.trip, self.largest, self.mtu = 1 << 62, -1, 0
+        self.room = room if room is not None else [MAX_ALL]
+
+
+@cython.final
+@cython.cclass
+class Waits:
+    """The packets of one direction, oldest first. Of each: 0 position, 1 the position behind it, 2 time, 3 frame, 4 size, 5 the frame where
+    its message began."""
+
+    def __init__(self) -> None:
+        self.ring, self.count, self.start = memoryview(array("q")), 0, 0
+
+    @cython.cfunc
+    @cython.exceptval(-9223372036854775807)
+    def value(self, n: i64, what: cython.Py_ssize_t) -> i64:
+        """A number of the n-th packet."""
+        return self.ring[((self.start + n) & (len(self.ring) // OPEN_VALUES - 1)) * OPEN_VALUES + what]
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def add(self, pos: i64, end: i64, time: i64, frame: i64, size: i64, message: i64) -> cython.int:
+        """One more; 1 if there is no room for it."""
+        if self.count >= MAX_WAITING:
+            return 1
+        if self.count == len(self.ring) // OPEN_VALUES:
+            self.ring, self.start = memoryview(wider(self.ring, self.start, OPEN_VALUES)), 0
+        at: cython.Py_ssize_t = ((self.start + self.count) & (len(self.ring) // OPEN_VALUES - 1)) * OPEN_VALUES
+        self.ring[at], self.ring[at + 1], self.ring[at + 2] = pos, end, time
+        self.ring[at + 3], self.ring[at + 4], self.ring[at + 5] = frame, size, message
+        self.count += 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def drop(self) -> cython.int:
+        """The oldest one is acknowledged."""
+        self.start += 1
+        self.count -= 1
+        return 0
+
+    @cython.ccall
+    def first(self) -> object:
+        """Position, frame and size of the oldest one; None if there is none."""
+        return (self.value(0, 0), self.value(0, 3), self.value(0, 4)) if self.count else None
