@@ -213,8 +213,7 @@ def _parse(file: str, *, named: bool) -> Config:
 
     path = Path(file)
     try:
-        with path.open(encoding="utf-8") as opened:
-            text = opened.read(toml.MOST_TEXT + 1)
+        text = _text(file, toml.MOST_TEXT + 1, waits=named)
         if not named and path.name == "pyproject.toml" and "ibdissect" not in text:
             return Config()  # most projects say nothing about us: do not parse their file
         table = toml.tables(text)
@@ -231,6 +230,13 @@ def _parse(file: str, *, named: bool) -> Config:
         if not table and not named:
             return Config()
     return _checked(path, table)
+
+
+def _text(file: str, most: int, *, waits: bool) -> str:
+    """The first characters of a file. Not `waits`: nobody named it, and it may be a link to a file of /proc that never ends."""
+    with open(file, "rb", opener=lambda path, flags: os.open(path, flags | (0 if waits else os.O_NONBLOCK))) as opened:
+        data = opened.read(most) or b""
+    return data.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _checked(path: Path, table: dict[str, Any]) -> Config:

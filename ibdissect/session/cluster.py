@@ -34,8 +34,8 @@ PATIENCE_S = 30
 """How long to wait for the scheduler and its first worker."""
 FRESH_S = 5.0
 """How old the count of workers may be, which changes as workers come and go."""
-PLAIN = "tcp://"
-"""How addresses begin where nobody proves who he is: whoever reaches such a scheduler runs programs on its workers, and on the client."""
+PROVEN = ("tls://", "wss://")
+"""How addresses begin where both sides prove who they are. Whoever reaches another scheduler runs programs on its workers, and here."""
 COMPARED = ("ibdissect", "numpy", "dask", "distributed")
 """Packages whose versions must be those of the client, beside Python's."""
 
@@ -61,7 +61,7 @@ class Dask:
                 self.client = Client(self._own, set_as_default=False)
             else:
                 address = _address(where)
-                if address.startswith(PLAIN) and not trusted:
+                if not address.startswith(PROVEN) and not trusted:
                     raise ConfigError(
                         "--engine", where, "without TLS, whoever reaches the scheduler can run programs on its workers and here",
                         hint="use dask+tls://HOST:PORT, or say --trust-network",

@@ -96,6 +96,21 @@ def test_what_was_found_opens_only_files_of_its_folder(text: str, command: str, 
         assert done.returncode == 2 and f"ibdissect.toml: {key}: " in done.stderr and "names regular files below its folder" in done.stderr
 
 
+def test_a_file_that_is_found_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As /proc/kmsg is, to which an archive may hold a link: a regular file that delivers nothing."""
+    os.mkfifo(tmp_path / "pipe")
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)
+    try:
+        monkeypatch.setattr(os.path, "isfile", os.path.exists)
+        for name in ("ibdissect.toml", "pyproject.toml"):
+            (tmp_path / name).symlink_to("pipe")
+            monkeypatch.chdir(tmp_path)
+            assert read_config(None).followed() == ()
+            (tmp_path / name).unlink()
+    finally:
+        os.close(writer)
+
+
 @pytest.mark.parametrize(
     ("words", "keys"),
     [

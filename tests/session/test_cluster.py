@@ -175,7 +175,8 @@ def test_our_own_cluster_works_in_a_folder_of_its_own(here: Dask) -> None:
 
 def test_a_scheduler_without_tls_needs_the_users_word(cluster: str) -> None:
     address = json.loads(Path(cluster).read_text())["address"]
-    for where in (cluster, address.replace("tcp://", "dask://"), address):
+    (file := Path(cluster).with_name("bare.json")).write_text(json.dumps({"address": "127.0.0.1:9"}))  # Dask takes it for tcp://
+    for where in (cluster, address.replace("tcp://", "dask://"), address, "ws://127.0.0.1:9", "ucx://127.0.0.1:9", str(file)):
         with pytest.raises(ConfigError, match=r"without TLS, whoever reaches .*; use dask\+tls://HOST:PORT, or say --trust-network"):
             Dask(where)
     done = run("lint", str(REPO / "captures/pkey-lab.pcap"), "--engine", cluster, text=True)
