@@ -13,6 +13,7 @@ from ibdissect.capture.scattered import flags, gather
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, NETWORK_SIZE, End, by_header
 from ibdissect.table.mads import WORD, DirectedRoutes, Mads
+from ibdissect.table.order import in_time
 from ibdissect.table.rows import U64, Entry, mix, places_in
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, RMPP_CLASSES
@@ -24,6 +25,8 @@ ASKS: Bool = flags(method for method in RESPONSE_OF if method != TRAP)
 _OF_RMPP = flags(RMPP_CLASSES)
 
 
+GIDS_AT = 40
+"""Bit of the first column of keys from which on it says which GIDs there are."""
 NETWORK_AT = 48
 """Bit of an address as a number from which on it says of which network it is."""
 
@@ -69,16 +72,16 @@ class AddressColumns(Record):
 
 
 class Datagrams:
-    """Columns with one entry per MAD of base version 1, in frame order."""
+    """Columns with one entry per MAD of base version 1, in the order in which they were sent (`table.order`)."""
 
     def __init__(self, table: ChunkTable) -> None:
         mads = table.once(Mads)
-        self.rows, self.frames, self.times = mads.rows, mads.frames, mads.times
+        self.rows, self.at, self.frames, self.times = mads.rows, mads.at, mads.frames, mads.times
         self.mgmt_class, self.method, self.status = mads.mgmt_class, mads.method, mads.status
         self.transaction, self.attribute, self.modifier = mads.transaction, mads.attribute, mads.modifier
         active, version = mads.column(RMPP.active, MAD.size), mads.column(RMPP.rmpp_version, MAD.size)
         self.rmpp: Bool = _OF_RMPP[mads.mgmt_class] & (active == 1) & (version == 1)
-        """RMPP is in use; not kept by `take` and `preceded_by`."""
+        """RMPP is in use; it and `at`, the offset in the chunk's data, are not kept by `take` and `preceded_by`."""
         self.rmpp_type: npt.NDArray[np.uint8] = np.where(self.rmpp, mads.column(RMPP.rmpp_type, MAD.size), 0)
         """RMPPType; 0 if RMPP is not in use."""
         self.rmpp_flags = mads.column(RMPP.rmpp_flags, MAD.size)
@@ -91,6 +94,10 @@ class Datagrams:
         self.lids: U64 = np.where(routes.complete, lids[self.directed], np.uint64(0))
         self.route: U64 = routes.paths.view(">u8").astype(np.uint64)
         self.routed: Bool = routes.complete
+        order = in_time(self.times)
+        if order is not None:
+            at, rmpp = self.at[order], self.rmpp[order]
+            vars(self).update(vars(self.take(order)), at=at, rmpp=rmpp)
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -125,10 +132,18 @@ class Datagrams:
         here = np.flatnonzero(place >= 0)
         return here, place[here]
 
+    def gids(self, back: Bool) -> U64:
+        """Hash of the GIDs of requester and target in its highest bits, 0 without a GRH: virtual ports of an adapter share LIDs."""
+        if self.source.gid is None or self.destination.gid is None:
+            return np.zeros(len(self), np.uint64)
+        one, other = (mix(list(ends.gid.view(np.uint64).T)) for ends in (self.source, self.destination) if ends.gid is not None)
+        hashed: U64 = mix([np.where(back, other, one), np.where(back, one, other)]) >> np.uint64(GIDS_AT) << np.uint64(GIDS_AT)
+        return hashed
+
     def keys(self, back: Bool) -> list[U64]:
         """Columns of numbers that are equal for a request and its answer; `back`, bool[n], marks answers.
 
-        Class, transaction id, and either requester and target or the directed route. Columns of zeros may be left out.
+        Class, network and GIDs, transaction id, and either requester and target or the directed route. Columns of zeros may be left out.
         """
         source, destination = self.source, self.destination
         columns = [
@@ -137,6 +152,7 @@ class Datagrams:
         ]  # fmt: skip
         if source.network.any():
             columns[0] |= source.network << np.uint64(24)
+        columns[0] |= self.gids(back)
         wide = ((source.size != LID_SIZE) | (destination.size != LID_SIZE)).any()
         if wide:
             sizes = source.size.astype(np.uint64) ^ np.uint64(LID_SIZE), destination.size.astype(np.uint64) ^ np.uint64(LID_SIZE)
@@ -224,7 +240,7 @@ def _addresses(table: ChunkTable, rows: Int) -> tuple[AddressColumns, AddressCol
 
 
 class Queries:
-    """Requests and answers of a chunk in frame order, as columns; without traps, connection management and RMPP acknowledgements.
+    """Requests and answers of a chunk as they were sent, as columns; without traps, connection management and RMPP acknowledgements.
 
     Get it with `table.once(Queries)`.
     """
@@ -234,7 +250,7 @@ class Queries:
         answers = mads.method >= RESPONSE_BIT
         keep = np.flatnonzero((mads.mgmt_class != CM_CLASS) & (answers | ASKS[mads.method]) & ~(mads.rmpp & (mads.rmpp_type != DATA)))
         self.rows: Int = mads.rows[keep]
-        self.at: Int = table.once(Mads).at[keep]
+        self.at: Int = mads.at[keep]
         """Offset of each MAD in the chunk's data."""
         self.asks: Bool = ~answers[keep]
         """True for requests, False for answers."""
@@ -242,6 +258,8 @@ class Queries:
         self.attribute, self.modifier = mads.attribute[keep], mads.modifier[keep]
         self.source, self.destination = (_numbers(ends.take(keep)) for ends in (mads.source, mads.destination))
         """LID or IPv4 address, or a hash of GID or IPv6 address; each with its network."""
+        self.gids: U64 = mads.gids(answers)[keep]
+        """Hash of the GIDs of requester and target, 0 without a GRH."""
         self.place: Int = np.full(len(table), -1, np.int64)
         """Index of the query in each row of the chunk, -1 for none."""
         self.place[self.rows] = np.arange(len(self.rows))

@@ -53,11 +53,15 @@ class Request(Record):
         return self.answered_before or self.repeats
 
     def unanswered(self) -> Iterator[Request]:
-        """This request and the earlier one, if unanswered."""
-        if self.earlier is not None:
-            yield self.earlier
-        if not self.settled:
-            yield self
+        """This request and the earlier ones, oldest first, if unanswered."""
+        yield from (one for one in reversed([*self.chain()]) if not one.settled)
+
+    def chain(self) -> Iterator[Request]:
+        """This request and the earlier ones with its key, latest first."""
+        one: Request | None = self
+        while one is not None:
+            yield one
+            one = one.earlier
 
     def what(self, catalog: Catalog) -> str:
         """`PerfGet(PortCounters)`."""

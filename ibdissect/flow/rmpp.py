@@ -22,6 +22,8 @@ MAX_TRANSFERS = 4096
 """Open transfers kept, and as many whose last segment was seen: to distinguish their repeated segments from new transfers."""
 AGAIN_NS = 500_000
 """No requester asks for a transfer again this fast under the same transaction id."""
+IN_FLIGHT_NS = 10_000_000_000
+"""Segments that follow the end of their transfer within this time were sent before its sender knew of it."""
 SEGMENT_BYTES = 220
 """Payload bytes per segment, including the class header: of subnet administration and of vendor classes of range 2."""
 
@@ -143,6 +145,8 @@ class OpenTransfers(Generic[T]):
         """Transfers whose last segment has not been seen."""
         self.sent = BoundedDict[TransferKey, T](MAX_TRANSFERS)
         """Transfers whose last segment was seen: the sender may still resend missing or unacknowledged segments."""
+        self.over = BoundedDict[TransferKey, int](MAX_TRANSFERS)
+        """Transfers that one end stopped or aborted, and when: a whole window of segments may still be on its way."""
         self.missed = MissedPackets("segments that were acknowledged")
         """Times of acknowledgements of segments that are not in the capture."""
 
@@ -154,6 +158,8 @@ class OpenTransfers(Generic[T]):
         elif message.kind in (STOP, ABORT):  # either end may stop or abort
             for key in (message.key(), message.key(back=True)):
                 self._forget(key, "stopped" if message.kind == STOP else "aborted", message)
+                self.over.pop(key, None)
+                self.over.put(key, message.time_ns)
 
     def on_data(self, transfer: T, message: Message) -> None:
         """Called for a DATA message that belongs to a transfer."""
@@ -177,7 +183,10 @@ class OpenTransfers(Generic[T]):
         if transfer is not None and transfer.replaced_by(message):
             self._forget(key, "replaced", message)
             transfer = None
+        if transfer is None and segment != 1 and time_ns - self.over.get(key, time_ns - IN_FLIGHT_NS) < IN_FLIGHT_NS:
+            return
         if transfer is None:
+            self.over.pop(key, None)
             transfer = self.make(message, time_ns, segment, missing=int(segment != 1))
             self._put(self.open, key, transfer, message)
             if segment != 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator
+from itertools import zip_longest
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -12,15 +13,15 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptList
 from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.addresses import LID_SIZE
+from ibdissect.table.addresses import LID_SIZE, End
 from ibdissect.table.history import AFTER_ALL, SECOND_NS
 from ibdissect.table.rows import U64, is_in, mix
 from ibdissect.wire.mad import RESPONSE_OF
-from ibdissect.wire.numbers import DIRECTED, LID_ROUTED, NOTICE, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
+from ibdissect.wire.numbers import DIRECTED, LID_ROUTED, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
 
 from . import requests
 from .answered_once import ANSWER, Pairs, pair, roles
-from .datagrams import ASKS, DatagramLists, Datagrams
+from .datagrams import ASKS, GIDS_AT, DatagramLists, Datagrams
 from .loss_times import MissedPackets
 from .requests import Request, request_of
 from .rmpp import Message, OpenTransfers, Transfer, TransferEvent
@@ -38,8 +39,10 @@ SWAPPED, SWAPPED_NS = 64, 10_000_000
 MAX_ANSWERED = 4096
 """Number of latest answers remembered, to recognise second answers."""
 _FRAME = attrgetter("frame")
+_ASKER = np.uint64((1 << GIDS_AT) - 1 & ~0xFF0000)
+"""Bits of the first column of `Datagrams.keys` that do not depend on the target, nor on a GRH, which one direction may lack."""
 Key = tuple[Any, ...]
-"""Class, transaction id, and either requester and target or the directed route."""
+"""Class, transaction id, and either requester and target with their GIDs, or the directed route."""
 
 
 class _AnsweredRequest(NamedTuple):
@@ -165,7 +168,7 @@ class Transactions:
         columns = mads.keys((mads.method >= RESPONSE_BIT) | (mads.method == TRAP_REPRESS))
         marks, askers = (
             mix(columns),
-            mix([columns[0] & ~np.uint64(0xFF0000), *columns[1:3], *columns[4:5]]),
+            mix([columns[0] & _ASKER, *columns[1:3], *columns[4:5]]),
         )  # class, transaction, requester
         waited = np.array([*late, *(request.mark for request in self.open.values())], np.uint64)
         pairs = self._sure(pair(marks, columns, role, waited), role == ANSWER, askers)
@@ -286,9 +289,11 @@ class Transactions:
         request = request_of(mads, i)
         request.only_one_open = before is None
         if before is not None and not before.settled:
-            if before.earlier is not None:
-                yield self._unanswered(before.earlier)
-            before.earlier, request.earlier = None, before
+            request.earlier = before
+            *_, last, oldest_one = before, *before.chain()
+            if len([*request.chain()]) > MAX_TARGETS:
+                last.earlier = None
+                yield self._unanswered(oldest_one)
         self._look_behind(key, request)
         done = self.answered.get(key)
         if done is not None and _same(done.request, mads, i) and mads.times[i] - done.request.last_ns < SECOND_NS:
@@ -320,18 +325,13 @@ class Transactions:
     def _answer(self, mads: DatagramLists, i: int, found: list[tuple[int, Request]]) -> Iterator[requests.MadEvent]:
         key = _key(mads, i, True)
         frame, time_ns = mads.frames[i], mads.times[i]
+        key = key if key in self.open else self._with_grh(mads, i, key)
         request = self.open.get(key)
         if request is not None:
-            earlier, what = request.earlier, (mads.attribute[i], mads.modifier[i])
-            if earlier is not None and (earlier.attribute, earlier.modifier) == what != (request.attribute, request.modifier):
-                request.earlier, request = None, earlier
-            else:
-                del self.open[key]
-                if request.lone_answer is not None and request.tries == 1:  # it was the answer to a request that the capture missed
-                    self.swapped -= 1
-                    self.missed.add(*request.lone_answer)
-                if earlier is not None:
-                    yield self._unanswered(earlier)
+            request = self._answered_one(key, request, (mads.attribute[i], mads.modifier[i]))
+            if request.lone_answer is not None and request.tries == 1:  # it was the answer to a request that the capture missed
+                self.swapped -= 1
+                self.missed.add(*request.lone_answer)
             self._keep(key, request, frame, self.answers)
             self.first_match = min(self.first_match, frame)
             found.append((i, request))
@@ -343,11 +343,14 @@ class Transactions:
             yield requests.AnsweredAgain(frame, time_ns, known.request, known.frame)
             return
         trap = self.traps.get(key)
-        if trap is not None and (mads.transaction[i] or (trap.mgmt_class == LID_ROUTED and mads.attribute[i] == NOTICE)):
+        over = trap is not None and (trap.attribute != mads.attribute[i] or time_ns - trap.last_ns > RETRY_NS)
+        if trap is not None and not over and (mads.transaction[i] or trap.mgmt_class == LID_ROUTED):
             yield requests.TrapAnswered(frame, time_ns, trap, mads.method[i])
             return
         asker = mads.mgmt_class[i], mads.transaction[i], mads.destination[i]
+        mine = mads.destination[i]
         keys = (other for other in self.by_asker.get(mads.askers[i], ()) if other[:3] == asker and other in self.open)
+        keys = (other for other in keys if not mine.gid or not other[4] or other[4] == mine.gid)
         request = max((self.open[other] for other in keys), key=_FRAME, default=None)
         if request is None and mads.mgmt_class[i] != DIRECTED:
             request = self.open.get(_key(mads, i, False))  # its addresses are not swapped
@@ -357,6 +360,30 @@ class Transactions:
             self.missed.add(frame, time_ns)
             self.lone_answers.put(frame, request_of(mads, i))
             self.unmatched.put(key, _LoneAnswer(frame, time_ns, mads.marks[i], missed=True))
+
+
+    def _with_grh(self, mads: DatagramLists, i: int, key: Key) -> Key:
+        """The key of the open request of an answer, if only one of them has a GRH; otherwise the answer's own."""
+        if mads.mgmt_class[i] == DIRECTED:
+            return key
+        for other in reversed(self.by_asker.get(mads.askers[i], ())):
+            if other[:4] == key[:4] and other in self.open and (not any(other[4:]) or not any(key[4:])):
+                return other
+        return key
+
+    def _answered_one(self, key: Key, latest: Request, what: tuple[int, int]) -> Request:
+        """Take the request that an answer belongs to: the oldest for the same attribute and modifier, otherwise the latest."""
+        waiting = [*latest.chain()]
+        found = next((one for one in reversed(waiting) if (one.attribute, one.modifier) == what), latest)
+        waiting.remove(found)
+        for one, earlier in zip_longest(waiting, waiting[1:]):
+            one.earlier = earlier
+        if not waiting:
+            del self.open[key]
+        elif found is latest:
+            self.open[key] = waiting[0]
+        found.earlier = None
+        return found
 
 
 def _same(request: Request, mads: DatagramLists, i: int) -> bool:
@@ -385,8 +412,13 @@ def _key(mads: DatagramLists, i: int, back: bool) -> Key:
     mgmt_class, transaction = mads.mgmt_class[i], mads.transaction[i]
     if mgmt_class == DIRECTED:
         return mgmt_class, transaction, mads.routes[i], mads.source[i][LID_SIZE:]  # a route means something within one network
-    ends = (mads.destination[i], mads.source[i]) if back else (mads.source[i], mads.destination[i])
-    return mgmt_class, transaction, *ends
+    near, far = (mads.destination[i], mads.source[i]) if back else (mads.source[i], mads.destination[i])
+    return mgmt_class, transaction, near, far, *_gids(near, far)
+
+
+def _gids(near: End, far: End) -> tuple[bytes, bytes]:
+    """The GIDs behind two LIDs, or none."""
+    return (near.gid, far.gid) if near.lid is not None else (b"", b"")
 
 
 requests.MadEvent.source = requests.AnsweredMany.source = TransferEvent.source = Transactions

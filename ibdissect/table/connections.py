@@ -21,6 +21,7 @@ from . import connection_events as events
 from .addresses import End, ends_of
 from .connection_events import Connection, QueuePair, Resolution
 from .locate import Bool, Int
+from .order import in_time
 from .rows import SLOTS, slot
 
 if TYPE_CHECKING:
@@ -46,12 +47,14 @@ class Message(Record, frozen=True, eq=False):
 
 
 def messages(table: ChunkTable) -> list[Message]:
-    """All connection management messages of a chunk in frame order. Call as `table.once(messages)`."""
+    """All connection management messages of a chunk in the order in which they were sent. Call as `table.once(messages)`."""
     found = [(row, struct, i) for struct in MESSAGES for i, row in enumerate(table.occurrences(struct).rows.tolist())]
     if not found:
         return []
     method = table.of_rows(MAD.method)[0]
     found = sorted((one for one in found if method[one[0]] == SEND), key=lambda one: one[0])
+    order = in_time(table.chunk.time_ns[[row for row, _, _ in found]])
+    found = found if order is None else [found[i] for i in order.tolist()]
     ends = ends_of(table, np.array([row for row, _, _ in found], np.int64))
     return [
         Message(table.chunk.first + row, int(table.chunk.time_ns[row]), table.view(struct, i), *ways)

@@ -77,10 +77,39 @@ def test_latency_counts_from_the_latest_try() -> None:
     assert abs(answered[0].latency_ns - 5_000_000) < 10  # ERF has binary fractions of a second
 
 
-def test_another_question_with_the_same_transaction_ends_the_first() -> None:
+def test_another_question_with_the_same_transaction_does_not_end_the_first() -> None:
     frames = [craft.gmp(4, 1, 0x12, slid=1, dlid=2), craft.gmp(4, 1, 0x1D, slid=1, dlid=2), craft.gmp(4, 0x81, 0x1D, slid=2, dlid=1)]
     seen, unanswered, answered = followed(craft.erf_pcap(frames))
-    assert unanswered == seen["Unanswered"] == 1 and answered[0].request.frame == 2
+    assert unanswered == 1 and not seen["Unanswered"] and answered[0].request.frame == 2
+    seen, unanswered, answered = followed(craft.erf_pcap([*frames, craft.gmp(4, 0x81, 0x12, slid=2, dlid=1)]))
+    assert not unanswered and not seen["Unanswered"] and [one.request.frame for one in answered] == [2, 1]
+
+
+def test_many_questions_with_one_transaction_are_answered_in_any_order() -> None:
+    asked = [craft.gmp(4, 1, attribute, slid=1, dlid=2) for attribute in range(0x10, 0x19)]
+    back = [craft.gmp(4, 0x81, attribute, slid=2, dlid=1) for attribute in (0x13, 0x18, 0x11, 0x17, 0x14, 0x12, 0x16, 0x15)]
+    seen, unanswered, answered = followed(craft.erf_pcap([*asked, *back]))
+    assert unanswered == seen["Unanswered"] == 1  # the first of nine is given up
+    assert [one.request.attribute for one in answered] == [0x13, 0x18, 0x11, 0x17, 0x14, 0x12, 0x16, 0x15]
+
+
+def test_virtual_ports_of_one_lid_are_told_apart_by_their_gids() -> None:
+    one, other, manager = (bytes([0xFE, 0x80, *bytes(13), number]) for number in (1, 2, 3))
+    asked = [craft.gmp(3, 1, 0x35, slid=1, dlid=2, grh={"sgid": gid, "dgid": manager}) for gid in (one, other)]
+    back = [craft.gmp(3, 0x81, 0x35, slid=2, dlid=1, grh={"sgid": manager, "dgid": gid}) for gid in (other, one)]
+    for frames, pairs in (([*asked, *back], [2, 1]), ([asked[0], back[1], asked[1], back[0]], [1, 3]), ([*asked, back[1]], [1])):
+        _, unanswered, answered = followed(craft.erf_pcap(frames))
+        assert [each.request.frame for each in answered] == pairs and unanswered == 2 - len(pairs)
+
+
+def test_a_datagram_that_is_recorded_behind_a_later_one_comes_before_it() -> None:
+    ask, other = craft.gmp(4, 1, 0x12, slid=1, dlid=2), craft.gmp(4, 1, 0x1D, slid=1, dlid=2)
+    back = craft.gmp(4, 0x81, 0x12, slid=2, dlid=1)
+    capture = bytearray(craft.ethernet_pcap([ask, other, back], link=247))
+    at = capture.rindex(back) - 12  # its record is 1 ms later than the one before
+    capture[at : at + 4] = (500_000).to_bytes(4, "little")
+    _, unanswered, answered = followed(bytes(capture))
+    assert [one.request.frame for one in answered] == [1] and answered[0].latency_ns == 500_000 and unanswered == 1
 
 
 def test_directed_routes_are_distinguished() -> None:

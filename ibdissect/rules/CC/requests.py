@@ -11,7 +11,6 @@ from ibdissect.fabric.describe import ranges
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
-from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_struct
 from ibdissect.rules.shared.silence import UnansweredRule
@@ -51,7 +50,7 @@ class CCKeyWrong(UnansweredRule):
 
     code, name, severity = "CC001", "cc-key-mismatch", ERROR
     reference = "IBA A10.4.1, A10.4.3.4; opensm cc_key"
-    needs = (CaptureLoss, Transactions, VisibleAnswers)
+    needs = (CaptureLoss, Transactions, *UnansweredRule.needs)
     message = "{what} with {key} was not done: the node holds {held}"
     example = "an accepted Set(CongestionKeyInfo) with CC_Key 7 and the protect bit, then two Gets with CC_Key 9 without an answer"
 

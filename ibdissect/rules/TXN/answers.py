@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.fabric import FabricFollower
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredAgain, AnsweredMany, RepressAlone, TrapAnswered
-from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.answers_elsewhere import Elsewhere
+from ibdissect.rules.shared.patience import lifetime_ns
 from ibdissect.rules.shared.silence import PATIENCE_NS, UnansweredRule, warm
 from ibdissect.table import Bool
 from ibdissect.table.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
@@ -44,18 +45,18 @@ class RequestUnanswered(UnansweredRule):
 
     Check whether one target or attribute stands out, whether the node is alive, its keys, and drops on VL15, which switches may discard.
 
-    The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, if the capture misses packets
-    within ten seconds, or if nothing at all was recorded for more than a second after the only try, as between two recordings. Silent if
-    the answer was recorded just before the request, or an answer to the same request less than a second before it, as with two mirrors.
-    Silent, too, if another finding says why the request was dropped (keys, partitions, checksums, lengths, LIDs): it lists this as its
-    consequence.
+    The capture goes on for a second, and for the RespTimeValue that the agent announced, and shows answers to the same requester. An `info`
+    in ERF captures, if the capture misses packets within ten seconds, or if nothing at all was recorded for more than a second after the
+    only try, as between two recordings. Silent if the answer was recorded just before the request, or an answer to the same request less
+    than a second before it, as with two mirrors. Silent, too, if another finding says why the request was dropped (keys, partitions,
+    checksums, lengths, LIDs): it lists this as its consequence.
     """
 
     code, name, severity = "TXN001", "request-unanswered", WARNING
     reference = "IBA 13.4.6; opensm OSM_DEFAULT_TRANS_TIMEOUT"
     message = "{what} to {to} was not answered ({tries})"
     example = "a PerformanceGet, and no answer for a second"
-    needs = (VisibleAnswers, CaptureLoss)
+    needs = (*UnansweredRule.needs, CaptureLoss)
     patience = Setting(PATIENCE_NS / SECOND_NS, "seconds that the capture must go on after the last try", 0.0)
 
     @on_end
@@ -196,26 +197,28 @@ class PatienceExceeded(Rule):
 
     Look at what the application does before it accepts; give the MRA a longer ServiceTimeout.
 
-    Packets of both sides, and the answer is late or never comes. Silence counts only where the capture shows that it misses nothing: in ERF
-    by its traffic, elsewhere no packet is missing within ten seconds. An `info` where nothing at all was recorded for a minute meanwhile,
-    as between two recordings. Silent where the capture's clock was set back, as it may have been set forward, too.
+    Packets of both sides, and the answer is late or never comes. The other side waits for the ServiceTimeout and the way there and back:
+    twice the packet lifetime, where PortInfo showed it. An `info` if the connection was set up nevertheless. Silence counts only where the
+    capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within ten seconds. An `info` where nothing
+    at all was recorded for a minute meanwhile, as between two recordings. Silent where the capture's clock was set back, as it may have
+    been set forward, too.
     """
 
     code, name, severity = "TXN010", "mra-timer-exceeded", WARNING
     reference = "IBA 12.6.6, 12.9.8.7; python-rdma MRA"
     message = "{ends}: MRA for {allowed} ms, {what} after {milliseconds} ms"
     example = "a REQ, an MRA with ServiceTimeout 18 (1.07 s), and the REP four seconds later"
-    needs = (CaptureLoss, Connections)
+    needs = (CaptureLoss, Connections, FabricFollower)
     patience = Setting(1.0, "seconds that an answer may be later than the MRA says", 0.0)
 
     def __init__(self) -> None:
         self.judged = BoundedDict[int, None](MAX_CONNECTIONS, "answers after MRAs")
         """Frames of MRAs that were followed by an answer, oldest first."""
-        self.late: list[Hit] = []
-        """Findings that wait until it is known whether the clock was set."""
+        self.late: list[tuple[Connection, Hit]] = []
+        """Findings that wait until it is known whether the clock was set, and whether the connection was set up."""
 
     @on_event(Replied, Rejected, PathAnswered)
-    def answered(self, event: ConnectionEvent, _context: Context) -> None:
+    def answered(self, event: ConnectionEvent, context: Context) -> None:
         """Judge the first answer after the MRA."""
         connection = event.connection
         if isinstance(event, PathAnswered):
@@ -228,7 +231,7 @@ class PatienceExceeded(Rule):
         if connection.mra_frame and wanted and fresh and connection.mra_frame not in self.judged:
             self.judged.put(connection.mra_frame, None, event.frame, event.time_ns)
             if len(self.late) < MAX_CONNECTIONS:
-                self.late += self._late(connection, event.frame, event.time_ns, what)
+                self.late += self._late(context, connection, event.frame, event.time_ns, what)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -241,15 +244,18 @@ class PatienceExceeded(Rule):
             waits |= connection.mra_of == OF_LAP and not connection.apr_frame and connection.mra_frame > connection.lap_frame
             waits &= connections.both_speak(connection) and not connection.dreq_frame
             if connection.mra_frame and waits and loss.proves_silence(connection.mra_ns):
-                late += self._late(connection, connection.mra_frame, connections.last_ns, "nothing")
-        for hit in late:
-            hit.severity = INFO if loss.stopped(hit.related[-1].frame, hit.time_ns, IDLE_NS) else None
+                late += self._late(context, connection, connection.mra_frame, connections.last_ns, "nothing")
+        for connection, hit in late:
+            worked = 0 < connection.rep_frame < connection.rtu_frame and connection.mra_of == OF_REQ
+            hit.severity = INFO if worked or loss.stopped(hit.related[-1].frame, hit.time_ns, IDLE_NS) else None
             yield hit
 
-    def _late(self, connection: Connection, frame: int, time_ns: int, what: str) -> Iterator[Hit]:
+    def _late(self, context: Context, connection: Connection, frame: int, time_ns: int, what: str) -> Iterator[tuple[Connection, Hit]]:
         allowed, took = timeout_ns(connection.mra_timeout), time_ns - connection.mra_ns
-        if took > allowed + self.patience * SECOND_NS:
-            yield fault(
+        subnet = context.get(FabricFollower).subnet
+        ways = max(2 * lifetime_ns(subnet, end.lid or 0, connection.mra_frame, 0) for end in (connection.active, connection.passive))
+        if took > allowed + max(self.patience * SECOND_NS, ways):
+            yield connection, fault(
                 Moment(frame, time_ns), {"ends": connection.text, "allowed": allowed // 10**6, "what": what, "milliseconds": took // 10**6},
                 MRA.service_timeout, connection.mra_timeout, proof=[(connection.req_frame, "REQ"), (connection.mra_frame, "MRA")],
             )  # fmt: skip

@@ -27,6 +27,8 @@ from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
 
 ABANDONED_NS = 10_000_000_000
 """Five times the longest response time that managers use (2.2 s)."""
+GONE_ON_NS = 500_000_000
+"""A sender that is not asked for a segment again for so long has sent it: managers wait a quarter of that for an acknowledgement."""
 MAX_WAITING = 4096
 ABORT_CODES = frozenset(range(118, 128))
 
@@ -76,7 +78,8 @@ class SegmentGap(Rule):
 
     The sender goes back: it sends what is missing and was not acknowledged, then again what followed the gap. Otherwise the capture must
     show that it misses nothing: in ERF by its traffic; elsewhere a packet missing within ten seconds silences the rule, and so does an
-    acknowledgement of the skipped segment. A segment that arrives late and alone was recorded out of order; segments that come again
+    acknowledgement of the skipped segment, and that no acknowledgement is seen although the capture goes on for half a second: it shows
+    one direction only. A segment that arrives late and alone was recorded out of order; segments that come again
     within half a millisecond are copies of a second mirror. An `info` where answers were recorded before requests, or the capture misses
     other packets within ten seconds.
     """
@@ -86,7 +89,7 @@ class SegmentGap(Rule):
     message = "{ends}: segment {segment} came where {expected} was due"
     example = "segments 1, 3, 2 and 3 of a SubnAdmGetTableResp"
 
-    needs = (CaptureLoss,)
+    needs = (CaptureLoss, Transactions)
 
     def __init__(self) -> None:
         self.waiting = KeptDict[int, tuple[SegmentMissing, Hit]](MAX_WAITING, "gaps in transfers")
@@ -127,8 +130,10 @@ class SegmentGap(Rule):
         for hit in self.resent:
             hit.severity = INFO if loss.disorderly() or loss.near(hit.time_ns) else None
             yield hit
-        for frame, (_, hit) in self.waiting.items():
-            if frame not in self.filled and loss.proves_silence(hit.time_ns):
+        last_ns = context.get(Transactions).last_ns
+        for frame, (gap, hit) in self.waiting.items():
+            unseen = not gap.transfer.acknowledged and last_ns - hit.time_ns >= GONE_ON_NS
+            if frame not in self.filled and not unseen and loss.proves_silence(hit.time_ns):
                 yield hit
 
 

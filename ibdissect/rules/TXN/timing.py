@@ -13,21 +13,21 @@ import numpy.typing as npt
 from ibdissect.bounded import Dropped
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.capture.scattered import flags
-from ibdissect.fabric import ChunkFollowed, FabricFollower, Subnet
+from ibdissect.fabric import ChunkFollowed, FabricFollower
 from ibdissect.fabric.model import Sm
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_event
+from ibdissect.rules.shared.patience import announced
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import value_at
-from ibdissect.table.history import AFTER_ALL, NEIGHBOURS_NS, SECOND_NS
+from ibdissect.table.history import NEIGHBOURS_NS, SECOND_NS
 from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
 from ibdissect.table.sa_tables import MAD_SIZE
-from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD
-from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SMP_CLASSES
+from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SM_INFO
 
 SHORTEST_TIMEOUT_NS = 50_000_000
 """No requester gives up earlier, so two requests with one transaction id within this time are outstanding together."""
@@ -35,7 +35,7 @@ SLOW_NS = 10_000_000
 """Faster answers are not judged."""
 COUNTED_CLASSES = flags((0x01, 0x03, 0x04, 0x05, 0x06, 0x08, 0x21))
 """Classes whose requests are answered by a single datagram; vendors may define otherwise."""
-WAY = ("far", "near", "transaction", "mgmt_class")
+WAY = ("gids", "far", "near", "transaction", "mgmt_class")
 """Columns that a request and its answer share."""
 FLOOD = 100
 MIXED_NS = 10_000_000_000
@@ -43,8 +43,6 @@ NOBODY = (-1, 0, 0)
 MILLISECOND = 1_000_000
 MAX_KEPT, MAX_ASKED = 65536, 1 << 18
 Column = npt.NDArray[Any]
-LIFETIME = 18
-"""Code of a subnet's packet lifetime if unknown: 1.07 s, the default of managers."""
 
 
 def _without_room(times: Column, before: int, most: int) -> Int:
@@ -131,7 +129,7 @@ class TransactionReused(Rule):
         columns |= {
             "asks": asks, "near": np.where(asks, asked.source[index], asked.destination[index]),
             "far": np.where(asks, asked.destination[index], asked.source[index]), "frame": table.chunk.first + rows,
-            "time": table.chunk.time_ns[rows], "unproven": table.chunk.link[rows] == LINK_ERF,
+            "gids": asked.gids[index], "time": table.chunk.time_ns[rows], "unproven": table.chunk.link[rows] == LINK_ERF,
         }  # fmt: skip
         return columns | {"mark": mix([columns[name] for name in WAY])}
 
@@ -171,7 +169,7 @@ class AnswerLate(Rule):
         if event is None or not len(slow):
             return
         asked = event.mgmt_class[slow].tolist(), event.targets()[slow].tolist(), event.request_frames[slow].tolist()
-        limit, since = np.array([_limit(agents, subnet, *way) for way in zip(*asked, strict=True)], np.int64).T
+        limit, since = np.array([announced(agents, subnet, *way) for way in zip(*asked, strict=True)], np.int64).T
         late = np.zeros(len(event), np.bool_)
         late[slow] = (since < event.request_frames[slow]) & (event.latency_ns[slow] > limit)
         limits = np.zeros((len(event), 2), np.int64)
@@ -183,17 +181,6 @@ class AnswerLate(Rule):
                 one, {"what": request.what(context.catalog), "took": took, "limit": limit}, MAD.transaction_id,
                 proof=[(frame, "announced"), (request.last_frame, "request")], key=(request.mgmt_class, request.target),
             )  # fmt: skip
-
-
-def _limit(agents: Agents, subnet: Subnet, mgmt_class: int, lid: int, frame: int) -> tuple[int, int]:
-    """The longest time until an agent's answer, in ns, as known at a frame, and the frame that announced it; AFTER_ALL if none did."""
-    port = subnet.owner(lid, frame)[0] if lid >= 0 else None
-    info, shown = port.info_at(frame) if port is not None else (None, 0)
-    agent, since = (info, shown) if mgmt_class in SMP_CLASSES else agents.at(mgmt_class, lid, frame)
-    if agent is None:
-        return 0, AFTER_ALL
-    lifetime = timeout_ns(info.subnet_time_out if info is not None else LIFETIME)
-    return timeout_ns(agent.resp_time_value) + 2 * lifetime, since
 
 
 class Flood(Rule):
@@ -258,7 +245,7 @@ class Flood(Rule):
     def _kinds(table: ChunkTable, asked: Queries, index: Int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
         """A hash of each request: requester, target and contents."""
         parts = np.stack([
-            asked.source[index], asked.destination[index], asked.transaction[index] >> np.uint64(32),
+            asked.source[index], asked.destination[index] ^ asked.gids[index], asked.transaction[index] >> np.uint64(32),
             asked.mgmt_class[index].astype(np.uint64) << np.uint64(48) | asked.method[index].astype(np.uint64) << np.uint64(40)
             | asked.attribute[index], asked.modifier[index].astype(np.uint64),
         ], axis=1)  # fmt: skip
@@ -282,14 +269,14 @@ class TwoManagers(Rule):
     example = "SMInfos that show two managers, and SubnSets of the first, the second and the first again to one LID within a second"
 
     def __init__(self) -> None:
-        self.last: dict[int, tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
-        """Sender, frame and time of the latest Set to each LID, and of the latest of another manager before it."""
+        self.last: dict[tuple[int, int], tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
+        """Sender, frame and time of the latest Set to each LID of a network, and of the latest of another manager before it."""
         self.dropped = Dropped("LIDs that managers write to")
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, _context: Context) -> Iterator[Hit]:
         asks, table = event.requests, event.table
-        sets = np.flatnonzero(asks.method == SET)
+        sets = np.flatnonzero((asks.method == SET) & (asks.attribute != SM_INFO))  # a handover overwrites nothing
         if len(event.subnet.sms) < 2 or not len(sets):
             return
         managers: dict[int, list[Sm]] = {}
@@ -300,9 +287,11 @@ class TwoManagers(Rule):
         lrh = table.located.at("lrh")[rows]
         by_lid = (lrh >= 0) & (value_at(data, table.chunk.offset[rows] + asks.mad[sets], MAD.mgmt_class) != DIRECTED)
         rows, lrh = rows[by_lid], lrh[by_lid]
+        networks = table.networks[rows] if table.networks is not None else np.zeros_like(rows)
         slid, dlid = value_at(data, lrh, LRH.slid), value_at(data, lrh, LRH.dlid)
         for i in np.flatnonzero(np.isin(slid, list(managers))).tolist():  # managers usually set by directed route, so these are few
-            sender, target, row = int(slid[i]), int(dlid[i]), int(rows[i])
+            sender, lid, row = int(slid[i]), int(dlid[i]), int(rows[i])
+            target = lid, int(networks[i])
             frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
             since = _manager_since(managers[sender], sender, frame)
             if not since:
@@ -317,7 +306,7 @@ class TwoManagers(Rule):
             if max(since, _manager_since(managers.get(latest[0], ()), latest[0], frame) or frame) <= other[1]:  # else a handover
                 yield fault(
                     Moment(frame, time_ns),
-                    {"dlid": target, "one": latest[0], "two": sender, "milliseconds": (time_ns - latest[2]) // MILLISECOND}, MAD.method,
+                    {"dlid": lid, "one": latest[0], "two": sender, "milliseconds": (time_ns - latest[2]) // MILLISECOND}, MAD.method,
                     SET, proof=[(latest[1], "the other manager's"), (other[1], "this manager's, before it")], key=target,
                 )  # fmt: skip
 

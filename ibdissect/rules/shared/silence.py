@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ibdissect.bounded import Dropped, KeptList
 from ibdissect.fabric import ChunkFollowed, FabricFollower, Node
 from ibdissect.fabric.vantage import AGES_NS, Vantage
+from ibdissect.flow.agents import Agents
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import Request, Unanswered
 from ibdissect.flow.transactions import Transactions
@@ -16,6 +17,7 @@ from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import SEEN, Context, Hit, Rule, on_chunk, on_event
 from ibdissect.rules.shared.answered import Answered, Reply
+from ibdissect.rules.shared.patience import announced
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.scopes import Scopes
@@ -184,8 +186,11 @@ class LearntFactRule(Rule):
 class UnansweredRule(Rule):
     """Base of rules about unanswered requests: they judge at the end, when it is known whose answers the capture shows."""
 
-    evidence = "The request is never answered, the capture goes on for a second, and it shows answers to the same requester."
-    needs: ClassVar[tuple[type[Any], ...]] = (VisibleAnswers,)
+    evidence = (
+        "The request is never answered, the capture goes on for a second and for as long as the agent announced that it may take, and it "
+        "shows answers to the same requester."
+    )
+    needs: ClassVar[tuple[type[Any], ...]] = (VisibleAnswers, Agents, FabricFollower)
     mgmt_class: ClassVar[int | None] = None
     """Only requests of this class."""
     remembers: ClassVar[str] = "requests without an answer"
@@ -200,9 +205,15 @@ class UnansweredRule(Rule):
             self.given_up.keep(event.request, event.frame, event.time_ns)
 
     def unanswered(self, context: Context, patience_ns: float = PATIENCE_NS) -> Iterator[Request]:
-        """Requests that were never answered, or are still open at the end, of requesters to whom the capture shows answers."""
+        """Requests that were never answered, or are still open at the end, of requesters to whom the capture shows answers.
+
+        The capture must go on for as long as the agent announced that its answers may take.
+        """
         transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
+        agents, subnet = context.get(Agents), context.get(FabricFollower).subnet
         waiting = transactions.open_requests(self.mgmt_class, int(transactions.last_ns - patience_ns))
         for request in (*self.given_up, *waiting):
-            if answers.would_show(request):
+            lid = request.target.lid if request.route is None else None
+            due = announced(agents, subnet, request.mgmt_class, lid, request.frame)[0] if lid is not None else 0
+            if answers.would_show(request) and transactions.last_ns - request.last_ns >= due:
                 yield request
