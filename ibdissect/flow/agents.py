@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import Track
 from ibdissect.wire.classport import ClassPortInfo
@@ -30,6 +30,8 @@ class Agents:
     """All agents of a capture. One per capture; feed chunks in order."""
 
     def __init__(self) -> None:
+        self.redirects = KeptDict[tuple[int, int], int](MAX_AGENTS, "agents that speak for others")
+        """Management class and LID to which another agent sends its requests (IBA 13.5.2), and the frame of the first such answer."""
         self.by_address = BoundedDict[tuple[int, int], Track[Agent]](MAX_AGENTS, "management agents")
         """Announcements over time, by management class and address (LID, or hash of GID or IP address, as in `Queries`)."""
 
@@ -40,6 +42,11 @@ class Agents:
         if not len(infos):
             return ()
         rows = asked.rows[infos]
+        for one in asked.each(infos[table.first(ClassPortInfo)[rows] >= 0]):
+            to = table.view(ClassPortInfo, int(table.first(ClassPortInfo)[one.rows])).redirect_lid
+            if to:
+                frame = table.chunk.first + one.rows
+                self.redirects.keep((one.mgmt_class, to), frame, frame, int(table.chunk.time_ns[one.rows]))
         for one in asked.each(infos[(table.values_at(MAD.status, rows) == 0) & (table.first(ClassPortInfo)[rows] >= 0)]):
             view: ClassPortInfo = table.view(ClassPortInfo, int(table.first(ClassPortInfo)[one.rows]))
             address = one.mgmt_class, one.source

@@ -31,11 +31,14 @@ _STATE: dict[str, tuple[Any, int]] = {
     "read_ns": (np.int64, 0),
     "sealed": (np.bool_, False),
     "packets": (np.int64, 0), "bytes": (np.int64, 0), "first_frame": (np.int64, 0), "first_ns": (np.int64, 0),
-    "dest_qp": (np.int64, -1), "first_psn": (np.int64, -1), "first_opcode": (np.uint8, UNKNOWN), "gaps": (np.int64, 0),
+    "dest_qp": (np.int64, -1), "first_psn": (np.int64, -1), "first_msn": (np.int64, -1),
+    "first_opcode": (np.uint8, UNKNOWN), "gaps": (np.int64, 0),
     "largest": (np.int64, -1), "largest_frame": (np.int64, 0),
 }  # fmt: skip
-"""Columns with the state of every stream: type, and value if unknown. `read_*` describe the latest READ; `sealed`: the first
-packet had a correct ICRC, so a wrong one later means damage; `largest`: the longest payload, `largest_frame`: its first frame."""
+"""Columns with the state of every stream: type, and value if unknown. `read_*` describe the latest READ; `sealed`: the first packet had a
+correct ICRC, so a wrong one later means damage; `first_msn`: the MSN of the first packet, if that acknowledges; `largest`: the longest
+payload, `largest_frame`: its first frame."""
+
 
 def _way(ends: StreamEnds) -> tuple[str, End, End, bool]:
     """Key shared by streams between the same ports in the same direction."""
@@ -126,6 +129,7 @@ class StreamSlots:
                 slots[i] = self.slots[keys[i]] = self._new(keys[i], ends, table.chunk.first + row)
             index = [slots[i] for i in fresh]
             self.state["first_frame"][index], self.state["first_psn"][index] = table.chunk.first + rows, found.psn[at]
+            self.state["first_msn"][index] = found.msn[at]
             self.state["first_opcode"][index], self.state["first_ns"][index] = found.opcode[at], table.chunk.time_ns[rows]
             self.state["dest_qp"][index] = found.dest_qp[fresh]
             self.state["sealed"][index] = ~wrong_icrcs(table, rows)

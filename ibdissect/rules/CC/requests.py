@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from ibdissect.bounded import BoundedDict, KeptDict
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.describe import ranges
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_struct
+from ibdissect.rules.shared.agent_rule import same_agent
 from ibdissect.rules.shared.silence import UnansweredRule
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import ends_at
@@ -45,7 +47,8 @@ class CCKeyWrong(UnansweredRule):
     Give the tool the key (`ibccconfig -c`, opensm `cc_key`), or look for a second manager.
 
     The protected key in a CongestionKeyInfo of the target, and a request with another key that is refused or not answered; two such
-    requests where the capture may have missed an answer. Silent if the target accepts any request with that key.
+    requests where the capture may have missed an answer. Silent if the target accepts any request with that key, or if the LID is another
+    node's by then.
     """
 
     code, name, severity = "CC001", "cc-key-mismatch", ERROR
@@ -70,6 +73,7 @@ class CCKeyWrong(UnansweredRule):
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
         """Accepted answers show keys; requests are compared with them, in frame order."""
+        subnet = context.get(FabricFollower).subnet
         for one, seen in of_class(table):
             if not one.asks:
                 if (info := answered(one, seen, CongestionKeyInfo)) is not None:
@@ -78,6 +82,7 @@ class CCKeyWrong(UnansweredRule):
                         self.keys.put(one.source, (info.cc_key, seen.frame), seen.frame, seen.time_ns)
                 continue
             held = self.keys.get(one.destination)
+            held = held if held is not None and same_agent(subnet, one.destination, held[1], seen.frame) else None
             head = seen.first(CongestionControlFormat)
             if held is not None and head is not None and head.cc_key != held[0]:
                 way, at = (one.destination, head.cc_key), CongestionControlFormat.cc_key
@@ -112,13 +117,15 @@ class ControlTableBeyond(Rule):
 
     Read CongestionInfo from the adapter first; ControlTableCap is the number of blocks of 64 entries.
 
-    The adapter's CongestionInfo before the Set. Silent if its ControlTableCap is 0.
+    The adapter's CongestionInfo before the Set. Silent if its ControlTableCap is 0, or the LID is another node's by then.
     """
 
     code, name, severity = "CC003", "cct-beyond-cap", WARNING
     reference = "IBA A10.4.3.3, A10.4.3.9; opensm cc table"
     message = "block {block} of the CongestionControlTable, whose last block is {last}"
     example = "GetResp(CongestionInfo) with ControlTableCap 2, then Set(CongestionControlTable) for block 2"
+
+    needs = (FabricFollower,)
 
     def __init__(self) -> None:
         self.caps = BoundedDict[int, tuple[int, int]](MAX_NODES, "congestion control nodes")
@@ -127,13 +134,15 @@ class ControlTableBeyond(Rule):
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Learn from CongestionInfo; nodes without a table show ControlTableCap 0."""
+        subnet = context.get(FabricFollower).subnet
         for one, seen in of_class(table):
             if not one.asks:
                 if (info := answered(one, seen, CongestionInfo)) is not None and info.control_table_cap:
                     self.caps.put(one.source, (info.control_table_cap, seen.frame), seen.frame, seen.time_ns)
                 continue
             known = self.caps.get(one.destination)
-            if known is not None and one.attribute == CONTROL_TABLE and one.modifier >= known[0]:
+            same = known is not None and same_agent(subnet, one.destination, known[1], seen.frame)
+            if known is not None and same and one.attribute == CONTROL_TABLE and one.modifier >= known[0]:
                 arguments, proof = {"block": one.modifier, "last": known[0] - 1}, [(known[1], "CongestionInfo")]
                 yield fault(seen, arguments, MAD.attribute_modifier, of=seen.first(MAD), proof=proof, key=one.destination)
 

@@ -63,9 +63,10 @@ class StartingPSN(Rule):
 
     Check how the application moves its queue pair to RTS: send and receive PSN may be swapped.
 
-    REQ and REP before the first packet. If its PSN is at most 1024 above the agreed one, the capture may have missed packets. Then an
-    acknowledgement must count it as the first message (MSN 1), or the responder asks for the agreed PSN and the requester goes back to its
-    own first one twice.
+    REQ and REP before the first packet. Silent if the responder's first answer counts more messages than the capture shows; an `info` if
+    the PSN is above the agreed one and no answer tells. If its PSN is at most 1024 above the agreed one, the capture may have missed
+    packets. Then an acknowledgement must count it as the first message (MSN 1), or the responder asks for the agreed PSN and the requester
+    goes back to its own first one twice.
     """
 
     code, name, severity = "CM008", "cm-psn-mismatch", WARNING
@@ -113,12 +114,22 @@ class StartingPSN(Rule):
             proof: tuple[tuple[int, str], ...] | None = ()
             if 0 <= distance(found, psn) <= LOST_AT_MOST:
                 proof = self._proof(slot, connection, psn, streams) if found != psn else None
-            if proof is not None:
+            counted = self._counted(slot, streams)
+            if proof is not None and not counted > 0:
                 frames = ((connection.req_frame, "REQ"), (connection.rep_frame, "REP"), *proof)
                 yield fault(
                     Moment(first, connection.rep_ns), {"ends": streams.ends[slot].text, "psn": found, "what": what, "wanted": psn}, BTH.psn,
                     found, proof=frames, evidence=LEARNT,
+                    severity=INFO if distance(found, psn) > LOST_AT_MOST and counted < 0 else None,
                 )  # fmt: skip
+
+    @staticmethod
+    def _counted(slot: int, streams: Streams) -> int:
+        """How many messages the first answer counts that come before the first packet in the capture, perhaps 0; -1: no answer."""
+        peer, state = streams.other(slot), streams.state
+        if peer is None or state["first_msn"][peer] < 0:
+            return -1
+        return max(0, int(state["first_msn"][peer]) - distance(int(state["first_psn"][peer]), int(state["first_psn"][slot])) - 1)
 
     def _proof(self, slot: int, connection: Connection, psn: int, streams: Streams) -> tuple[tuple[int, str], ...] | None:
         """The proof that the first packet in the capture is the connection's first; None if there is none."""

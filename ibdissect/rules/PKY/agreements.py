@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from ibdissect.bounded import KeptDict
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.lint.rule import ERROR
+from ibdissect.flow.recovery import PSNS, distance
+from ibdissect.flow.streams import Streams
+from ibdissect.lint.rule import ERROR, Context, Hit
 from ibdissect.rules.shared.connection_rule import AgreedRule
 from ibdissect.rules.shared.group_rule import GroupRule
-from ibdissect.table import Int
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.connection_events import Connection, QueuePair
+from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE
@@ -30,9 +37,42 @@ class OtherPartition(AgreedRule):
     message = "P_Key 0x{seen:04x} from LID {slid} to QP 0x{qp:x} of LID {dlid}; the connection was set up with 0x{agreed:04x}"
     example = "REQ with Partition Key 0x8001 and its REP, then a SEND of the connection with P_Key 0x8002"
     field = BTH.p_key
+    evidence = (
+        f"{AgreedRule.evidence} Silent where both ends use the other partition, or one acknowledges what the other sends in it: the queue "
+        "pairs were set up again where the capture does not show it."
+    )
+    waits = True
+    needs = (Connections, Streams)
+
+    def __init__(self) -> None:
+        self.used = KeptDict[tuple[int, int], set[QueuePair]](MAX_CONNECTIONS, "connections in other partitions")
+        """By REQ and partition: the queue pairs that received packets in another partition than the connection's."""
+        self.psns = KeptDict[object, int](MAX_CONNECTIONS, "connections in other partitions")
+        """The PSN of the first such packet of each finding."""
 
     def value(self, native: Native, index: Int) -> Int:
         return native.p_key[index]
+
+    def found(self, table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair, value: int) -> Iterator[Hit]:
+        for hit in super().found(table, native, index, pair, end, value):
+            used = self.used.get_or_make((pair.req_frame, value & BASE), set, hit.frame, hit.time_ns)
+            if used is not None:
+                used.add(end)
+            row = np.array([hit.frame - table.chunk.first], np.int64)
+            self.psns.keep(hit.key, int(table.values_at(BTH.psn, row)[0]), hit.frame, hit.time_ns)
+            yield hit
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        """Not if both ends use the other partition, or one accepts what the other sends in it: the queue pairs were set up again unseen."""
+        (lid, qpn), req, value = hit.key
+        if len(self.used.get((req, value & BASE), ())) > 1:
+            return False
+        streams, frame = context.get(Streams), hit.frame
+        at = [slot for slot, ends in enumerate(streams.ends) if ends.dest_qp == qpn and ends.destination.lid == lid and not ends.response]
+        first = streams.state["first_frame"]
+        slot = max((slot for slot in at if first[slot] <= frame), key=lambda slot: int(first[slot]), default=None)
+        other = streams.other(slot) if slot is not None else None
+        return other is None or distance(int(streams.state["high"][other]), self.psns.get(hit.key, PSNS - 1)) < 0
 
     def wrong(self, pair: Connection, end: QueuePair, value: int) -> bool:
         return bool(pair.p_key & BASE) and (pair.p_key ^ value) & BASE != 0

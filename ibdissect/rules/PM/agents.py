@@ -10,15 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ibdissect.bounded import KeptDict
-from ibdissect.fabric import SWITCH, ChunkFollowed
+from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower
 from ibdissect.fabric.earlier_answers import NodeInfos
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.datagrams import Queries
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_event
+from ibdissect.rules.shared.agent_rule import in_subnet, same_agent
 from ibdissect.rules.shared.link_rule import flows
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import value_at
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET, GET_RESP, PM_CLASS, SET
@@ -38,8 +40,11 @@ MAX_NODES = 65536
 class AgentRule(Rule):
     """Base of rules about requests to agents that announced their capabilities."""
 
-    evidence = "The ClassPortInfo that the agent answered before the request. Silent for agents without one."
-    needs = (Agents,)
+    evidence = (
+        "The ClassPortInfo that the agent answered before the request. Silent for agents without one, where the LID is another node's by "
+        "then, and for requests with a GRH."
+    )
+    needs = (Agents, FabricFollower)
     lacks = 0
     """The missing capability."""
     asks: ClassVar[tuple[Field[int], ...]] = ()
@@ -56,13 +61,14 @@ class AgentRule(Rule):
             return
         asked = table.once(Queries)
         agents = context.get(Agents)
-        mine = np.flatnonzero((asked.mgmt_class == PM_CLASS) & asked.asks)
+        mine = np.flatnonzero((asked.mgmt_class == PM_CLASS) & asked.asks & in_subnet(table, asked.rows))
+        subnet = context.get(FabricFollower).subnet
         if not len(mine) or not agents.by_address:
             return
         for one in asked.each(mine[self.suspicious(table, asked.rows[mine])]):
             seen = Seen(table, one.rows)
             agent, since = agents.at(PM_CLASS, one.destination, seen.frame)
-            if agent is None or agent.capability_mask & self.lacks:
+            if agent is None or agent.capability_mask & self.lacks or not same_agent(subnet, one.destination, since, seen.frame):
                 continue
             at, view = next((at, view) for at in self.asks or port_selects(table) if (view := seen.first(at.owner)) is not None)
             yield fault(seen, {"mask": agent.capability_mask}, at, of=view, proof=[(since, "ClassPortInfo")], key=one.destination)
@@ -128,7 +134,8 @@ class NoSuchPort(Rule):
 
     Ask for a port that NodeInfo counts, or for 255 (all ports).
 
-    The NodeInfo that the node answered before the request. Silent for LIDs whose node is not known. An `info` where that LID answers for
+    The NodeInfo that the node answered before the request. Silent for LIDs whose node is not known, for requests with
+    a GRH, and for nodes to which another agent redirected its requests. An `info` where that LID answers for
     several such ports: it belongs to another node by now.
     """
 
@@ -138,6 +145,7 @@ class NoSuchPort(Rule):
     example = "NodeInfo of a channel adapter with LID 5, then PerfGet(PortCounters) to LID 5 with PortSelect 0"
 
     waits = True
+    needs = (Agents,)
 
     def __init__(self) -> None:
         self.served = KeptDict[int, set[int]](MAX_NODES, "LIDs that answer for ports that their nodes lack")
@@ -150,6 +158,7 @@ class NoSuchPort(Rule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         table = event.table
         infos: NodeInfos = context.get(NodeInfos)
+        agents = context.get(Agents)
         infos.of(event)
         for field in port_selects(table):
             struct, found = field.owner, table.occurrences(field.owner)
@@ -160,7 +169,7 @@ class NoSuchPort(Rule):
             numbers = table.values(field)
             good = (method == GET_RESP) & (table.values_at(MAD.status, found.rows) == 0)
             suspicious = (numbers != 1) & (numbers != ALL_PORTS)  # every node has a port 1
-            index = np.flatnonzero((np.isin(method, (GET, SET)) | good) & suspicious & (lrh >= 0))
+            index = np.flatnonzero((np.isin(method, (GET, SET)) | good) & suspicious & (lrh >= 0) & in_subnet(table, found.rows))
             slid, dlid = (value_at(table.chunk.data, lrh[index], lid) for lid in (LRH.slid, LRH.dlid))
             columns = np.where(good[index], slid, dlid), numbers[index], good[index]
             parts = [
@@ -179,6 +188,8 @@ class NoSuchPort(Rule):
                     served = self.served.get_or_make(lid, set, seen.frame, seen.time_ns)
                     if served is not None and len(served) < SEVERAL:
                         served.add(number)
+                    continue
+                if 0 < agents.redirects.get((PM_CLASS, lid), AFTER_ALL) < seen.frame:
                     continue
                 why = f"which has {counted(node.num_ports, 'port')}" if number else "which is no switch"
                 yield fault(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.lint.finding import value_of
+from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, fault, on_chunk, on_event
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.group_rule import GroupRule
@@ -27,7 +27,7 @@ from ibdissect.wire.opcodes import DATAGRAMS
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
 
-MAX_SERVICES = 4096
+MAX_SERVICES, MAX_REPLIES = 4096, 16384
 SERVICE = "packet to QP 0x{qp:x} with {q_key}; the service there announced {held} (SIDR_REP)"
 
 
@@ -39,7 +39,7 @@ class WrongGroupQKey(GroupRule):
     The sender has an outdated record: let it join the group again, or look up the service's queue pair again.
 
     The record of the group, which is certain. Or the port's latest SIDR_REP for this queue pair: then a warning, as the service may have
-    ended.
+    ended, and an `info` if the queue pair sends to the sender afterwards.
     """
 
     code, name, severity = "QKY004", "qkey-mismatch-group", ERROR
@@ -57,6 +57,8 @@ class WrongGroupQKey(GroupRule):
         self.services = BoundedDict[tuple[End, int], Track[int]](MAX_SERVICES, "datagram services")
         """Q_Key over time by port and queue pair."""
         self.qpns: set[int] = set()
+        self.replies = BoundedDict[tuple[End, int, End], int](MAX_REPLIES, "receivers of datagrams of services")
+        """The latest frame from a service's port and queue pair to each receiver."""
 
     @on_event(Resolved)
     def resolved(self, event: Resolved, _context: Context) -> None:
@@ -75,13 +77,19 @@ class WrongGroupQKey(GroupRule):
         rows = table.occurrences(DETH).rows
         bth = table.first(BTH)[rows]
         opcode, qpn = table.values(BTH.opcode)[bth], table.values(BTH.destqp)[bth]
-        index = np.flatnonzero(np.isin(opcode, [*DATAGRAMS]) & np.isin(qpn, list(self.qpns)))
+        datagrams = np.isin(opcode, [*DATAGRAMS])
+        source_qp = table.values(DETH.srcqp)
+        back = np.flatnonzero(datagrams & np.isin(source_qp, list(self.qpns)))
+        for i, (source, destination) in zip(back.tolist(), ends_of(table, rows[back]), strict=True):
+            self.replies.pop((source, int(source_qp[i]), destination), None)
+            self.replies.put((source, int(source_qp[i]), destination), table.chunk.first + int(rows[i]))
+        index = np.flatnonzero(datagrams & np.isin(qpn, list(self.qpns)))
         q_keys = table.values(DETH.q_key)
         ends = ends_of(table, rows[index])
-        kinds: dict[tuple[End, int, int], list[int]] = {}
-        for i, (_, destination) in zip(index.tolist(), ends, strict=True):
-            kinds.setdefault((destination, int(qpn[i]), int(q_keys[i])), []).append(int(rows[i]))
-        for (destination, number, q_key), mine in kinds.items():
+        kinds: dict[tuple[End, End, int, int], list[int]] = {}
+        for i, (source, destination) in zip(index.tolist(), ends, strict=True):
+            kinds.setdefault((source, destination, int(qpn[i]), int(q_keys[i])), []).append(int(rows[i]))
+        for (source, destination, number, q_key), mine in kinds.items():
             service = self.services.get((destination, number))
             for seen, part in stretches(table, np.array(mine), service.changes()) if service is not None else ():
                 held, since = service.at(seen.frame) if service is not None else (None, 0)
@@ -89,8 +97,15 @@ class WrongGroupQKey(GroupRule):
                     value = value_of(DETH.q_key, q_key)
                     yield fault(
                         seen, {"qp": number, "q_key": value, "held": value_of(DETH.q_key, held)}, DETH.q_key, value, rows=part,
-                        proof=[(since, "the service's answer")], key=(destination, number, q_key), message=SERVICE, severity=WARNING,
+                        proof=[(since, "the service's answer")], key=(destination, number, source, q_key), message=SERVICE,
                     )  # fmt: skip
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO where the queue pair sends to the sender afterwards: another program that both know has it by now."""
+        lowered = super().severity_at_end(hit, context)
+        if hit.message != SERVICE:
+            return lowered
+        return INFO if self.replies.get(hit.key[:3], 0) > hit.frame else lowered or WARNING
 
 
 class BadQKeyReported(ReportedPackets):

@@ -1,0 +1,24 @@
+"""Which agent is meant: does a LID still belong to the node that announced something, and to no port behind a router?"""
+
+from __future__ import annotations
+
+from ibdissect.fabric import Subnet
+from ibdissect.flow.datagrams import NETWORK_AT
+from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.wire.numbers import FIRST_MULTICAST
+
+
+def same_agent(subnet: Subnet, address: int, since: int, frame: int) -> bool:
+    """Whether an address, as in `Queries`, was the same node's at two frames, as far as the capture shows."""
+    lid = address & (1 << NETWORK_AT) - 1
+    if not 0 < lid < FIRST_MULTICAST:
+        return True
+    then, now = subnet.owner(lid, since)[0], subnet.owner(lid, frame)[0]
+    return then is None or now is then
+
+
+def in_subnet(table: ChunkTable, rows: Int) -> Bool:
+    """Which packets go to the port that has their DLID, bool[n]: not those with a GRH, which may go to a router or a virtual port."""
+    found: Bool = (table.located.at("lrh")[rows] < 0) | (table.located.at("grh")[rows] < 0)
+    return found
+
