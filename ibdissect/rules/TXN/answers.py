@@ -45,11 +45,11 @@ class RequestUnanswered(UnansweredRule):
 
     Check whether one target or attribute stands out, whether the node is alive, its keys, and drops on VL15, which switches may discard.
 
-    The capture goes on for a second, and for the RespTimeValue that the agent announced, and shows answers to the same requester. An `info`
-    in ERF captures, if the capture misses packets within ten seconds, or if nothing at all was recorded for more than a second after the
-    only try, as between two recordings. Silent if the answer was recorded just before the request, or an answer to the same request less
-    than a second before it, as with two mirrors. Silent, too, if another finding says why the request was dropped (keys, partitions,
-    checksums, lengths, LIDs): it lists this as its consequence.
+    The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, if the answer is not due yet by the
+    RespTimeValue that the agent announced, if the capture misses packets within ten seconds, or if nothing at all was recorded for more
+    than a second after the only try, as between two recordings. Silent if the answer was recorded just before the request, or an answer to
+    the same request less than a second before it, as with two mirrors. Silent, too, if another finding says why the request was dropped
+    (keys, partitions, checksums, lengths, LIDs): it lists this as its consequence.
     """
 
     code, name, severity = "TXN001", "request-unanswered", WARNING
@@ -63,12 +63,13 @@ class RequestUnanswered(UnansweredRule):
     def end(self, context: Context) -> Iterator[Hit]:
         loss = context.get(CaptureLoss)
         for request in self.unanswered(context, self.patience * SECOND_NS):
+            due = self.is_due(context, request)
             stopped = request.tries == 1 and loss.stopped(request.frame, request.last_ns + PATIENCE_NS)
             about = {"what": request.what(context.catalog), "to": request.to, "tries": counted(request.tries, "request")}
             yield fault(
                 request, about, MAD.transaction_id,
                 proof=[(request.last_frame, "last try")] if request.tries > 1 else (), evidence=LEARNT,
-                severity=None if not loss.erf and not stopped and loss.proves_silence(request.last_ns) else INFO,
+                severity=None if due and not loss.erf and not stopped and loss.proves_silence(request.last_ns) else INFO,
             )  # fmt: skip
 
 

@@ -187,8 +187,8 @@ class UnansweredRule(Rule):
     """Base of rules about unanswered requests: they judge at the end, when it is known whose answers the capture shows."""
 
     evidence = (
-        "The request is never answered, the capture goes on for a second and for as long as the agent announced that it may take, and it "
-        "shows answers to the same requester."
+        "The request is never answered, the capture goes on for a second and for as long as the agent announced that its answers may take, "
+        "and it shows answers to the same requester."
     )
     needs: ClassVar[tuple[type[Any], ...]] = (VisibleAnswers, Agents, FabricFollower)
     mgmt_class: ClassVar[int | None] = None
@@ -205,15 +205,18 @@ class UnansweredRule(Rule):
             self.given_up.keep(event.request, event.frame, event.time_ns)
 
     def unanswered(self, context: Context, patience_ns: float = PATIENCE_NS) -> Iterator[Request]:
-        """Requests that were never answered, or are still open at the end, of requesters to whom the capture shows answers.
-
-        The capture must go on for as long as the agent announced that its answers may take.
-        """
+        """Requests that were never answered, or are still open at the end, of requesters to whom the capture shows answers."""
         transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
-        agents, subnet = context.get(Agents), context.get(FabricFollower).subnet
         waiting = transactions.open_requests(self.mgmt_class, int(transactions.last_ns - patience_ns))
         for request in (*self.given_up, *waiting):
-            lid = request.target.lid if request.route is None else None
-            due = announced(agents, subnet, request.mgmt_class, lid, request.frame)[0] if lid is not None else 0
-            if answers.would_show(request) and transactions.last_ns - request.last_ns >= due:
+            if answers.would_show(request):
                 yield request
+
+    @staticmethod
+    def is_due(context: Context, request: Request) -> bool:
+        """Whether the capture goes on for as long as the agent announced that its answers may take."""
+        lid = request.target.lid if request.route is None else None
+        if lid is None:
+            return True
+        agents, subnet = context.get(Agents), context.get(FabricFollower).subnet
+        return context.get(Transactions).last_ns - request.last_ns >= announced(agents, subnet, request.mgmt_class, lid, request.frame)[0]
