@@ -99,7 +99,7 @@ class CCKeyWrong(UnansweredRule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """A node that accepted a request with a key holds that key, whatever it showed."""
-        silent = {request.frame for request in self.unanswered(context) if self.is_due(context, request)}
+        silent = {request.frame for request in self.unanswered(context)}
         tries = Counter(way for _, way in self.suspects.values())
         for frame, (hit, way) in self.suspects.items():
             ignored = frame in silent and (tries[way] > 1 or context.get(CaptureLoss).proves_silence(hit.time_ns))

@@ -57,7 +57,7 @@ class WrongGroupQKey(GroupRule):
         self.services = BoundedDict[tuple[End, int], Track[int]](MAX_SERVICES, "datagram services")
         """Q_Key over time by port and queue pair."""
         self.qpns: set[int] = set()
-        self.replies = BoundedDict[tuple[End, int, End], int](MAX_REPLIES, "receivers of datagrams of services")
+        self.replies = BoundedDict[tuple[End, int, End], int](MAX_REPLIES)
         """The latest frame from a service's port and queue pair to each receiver."""
 
     @on_event(Resolved)

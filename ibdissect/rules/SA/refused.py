@@ -85,7 +85,7 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
         """Report unanswered requests to an SA that answered others; a request that is not unanswered was answered."""
         if not self.keyed:
             return
-        silent = {request.frame: request for request in self.unanswered(context) if self.is_due(context, request)}
+        silent = {request.frame: request for request in self.unanswered(context)}
         over = {request.frame for request in (*self.given_up, *context.get(Transactions).open_requests())}
         taken: dict[int, KeyedRequest] = {}
         accepted: set[tuple[int, int]] = set()
@@ -141,7 +141,7 @@ class AskedStandby(UnansweredRule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Judge by the manager's last state before the request and its first one after it."""
-        for request in filter(partial(self.is_due, context), self.unanswered(context)):
+        for request in self.unanswered(context):
             states = self.standby.get(request.target.lid, ()) if request.target.lid is not None else ()
             at = bisect_left(states, request.frame, key=itemgetter(0))
             before, after = states[max(0, at - 1) : at], states[at : at + 1]
