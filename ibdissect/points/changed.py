@@ -16,8 +16,9 @@ def join_changed(
 ) -> tuple[Transmissions, int | None]:  # fmt: skip
     """Join two transmissions close in time with the same PSN, OpCode, queue pair and sender or receiver, if no point saw both.
 
-    If there are more than two, all are ambiguous. `found` is in order of time; `until`: later ones are still to come. `repeats` gets the
-    new numbers. Returns the transmissions, and the time up to which all are joined.
+    Two whose ICRCs are both right were sent so: nothing was changed on the way. If there are more than two, all are ambiguous. `found` is
+    in order of time; `until`: later ones are still to come. `repeats` gets the new numbers. Returns the transmissions, and the time up to
+    which all are joined.
     """
     seen = found.frame > 0
     alone = np.flatnonzero(~seen.all(axis=1) & ~found.ambiguous)
@@ -39,7 +40,7 @@ def join_changed(
     same_end = np.zeros(len(near), np.bool_)
     for end in ends.T:
         same_end |= end[found.flow[left]] == end[found.flow[right]]
-    fits = near & same_end & ~(seen[left] & seen[right]).any(axis=1) & done[group[1:]]
+    fits = near & same_end & ~(found.sound[left] & found.sound[right]) & ~(seen[left] & seen[right]).any(axis=1) & done[group[1:]]
     size, joins = np.bincount(group), np.bincount(group[1:][fits], minlength=len(last))
     found.ambiguous[alone[((size > 2) & (joins > 0))[group]]] = True
     fits &= size[group[1:]] == 2

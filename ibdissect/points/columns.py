@@ -9,6 +9,7 @@ from ibdissect.capture.scattered import Bytes, gather, looked_up, u24
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import addresses_hash
 from ibdissect.table.bits import extract, value_at
+from ibdissect.table.crcs import icrc_sums
 from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE
 from ibdissect.table.rows import SPREAD, U64, Columns, by_value, digest, mix
@@ -55,6 +56,8 @@ class Sightings(Columns):
     """Its stamp differs from those before and after: equal ones were given to a whole batch of packets after its last one."""
     fields: npt.NDArray[np.int16]
     """int16[n, len(FIELDS)]: small values unchanged, others hashed."""
+    sound: Bool
+    """Its ICRC is right for these very headers, so that no hop changed them."""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -87,8 +90,15 @@ def seen_in(table: ChunkTable, point: int, flows: Flows, shortest: int) -> Sight
         np.full(len(rows), point, np.uint8), (chunk.first + rows).astype(np.int32), chunk.time_ns[rows],
         mix([network, digest(transport), body]),
         flows.of(table, rows, dest_qp, route), port, psn.astype(np.int32), opcode, _syndromes(table, rows, bth, opcode),
-        *_transactions(table, rows), differs[1:] & differs[:-1], fields,
+        *_transactions(table, rows), differs[1:] & differs[:-1], fields, _sound(table, rows),
     )  # fmt: skip
+
+
+def _sound(table: ChunkTable, rows: Int) -> Bool:
+    """Which packets have their ICRC, and a right one."""
+    sums, found = icrc_sums(table, rows), np.zeros(len(table), np.bool_)
+    found[sums.rows] = (sums.stored == sums.wanted) & (sums.stored != 0)
+    return found[rows]
 
 
 def _network(table: ChunkTable, rows: Int) -> tuple[Int, Int, U64]:

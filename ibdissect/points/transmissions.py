@@ -35,6 +35,8 @@ class Transmissions(Columns):
     """It is unknown which of several equal packets was seen where."""
     by_order: Bool
     """Only order and time distinguish it from equal packets."""
+    sound: Bool
+    """Its ICRC is right, as `Sightings.sound`."""
 
     def __len__(self) -> int:
         return len(self.id)
@@ -73,7 +75,7 @@ def transmissions_of(
     found = Transmissions(
         first_id + np.arange(n), time, frame.reshape(n, points), at.reshape(n, points), fields.reshape(n, points, len(FIELDS)),
         seen.flow[example], seen.psn[example], seen.opcode[example], seen.syndrome[example], seen.transaction[example], seen.asks[example],
-        seen.port[example], ambiguous, by_order,
+        seen.port[example], ambiguous, by_order, seen.sound[example],
     )  # fmt: skip
     repeats = Repeats(first_id + number[more], seen.point[more], seen.frame[more], seen.time[more], seen.fields[more])
     return found.take(time < np.iinfo(np.int64).max), repeats

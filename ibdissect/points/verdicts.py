@@ -176,7 +176,7 @@ class Routes:
         known = (self.passed | (~seen & alike.answered[:, None])) & alike.covered
         there = seen & (alike.answered[:, None] | (self.place < furthest))
         ends = source * directions.count + directions.destination[alike.flow]
-        self.due, self.partly = _due(seen, there & alike.covered, known, count, ends, alike.port)
+        self.due, self.partly = _due(seen, alike.covered, there & alike.covered, known, count, ends, alike.port)
         self.missing = known & self.due
         """Packets that provably passed a point that was capturing but lacks them."""
         self.there = there & self.due
@@ -257,25 +257,39 @@ def _absent_twice(absent: Bool, due: Bool, count: Int, miss: npt.NDArray[np.floa
     return proved, likely
 
 
-def _due(seen: Bool, passed: Bool, missed: Bool, count: Int, ends: Int, port: npt.NDArray[np.uint16]) -> tuple[Bool, Bool]:
+def _due(seen: Bool, covered: Bool, passed: Bool, missed: Bool, count: Int, ends: Int, port: npt.NDArray[np.uint16]) -> tuple[Bool, Bool]:
     """Which points lie on each packet's route: those that saw nearly all packets of that route that are known to have passed.
 
-    And which points saw only part of a route's packets, bool[points].
+    A route with few such packets is judged by all others between the same addresses. But where a point saw none of a route with ENOUGH
+    packets, or of many routes, source ports take several paths: there it must have seen nearly all of its own. And which points saw only
+    part of a route's packets, bool[points].
     """
     due, partly = np.zeros(seen.shape, np.bool_), np.zeros(seen.shape[1], np.bool_)
     fine, coarse = numbered(mix([ends, port])), numbered(ends)
     for i in range(seen.shape[1]):
-        good = []
-        for group in (fine, coarse):
-            size = int(group.max()) + 1
-            there, away, every = (np.bincount(group, which[:, i] * count, size) for which in (passed, missed, seen))
-            known = there + away
-            share = np.where(known > 0, there / np.maximum(known, 1), 1.0)
-            good.append((((share >= ON_PATH) & (every > 0))[group], (known >= ENOUGH)[group]))
-            partly[i] |= bool(((known >= ENOUGH) & (share >= PART_OF_ROUTE) & (share < ON_PATH)).any()) and group is fine
-        (of_fine, enough), (of_coarse, _) = good
-        due[:, i] = np.where(enough, of_fine, of_coarse)
+        mine = count * covered[:, i]
+        of_fine, known, sent, own = _shares(fine, passed[:, i] * count, missed[:, i] * count, mine, seen[:, i] * mine)
+        of_coarse, *_, every, _ = _shares(coarse, passed[:, i] * count, missed[:, i] * count, mine, seen[:, i] * mine)
+        size = len(every)
+        elsewhere = np.bincount(coarse, ((sent >= ENOUGH) & (own == 0))[fine], size) > 0
+        elsewhere |= np.bincount(coarse, mine * (own == 0)[fine], size) > (1 - ON_PATH) * every
+        most = (sent >= ENOUGH) & (own >= ON_PATH * sent)
+        due[:, i] = np.where((known >= ENOUGH)[fine], of_fine[fine] >= ON_PATH, (of_coarse >= ON_PATH)[coarse])
+        due[:, i] &= np.bincount(coarse, seen[:, i] * count, size)[coarse] > 0
+        due[:, i] &= (known >= ENOUGH)[fine] | most[fine] | ~elsewhere[coarse]
+        due[:, i] &= (known < ENOUGH)[fine] | (np.bincount(fine, seen[:, i] * count, len(own)) > 0)[fine]
+        partly[i] = bool(((known >= ENOUGH) & (of_fine >= PART_OF_ROUTE) & (of_fine < ON_PATH)).any())
     return due, partly
+
+
+def _shares(group: Int, passed: Int, missed: Int, sent: Int, own: Int) -> tuple[npt.NDArray[np.float64], Int, Int, Int]:
+    """For each group the share that a point has of the packets that are known to have passed it, how many these are, how many packets were
+    sent while it was capturing, and how many of them it saw.
+    """
+    size = int(group.max()) + 1
+    there, away, every, mine = (np.bincount(group, which, size) for which in (passed, missed, sent, own))
+    known = there + away
+    return np.where(known > 0, there / np.maximum(known, 1), 1.0), known, every, mine
 
 
 def outcomes(seen: Bool, journey: Journey) -> npt.NDArray[np.uint8]:

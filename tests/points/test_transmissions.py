@@ -16,7 +16,7 @@ def test_first_and_repeated_sightings() -> None:
     psn = np.array([7, 7, 7, 8, 8], np.int32)
     seen = Sightings(
         point, frame, time, psn.astype(np.uint64), psn, small.astype(np.uint16), psn, small, small.astype(np.int16),
-        small.astype(np.uint32), small, small > 0, fields,
+        small.astype(np.uint32), small, small > 0, fields, small > 0,
     )  # fmt: skip
     number, two = np.array([0, 0, 0, 2, 2]), np.zeros(3, np.bool_)
     found, again = transmissions_of(seen, number, two, two, 2, 40)
