@@ -14,7 +14,7 @@ from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_RESP
 
 from .datagrams import Queries
 
-MAX_AGENTS = 65536
+MAX_AGENTS, MAX_REDIRECTS = 65536, 4096
 """Agents remembered; the oldest is evicted first."""
 
 
@@ -30,7 +30,7 @@ class Agents:
     """All agents of a capture. One per capture; feed chunks in order."""
 
     def __init__(self) -> None:
-        self.redirects = KeptDict[tuple[int, int], int](MAX_AGENTS, "agents that speak for others")
+        self.redirects = KeptDict[tuple[int, int], int](MAX_REDIRECTS, "agents that speak for others")
         """Management class and LID to which another agent sends its requests (IBA 13.5.2), and the frame of the first such answer."""
         self.by_address = BoundedDict[tuple[int, int], Track[Agent]](MAX_AGENTS, "management agents")
         """Announcements over time, by management class and address (LID, or hash of GID or IP address, as in `Queries`)."""

@@ -16,11 +16,14 @@ from ibdissect.rules.shared.connection_rule import AgreedRule
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.connection_events import Connection, QueuePair
-from ibdissect.table.connections import MAX_CONNECTIONS, Connections
+from ibdissect.table.connections import Connections
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE
 from ibdissect.wire.spec import Field
+
+MAX_OTHERS = 4096
+"""Connections with packets in another partition; more than these are reported without a look at what refutes them."""
 
 
 class OtherPartition(AgreedRule):
@@ -45,9 +48,9 @@ class OtherPartition(AgreedRule):
     needs = (Connections, Streams)
 
     def __init__(self) -> None:
-        self.used = KeptDict[tuple[int, int], set[QueuePair]](MAX_CONNECTIONS, "connections in other partitions")
+        self.used = KeptDict[tuple[int, int], set[QueuePair]](MAX_OTHERS, "connections in other partitions")
         """By REQ and partition: the queue pairs that received packets in another partition than the connection's."""
-        self.psns = KeptDict[object, int](MAX_CONNECTIONS, "connections in other partitions")
+        self.psns = KeptDict[object, int](MAX_OTHERS, "connections in other partitions")
         """The PSN of the first such packet of each finding."""
 
     def value(self, native: Native, index: Int) -> Int:
