@@ -16,7 +16,8 @@ def join_changed(
 ) -> tuple[Transmissions, int | None]:  # fmt: skip
     """Join two transmissions close in time with the same PSN, OpCode, queue pair and sender or receiver, if no point saw both.
 
-    Two whose ICRCs are both right were sent so: nothing was changed on the way. If there are more than two, all are ambiguous. `found` is
+    Two whose ICRCs are right for different addresses were sent so: an address that is
+    changed on the way makes it wrong. If there are more than two, all are ambiguous. `found` is
     in order of time; `until`: later ones are still to come. `repeats` gets the new numbers. Returns the transmissions, and the time up to
     which all are joined.
     """
@@ -40,10 +41,11 @@ def join_changed(
     same_end = np.zeros(len(near), np.bool_)
     for end in ends.T:
         same_end |= end[found.flow[left]] == end[found.flow[right]]
-    fits = near & same_end & ~(found.sound[left] & found.sound[right]) & ~(seen[left] & seen[right]).any(axis=1) & done[group[1:]]
+    fits = near & same_end & ~(seen[left] & seen[right]).any(axis=1) & done[group[1:]]
     size, joins = np.bincount(group), np.bincount(group[1:][fits], minlength=len(last))
     found.ambiguous[alone[((size > 2) & (joins > 0))[group]]] = True
-    fits &= size[group[1:]] == 2
+    sent_so = (found.flow[left] != found.flow[right]) & found.sound[left] & found.sound[right]
+    fits &= (size[group[1:]] == 2) & ~sent_so
     return _joined(found, repeats, left[fits], right[fits]), until
 
 

@@ -33,7 +33,7 @@ def transmissions(known: Flows, packets: list[tuple[int, int, int, int, int]]) -
     return Transmissions(
         np.arange(n), np.arange(n), np.ones((n, 1), np.int32), np.zeros((n, 1), np.int64), np.zeros((n, 1, 11), np.int16),
         flow.astype(np.int32), psn.astype(np.int32), opcode.astype(np.uint8), syndrome.astype(np.int16), transaction.astype(np.uint32),
-        asks.astype(np.uint8), np.zeros(n, np.uint16), none, none,
+        asks.astype(np.uint8), np.zeros(n, np.uint16), none, none, none,
     )  # fmt: skip
 
 

@@ -17,7 +17,9 @@ from ibdissect.flow.datagrams import Queries
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_event
 from ibdissect.rules.shared.agent_rule import in_subnet, same_agent
+from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.link_rule import flows
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import value_at
 from ibdissect.table.history import AFTER_ALL
@@ -127,7 +129,7 @@ class XmitWaitUnsupported(AgentRule):
         return clears
 
 
-class NoSuchPort(Rule):
+class NoSuchPort(LearntFactRule):
     """A request is for counters of a port that the node does not have.
 
     Ports are numbered from 1 to NumPorts, and only switches have a port 0; the agent answers with an error or with nothing useful.
@@ -144,15 +146,20 @@ class NoSuchPort(Rule):
     message = "request for {attribute} of port {number} to {port}, {why}"
     example = "NodeInfo of a channel adapter with LID 5, then PerfGet(PortCounters) to LID 5 with PortSelect 0"
 
-    waits = True
-    needs = (Agents,)
+    needs = (*LearntFactRule.needs, Agents)
+    ages = False
 
     def __init__(self) -> None:
         self.served = KeptDict[int, set[int]](MAX_NODES, "LIDs that answer for ports that their nodes lack")
         """Numbers of such ports by LID, up to `SEVERAL` of them."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        return INFO if len(self.served.get(hit.arguments["lid"], ())) >= SEVERAL else None
+        served = len(self.served.get(hit.arguments["lid"], ())) >= SEVERAL
+        return INFO if served else super().severity_at_end(hit, context)
+
+    def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
+        """An agent may answer for one port that its node lacks."""
+        return False
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
