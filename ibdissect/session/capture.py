@@ -28,6 +28,7 @@ from .reading import Progress, Reading, Selection, plain_files
 if TYPE_CHECKING:
     from ibdissect.dfilter.answers import Answers
     from ibdissect.dfilter.computed import State
+    from ibdissect.diagnosis.connection import Connection
     from ibdissect.flow.reassembly import Reassembled
     from ibdissect.lint.finding import CaptureReport
     from ibdissect.session.check import Options
@@ -233,6 +234,19 @@ class Capture(Reading):
         if self._columns is None:
             self._columns = Columns(self)
         return self._columns
+
+    def connections(self) -> list[Connection]:
+        """What became of each connection, as `ibdissect diagnose` tells it, in the order of first frames. CaptureError."""
+        from ibdissect.diagnosis.follow import ConnectionFollower  # rarely needed
+
+        follower, joins = ConnectionFollower(), self.joins
+        self.joins = False
+        try:
+            for table in self.tables(keys=False, progress=self.progress):
+                follower.feed(table)
+        finally:
+            self.joins = joins
+        return follower.result(self.path).connections
 
     def lint(
         self, *, select: str | Iterable[str] = (), ignore: str | Iterable[str] = (), filter: str = "", max_findings: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 
 from ibdissect.diagnosis.follow import ConnectionFollower
@@ -43,3 +44,13 @@ def test_lengths_come_from_the_headers_where_frames_are_cut() -> None:
 def test_a_capture_without_packets_has_no_connections() -> None:
     data = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)
     assert diagnosis(data).connections == [] and ConnectionFollower().frames == 0
+
+
+def test_from_python() -> None:
+    import ibdissect
+
+    lab = Lab()
+    lab.good(0, 100, 5)
+    with ibdissect.open(io.BytesIO(lab.pcap())) as capture:
+        (found,) = capture.connections()
+    assert (found.cause, found.counts.messages) == ("healthy", 5)
