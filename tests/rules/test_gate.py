@@ -1,0 +1,138 @@
+"""Do findings that quote earlier frames of the subnet become infos exactly where the capture proves less, kind by kind, whatever the rule?
+
+Each proof of the families below is taken as it is, and with one thing added: another interface, a long time, a handover, an answer.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.lint.engine import Linter
+from ibdissect.lint.finding import Evidence, Finding, Severity
+from ibdissect.rules import load
+from ibdissect.rules.shared.silence import LearntFactRule
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.sm import SMInfo
+from tests import craft
+from tests.conftest import REPO
+from tests.craft import build
+from tests.fabric.made import SET, ask
+from tests.made_interfaces import pcapng_of
+from tests.rules.findings import lint
+from tests.rules.PKY.cases import TABLE, send
+from tests.rules.test_rules import CASES
+
+GATED = {rule.code for rule in load() if issubclass(rule, LearntFactRule)}
+FAMILIES = ("PKY", "LNK", "AM", "GRH", "MCG")
+LOUD = (Severity.ERROR, Severity.WARNING)
+
+
+def frames_of(capture: bytes) -> list[bytes]:
+    """The packets of a proof without the headers of its container."""
+    found: list[bytes] = []
+    for chunk in open_capture(io.BytesIO(capture)).chunks():
+        located = ChunkTable(chunk).located
+        starts = located.at("lrh")
+        if (starts < 0).any():
+            return []
+        found += [bytes(chunk.data[start:stop]) for start, stop in zip(starts.tolist(), located.end.tolist(), strict=True)]
+    return found
+
+
+def linted(capture: bytes) -> list[Finding]:
+    linter = Linter(load())
+    for chunk in open_capture(io.BytesIO(capture)).chunks():
+        linter.feed(ChunkTable(chunk))
+    return linter.finish()
+
+
+def loud(findings: Sequence[Finding], code: str) -> list[Finding]:
+    """Those that rest on earlier frames."""
+    return [one for one in findings if one.code == code and one.severity in LOUD and one.evidence is not Evidence.SEEN]
+
+
+PROOFS = [
+    (code, i) for code in sorted(GATED) if code.startswith(FAMILIES) for i, one in enumerate(CASES[code])
+    if not one.policy and not one.known and one.severity in ("", "error", "warning")
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("code", "i"), PROOFS, ids=lambda one: str(one))
+def test_what_another_interface_showed_proves_nothing_here(code: str, i: int) -> None:
+    """Facts on one interface, the packet on another: two subnets may be in one file."""
+    frames = frames_of(CASES[code][i].bad)
+    here = loud(linted(pcapng_of([(0, one) for one in frames])), code) if frames else []
+    if not here or any(one.frame < related.frame for one in here for related in one.related):
+        pytest.skip("it rests on no earlier frame alone")
+    first = min(one.frame for one in here)
+    apart = pcapng_of([(int(number == first), one) for number, one in enumerate(frames, 1)])
+    assert [one for one in loud(linted(apart), code) if one.frame == first] == []
+
+
+HANDOVER = ask(9, 0x20, method=SET, modifier=1, body=build(SMInfo, guid=1, sm_state=3))
+
+
+def severity(frames: list[bytes], step_ns: int = 1_000_000) -> list[str]:
+    return [str(one.severity) for one in lint(frames, "PKY003", step_ns=step_ns)]
+
+
+def test_an_old_fact_needs_a_manager_in_sight() -> None:
+    assert severity([*TABLE, send(0x9999)], 4_900_000_000) == ["error"]
+    assert severity([*TABLE, send(0x9999)], 6_000_000_000) == ["info"]
+
+
+def test_a_handover_ends_what_was_known() -> None:
+    assert severity([*TABLE, send(0x9999)]) == ["error"]
+    assert severity([*TABLE, HANDOVER, send(0x9999)]) == ["info"]
+
+
+def test_what_was_acknowledged_was_not_dropped() -> None:
+    def ack(syndrome: int, psn: int = 1, p_key: int = 0x9999) -> bytes:
+        values = {"destqp": 0x50, "psn": psn, "p_key": p_key}
+        return craft.rc(0x11, ext={"AETH": {"syndrome": syndrome}}, slid=5, dlid=3, bth=values)
+
+    assert severity([*TABLE, send(0x9999)]) == ["error"]
+    assert severity([*TABLE, send(0x9999), ack(0)])[:1] == ["info"]
+    assert severity([*TABLE, send(0x9999, psn=2), ack(0, psn=1)])[:1] == ["error"], "of an earlier packet"
+
+
+def test_a_packet_that_is_not_watched_counts_as_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound that is reached makes it unknown whether it was."""
+    frames = [*TABLE, send(0x9999), send(0x9998, qp=0x44)]
+    assert severity(frames) == ["error", "error"]
+    monkeypatch.setattr("ibdissect.rules.shared.answered.MAX_WATCHED", 1)
+    assert severity(frames) == ["error", "info"]
+
+
+def test_rules_make_no_senders_of_transaction_ids() -> None:
+    """The high word of a transaction id is a counter of each host: `fabric.senders` alone says who sent a directed route."""
+    made = re.compile(r"transaction(_id|s)?\b[^\n]*>> ?(np\.uint64\()?32|high_word")
+    root = REPO / "ibdissect/rules"
+    found = {str(path.relative_to(root)) for path in root.rglob("*.py") if made.search(path.read_text())}
+    assert found <= {"OPA/switches.py", "TXN/timing.py"}, "a list that may only shrink"
+
+
+def test_rules_do_not_know_how_origins_are_kept() -> None:
+    """Origins by number only where a sender was found: in `rules/shared`."""
+    for path in sorted((REPO / "ibdissect/rules").rglob("*.py")):
+        if path.parent.name == "shared":
+            continue
+        names = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+        assert "origins" not in names, path
+
+
+def test_the_types_are_pure() -> None:
+    """The engine builds its state on them: no arrays, no rules."""
+    text = Path(REPO / "ibdissect/fabric/identity.py").read_text()
+    imported = {node.module for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)}
+    assert imported == {"__future__", "dataclasses", "typing", "ibdissect.wire.numbers"} and "import numpy" not in text
+
+
