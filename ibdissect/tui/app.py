@@ -302,6 +302,11 @@ class TuiApp(ThemedApp):
         """Copy a text with control characters escaped: a name from a capture must not press Enter when pasted into a shell."""
         super().copy_to_clipboard(printable(text))
 
+    def clear_selection(self) -> None:
+        """Take marks off selected text. An input asks for it while it is mounted, before there may be a screen, or after the end."""
+        if self._screen_stack:
+            super().clear_selection()
+
     def _fatal_error(self) -> None:
         """Say where it failed and why. Textual would also show local variables, which may hold keys from frames."""
         self.panic(Text("\n".join(map(printable, traceback.format_exc().split("\n")))))

@@ -65,6 +65,14 @@ async def test_quit_before_there_is_a_screen(tmp_path: Path, key: str) -> None:
     assert app.return_code == 0 and app.model.stopped
 
 
+async def test_an_input_may_be_mounted_before_there_is_a_screen(tmp_path: Path) -> None:
+    app = made.app_on(made.capture(tmp_path))
+    app.clear_selection()  # Textual's own raises an error, with a traceback on the terminal
+    async with app.run_test(size=made.SIZE):
+        app.clear_selection()
+        app.exit()
+
+
 @pytest.mark.parametrize("name", ["pkey-lab.pcap", "opensm-first-sweep.pcap", "rxe-rping.pcap", "mkey-enforced.pcap.gz"])
 async def test_every_frame_of_the_samples_can_be_visited(name: str) -> None:
     app = made.app_on(REPO / "captures" / name)
