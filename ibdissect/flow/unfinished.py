@@ -61,7 +61,11 @@ def open_reads(streams: Streams) -> Iterator[tuple[int, int, int]]:
         # With the largest path MTU, which stands for an unknown one, there are fewest responses.
         length, mtu = int(state["read_length"][slot]), int(max(state["mtu"][slot], state["mtu"][peer])) or MTUS[-1]
         end = int(state["read_psn"][slot]) + max(1, -(-length // mtu)) - 1
-        if distance(end, int(state["high"][peer])) <= 0:
+        begin, missing = int(state["read_psn"][slot]), streams.troubled.get(peer)
+        answered = int(state["high"][peer])
+        skipped = missing is not None and any(distance(gap.start, begin) >= 0 and not gap.passed for gap in missing.gaps)
+        went_on = distance(int(state["cursor"][slot]), max(end, answered) + 1) > 0  # a requester that goes on has all of it
+        if distance(end, answered) <= 0 and (went_on or not skipped):
             continue
         if streams.moved(slot, int(state["read_psn"][slot]), int(state["read_frame"][slot])):
             continue

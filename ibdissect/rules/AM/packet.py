@@ -6,7 +6,7 @@ from ibdissect.fabric import FabricFollower
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule
 from ibdissect.rules.shared.mad_conditions import NO_ERROR
 from ibdissect.wire.cc import SwitchPortCongestionSetting
-from ibdissect.wire.dm import IOControllerProfile
+from ibdissect.wire.dm import IOControllerProfile, ServiceEntries
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD
@@ -273,6 +273,21 @@ class ControllerSlot(ModifierRule):
     when = modifier_of(IOControllerProfile, ~MAD.attribute_modifier.between(1, 255))
     message = "IOControllerProfile of slot {attribute_modifier}; slots count from 1 to 255"
     example = "DevMgtGet(IOControllerProfile) with AttributeModifier 0"
+
+
+class ServiceRange(ModifierRule):
+    """A ServiceEntries request names a last entry before the first.
+
+    The modifier holds the slot of the controller, the last and the first entry. An empty range is answered with an error.
+
+    Correct the sender: bits 15-8 are the last entry, 7-0 the first.
+    """
+
+    code, name, severity = "AM036", "service-entries-range", WARNING
+    reference = "IBA 16.3.3.5; SRP initiators"
+    when = modifier_of(ServiceEntries, (MAD.attribute_modifier & 0xFF) > (MAD.attribute_modifier >> 8 & 0xFF))
+    message = "ServiceEntries modifier 0x{attribute_modifier:08x}: the last entry (bits 15-8) is before the first (bits 7-0)"
+    example = "DevMgtGet(ServiceEntries) with AttributeModifier 0x00010003"
 
 
 class CongestionBlock(ModifierRule):

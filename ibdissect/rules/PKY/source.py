@@ -6,15 +6,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.fabric import ChunkFollowed, Subnet
+from ibdissect.fabric import ROUTER, ChunkFollowed, Port, Subnet
 from ibdissect.fabric.early_packets import SENDER
-from ibdissect.fabric.partitions import Member
+from ibdissect.fabric.partitions import Member, Verdict
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, fault, on_event
-from ibdissect.rules.PKY.destination import RefusingTable
+from ibdissect.rules.PKY.destination import RefusingTable, hit_of
 from ibdissect.rules.shared.link_rule import stretches
+from ibdissect.rules.shared.refused_packets import RefusedPackets
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.bits import extract
-from ibdissect.table.rows import groups, members
+from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native
+from ibdissect.table.rows import by_value, groups, members
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import BASE, GET_MULTI_RESP, GET_RESP, GET_TABLE_RESP, P_KEY_TABLE, PORT_INFO, SA_CLASS
 from ibdissect.wire.sa_paths import PathRecord
@@ -25,7 +27,8 @@ ANSWERS = (GET_RESP, GET_TABLE_RESP, GET_MULTI_RESP)
 class NotInSourceTable(RefusingTable):
     """A packet's partition is not in the P_Key table of its sender.
 
-    A port can only send P_Keys of its own table: the table changed while a connection was open, or somebody forges the sender's LID.
+    A port can only send P_Keys of its own table, all 16 bits of them: the table changed while a connection was open, or somebody forges the
+    sender's LID.
 
     Restart the connection if the table changed; otherwise find out what is plugged in behind that LID.
     """
@@ -35,6 +38,42 @@ class NotInSourceTable(RefusingTable):
     message = "P_Key 0x{p_key:04x} from {port} to QP 0x{qp:x}; the sender's P_Key table does not hold that partition"
     example = "NodeInfo and all P_KeyTable blocks of a port, then a packet from it with P_Key 0x9999"
     side = SENDER
+
+    @on_event(ChunkFollowed)
+    def full_form(self, event: ChunkFollowed, _context: Context) -> Iterator[Hit]:
+        """Packets with the full form of a partition of which the sender's table, known as a whole, has the limited form alone."""
+        native, subnet = event.table.once(Native), event.subnet
+        index = np.flatnonzero((native.p_key & FULL != 0) & (native.dest_qp > 1) & BY_P_KEY_TABLE[native.opcode])
+        ways = native.slid[index].astype(np.int64) << 16 | native.p_key[index]
+        for way, where in by_value(ways):
+            rows = native.rows[index[where]]
+            frame, p_key = int(rows[0]) + event.table.chunk.first, way & 0xFFFF
+            port, since = subnet.owner(way >> 16, frame)
+            if port is None or port.p_keys is None or port.node.kind == ROUTER:
+                continue
+            shown = _only_limited(port, p_key & BASE, frame)
+            info = port.info_at(frame)[0]
+            if info is None or info.is_virtualization_supported:
+                rows = rows[event.table.located.at("grh")[rows] < 0]
+            if not shown or port.p_keys.changes(frame) or not len(rows):
+                continue
+            qp = int(native.dest_qp[index[where[0]]])
+            refused = RefusedPackets(Verdict.ABSENT, port, (*shown, since), way >> 16, qp, 0, p_key, rows)
+            hit = hit_of(event.table, refused, "sender")
+            hit.message = FULL_OF_LIMITED
+            yield hit
+
+
+FULL_OF_LIMITED = (
+    "P_Key 0x{p_key:04x} (full) from {port} to QP 0x{qp:x}; the sender's P_Key table holds the limited form of that partition alone"
+)
+
+
+def _only_limited(port: Port, base: int, frame: int) -> tuple[int, ...]:
+    """The frames that showed a port's whole table if it has a partition in its limited form alone; empty otherwise, and for files."""
+    assert port.p_keys is not None
+    member, shown = port.p_keys.member(base, frame, port.p_key_capacity(frame))
+    return shown if member is Member.LIMITED and min(shown, default=0) > 0 else ()
 
 
 class PathNotShared(LearntFactRule):

@@ -103,3 +103,4 @@ NO_MULTICAST, SOME_MULTICAST = (answer(5, SWITCH_INFO, switch_info(multicast_fdb
 nodes("AM021", MULTICAST, 0, [SWITCH, NO_MULTICAST], [SWITCH, SOME_MULTICAST])
 RANDOM_64 = answer(5, SWITCH_INFO, switch_info(linear_fdb_cap=0, linear_fdb_top=0, random_fdb_cap=64))
 pair("AM035", [SWITCH, RANDOM_64], RANDOM, 4, 3)
+case("AM036", gmp(6, 1, 0x12, header={"attribute_modifier": 0x10203}), gmp(6, 1, 0x12, header={"attribute_modifier": 0x10303}))

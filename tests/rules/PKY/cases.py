@@ -303,3 +303,21 @@ OF_SWITCH = answer(5, NODE_INFO, switch(5))
 ASK_PORT_9, ASK_PORT_8 = (ask(5, P_KEY_TABLE, modifier=number << 16) for number in (9, 8))
 case("PKY011", [OF_SWITCH, INFO, ASK_PORT_9], [OF_SWITCH, INFO, ASK_PORT_8], frames=[3])
 case("PKY011", [OF_SWITCH, NO_ENFORCEMENT, ASK_PORT_8], [OF_SWITCH, INFO, ASK_PORT_8], frames=[3])
+# all 16 bits of a P_Key come from the table
+LIMITED_ONLY = [answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1234)), answer(5, 0x15, port_info(5))]
+BACK_FULL, BACK_LIMITED = (rc(4, b"1234", slid=5, dlid=3, bth={"p_key": key, "destqp": 0x49}) for key in (0x9234, 0x1234))
+case("PKY004", [*LIMITED_ONLY, BACK_FULL], [*LIMITED_ONLY, BACK_LIMITED], frames=[4])
+# partitions of connection requests, joins and groups
+BOTH_LIMITED, ONE_FULL = (
+    [frame for lid, keys in ((1, (0xFFFF, 0x1234)), (2, (0xFFFF, other))) for frame in (
+        answer(lid, NODE_INFO, node(lid)), answer(lid, P_KEY_TABLE, p_keys(*keys)), answer(lid, 0x15, port_info(lid)))]
+    for other in (0x1234, 0x9234)
+)  # fmt: skip
+ASKS = request(partition_key=0x1234, primary_local_port_lid=1, primary_remote_port_lid=2, primary_subnet_local=1)
+case("PKY022", [*BOTH_LIMITED, ASKS], [*ONE_FULL, ASKS], frames=[7])
+PORT_5 = b"\xfe\x80" + bytes(6) + (0x0002C90300001051).to_bytes(8, "big")
+JOINED = member(p_key=0x8123, join_state=1, port_gid=PORT_5)
+OUTSIDE, INSIDE = ([answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, key))] for key in (0x8124, 0x8123))
+case("PKY023", [*OUTSIDE, JOINED], [*INSIDE, JOINED], frames=[3])
+OF_8001 = gid("ff12:401b:8001::1")
+case("PKY024", member(mgid=OF_8001, p_key=0x8002), member(mgid=OF_8001, p_key=0x8001))

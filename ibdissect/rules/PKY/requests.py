@@ -1,0 +1,153 @@
+"""Which connection requests, joins and groups name a partition in which their ports may not talk?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.fabric import ChunkFollowed, Port
+from ibdissect.fabric.partitions import Member, Verdict
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
+from ibdissect.rules.shared.mad_conditions import SA_ANSWER
+from ibdissect.rules.shared.packet_flows import is_ipoib
+from ibdissect.rules.shared.silence import LearntFactRule
+from ibdissect.table import Bool, ChunkTable
+from ibdissect.table.bits import extract
+from ibdissect.table.connections import Connections
+from ibdissect.wire.cm import REQ
+from ibdissect.wire.expr import Where
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import BASE, GET_RESP, P_KEY_TABLE, PORT_INFO
+from ibdissect.wire.sa_paths import MCMemberRecord
+from ibdissect.wire.text import gid_text
+
+
+class RequestNotShared(LearntFactRule):
+    """A connection request names a partition in which its ports may not talk.
+
+    One of them is no member, or both are limited members: the connection is set up by datagrams of another partition, and its first packet
+    is silently dropped.
+
+    Compare the P_Key tables of both ports with the partition that the application chose (its P_Key index, or the path of the SA).
+
+    The REQ of a native connection in one subnet, and the P_Key tables of both ports, read before it. An `info` if the connection was set up
+    nevertheless: the tables may be outdated.
+    """
+
+    code, name, severity = "PKY022", "req-pkey-not-shared", WARNING
+    reference = "IBA 10.9, 12.7.24"
+    message = "REQ from LID {slid} to LID {dlid} with P_Key 0x{p_key:04x}: {reason}"
+    example = "P_KeyTable of two ports with 0x1234 each, then a REQ between them with P_Key 0x1234"
+    written = (P_KEY_TABLE, PORT_INFO)
+    needs = (Connections,)
+    waits = True
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        table, subnet = event.table, event.subnet
+        found = table.occurrences(REQ)
+        if not len(found) or not subnet.partitioned:
+            return
+        for i in np.arange(len(found)).tolist():
+            view: REQ = table.view(REQ, i)
+            seen, key = Seen(table, int(found.rows[i])), view.partition_key
+            lids = view.primary_local_port_lid, view.primary_remote_port_lid
+            if not view.primary_subnet_local or not key & BASE:
+                continue
+            ends = [subnet.owner(lid, seen.frame)[0] for lid in lids]
+            reason, shown = _unshared(ends, lids, key & BASE, seen.frame)
+            if reason:
+                yield fault(
+                    seen, {"slid": lids[0], "dlid": lids[1], "p_key": key, "reason": reason}, REQ.partition_key, of=view,
+                    proof=[(one, "showed a P_Key table") for one in sorted(set(shown))], key=(*lids, key),
+                )  # fmt: skip
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        connections = context.get(Connections).all
+        works = any(one.req_frame == hit.frame and one.rtu_frame for one in connections)
+        return INFO if works else super().severity_at_end(hit, context)
+
+
+def _unshared(ends: list[Port | None], lids: tuple[int, int], base: int, frame: int) -> tuple[str, tuple[int, ...]]:
+    """Why two ports may not talk in a partition; empty if they may, or if it is unknown."""
+    shown, limited = list[int](), 0
+    for port, lid in zip(ends, lids, strict=True):
+        if port is None or port.p_keys is None or port.info is None or port.info.is_virtualization_supported:
+            return "", ()
+        member, frames = port.p_keys.member(base, frame, port.p_key_capacity(frame))
+        if member is Member.NONE:
+            return f"LID {lid} is not in that partition", frames
+        limited += member is Member.LIMITED
+        shown += frames
+    return ("both are limited members", tuple(shown)) if limited == len(ends) and ends[0] is not ends[1] else ("", ())
+
+
+def _other_partition(table: ChunkTable) -> Bool:
+    """Records of IPoIB groups whose GID names another partition than their P_Key."""
+    mgid = table.values(MCMemberRecord.mgid)
+    named, p_key = extract(mgid, 32, 16).astype(np.int64) & BASE, table.values(MCMemberRecord.p_key).astype(np.int64) & BASE
+    other: Bool = is_ipoib(mgid) & (named != 0) & (p_key != 0) & (named != p_key)
+    return other
+
+
+class GroupOfOtherPartition(Rule):
+    """The SA answers with a group of IP over InfiniBand whose P_Key is not that of its GID.
+
+    The GID of such a group names its partition. Hosts send with the one or the other: some members never hear the others.
+
+    Correct the group in the subnet manager's configuration (opensm: `mgid` and the partition in partitions.conf).
+
+    One record of an answer is enough.
+    """
+
+    code, name, severity = "PKY024", "group-pkey-vs-mgid", ERROR
+    reference = "RFC 4391 section 4; opensm MGID format"
+    when = Where(MCMemberRecord.p_key, _other_partition) & SA_ANSWER
+    flow = (MCMemberRecord.mgid, MCMemberRecord.p_key)
+    message = "group {mgid} with P_Key 0x{p_key:04x}, its GID names partition 0x{named:04x}"
+    example = "GetResp(MCMemberRecord) of ff12:401b:8001::1 with P_Key 0x8002"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"named": int(extract(seen.table.values(MCMemberRecord.mgid)[i : i + 1], 32, 16)[0]) & BASE}
+
+
+class JoinOutsidePartition(LearntFactRule):
+    """The SA lets a port join a group of a partition that the port is not in.
+
+    The port cannot send to the group, and drops what it gets from it.
+
+    Compare the P_Key table of the port with partitions.conf: the subnet manager's view differs from what the port holds.
+
+    The answer to the join, and the whole P_Key table of the port with that GUID, read before it.
+    """
+
+    code, name, severity = "PKY023", "join-outside-partition", WARNING
+    reference = "IBA 10.5, 15.2.5.17"
+    message = "{port} joins group {mgid} with P_Key 0x{p_key:04x}, a partition that its P_Key table does not hold"
+    example = "P_KeyTable of a port, then GetResp(MCMemberRecord) to its join of a group of another partition"
+    written = (P_KEY_TABLE, PORT_INFO)
+    waits = True
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, _context: Context) -> Iterator[Hit]:
+        table, subnet = event.table, event.subnet
+        found = table.occurrences(MCMemberRecord)
+        if not len(found) or not subnet.partitioned:
+            return
+        method, status = (table.values_at(field, found.rows) for field in (MAD.method, MAD.status))
+        ports = {port.guid: port for port in subnet.ports() if port.is_endport and port.guid and port.p_keys is not None}
+        for i in np.flatnonzero((method == GET_RESP) & (status == 0)).tolist():
+            view: MCMemberRecord = table.view(MCMemberRecord, i)
+            seen, key = Seen(table, int(found.rows[i])), view.p_key
+            port = ports.get(int.from_bytes(view.port_gid[8:], "big"))
+            if port is None or port.p_keys is None or not key & BASE or not view.join_state:
+                continue
+            verdict, shown = port.p_keys.judge(key, seen.frame, port.p_key_capacity(seen.frame))
+            if verdict is Verdict.ABSENT:
+                yield fault(
+                    seen, {"port": port.name_at(seen.frame), "mgid": gid_text(view.mgid), "p_key": key}, MCMemberRecord.p_key, of=view,
+                    proof=[(one, "showed a P_Key table") for one in sorted(set(shown))], key=(port.key, view.mgid, key),
+                )  # fmt: skip
