@@ -18,7 +18,7 @@ from ibdissect.table.bits import extract
 from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native
 from ibdissect.table.rows import by_value, groups, members
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import BASE, GET_MULTI_RESP, GET_RESP, GET_TABLE_RESP, P_KEY_TABLE, PORT_INFO, SA_CLASS
+from ibdissect.wire.numbers import BASE, FULL, GET_MULTI_RESP, GET_RESP, GET_TABLE_RESP, P_KEY_TABLE, PORT_INFO, SA_CLASS
 from ibdissect.wire.sa_paths import PathRecord
 
 ANSWERS = (GET_RESP, GET_TABLE_RESP, GET_MULTI_RESP)
