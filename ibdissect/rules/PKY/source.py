@@ -58,12 +58,13 @@ class NotInSourceTable(RefusingTable):
             if not shown or port.p_keys.changes(frame) or not len(rows):
                 continue
             qp = int(native.dest_qp[index[where[0]]])
-            refused = RefusedPackets(Verdict.ABSENT, port, (*shown, since), way >> 16, qp, 0, p_key, rows)
+            refused = RefusedPackets(Verdict.ABSENT, port, (*((one, TABLE) for one in shown), (since, "the {end}'s LID")), way >> 16, qp, 0, p_key, rows)
             hit = hit_of(event.table, refused, "sender")
             hit.message = FULL_OF_LIMITED
             yield hit
 
 
+TABLE = "the {end}'s P_Key table"
 FULL_OF_LIMITED = (
     "P_Key 0x{p_key:04x} (full) from {port} to QP 0x{qp:x}; the sender's P_Key table holds the limited form of that partition alone"
 )
