@@ -58,7 +58,8 @@ class NotInSourceTable(RefusingTable):
             if not shown or port.p_keys.changes(frame) or not len(rows):
                 continue
             qp = int(native.dest_qp[index[where[0]]])
-            refused = RefusedPackets(Verdict.ABSENT, port, (*((one, TABLE) for one in shown), (since, "the {end}'s LID")), way >> 16, qp, 0, p_key, rows)
+            proof = (*((one, TABLE) for one in shown), (since, "the {end}'s LID"))
+            refused = RefusedPackets(Verdict.ABSENT, port, proof, way >> 16, qp, 0, p_key, rows)
             hit = hit_of(event.table, refused, "sender")
             hit.message = FULL_OF_LIMITED
             yield hit
