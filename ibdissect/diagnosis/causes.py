@@ -18,6 +18,8 @@ from .measures import slow_by
 
 STALE, TIMEOUT_REASON, INFINITE = 10, 4, 7
 """REJ reasons of a queue pair that is still connected and of a timeout; the RNR retry count that means forever."""
+MOST_RETRIES = 7
+"""A retry count has three bits."""
 MANY_CNPS, MANY_PAUSES = 5, 3
 WRONG_SHARE = 0.9
 """A host whose ICRCs are wrong in this part of its packets writes them wrongly; fewer were damaged on the way."""
@@ -172,15 +174,27 @@ def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | No
 
 def given_up(raw: Raw, half: Any, capture: Capture) -> bool:
     """Whether a request was repeated, never acknowledged, and then given up."""
-    if half.una >= half.front or not half.requests or half.last_try_end <= half.una or half.tries < 2:
+    if half.una >= half.front or not half.requests or half.last_try_end <= half.una or half.tries < 2 or half.rnr >= half.una:
         return False
     setup = raw.setup
     if not half.answers and not sees(raw, raw.requester if half is raw.main else 1 - raw.requester)[1]:
         return bool(half.rounds >= ONE_WAY_ROUNDS and half.last_try == half.last_request)
     ended = setup is not None and any(time >= half.last_try_time for _, time, _ in setup.dreqs)
     limit = setup.agreed.get("retry_count") if setup is not None else None
+    if half.tries > MOST_RETRIES and not half.rnr_count:  # each RNR NAK is a try, too, and has its own count
+        return True
     quiet = capture.end_ns - max(half.last_request_time, half.last_answer_time)
     return ended or (limit is not None and half.tries > limit) or quiet > 2 * max(half.longest_wait, 1)
+
+
+def rnr_limit(raw: Raw, half: Any) -> int | None:
+    """The RNR retry count of a requester: the REP says the asker's, the REQ the other one's."""
+    if raw.setup is None:
+        return None
+    own, other = raw.setup.agreed.get("rnr_retry_of_rep"), raw.setup.agreed.get("rnr_retry_count")
+    if half is not raw.half(0):
+        return other
+    return other if own in (None, INFINITE) and other is not None and half.rnr_count == other + 1 else own  # some keep to their own REQ
 
 
 def rnr_exhausted(raw: Raw, half: Any, capture: Capture) -> bool:
@@ -188,7 +202,7 @@ def rnr_exhausted(raw: Raw, half: Any, capture: Capture) -> bool:
     if half.rnr < half.una or half.rnr_frame < half.last_answer:
         return False
     setup = raw.setup
-    limit = setup.agreed.get("rnr_retry_count") if setup is not None else None
+    limit = rnr_limit(raw, half)
     if limit is not None and limit != INFINITE and half.rnr_count > limit:
         return True
     ended = setup is not None and any(time >= half.rnr_time for _, time, _ in setup.dreqs)
@@ -260,7 +274,7 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     alive = target.last_time > half.last_try_time or target.last_time > half.first_try_time + half.longest_wait
     if alive:
         facts["alive"] = target.last_frame
-    if open_ is not None and shown and open_[2] > half.path.largest >= 0 and half.largest >= 0:
+    if open_ is not None and shown and open_[2] > half.path.largest >= 0 and half.largest >= 0 and (alive or half.tries > MOST_RETRIES):
         yield Found("path-mtu", first=first, decisive=half.last_try, facts=facts)
     if shown:
         detail["scope"] = "qp" if alive else "host"

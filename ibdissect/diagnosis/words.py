@@ -11,7 +11,7 @@ from ibdissect.wire.text import counted
 from ibdissect.wire.ulp.nvme_rdma import STATUS as NVME_STATUS
 
 from .assemble import Raw
-from .causes import Found
+from .causes import Found, rnr_limit
 from .connection import Connection, End, Times
 
 NUMBERS = ("no times", "once", "twice", "three times", "four times", "five times", "six times", "seven times", "eight times", "nine times")
@@ -126,7 +126,7 @@ def _operational(s: Story) -> str:
 
 
 def _rnr_exhausted(s: Story) -> str:
-    limit = s.agreed("rnr_retry_count")
+    limit = rnr_limit(s.raw, s.half)
     allowed = f", its RNR retry count is {limit}" if limit is not None else ""
     return f"{s.answers} had no receive buffer for PSN {s.half.rnr & 0xFFFFFF} {often(s.half.rnr_count)}{allowed}, and {s.asks} gave up"
 

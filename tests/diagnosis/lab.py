@@ -86,10 +86,10 @@ class Lab:
         values = {"local_communication_id": both[0], "remote_communication_id": both[1], **more}
         self.manage(time, attribute, build(kind, **values), back=back)
 
-    def up(self, time: int = 0, psn: int = 100, **more: Any) -> int:
-        """REQ, REP, RTU; returns the time after them."""
+    def up(self, time: int = 0, psn: int = 100, rnr_retries: int = 6, **more: Any) -> int:
+        """REQ, REP, RTU; returns the time after them. `rnr_retries`: those of A, which the REP says."""
         self.req(time, **more)
-        self.rep(time + 100 * US, psn)
+        self.rep(time + 100 * US, psn, rnr_retry_count=rnr_retries)
         self.short(time + 200 * US, cm.RTU_ID, cm.RTU)
         return time + 300 * US
 

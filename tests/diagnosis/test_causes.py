@@ -82,7 +82,7 @@ def nak(code: int) -> Case:
 
 
 def rnr_exhausted(lab: Lab) -> None:
-    time = lab.good(lab.up(rnr_retry_count=1), 100, 3)
+    time = lab.good(lab.up(rnr_retries=1), 100, 3)
     for i in range(2):
         lab.ask(time + i * MS, 103)
         lab.answer(time + i * MS + 5 * US, 103, 0x20 | 12)
