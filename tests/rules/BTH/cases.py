@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ibdissect.wire.cm import REJ
 from tests.craft import ethernet_pcap, gmp, native, rc, roce2, ud
 from tests.rules.cases import case
 from tests.rules.made.agreed import packet
-from tests.rules.made.connections import LEAVE, READY, over_ethernet, reply, request
+from tests.rules.made.connections import ACTIVE, IDS, LEAVE, READY, message, over_ethernet, reply, request
 from tests.rules.made.gids import gid
 from tests.rules.RC.cases import BEGIN, WRITE_FIRST, WRITE_LAST, ask
 
@@ -86,6 +87,8 @@ case("BTH007", LONG, [part(0, 1024, 1), part(2, 8, 2), part(0, 512, 3), part(1, 
 case("BTH007", LONG[:3], [LONG[0], part(1, 512, 3)], frames=[3])
 UC = [request(partition_key=0xFFFF, transport_service_type=1), reply(), READY]
 case("BTH018", [*UC, packet(0xFFFF)], [*UC, packet(0xFFFF, opcode=0x24)], frames=[4])
+# the active side rejected the REP: there is no connection
+case("BTH018", [*UC, packet(0xFFFF)], [*UC[:2], message(0x12, REJ, IDS, ACTIVE, reason=28, message_rejected=1), packet(0xFFFF)], frames=[4])
 # RoCE
 ROCE_UC = [over_ethernet(frame, 1 + i % 2) for i, frame in enumerate(UC)]
 ROCE_RC, ROCE_DATA = (roce2(opcode, b"data", bth={"destqp": 0x200, "psn": 900}) for opcode in (0x04, 0x24))

@@ -16,7 +16,7 @@ from tests.craft import mad as datagram
 from tests.fabric.made import ANSWER, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 from tests.rules.cases import case
 from tests.rules.made.agreed import packet
-from tests.rules.made.connections import ACTIVE, LEAVE, READY, reply, request
+from tests.rules.made.connections import ACTIVE, LEAVE, PASSIVE, READY, reply, request
 from tests.rules.made.early import exchange
 from tests.rules.made.gids import gid
 from tests.rules.made.ports import CA, INFO, SWITCH, answer_case, set_port, write_case
@@ -213,6 +213,9 @@ case(
 )
 # after the end of the connection the number may belong to another one
 case("PKY005", [*SETUP, packet(0x8002)], [*SETUP, LEAVE, packet(0x8002)], frames=[4])
+# the responder accepts it: the queue pairs were set up again unseen
+TAKEN = rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x100, "psn": 900, "p_key": 0x8001}, **PASSIVE)
+case("PKY005", [*SETUP, packet(0x8002)], [*SETUP, packet(0x8002), TAKEN], frames=[4])
 # another sender
 AGREED_OTHER = rc(0x04, b"data", bth={"destqp": 0x200, "psn": 900, "p_key": 0x8002}, slid=7, dlid=2)
 case("PKY005", [*SETUP, packet(0x8002)], [*SETUP, AGREED_OTHER], frames=[4])
