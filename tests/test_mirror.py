@@ -101,7 +101,7 @@ TOPICS = {
     "pictures": "browser",
     "report": "formats",
     "robustness": "slice",
-    "rules": "alone early follower_order later_facts messages rules",
+    "rules": "alone early follower_order later_facts messages rules who",
     "rules/MKY": "leases_and_violations",
     "rules/PKY": "random_traffic",
     "scrub": "scrub",
