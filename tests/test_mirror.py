@@ -86,7 +86,7 @@ TOPICS = {
     ".": (
         "bad_input budget captures coverage docs floods guides hostile hostile_pcapng hostile_places hostile_world "
         "integrations interrupts limits packaging plugin_docs plugin_package plugin_places python_reference secrets secrets_more "
-        "splices tutorial windows work"
+        "sentences splices tutorial windows work"
     ),
     "capture": "window_memory",
     "cli": "honest_ends main refusals sets",
@@ -101,7 +101,7 @@ TOPICS = {
     "pictures": "browser",
     "report": "formats",
     "robustness": "slice",
-    "rules": "alone early follower_order later_facts messages rules who",
+    "rules": "alone early follower_order gate later_facts messages rules who",
     "rules/MKY": "leases_and_violations",
     "rules/PKY": "random_traffic",
     "scrub": "scrub",

@@ -11,7 +11,7 @@ import ibdissect
 from ibdissect.session.tabular import table_html
 from tests.craft import erf_pcap, native, smp
 
-FRAMES = [native(payload=bytes(8), slid=7), smp(2, 0x11), native(payload=bytes(8), slid=9)]
+FRAMES = [native(payload=bytes(8), slid=7), smp(1, 0x11), native(payload=bytes(8), slid=9)]
 
 
 @pytest.fixture

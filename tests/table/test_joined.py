@@ -51,7 +51,7 @@ def test_each_record_is_joined_once() -> None:
 def test_a_missing_segment_and_an_abort() -> None:
     assert lids([FIRST, LAST]) == {1: [1], 2: [5]}
     assert lids([FIRST, MIDDLE, ABORT]) == {1: [1], 2: [2, 3]}
-    assert lids([FIRST, ABORT, MIDDLE, LAST]) == {1: [1], 3: [3], 4: [4, 5]}
+    assert lids([FIRST, ABORT, MIDDLE, LAST]) == {1: [1], 3: [3], 4: [5]}  # an ABORT ends the transfer: nobody puts later segments together
 
 
 def test_a_segment_that_was_cut_off_joins_nothing() -> None:
