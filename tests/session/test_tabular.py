@@ -52,7 +52,7 @@ def test_others_read_it(capture: ibdissect.Capture, library: str) -> None:
 
 def test_notebooks_show_captures_frames_and_trees(capture: ibdissect.Capture) -> None:
     shown = capture._repr_html_()
-    assert shown.count("<tr>") == 1 + len(FRAMES) and "SubnSet(NodeInfo)" in shown
+    assert shown.count("<tr>") == 1 + len(FRAMES) and "SubnGet(NodeInfo)" in shown
     assert ">2</td>" in capture.table().select("frame.number").filter("infiniband.mad")._repr_html_()
     assert "NodeInfo" in capture.dissect(2)._repr_html_() and "link type" in capture.frame(1)._repr_html_()
     pipe = ibdissect.open(Once(erf_pcap(FRAMES)))
