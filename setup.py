@@ -4,6 +4,7 @@ CRCs and record starts are C (docs/decisions/native-parts.md), the engine is Pyt
 """
 
 import os
+import re
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -32,8 +33,12 @@ class Versioned(build_py):
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            text = f'"""Which version this is."""\n\nVERSION = "{self.distribution.get_version()}"\n'
-            Path(self.build_lib, "ibdissect", "version.py").write_text(text, encoding="utf-8")
+            file = Path(self.build_lib, "ibdissect", "version.py")
+            before = file.read_text(encoding="utf-8")
+            after = re.sub(r'(?m)^VERSION = ".*"$', f'VERSION = "{self.distribution.get_version()}"', before)
+            if after == before:
+                raise RuntimeError(f"{file} has no line for the version")
+            file.write_text(after, encoding="utf-8")
 
 
 class StableAbi(bdist_wheel):

@@ -16,12 +16,12 @@ def defined_in(kind: type) -> str:
     return str(getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__)
 
 
-def nearest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
-    """A hint: `did you mean ...?` if a known word is near; else `otherwise`, by default what is known."""
+def nearest(word: str, known: Iterable[str], otherwise: str | None = None, least: float = 0.5) -> str:
+    """A hint: `did you mean ...?` if a known word is near (0 to 1: equal); else `otherwise`, by default what is known."""
     import difflib  # rarely needed
 
     names = list(known)
-    near = difflib.get_close_matches(word, names, 1, 0.5)
+    near = difflib.get_close_matches(word, names, 1, least)
     if near:
         return f"did you mean {near[0]}?"
     return f"known are {', '.join(sorted(names))}" if otherwise is None else otherwise

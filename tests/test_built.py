@@ -14,6 +14,7 @@ import pytest
 from ibdissect import native
 from ibdissect.built import version_line
 from ibdissect.engine import compiled
+from ibdissect.report import FORMATS
 from ibdissect.version import VERSION
 from tests.conftest import REPO
 
@@ -21,6 +22,13 @@ from tests.conftest import REPO
 def test_the_version_says_what_was_compiled() -> None:
     assert version_line().startswith(f"ibdissect {VERSION} ({'compiled' if compiled() else 'interpreted'} engine")
     assert ("slowly" in version_line()) == (native.sums is None)
+
+
+def without_cython(folder: Path) -> str:
+    """A PYTHONPATH on which Cython cannot be imported."""
+    (folder / "Cython").mkdir(parents=True)
+    (folder / "Cython/__init__.py").write_text("raise ImportError\n")
+    return str(folder)
 
 
 @pytest.mark.slow
@@ -35,11 +43,9 @@ def test_a_wheel_is_built_without(missing: str, tmp_path: Path) -> None:
         if name.startswith("ibdissect/") or name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((REPO / name).read_bytes())
-    (nothing / "Cython").mkdir(parents=True)
-    (nothing / "Cython/__init__.py").write_text("raise ImportError\n")
     environment = {**os.environ, "SETUPTOOLS_SCM_PRETEND_VERSION": "1.2.3", **({"CC": "/bin/false"} if missing == "compiler" else {})}
     if missing == "Cython":
-        environment["PYTHONPATH"] = str(nothing)
+        environment["PYTHONPATH"] = without_cython(nothing)
     words = [sys.executable, "setup.py", "-q", "bdist_wheel", "-d", str(out)]
     done = subprocess.run(words, cwd=source, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -51,3 +57,20 @@ def test_a_wheel_is_built_without(missing: str, tmp_path: Path) -> None:
         [sys.executable, "-m", "ibdissect", "--version"], cwd=tmp_path / "installed", capture_output=True, text=True, timeout=60, check=True
     ).stdout
     assert said.startswith("ibdissect 1.2.3 (interpreted engine")
+    for form in FORMATS:
+        words = [sys.executable, "-m", "ibdissect", "lint", "--format", form, str(REPO / "captures/pkey-lab.pcap")]
+        done = subprocess.run(words, cwd=tmp_path / "installed", capture_output=True, timeout=120, check=False)
+        assert done.returncode == 1 or b"needs jinja2" in done.stderr, (form, done.stderr)
+
+
+@pytest.mark.skipif(find_spec("setuptools_scm") is None, reason="needs setuptools-scm")
+def test_what_is_built_differs_in_the_version_only(tmp_path: Path) -> None:
+    """A built package had a module without the functions that others import from it."""
+    environment = {**os.environ, "SETUPTOOLS_SCM_PRETEND_VERSION": "1.2.3", "PYTHONPATH": without_cython(tmp_path / "nothing")}
+    words = [sys.executable, "setup.py", "-q", "egg_info", "-e", str(tmp_path), "build_py", "-d", str(tmp_path / "built")]
+    subprocess.run(words, cwd=REPO, env=environment, capture_output=True, timeout=120, check=True)
+    built = {path.relative_to(tmp_path / "built"): path.read_text(encoding="utf-8") for path in (tmp_path / "built").rglob("*.py")}
+    unlike = [path for path, text in built.items() if text != (REPO / path).read_text(encoding="utf-8")]
+    assert len(built) > 100 and unlike == [Path("ibdissect/version.py")]
+    source = (REPO / unlike[0]).read_text(encoding="utf-8")
+    assert built[unlike[0]] == source.replace(f'"{VERSION}"', '"1.2.3"') != source

@@ -21,7 +21,7 @@ from ibdissect.capture.reader import CaptureReader, Origin
 from ibdissect.capture.records import Records
 from ibdissect.capture.sets import CaptureSet
 from ibdissect.capture.stream import PACKED, WINDOW, FileBytes, ObjectBytes, read_up_to, unpacked, waited
-from ibdissect.errors import CaptureError
+from ibdissect.errors import CaptureError, nearest
 
 ERF_HEAD = 1 << 17
 """Bytes checked before a file without magic number is accepted as ERF; a record has at most 65535."""
@@ -131,6 +131,16 @@ def seekable(path: str) -> tuple[Callable[[], io.RawIOBase], Callable[[], None]]
     return lambda: remote.RemoteBytes(found), found.close
 
 
+def _neighbour(path: str) -> str:
+    """A hint at a file of the same folder whose name is nearly that of `path`; empty if there is none."""
+    folder, name = os.path.split(path)
+    try:
+        names = os.listdir(folder or ".")
+    except (OSError, ValueError):
+        return ""
+    return nearest(name, names, "", least=0.8)
+
+
 def _file(path: str) -> Origin:
     try:
         # Opening a named pipe blocks until a writer opens it.
@@ -138,7 +148,7 @@ def _file(path: str) -> Origin:
         if descriptor < 0:
             raise CaptureError(path, "was not opened: interrupted")
     except FileNotFoundError:
-        raise CaptureError(path, "no such file") from None
+        raise CaptureError(path, "no such file", hint=_neighbour(path)) from None
     except PermissionError:
         raise CaptureError(path, "permission denied") from None
     except OSError as error:

@@ -213,7 +213,7 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
     for target in targets[stream:]:
         write_report(target, reports, run, wanted.max_findings)
     if stream and not common.quiet:
-        echo(formats.streamed(targets[0].form)[1](reports, run), nl=False)
+        echo(formats.streamed(targets[0].form)[1](reports, run, columns(sys.stdout)), nl=False)
     if wanted.statistics:
         echo(text_report.statistics_text(reports, {rule.code: rule.name for rule in options.rules}), nl=False, err=not stream)
     if wanted.timing:

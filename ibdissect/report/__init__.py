@@ -30,7 +30,7 @@ STREAMED = {
     "full": ("lines:full_capture", "lines:full_summary"),
 }  # fmt: skip
 """Formats that print the findings of a capture as soon as it is checked, if they go to standard output: the functions for a capture (a
-report, the Run, a painter, the columns of the terminal), and for the end (as in FORMATS)."""
+report, the Run, a painter, the columns of the terminal), and for the end (as in FORMATS, and the columns)."""
 FOR_PEOPLE = ("text", "full", "markdown", "html")
 """Formats that list some findings of a rule; the others list all."""
 

@@ -39,7 +39,7 @@ def full_text(reports: list[CaptureReport], run: Run) -> str:
     return "".join(full_capture(report, run) + notes_of(report) for report in reports) + full_summary(reports, run)
 
 
-def full_summary(reports: list[CaptureReport], run: Run) -> str:
+def full_summary(reports: list[CaptureReport], run: Run, width: int | None = None) -> str:
     """The last lines: totals, whose rules these are, and how to explain one."""
     counts, _ = totals(reports)
     codes = [finding.code for name in counts for report in reports for finding in report.findings if finding.severity == name]

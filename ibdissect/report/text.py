@@ -97,8 +97,8 @@ def _rule(findings: Sequence[Finding], report: CaptureReport, run: Run, paint: P
             more = "" if len(rest) <= most else f" and {len(rest) - most} more"
             lines += _wrapped(INDENT * 2, "faint", ("" if one.names else "also ") + ", ".join(rest[:most]) + more, paint, width)
     if total > shown:
-        others = [findings[index] for one in sentences[EXAMPLES:] for indices in one.places for index in indices]
-        places = ", ".join(_place(finding) for finding in others[:LISTED])
+        unsaid = sorted(index for one in sentences[EXAMPLES:] for indices in one.places for index in indices)
+        places = ", ".join(_place(findings[index]) for index in unsaid[:LISTED])
         lines += _wrapped(INDENT, "faint", f"and {total - shown} more" + (f": {places}" if places else "")
                           + (", ..." if places and total - shown > LISTED else ""), paint, width)  # fmt: skip
     if rule is not None and (advice := sections(rule).get(TO_DO, "")):
@@ -171,14 +171,18 @@ def totals_text(reports: Iterable[CaptureReport], rules: int, baseline: Mapping[
     return f"Found {', '.join(counted(count, name) for name, count in counts.items() if count)}{hidden}: {what}."
 
 
-def closing_text(reports: list[CaptureReport], run: Run) -> str:
-    """The last line: what was found, whether the check failed and why, whose rules these are, and how to explain one."""
+def closing_text(reports: list[CaptureReport], run: Run, width: int | None = None) -> str:
+    """The last line: what was found, whether the check failed and why, whose rules these are, and how to explain one.
+
+    `width`: columns of a terminal, where it is wrapped.
+    """
     counts, _ = totals(reports)
     worst = [finding for report in reports for finding in report.findings if finding.severity != INFO or run.infos]
     worst.sort(key=lambda finding: -finding.severity.rank)
     explain = f" Explain a rule: ibdissect rules {worst[0].code}" if worst else ""
     followed = f" By {run.configuration.text}." if run.configuration is not None else ""
-    return f"{totals_text(reports, len(run.rules), run.baseline)} {_verdict(reports, counts, run)}{followed}{explain}\n"
+    line = f"{totals_text(reports, len(run.rules), run.baseline)} {_verdict(reports, counts, run)}{followed}{explain}"
+    return "".join(one + "\n" for one in _wrapped("", "", line, plain, width))
 
 
 def _verdict(reports: Iterable[CaptureReport], counts: dict[str, int], run: Run) -> str:

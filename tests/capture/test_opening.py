@@ -37,6 +37,14 @@ def test_wrong_paths(tmp_path: Path) -> None:
         assert caught.value.path == path
 
 
+def test_a_typo_names_the_file_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "pkey-lab.pcap").write_bytes(PCAP)
+    for name, hint in ("pkey-lab.pcp", "did you mean pkey-lab.pcap?"), ("other.pcap", ""), ("no/pkey-lab.pcp", ""):
+        with pytest.raises(CaptureError, match="no such file") as caught:
+            open_capture(os.path.join(tmp_path, name))
+        assert caught.value.hint == hint
+
+
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
 def test_forbidden(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"

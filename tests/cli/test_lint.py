@@ -309,7 +309,7 @@ def test_sarif_marks_the_bytes_in_the_file(tmp_path: Path, packed: bool) -> None
 
 
 def test_a_job_summary_has_what_annotations_leave_out(files: Path) -> None:
-    (files / "bad.pcap").write_bytes(erf_pcap([smp(1, 0x10, modifier=1)] * 12))
+    (files / "bad.pcap").write_bytes(erf_pcap([smp(1, 0x10, modifier=1, header={"transaction_id": tid}) for tid in range(12)]))
     words = ("bad.pcap", "--format", "github", "--select", "AM001")
     summary = files / "summary.md"
     summary.write_text("before\n")
@@ -324,7 +324,8 @@ def test_a_job_summary_has_what_annotations_leave_out(files: Path) -> None:
 
 
 def test_a_capture_that_unpacks_to_too_much_is_checked_up_to_there(tmp_path: Path) -> None:
-    (tmp_path / "a.pcap.gz").write_bytes(gzip.compress(erf_pcap([smp(1, 0x10, modifier=1), *[smp(1, 0x10)] * 100])))
+    others = [smp(1, 0x10, header={"transaction_id": tid}) for tid in range(1, 101)]
+    (tmp_path / "a.pcap.gz").write_bytes(gzip.compress(erf_pcap([smp(1, 0x10, modifier=1), *others])))
     (tmp_path / "b.pcap").write_bytes(WARN)
     for jobs in ("2", "1"):
         done = run("--max-unpacked", "8K", "--format", "json", "--jobs", jobs, str(tmp_path))

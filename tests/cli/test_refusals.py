@@ -108,9 +108,9 @@ def test_a_pipe_without_a_keyboard(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 def test_the_version_by_a_program(capsys: pytest.CaptureFixture[str]) -> None:
-    from ibdissect import __version__
+    from ibdissect.built import version_line
 
-    assert run(["--version"]) == 0 and capsys.readouterr().out == f"ibdissect {__version__}\n"
+    assert run(["--version"]) == 0 and capsys.readouterr().out == version_line() + "\n"
 
 
 def test_damage_is_reported_by_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -175,3 +175,15 @@ def test_the_last_line_counts() -> None:
 def test_captures_are_separated_and_quiet_ones_leave_no_gap() -> None:
     text = report_text([report(), report(MIXED[2]), report(MIXED[-1]), report(MIXED[1])], RUN)
     assert text.count("\n\n") == 1 and text.startswith("a.pcap  3,790") and "\n\na.pcap  3,790" in text
+
+
+def test_the_last_line_is_wrapped_between_words() -> None:
+    lines = closing_text([report(*MIXED)], RUN, 60).splitlines()
+    assert len(lines) > 1 and max(map(len, lines)) <= 60
+    assert " ".join(line.strip() for line in lines) + "\n" == closing_text([report(*MIXED)], RUN)
+
+
+def test_frames_without_a_sentence_are_in_order() -> None:
+    said = ["one is wrong", "this one is other", "that was odd", *["a first one", "a second thing"] * 2]
+    some = [finding("MKY002", ERROR, frame, text) for frame, text in enumerate(said, 1)]
+    assert "    and 4 more: :4, :5, :6, :7" in capture_text(report(*some), RUN).splitlines()

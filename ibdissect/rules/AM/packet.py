@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ibdissect.fabric import FabricFollower
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule
-from ibdissect.rules.shared.mad_conditions import NO_ERROR
+from ibdissect.rules.shared.mad_conditions import NO_ERROR, NamesRequest
+from ibdissect.wire.attribute_methods import REQUESTS
 from ibdissect.wire.cc import SwitchPortCongestionSetting
 from ibdissect.wire.dm import IOControllerProfile, ServiceEntries
-from ibdissect.wire.expr import Expr
+from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD
 from ibdissect.wire.notice import Notice
@@ -319,3 +320,26 @@ class PortInfoExtendedModifier(ModifierRule):
     flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier)
     message = "PortInfoExtended modifier 0x{attribute_modifier:08x} holds more than a port number"
     example = "SubnGet(PortInfoExtended) with AttributeModifier 0x00000200"
+
+
+class ModifierNotZero(NamesRequest):
+    """An attribute that takes no modifier has one.
+
+    There is one such attribute at each port or agent: the modifier selects nothing. The sender mixed up attributes or did not clear the
+    field; a strict receiver may answer with status 7.
+
+    Correct the sender.
+
+    One packet is enough. Attributes of subnet management have rules of their own (AM001 to AM028), counters have AM031.
+    """
+
+    code, name, severity = "AM034", "modifier-not-zero", WARNING
+    reference = "IBA 13.4.3; opensm, python-rdma and libibmad send 0"
+    when = (MAD.attribute_modifier != 0) & Or(tuple(
+        (MAD.mgmt_class == mgmt_class) & MAD.attribute_id.isin({one for one, known in attributes.items() if known.no_modifier})
+        for mgmt_class, attributes in REQUESTS.items() if mgmt_class not in SMP_CLASSES
+    )) & JUDGED  # fmt: skip
+    at = MAD.attribute_modifier
+    flow = (LRH.slid, LRH.dlid, MAD.mgmt_class, MAD.attribute_id)
+    message = "{what} takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
+    example = "DevMgtGet(IOUnitInfo) with AttributeModifier 1"

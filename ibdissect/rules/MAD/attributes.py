@@ -1,4 +1,4 @@
-"""Which requests have a method or a modifier that their attribute does not have?"""
+"""Which requests have a method that their attribute does not have, and which answers another modifier than their request?"""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.rule import ERROR, WARNING, Context, FaultDetails, Hit, Seen, fault, on_chunk
+from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Seen, fault, on_chunk
 from ibdissect.rules.MAD.answers import KNOWN_CLASSES
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
-from ibdissect.rules.shared.mad_conditions import METHODS_OF, NO_ERROR, NamesRequest
+from ibdissect.rules.shared.mad_conditions import METHODS_OF, NamesRequest
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import ChunkTable
 from ibdissect.wire.attribute_methods import REQUESTS
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP, RMPP_CLASSES, method_name
-from ibdissect.wire.numbers import BM_CLASS, DATA, GET_RESP, NOTICE, PM_CLASS, PORT_INFO, SMP_CLASSES, TRAP, TRAP_REPRESS
-from ibdissect.wire.sm import NodeDescription
+from ibdissect.wire.numbers import BM_CLASS, DATA, GET_RESP, NOTICE, PM_CLASS, PORT_INFO, TRAP, TRAP_REPRESS
 
 _IB = MAD.base_version == BASE_VERSION_IB
 _NO_CONTROL = ~MAD.mgmt_class.isin(RMPP_CLASSES) | (RMPP.rmpp_type <= DATA)
@@ -71,56 +68,6 @@ class MethodOfAttribute(NamesRequest):
         if method in (TRAP, TRAP_REPRESS):
             names = names or ["no traps"]
         return {**super().computed(seen, i), "methods": " and ".join(names)}
-
-
-class ModifierNotZero(NamesRequest):
-    """An attribute that takes no modifier has one.
-
-    There is one such attribute at each port or agent: the modifier selects nothing. The sender mixed up attributes or did not clear the
-    field; a strict receiver may answer with status 7.
-
-    Correct the sender.
-
-    One packet is enough. Attributes of subnet management have rules of their own (AM001 to AM028), counters have AM031.
-    """
-
-    code, name, severity = "AM034", "modifier-not-zero", WARNING
-    reference = "IBA 13.4.3; opensm, python-rdma and libibmad send 0"
-    when = (MAD.attribute_modifier != 0) & Or(tuple(
-        (MAD.mgmt_class == mgmt_class) & MAD.attribute_id.isin({one for one, known in attributes.items() if known.no_modifier})
-        for mgmt_class, attributes in REQUESTS.items() if mgmt_class not in SMP_CLASSES
-    )) & ((MAD.method < 0x80) | NO_ERROR) & _IB  # fmt: skip
-    at = MAD.attribute_modifier
-    flow = (LRH.slid, LRH.dlid, MAD.mgmt_class, MAD.attribute_id)
-    message = "{what} takes no attribute modifier, this one is 0x{attribute_modifier:08x}"
-    example = "DevMgtGet(IOUnitInfo) with AttributeModifier 1"
-
-
-class DescriptionReadOnly(AttributeRule):
-    """A Set(NodeDescription) goes to a node that does not take a new description.
-
-    A description may be set where CapabilityMask2 has IsSetNodeDescriptionSupported. Elsewhere it is read-only, and the node keeps its own.
-
-    Set the description at the host (on Linux in node_desc of its device).
-
-    The Set, and PortInfo of the port that receives it.
-    """
-
-    code, name, severity = "SEM065", "nodedescription-read-only", WARNING
-    reference = "IBA 14.2.5.2; opensm IB_PORT_CAP2_IS_SET_NODE_DESC_SUPPORTED"
-    message = "Set(NodeDescription) of {port}, whose CapabilityMask2 lacks IsSetNodeDescriptionSupported"
-    example = "GetResp(PortInfo) with CapabilityMask2 0, then SubnSet(NodeDescription)"
-    by_entry = True
-    at = NodeDescription.node_string
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        return smps.sets & (smps.slot >= 0)
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        info, since = smp.port.info_at(smp.frame) if smp.port is not None else (None, 0)
-        if info is None or (info.is_capability_mask2_supported and info.is_set_node_description_supported):
-            return None
-        return {"port": smp.node_name}, [(since, "CapabilityMask2")]
 
 
 EXTENDED_SPEEDS = 1 << 31

@@ -36,8 +36,8 @@ class NakReceived(Rule):
     A sequence error says that packets were lost on the way; the sender repeats them. Every other NAK ends the connection: an
     R_Key without permission, a length that does not fit, or an error of the responder.
 
-    For sequence errors, look for drops and bad ICRCs on the path. For others, compare the request's R_Key, address and length with the
-    registered memory.
+    After a sequence error look for drops and bad ICRCs on the path; after another one compare the request's R_Key, address and length with
+    the registered memory.
     """
 
     code, name, severity = "RC004", "nak-received", WARNING

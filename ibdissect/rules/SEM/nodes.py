@@ -250,3 +250,30 @@ class DescriptionChanged(AttributeRule):
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         before, now = (NodeDescription(body.tobytes()).node_string for body in (smp.before, smp.body))
         return ({"before": repr(before), "now": repr(now)}, self.earlier(smp)) if before != now else None
+
+
+class DescriptionReadOnly(AttributeRule):
+    """A Set(NodeDescription) goes to a node that does not take a new description.
+
+    A description may be set where CapabilityMask2 has IsSetNodeDescriptionSupported. Elsewhere it is read-only, and the node keeps its own.
+
+    Set the description at the host (on Linux in node_desc of its device).
+
+    The Set, and PortInfo of the port that receives it.
+    """
+
+    code, name, severity = "SEM065", "nodedescription-read-only", WARNING
+    reference = "IBA 14.2.5.2; opensm IB_PORT_CAP2_IS_SET_NODE_DESC_SUPPORTED"
+    message = "Set(NodeDescription) of {port}, whose CapabilityMask2 lacks IsSetNodeDescriptionSupported"
+    example = "GetResp(PortInfo) with CapabilityMask2 0, then SubnSet(NodeDescription)"
+    by_entry = True
+    at = NodeDescription.node_string
+
+    def suspicious(self, smps: AttributeSmps) -> Mask:
+        return smps.sets & (smps.slot >= 0)
+
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        info, since = smp.port.info_at(smp.frame) if smp.port is not None else (None, 0)
+        if info is None or (info.is_capability_mask2_supported and info.is_set_node_description_supported):
+            return None
+        return {"port": smp.node_name}, [(since, "CapabilityMask2")]
