@@ -24,6 +24,8 @@ MANY_CNPS, MANY_PAUSES = 5, 3
 WRONG_SHARE = 0.9
 """A host whose ICRCs are wrong in this part of its packets writes them wrongly; fewer were damaged on the way."""
 LEAST_WRONG = 3
+MANY_TRIES = 5
+"""More REQs than that without an answer are a failure, even if the asker may go on."""
 ONE_WAY_ROUNDS = 3
 """Where answers are not captured, a requester that repeated so often at the end, and sent nothing else, has given up."""
 
@@ -70,9 +72,11 @@ def unanswered(setup: SetUp, raw: Raw, capture: Capture) -> bool:
     """Whether nobody answered the REQs, and the asker stopped asking."""
     if setup.rej is not None and not (setup.rej[2] == TIMEOUT_REASON and setup.rej[3] == 0):
         return False
-    if setup.rep is not None or setup.rtu is not None or not setup.tries or raw.main is not None:
+    if setup.rep is not None or setup.rtu is not None or raw.main is not None:
         return False
-    if setup.rej is not None:
+    if setup.rej is not None or not setup.tries:
+        return setup.rej is not None
+    if setup.tries > MANY_TRIES:
         return True
     wait = 4096 << (setup.agreed.get("cm_timeout") or 16)
     if setup.mra is not None:
@@ -91,7 +95,10 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
     if unanswered(setup, raw, capture):
         asked = [frame for frame, _ in setup.reqs]
         decisive = setup.rej[0] if setup.rej is not None else setup.mra[0] if setup.mra is not None else asked[-1]
-        return Found("connect-unanswered", first=asked[0], decisive=decisive, blamed=1)
+        limit = setup.agreed.get("max_cm_retries")
+        goes_on = setup.rej is None and setup.mra is None and limit is not None and setup.tries <= limit
+        severity = WARNING if goes_on else ERROR
+        return Found("connect-unanswered", severity=severity, first=asked[0] if asked else decisive, decisive=decisive, blamed=1)
     if setup.rej is None or (setup.rtu is not None and raw.main is not None):
         return None
     frame, _time, reason, side = setup.rej
@@ -274,7 +281,9 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     alive = target.last_time > half.last_try_time or target.last_time > half.first_try_time + half.longest_wait
     if alive:
         facts["alive"] = target.last_frame
-    if open_ is not None and shown and open_[2] > half.path.largest >= 0 and half.largest >= 0 and (alive or half.tries > MOST_RETRIES):
+    facts["passed"] = half.path.passed > half.first_try_time or bool(half.naks and half.last_answer_time > half.first_try_time)
+    just_before = half.tries > MOST_RETRIES and half.first_try_time - half.path.passed < half.longest_wait
+    if open_ is not None and shown and open_[2] > half.path.largest >= 0 and half.largest >= 0 and (facts["passed"] or just_before):
         yield Found("path-mtu", first=first, decisive=half.last_try, facts=facts)
     if shown:
         detail["scope"] = "qp" if alive else "host"

@@ -64,7 +64,7 @@ def story(one: Connection, paint: Paint, start_ns: int) -> Iterator[str]:
     if first is not None:
         where.append(f"proved by frame {first}" if decisive in (first, None) else f"proved by frames {first} and {decisive}")
     if one.end_ns is not None and one.verdict == FAILED:
-        where.append(f"over {duration(max(0, one.end_ns - start_ns))} after the capture's begin")
+        where.append(f"ended {duration(max(0, one.end_ns - start_ns))} after the capture began")
     yield paint(f"    {', '.join(where)}", "faint")
     counts = one.counts
     if counts.messages or counts.payload_bytes:

@@ -11,7 +11,7 @@ from ibdissect.wire.text import counted
 from ibdissect.wire.ulp.nvme_rdma import STATUS as NVME_STATUS
 
 from .assemble import Raw
-from .causes import Found, rnr_limit
+from .causes import TIMEOUT_REASON, Found, rnr_limit
 from .connection import Connection, End, Times
 
 NUMBERS = ("no times", "once", "twice", "three times", "four times", "five times", "six times", "seven times", "eight times", "nine times")
@@ -49,12 +49,19 @@ class Story:
         self.asks, self.answers = ends[side].address, ends[1 - side].address
         self.asker, self.other = ends[0].address, ends[1].address
 
+    @property
+    def never(self) -> str:
+        """What the last RNR NAK asked to wait for, if it was not accepted before the capture or the connection ended."""
+        return f", and PSN {self.half.rnr & 0xFFFFFF} was never accepted" if self.half.rnr >= self.half.una else ""
+
     def agreed(self, name: str) -> int | None:
         return self.raw.setup.agreed.get(name) if self.raw.setup is not None else None
 
 
 def _refused(s: Story) -> str:
     reason, who = s.found.detail.get("reason"), s.ends[s.found.blamed or 0].address
+    if reason == TIMEOUT_REASON and s.found.blamed == 1:
+        return f"{who} accepted the connection that {s.asker} asked for, waited in vain for its RTU and gave up: reason 4, timeout"
     told = "the reason is cut off" if reason is None else f"reason {reason}"
     if isinstance(reason, int) and reason in REJ_REASONS:
         told += f", {REJ_REASONS[reason][0].lower()}{REJ_REASONS[reason][1:]}"
@@ -76,6 +83,8 @@ def _unanswered(s: Story) -> str:
     assert setup is not None
     if setup.mra is not None:
         return f"{s.other} received the REQ of {s.asker} and asked for time (MRA), but then neither accepted nor refused"
+    if not setup.reqs:
+        return f"{s.asker} gave up connecting to {s.other}, nobody answered its REQs (REJ, reason 4, timeout); they are not in the capture"
     lasted = setup.reqs[-1][1] - setup.reqs[0][1]
     within = f" in {duration(lasted)}" if lasted else ""
     ended = ", and gave up" if setup.rej is not None or (setup.agreed.get("max_cm_retries") or 99) < setup.tries else ""
@@ -91,7 +100,7 @@ def _tried(s: Story) -> str:
 def _exhausted(s: Story) -> str:
     scope = s.found.detail.get("scope")
     if scope == "qp":
-        return f"{_tried(s)}; {s.answers} sends to others, so only this queue pair is dead"
+        return f"{_tried(s)}; {s.answers} sends afterwards (frame {s.facts['alive']}), so only this queue pair is dead"
     if scope == "host":
         return f"{_tried(s)}; {s.answers} sends nothing to anybody since then"
     return f"{_tried(s)}; the capture does not show what {s.answers} sends"
@@ -99,7 +108,8 @@ def _exhausted(s: Story) -> str:
 
 def _path_mtu(s: Story) -> str:
     size, largest = s.facts["size"], s.facts["largest"]
-    return f"{_tried(s)}; it holds {size} bytes, and nothing above {largest} bytes was acknowledged on this path: larger packets vanish"
+    when = "smaller ones still pass" if s.facts["passed"] else "a smaller one passed just before"
+    return f"{_tried(s)}; it holds {size} bytes, nothing above {largest} bytes was acknowledged on this path, {when}: larger packets vanish"
 
 
 def _mtu_mismatch(s: Story) -> str:
@@ -155,7 +165,8 @@ def _icrc(s: Story) -> str:
     host, facts = s.ends[s.found.blamed or 0].address, s.facts
     how = HOW.get(str(s.found.detail.get("how")), "wrongly")
     which = "all" if facts["wrong"] == facts["checked"] else f"{facts['wrong']:,} of"
-    so = "its packets are dropped" if s.found.verdict == "failed" else "its peer takes them although it must not"
+    taken = "its peer takes them although it must not" if s.half.answers else "whether its peer takes them is not captured"
+    so = "its packets are dropped" if s.found.verdict == "failed" else taken
     return f"{host} writes the ICRC {how}, in {which} {facts['checked']:,} packets that can be checked: {so}"
 
 
@@ -214,6 +225,9 @@ def _healthy(s: Story) -> str:
 def _unknown(s: Story) -> str:
     half = s.raw.main
     if half is None or not half.since:
+        setup = s.raw.setup
+        if setup is not None and setup.tries and setup.rep is None:
+            return f"{s.asker} sent its REQ {often(setup.tries)}, and nothing that answers it was captured"
         return "only part of its set-up was captured"
     if not half.answers:
         again = f", {counted(half.again, 'packet')} of them again" if half.again else ""
@@ -232,7 +246,7 @@ SAID: dict[str, Callable[[Story], str]] = {
         "nothing was lost, but packets of {s.asks} overtook each other {n}, and {s.answers} had all sent again", "loss_recovery", "losses"
     ),
     "slow-by-timeout": _slow("{s.asks} waited {n} until its timer ran out before it sent again", "timeout", "timeouts"),
-    "slow-by-rnr": _slow("{s.answers} had no receive buffer {n} (RNR NAK)", "rnr_wait", "rnrs"),
+    "slow-by-rnr": _slow("{s.answers} had no receive buffer {n} (RNR NAK){s.never}", "rnr_wait", "rnrs"),
     "slow-by-congestion": _congestion, "slow-by-application": _application, "healthy": _healthy, "cannot-tell": _unknown,
 }  # fmt: skip
 """The sentence of each cause."""
@@ -271,6 +285,10 @@ def explain(found: Found, raw: Raw, ends: tuple[End, End], times: Times | None) 
 
 def advice(found: Found) -> str:
     """What to do; empty for nothing."""
+    if found.cause == "remote-invalid-request" and not found.facts.get("reads"):
+        return "Compare the request with what that queue pair allows: its operation, its length, and the size of the receive buffer."
+    if found.cause == "refused" and found.detail.get("reason") == TIMEOUT_REASON:
+        return "See whether messages of connection management are lost on the way, or answered too late."
     return ADVICE.get(found.cause, "")
 
 

@@ -154,13 +154,13 @@ class Half:
     @cython.cfunc
     @cython.exceptval(-1)
     def repeated_copy(self, p: Packet, pos: i64) -> cython.bint:
-        """Whether this is the packet seen last at its position, captured once more: by a mirror, or behind a router."""
+        """Whether this is the packet seen last at its position once more: from a mirror, behind a router, or doubled by the network."""
         k: cython.Py_ssize_t = pos & (RING - 1)
         if self.places[k] != pos or self.idents[k] != p.ident:
             return False
         if self.hops[k] != p.ttl:
             return True
-        if p.time - self.times[k] > COPY_NS:
+        if p.time - self.times[k] > (min(self.timer or SOON_NS, PAUSE_NS) if p.numbered else COPY_NS):
             return False
         return not (self.asked and pos <= self.una) and not (self.in_round and pos == self.round_next)
 
@@ -222,8 +222,7 @@ class Half:
         self.requests += 1
         self.mark(p)
         if self.rnr != NOWHERE and pos <= self.rnr < end:
-            wait: i64 = p.time - self.rnr_time
-            if 2 * wait < RNR_TIMER_US[self.rnr_code] * 1000:
+            if 2 * (p.time - self.rnr_time) < RNR_TIMER_US[self.rnr_code] * 1000:
                 self.hurried += 1
                 self.hurried_frame = p.frame
             close_episode(self, p.time)
@@ -298,7 +297,8 @@ class Half:
             self.answer_idents, self.answer_times = memoryview(array("Q", bytes(8 * RING))), memoryview(array("q", bytes(8 * RING)))
             self.answer_hops = memoryview(array("i", bytes(4 * RING)))
         k: cython.Py_ssize_t = p.psn & (RING - 1)
-        if self.answer_idents[k] == p.ident and (self.answer_hops[k] != p.ttl or p.time - self.answer_times[k] <= COPY_NS):
+        soon: i64 = min(self.timer or SOON_NS, PAUSE_NS) if p.numbered else COPY_NS
+        if self.answer_idents[k] == p.ident and (self.answer_hops[k] != p.ttl or p.time - self.answer_times[k] <= soon):
             self.copies += 1
             return 1
         self.answer_idents[k], self.answer_times[k], self.answer_hops[k] = p.ident, p.time, p.ttl
@@ -342,6 +342,7 @@ class Half:
         while self.open.count and self.open.value(0, 1) <= pos:
             if self.open.value(0, 1) == last:
                 self.path.trip = min(self.path.trip, max(0, p.time - self.open.value(0, 2)))
+            self.path.passed = max(self.path.passed, self.open.value(0, 2))
             self.largest = max(self.largest, self.open.value(0, 4))
             self.path.largest = max(self.path.largest, self.open.value(0, 4))
             self.open.drop()

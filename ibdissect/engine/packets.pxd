@@ -6,7 +6,7 @@ cdef class Packet:
     cdef public u64 src_hi, src_lo, dst_hi, dst_lo, ident, content, lane
     cdef public int kind, opcode, op, psn, qpn, ackreq, pkey, marked, becn, ttl, version, syndrome, msn, network
     cdef public int bad_icrc
-    cdef public bint first, last, has_reth
+    cdef public bint first, last, has_reth, numbered
     cpdef Packet copy(self)
 
 cdef class Reader:

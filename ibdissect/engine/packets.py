@@ -112,14 +112,15 @@ _IDENT = cython.declare(cython.Py_ssize_t, 32)
 @cython.cclass
 class Packet:
     """One packet. `lane`: a hash of who sends to which queue pair of whom; `ident`: of what two copies of a packet have in common;
-    `content`: of what a packet and its repetition have in common. `size`: bytes of payload on the wire, however many were captured."""
+    `content`: of what a packet and its repetition have in common. `size`: bytes of payload on the wire, however many were captured.
+    `numbered`: its IPv4 identification is not zero, so that a repetition by its sender has another one."""
 
     def __init__(self) -> None:
         self.time = self.frame = self.size = self.wire = self.dma = 0
         self.src_hi = self.src_lo = self.dst_hi = self.dst_lo = self.ident = self.content = self.lane = 0
         self.kind = self.opcode = self.op = self.psn = self.qpn = self.ackreq = self.pkey = self.marked = self.becn = 0
         self.ttl = self.version = self.syndrome = self.msn = self.network = 0
-        self.first = self.last = self.has_reth = self.bad_icrc = False
+        self.first = self.last = self.has_reth = self.bad_icrc = self.numbered = False
 
     def copy(self) -> Packet:
         """Another packet with the same values, to keep."""
@@ -130,6 +131,7 @@ class Packet:
         p.kind, p.opcode, p.op, p.psn, p.qpn, p.ackreq, p.pkey = self.kind, self.opcode, self.op, self.psn, self.qpn, self.ackreq, self.pkey
         p.marked, p.becn, p.ttl, p.version, p.syndrome, p.msn = self.marked, self.becn, self.ttl, self.version, self.syndrome, self.msn
         p.network, p.first, p.last, p.has_reth, p.bad_icrc = self.network, self.first, self.last, self.has_reth, self.bad_icrc
+        p.numbered = self.numbered
         return p
 
 
@@ -191,7 +193,7 @@ class Reader:
             p.dst_hi, p.dst_lo = b64(self.data, at + _DGID), b64(self.data, at + _DGID + 8)
             p.ttl = self.data[at + _HOPS]
             p.marked = b16(self.data, at) >> 4 & 3 == 3 and p.version == ROCE2
-        p.ident = ident
+        p.ident, p.numbered = ident, ident != 0
         return stop
 
     @cython.cfunc

@@ -102,8 +102,9 @@ class SetUps:
             if found is None or src not in found.ends:
                 if attribute not in (cm.REP_ID, cm.REJ_ID, cm.DREQ_ID) or remote is None:
                     return None
-                # A REP or REJ goes to the asker; who sends a DREQ may be either.
-                asker, other, ids = (src, dst, (local, remote)) if attribute == cm.DREQ_ID else (dst, src, (remote, local))
+                # A REP or REJ goes to the asker, but who refuses without knowing the other's number asked; who sends a DREQ may be either.
+                asks = attribute == cm.DREQ_ID or (attribute == cm.REJ_ID and not remote)
+                asker, other, ids = (src, dst, (local, remote)) if asks else (dst, src, (remote, local))
                 found = SetUp(asker, other, network)
                 if attribute != cm.DREQ_ID:
                     self._keep(found)  # a DREQ alone is kept with the packets of its queue pair, if there are any

@@ -2,7 +2,7 @@
 from ibdissect.engine.common cimport i64
 
 cdef class Path:
-    cdef public i64 trip, largest, mtu
+    cdef public i64 trip, largest, passed, mtu
     cdef public object room
 
 cdef class Waits:

@@ -26,11 +26,12 @@ else:
 @cython.final
 @cython.cclass
 class Path:
-    """From the hosts of requesters to those of responders: the shortest round trip, the largest payload that was acknowledged, the MTU."""
+    """From the hosts of requesters to those of responders: the shortest round trip, the largest payload that was acknowledged, when a
+    packet was sent last that was acknowledged, the MTU."""
 
     def __init__(self, room: object = None) -> None:
         """`room`: a list with the number of episodes that may still be kept, which all paths share."""
-        self.trip, self.largest, self.mtu = 1 << 62, -1, 0
+        self.trip, self.largest, self.passed, self.mtu = 1 << 62, -1, 0, 0
         self.room = room if room is not None else [MAX_ALL]
 
 

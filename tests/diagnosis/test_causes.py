@@ -8,10 +8,12 @@ import pytest
 
 from ibdissect.wire import cm
 from tests.diagnosis.lab import (
+    ACK,
     MS,
     READ,
     RESPONSE_ONLY,
     SEC,
+    SEND_ONLY,
     TIMEOUT,
     US,
     WRITE_FIRST,
@@ -328,3 +330,115 @@ def test_silence_is_one_of_the_queue_pair_or_of_the_host() -> None:
     dead = joined(lab, alive(0))
     dead.put(end + SEC, A, C, 0x64, 5, 1, ext={"DETH": {"q_key": 1, "srcqp": 5}}, payload=bytes(64))
     assert [one.detail for one in dead.diagnosis().connections if one.cause == "retries-exhausted"] == [{"scope": "host"}]
+
+
+def large(lab: Lab, number: int, start: int = MS) -> int:
+    """Small messages pass, then large ones vanish."""
+    lab.good(0, 100, 5)
+    return repeated(lab, start, 105, number, 4096)
+
+
+def causes(lab: Lab) -> list[str]:
+    return [one.cause for one in lab.diagnosis().connections if one.ends[0].address == "10.0.0.1"]
+
+
+def test_a_path_mtu_needs_smaller_packets_that_pass_meanwhile() -> None:
+    beside, after, before, silent = (Lab(qa=0x331, qb=0x441) for _ in range(4))
+    for lab, time in ((beside, TIMEOUT), (after, SEC), (before, -SEC)):
+        lab.good(2 * SEC + time, 700, 3)
+    for other, cause in ((beside, "path-mtu"), (after, "path-mtu"), (before, "retries-exhausted"), (silent, "retries-exhausted")):
+        lab = Lab()
+        lab.good(SEC, 100, 5)
+        repeated(lab, 2 * SEC, 105, 3, 4096)
+        assert causes(joined(lab, other, alive(4 * SEC)))[0] == cause
+
+
+@pytest.mark.parametrize(("number", "pause", "cause"), [(8, MS, "path-mtu"), (8, SEC, "retries-exhausted"), (7, MS, "retries-exhausted")])
+def test_all_tries_right_after_a_smaller_one_point_at_the_path_mtu(number: int, pause: int, cause: str) -> None:
+    lab = Lab()
+    large(lab, number, pause)
+    assert causes(joined(lab, alive(9 * SEC))) == [cause]
+
+
+def test_what_a_network_doubles_was_not_sent_again() -> None:
+    """A copy keeps the IPv4 identification; a repetition by its sender has another one, as one with zero may be."""
+    lab = Lab()
+    lab.good(lab.up(), 100, 20, MS)
+    every = lab.frames
+    lab.frames = [(t + more, f) for t, f in every for more in (0, 900 * US)]
+    found = lab.only()
+    assert (found.cause, found.counts.packets_sent_again, found.times and found.times.loss_recovery) == ("healthy", 0, 0)
+    lab.frames = [(t, f[:18] + bytes(2) + f[20:]) for t, f in lab.frames]
+    assert lab.only().counts.packets_sent_again == 20
+
+
+def test_a_timeout_of_the_asker_says_that_nobody_answered() -> None:
+    """Its REQs may be missing: who refuses without knowing the other's number has asked."""
+    lab = Lab()
+    lab.short(0, cm.REJ_ID, cm.REJ, remote_communication_id=0, reason=4)
+    found = lab.only()
+    assert (found.cause, found.set_up.state, found.set_up.tries) == ("connect-unanswered", "unanswered", 0)
+    assert "10.0.0.1 gave up connecting to 10.0.0.2" in found.why
+    lab = Lab()
+    lab.req(0)
+    lab.rep(MS)
+    lab.short(SEC, cm.REJ_ID, cm.REJ, back=True, reason=4)
+    found = lab.only()
+    assert (found.cause, found.detail, found.blamed) == ("refused", {"reason": 4}, 1)
+    assert "waited in vain for its RTU" in found.why and "connection management are lost" in found.advice
+
+
+@pytest.mark.parametrize(("tries", "cause"), [(5, "cannot-tell"), (6, "connect-unanswered")])
+def test_six_requests_without_an_answer_are_a_warning(tries: int, cause: str) -> None:
+    """Even if the asker may ask 16 times."""
+    lab = Lab()
+    lab.req(0, tries, max_cm_retries=15, remote_cm_response_timeout=20)
+    lab.frames += alive(SEC).frames
+    lab.put(SEC, C, A, 0x64, 5, 1, ext={"DETH": {"q_key": 1, "srcqp": 5}}, payload=bytes(64))
+    (found,) = [one for one in lab.diagnosis().connections if one.ends[0].address == "10.0.0.1"]
+    assert (found.cause, found.severity) == (cause, "warning" if tries > 5 else "none")
+    assert f"sent its REQ {'six' if tries > 5 else 'five'} times" in found.why
+
+
+def test_a_queue_pair_is_used_again() -> None:
+    """After a DREQ, its next connection begins with its own PSNs and trouble."""
+    lab, end = Lab(), 10 * MS
+    time = lab.good(lab.up(), 100, 5)
+    lab.down(time)
+    lab.req(end, local_communication_id=0xA1)
+    values = {"local_communication_id": 0xB1, "remote_communication_id": 0xA1}
+    lab.rep(end + 100 * US, 0x900000, rnr_retry_count=6, **values)
+    lab.short(end + 200 * US, cm.RTU_ID, cm.RTU, local_communication_id=0xA1, remote_communication_id=0xB1)
+    repeated(lab, end + 300 * US, 0x900000)
+    first, second = joined(lab, alive(SEC)).diagnosis().connections[:2]
+    assert (first.cause, first.counts.messages, first.end_state) == ("healthy", 5, "closed")
+    assert (second.cause, second.counts.messages, second.counts.packets_sent_again) == ("retries-exhausted", 1, 7)
+
+
+def test_an_unreliable_connection_loses_without_trouble() -> None:
+    """UC has no answers: nothing is outstanding, and what is lost is not sent again."""
+    lab = Lab()
+    for psn in (100, 101, 103, 104):
+        lab.ask(psn * MS, psn, opcode=0x20 | SEND_ONLY, bth={"a": 0})
+    found = lab.only()
+    assert (found.transport, found.cause, found.counts.messages, found.counts.packets_sent_again) == ("UC", "cannot-tell", 4, 0)
+    assert found.times is not None and found.times.timeout == found.times.ack_wait == 0
+
+
+def test_an_extended_connection_is_judged_as_a_reliable_one() -> None:
+    """XRC: the requests carry an XRCETH."""
+    lab = Lab()
+    for psn in range(100, 105):
+        lab.ask((psn - 100) * MS, psn, opcode=0xA0 | SEND_ONLY, headers=bytes(4))
+        lab.answer((psn - 100) * MS + 5 * US, psn, opcode=0xA0 | ACK)
+    for i in range(8):
+        lab.ask(6 * MS + i * TIMEOUT, 105, opcode=0xA0 | SEND_ONLY, headers=bytes(4))
+    (found,) = [one for one in joined(lab, alive(SEC)).diagnosis().connections if one.ends[0].address == "10.0.0.1"]
+    assert (found.transport, found.cause, found.counts.payload_bytes) == ("XRC", "retries-exhausted", 6 * 64)
+
+
+def test_datagrams_are_no_connections() -> None:
+    lab = Lab()
+    for psn in range(100, 110):
+        lab.put(psn * MS, A, B, 0x64, 0x222, psn, ext={"DETH": {"q_key": 1, "srcqp": 0x111}}, payload=bytes(64))
+    assert lab.diagnosis().connections == []

@@ -22,9 +22,10 @@ def test_numbers() -> None:
 
 
 WORDS = {
-    "exhausted": "10.0.0.1 sent PSN 105 eight times in 140 ms, it was never acknowledged, and 10.0.0.1 gave up; 10.0.0.2 sends to others, "
-    "so only this queue pair is dead",
-    "path MTU": "it holds 4096 bytes, and nothing above 64 bytes was acknowledged on this path: larger packets vanish",
+    "exhausted": "10.0.0.1 sent PSN 105 eight times in 140 ms, it was never acknowledged, and 10.0.0.1 gave up; "
+    "10.0.0.2 sends afterwards (frame 24), so only this queue pair is dead",
+    "path MTU": "it holds 4096 bytes, nothing above 64 bytes was acknowledged on this path, a smaller one passed just before: "
+    "larger packets vanish",
     "refused": "10.0.0.2 refused the connection that 10.0.0.1 asked for: reason 12, primary remote port GID rejected",
     "unanswered": "10.0.0.1 sent its REQ four times in 300 ms and got no answer from 10.0.0.2, and gave up",
     "RNR exhausted": "10.0.0.2 had no receive buffer for PSN 103 twice, its RNR retry count is 1, and 10.0.0.1 gave up",
