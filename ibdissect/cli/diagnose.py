@@ -41,13 +41,18 @@ class Diagnosed(Record):
 @click.option("--all", "every", is_flag=True, help="Tell of healthy connections, too.")
 @jobs_option("Follow N captures at a time, in processes.")
 @engine_option
-@without("filter", "frames", reason="a connection is followed in all frames", hint="filter what it prints, or its JSON")
+@without(
+    "filter", "frames", reason="a connection is followed in all frames, as those left out would look lost",
+    hint="filter the connections of --format json",
+)  # fmt: skip
 @common_options
 def command(
     captures: tuple[str, ...], as_set: bool, format_: str, top: int, every: bool, jobs: int | None, engine: str | None, common: Common
 ) -> int:  # fmt: skip
     """Tell the story of every connection: which failed, were refused or slow, and why, with the frames that prove it; `-` reads standard
     input. Exit status 0: no connection failed. 1: one failed. 2: a capture could not be read.
+
+    All frames are read, and -Y is refused: packets that a filter leaves out would look lost. Filter the connections of --format json.
     """
     units = units_of(captures, as_set)
     each, paint = EachCapture(units, _diagnose, jobs, engine, common), common.paint(sys.stdout)

@@ -6,6 +6,7 @@ from ibdissect.lint.finding import CaptureReport
 from ibdissect.wire.text import printable
 
 from . import Run, repository_path, worst_first
+from .text import is_note
 
 LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 MOST = 10
@@ -25,7 +26,7 @@ def _annotation(kind: str, path: str, title: str, text: str) -> str:
 
 
 def github_text(reports: list[CaptureReport], run: Run) -> str:
-    """An error per capture that was not fully checked, and one annotation per finding, worst first.
+    """An error per capture that was not fully checked, and one annotation per finding, worst first; notes only with --infos.
 
     If a job summary lists all findings, the annotations beyond the `MOST` of each kind are left out.
     """
@@ -36,6 +37,8 @@ def github_text(reports: list[CaptureReport], run: Run) -> str:
         for doubt in report.doubts if report.status == "empty" else ():
             lines["warning"].append(_annotation("warning", report.path, report.status, printable(doubt)))
     for finding in worst_first(reports):
+        if is_note(finding, run):
+            continue
         kind, (file, frame) = LEVELS[finding.severity.value], finding.place
         text = f"frame {frame}: {finding.message}"
         lines[kind].append(_annotation(kind, file, f"{finding.code} {finding.name}", text))

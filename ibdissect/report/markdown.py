@@ -10,7 +10,7 @@ from ibdissect.lint.rule_page import markdown, sections, summary
 from ibdissect.wire.text import counted, printable
 
 from . import Run, repository_path, worst_first
-from .text import totals_text
+from .text import is_note, totals_text
 
 MOST_BYTES = 900_000
 """Size of the table of findings; GitHub drops a job summary above 1 MiB."""
@@ -24,7 +24,7 @@ def _plain(text: str) -> str:
 def markdown_text(reports: list[CaptureReport], run: Run) -> str:
     """Totals, a table of the findings, worst first, and the pages of their rules, folded."""
     head = totals_text(reports, len(run.rules), run.baseline)
-    return "\n".join(["## ibdissect", "", f"**{head}**", "", *_notes(reports, run), *_table(reports), *_pages(reports, run), ""])
+    return "\n".join(["## ibdissect", "", f"**{head}**", "", *_notes(reports, run), *_table(reports, run), *_pages(reports, run), ""])
 
 
 def _notes(reports: list[CaptureReport], run: Run) -> Iterator[str]:
@@ -40,8 +40,11 @@ def _notes(reports: list[CaptureReport], run: Run) -> Iterator[str]:
         yield f"- baseline {_plain(run.baseline['path'])}: {counts}"
 
 
-def _table(reports: list[CaptureReport]) -> Iterator[str]:
-    findings = worst_first(reports)
+def _table(reports: list[CaptureReport], run: Run) -> Iterator[str]:
+    found = worst_first(reports)
+    findings = [finding for finding in found if not is_note(finding, run)]
+    if len(findings) < len(found):
+        yield f"- {counted(len(found) - len(findings), 'info')} of rules whose advice is to do nothing: --infos lists them"
     if not findings:
         return
     yield from ("", "| severity | rule | capture | frame | finding |", "|---|---|---|--:|---|")
@@ -63,7 +66,7 @@ def _table(reports: list[CaptureReport]) -> Iterator[str]:
 
 
 def _pages(reports: list[CaptureReport], run: Run) -> Iterator[str]:
-    used = {finding.code for report in reports for finding in report.findings}
+    used = {finding.code for report in reports for finding in report.findings if not is_note(finding, run)}
     for rule in run.rules:
         if rule.code in used:
             yield f"<details><summary>{rule.code} {rule.name}: {summary(rule)}</summary>\n"

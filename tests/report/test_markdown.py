@@ -6,6 +6,7 @@ import pytest
 
 from ibdissect.lint.finding import Severity
 from ibdissect.report import Run
+from ibdissect.report.github import github_text
 from ibdissect.report.markdown import markdown_text
 from ibdissect.rules import load
 from tests.report.test_formats import BROKEN, finding, report
@@ -28,3 +29,17 @@ def test_a_long_markdown_report_says_what_it_leaves_out(monkeypatch: pytest.Monk
     hidden = report(finding())
     hidden.by_rule["AM001"] = 5
     assert "4 more findings beyond `--max-findings`." in markdown_text([hidden], Run())
+
+
+def test_notes_are_counted_and_listed_with_infos_only() -> None:
+    """AM009's advice is to do nothing."""
+    note = finding(code="AM009", severity=Severity.INFO)
+    rules = tuple(load())
+    for reports, listed in ([report(finding(), note)], 1), ([report(note)], 0):
+        text = markdown_text(reports, Run(rules=rules))
+        assert text.count("| ℹ info |") == 0 and text.count("| ✖ error |") == listed and "<summary>AM009" not in text
+        assert "1 info of rules whose advice is to do nothing: --infos lists them" in text
+        assert github_text(reports, Run(rules=rules)).count("::notice ") == 0
+        for run in (Run(rules=rules, infos=True), Run()):
+            assert "advice is to do nothing" not in markdown_text(reports, run) and "| ℹ info |" in markdown_text(reports, run)
+            assert github_text(reports, run).count("::notice ") == 1
