@@ -83,7 +83,7 @@ def unanswered(setup: SetUp, raw: Raw, capture: Capture) -> bool:
         return capture.end_ns - setup.mra[1] > (4096 << setup.mra[2]) + wait
     limit = setup.agreed.get("max_cm_retries")
     if not raw.hosts[0].heard:  # nothing that goes to the asker is captured; but an answer would have ended its tries
-        return limit is not None and setup.tries > limit
+        return limit is not None and setup.tries > limit and capture.end_ns - setup.last_time > wait
     quiet = capture.end_ns - setup.last_time
     return (quiet > wait and (setup.tries > limit if limit is not None else setup.tries > 1)) or quiet > 4 * wait
 

@@ -44,6 +44,8 @@ class Connection(Record):
     served: int
     """The service id as `CmPayload` has it: also says which kind of queue of NVMe it is."""
     reqs: int = 1
+    last_req_ns: int = 0
+    """The time of the latest REQ."""
     rep_frame: int = 0
     rep_ns: int = 0
     reps: int = 0

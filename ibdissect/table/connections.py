@@ -204,6 +204,7 @@ class Connections:
         same = known is not None and (known.active, known.active_qpn, known.service_id) == (sender, view.local_qpn, view.service_id)
         if known is not None and same and not known.dreq_frame:
             known.reqs += 1
+            known.last_req_ns = time_ns
             return known
         code = view.path_packet_payload_mtu
         connection = Connection(
@@ -212,7 +213,7 @@ class Connections:
             128 << code if 1 <= code <= 5 else 0,
             view.retry_count, view.max_cm_retries, view.remote_cm_response_timeout, view.primary_local_ack_timeout,
             sender.lid is not None and bool(view.primary_subnet_local) and all(0 < lid < FIRST_MULTICAST for lid in lids),
-            _served(view.service_id, bytes(view.private_data)),
+            _served(view.service_id, bytes(view.private_data)), last_req_ns=time_ns,
         )  # fmt: skip
         self.all.keep(connection, frame, time_ns)
         self.by_id.put(key, connection, frame, time_ns)

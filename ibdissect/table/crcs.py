@@ -52,7 +52,7 @@ class Sums(Record, frozen=True, eq=False):
 
 def icrc(table: ChunkTable) -> CrcResults:
     """Check the ICRC of every complete packet: native, RoCE v1, RoCE v2 over IPv4 and IPv6. Call as `table.once(icrc)`."""
-    return _verdicts(table, icrc_sums(table))
+    return _verdicts(table, table.once(icrc_sums))
 
 
 def vcrc(table: ChunkTable) -> CrcResults:

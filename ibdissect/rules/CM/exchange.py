@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ibdissect.bounded import BoundedDict
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.table.addresses import End
 from ibdissect.table.connection_events import Confirmed, Connection, Disconnecting, Rejected, RejectedAlone, Replied, Requested
@@ -79,7 +79,7 @@ class ReplyLate(Rule):
 
     Accept connections faster, or raise the CM response timeout of the requester.
 
-    The first REQ and the first REP. Silent after an MRA.
+    The last REQ and the first REP. Silent after an MRA.
     """
 
     code, name, severity = "CM006", "cm-response-timeout", INFO
@@ -90,7 +90,7 @@ class ReplyLate(Rule):
     @on_event(Replied)
     def replied(self, event: Replied, _context: Context) -> Iterator[Hit]:
         connection = event.connection
-        took, allowed = event.time_ns - connection.req_ns, timeout_ns(connection.response_timeout + 1)
+        took, allowed = event.time_ns - connection.last_req_ns, timeout_ns(connection.response_timeout + 1)
         if connection.reps == 1 and not connection.mra_frame and took > allowed:
             yield fault(
                 event, {"ends": connection.text, "milliseconds": took // 1_000_000, "allowed": allowed // 1_000_000},
@@ -105,10 +105,10 @@ class NoListener(Rule):
 
     Start the service, or correct the address or port.
 
-    The REQ, and its REJ with reason 8.
+    The REQ, and its REJ with reason 8. Refusals with other reasons are CNX001.
     """
 
-    code, name, severity = "CM012", "cm-serviceid-invalid-rej", INFO
+    code, name, severity = "CM012", "cm-serviceid-invalid-rej", ERROR
     reference = "IBA 12.6.7.2; kernel ib_cm.h"
     message = "{ends}: nobody listens to the service of the REQ ({reason})"
     example = "a REQ, and a REJ with reason 8"

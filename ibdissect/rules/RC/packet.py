@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ibdissect.capture.scattered import looked_up
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
 from ibdissect.rules.shared.accepted import AcceptedRule
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, PacketRule, room_behind_headers
 from ibdissect.table import Bool, ChunkTable
@@ -38,6 +39,9 @@ class NakReceived(Rule):
 
     After a sequence error look for drops and bad ICRCs on the path; after another one compare the request's R_Key, address and length with
     the registered memory.
+
+    An `info` for a sequence error, from which connections recover (RC011 tells of those that did not). A NAK that ended a connection is
+    told by CNX011 to CNX014.
     """
 
     code, name, severity = "RC004", "nak-received", WARNING
@@ -45,7 +49,11 @@ class NakReceived(Rule):
     when = (AETH.syndrome >= NAK) & (AETH.syndrome <= NAK + LAST_NAK_CODE) & KNOWN_HEADERS
     flow = (*PACKET_FLOW, AETH.syndrome)
     message = "NAK for PSN {BTH.psn}: {error_code!t}"
-    example = "an Acknowledge with syndrome 0x60"
+    example = "an Acknowledge with syndrome 0x62"
+    waits = True
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        return INFO if hit.value == NAK else None
 
 
 class NakReservedCode(Rule):
@@ -57,6 +65,7 @@ class NakReservedCode(Rule):
     """
 
     code, name, severity = "RC005", "nak-reserved-code", ERROR
+    explains = ("CNX013",)
     reference = "IBA 9.3.5; Wireshark AETH codes"
     when = (AETH.syndrome > NAK + LAST_NAK_CODE) & (AETH.syndrome < 0x80) & KNOWN_HEADERS
     flow = (*PACKET_FLOW, AETH.syndrome)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
+from ibdissect.diagnosis.stories import Stories
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW
 from ibdissect.table import ChunkTable, crcs
+from ibdissect.table.addresses import ends_of
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import ICRC, LRH, VCRC
 
@@ -15,7 +18,25 @@ def _bad_icrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
     return table.once(crcs.icrc).bad[table.occurrences(ICRC).rows]
 
 
-class RoceIcrcBad(Rule):
+class WrongIcrcRule(Rule):
+    """Base of rules about packets with a wrong ICRC: silent for senders that compute all of theirs wrongly, of which CNX017 tells."""
+
+    needs = (Stories,)
+    needs_crc = True
+    flow = PACKET_FLOW
+    waits = True
+    message = "the ICRC does not match the packet: it was changed after it was sent, or its sender computed it wrongly; receivers drop it"
+
+    def watch(self, hit: Hit, context: Context) -> None:
+        table = context.table
+        if table is not None and 0 <= (row := hit.frame - table.chunk.first) < len(table):
+            hit.arguments["sender"] = ends_of(table, np.array([row]))[0][0].address
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return not context.get(Stories).computes_wrongly(hit.arguments.get("sender", b""))
+
+
+class RoceIcrcBad(WrongIcrcRule):
     """The ICRC of a RoCE packet is wrong.
 
     Something between sender and capture changed bytes that must not change: a faulty cable, card or switch memory, or a middlebox. The
@@ -23,14 +44,13 @@ class RoceIcrcBad(Rule):
 
     Find out where wrong packets come from: one link points to its hardware, one device that all flows pass to that device.
 
-    One whole packet. A capture taken on the sender itself may show packets before the card wrote the checksum; see ROC005.
+    One whole packet. Silent for a host whose packets are nearly all wrong: it computes them wrongly, see CNX017. A capture taken on the
+    sender itself may show packets before the card wrote the checksum; see ROC005.
     """
 
     code, name, severity = "ROC004", "roce-icrc-bad", ERROR
     reference = "RoCE Annexes A16, A17 (ICRC); verified on soft-RoCE captures"
-    needs_crc = True
     when = Where(ICRC.crc, _bad_icrc) & ~present(LRH)
-    message = "the ICRC does not match the packet: it was changed after it was sent, and the receiver drops it"
     example = "a RoCE v2 packet with one payload bit flipped"
 
 
@@ -51,7 +71,7 @@ class IcrcMissing(Rule):
     example = "a packet with four zero bytes for its ICRC"
 
 
-class IcrcBad(Rule):
+class IcrcBad(WrongIcrcRule):
     """The ICRC of an InfiniBand packet is wrong.
 
     The ICRC covers everything that no switch changes, from sender to receiver. If it is wrong but the VCRC is right, a device on
@@ -63,9 +83,7 @@ class IcrcBad(Rule):
     code, name, severity = "ROC006", "ib-icrc-bad", ERROR
     explains = ("TXN001",)
     reference = "IBA 7.8.1"
-    needs_crc = True
     when = Where(ICRC.crc, _bad_icrc) & present(LRH)
-    message = "the ICRC does not match the packet: it was changed after it was sent, and the receiver drops it"
     example = "an InfiniBand packet with one payload bit flipped"
 
 

@@ -54,7 +54,8 @@ case("CM009", [request(), reply(), READY, data(900, 0x00, bytes(512))],
      [request(), reply(), READY, data(900, 0x00, bytes(256))], frames=[4])  # fmt: skip
 # a whole message in one packet
 case("CM009", [*BROKEN, data(900), data(901, payload=bytes(260))], [*BROKEN, data(900), data(901, payload=bytes(256))], frames=[5])
-case("CM012", [request(), REFUSED], [request(), message(0x12, REJ, BACK, PASSIVE, reason=28, message_rejected=0)], frames=[2])
+case("CM012", [request(), REFUSED], [request(), message(0x12, REJ, BACK, PASSIVE, reason=28, message_rejected=0)], frames=[2],
+     twin_also=["CNX001"], severity="error")  # fmt: skip
 case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, LEFT, *WAIT[:3]], frames=[4], file=SLOW)
 # a sender that hears no DREP repeats its DREQ; if it does not, the capture has probably missed the DREP
 PLAIN: Any = partial(ethernet_pcap, link=247, step_ns=6_000_000_000)

@@ -101,7 +101,7 @@ ACKED, NOT_READY = (
 )
 TOO_OFTEN = [ONE, ACKED, *[TWO] * 9]
 SLOW_NATIVE: Any = partial(erf_pcap, step_ns=1_000_000_000)
-case("RC019", TOO_OFTEN, [*TOO_OFTEN[:10]], frames=[11], also=["RC002"], twin_also=["RC002"], file=SLOW_NATIVE)
+case("RC019", TOO_OFTEN, [*TOO_OFTEN[:10]], frames=[11], also=["RC002", "CNX004"], twin_also=["RC002", "CNX004"], file=SLOW_NATIVE)
 case("RC019", TOO_OFTEN, [*TOO_OFTEN[:6], NOT_READY, *[TWO] * 5], also=["RC002"], twin_also=["RC002", "RC007"], file=SLOW_NATIVE)
 # a responder that says nothing of this queue pair, of whom the capture shows other packets; not where it shows one direction only
 OTHER_ANSWER = rc(ACK, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"psn": 1 << 20, "destqp": 0x35}, slid=2, dlid=1)

@@ -1,0 +1,77 @@
+"""What became of the connections of a capture, for rules: the diagnosis of `ibdissect diagnose`, beside the other followers?"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.bounded import Dropped
+from ibdissect.table import ChunkTable
+from ibdissect.table.addresses import address_text
+
+if TYPE_CHECKING:
+    from .connection import Connection
+    from .follow import ConnectionFollower
+
+MAX_TIMES = 1 << 23
+"""Frames whose times are remembered, 8 bytes each; findings about later ones have the time of the last of these."""
+
+ICRC_WRONG = "icrc-wrong-at-sender"
+
+
+class Stories:
+    """Follows all connections; `of_cause` tells of them at the end of the capture. Without transport headers it loads and costs nothing."""
+
+    def __init__(self) -> None:
+        self.follower: ConnectionFollower | None = None
+        self.dropped = Dropped("times of frames")
+        self._times: list[npt.NDArray[np.int64]] = []
+        self._first: list[int] = []
+        """The first frame of each of `_times`."""
+        self._kept = 0
+        self._told: dict[str, list[Connection]] | None = None
+
+    def feed(self, table: ChunkTable) -> Iterable[object]:
+        """The next chunk; there are no events before the end."""
+        if "bth" not in table.located.start:
+            return ()
+        if self.follower is None:
+            from .follow import ConnectionFollower
+
+            self.follower = ConnectionFollower()
+        self.follower.feed(table)
+        room = MAX_TIMES - self._kept
+        times = table.chunk.time_ns[:room].copy()
+        if len(times):
+            self._first.append(table.chunk.first)
+            self._times.append(times)
+            self._kept += len(times)
+        if len(table) > room:
+            self.dropped.add(table.chunk.first + len(times), int(table.chunk.time_ns[len(times)]), len(table) - len(times))
+        return ()
+
+    def of_cause(self, cause: str) -> list[Connection]:
+        """The connections that a cause explains, in the order of their first frames. Ask at the end of the capture."""
+        if self._told is None:
+            self._told = defaultdict(list)
+            for one in self.follower.result("").connections if self.follower is not None else ():
+                self._told[one.cause].append(one)
+        return self._told.get(cause, [])
+
+    def computes_wrongly(self, sender: bytes) -> bool:
+        """Whether nearly all ICRCs of a sender are wrong, by its address as in `table.addresses`. Ask at the end of the capture."""
+        wrong = self.of_cause(ICRC_WRONG)
+        return bool(wrong) and address_text(sender) in {one.ends[one.blamed or 0].address for one in wrong}
+
+    def time_of(self, frame: int) -> int:
+        """When a frame was captured, in nanoseconds since 1970."""
+        place = bisect_right(self._first, frame) - 1
+        if place < 0:
+            return 0
+        times = self._times[place]
+        return int(times[min(frame - self._first[place], len(times) - 1)])

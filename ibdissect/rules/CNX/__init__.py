@@ -1,0 +1,1 @@
+"""Rules about what became of connections, as `ibdissect diagnose` tells it."""

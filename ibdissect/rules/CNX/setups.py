@@ -1,0 +1,64 @@
+"""Which connections were never set up, and why?"""
+
+from __future__ import annotations
+
+from ibdissect.diagnosis.connection import Connection
+from ibdissect.lint.rule import ERROR
+from ibdissect.rules.shared.story_rule import StoryRule
+from ibdissect.wire.cm_names import REJ_INVALID_SERVICE_ID
+
+
+class Refused(StoryRule):
+    """A connection was refused.
+
+    The other side answered the REQ, or the REP, with a REJ: there will be no connection. Applications mostly say less than the REJ does.
+
+    Look up the reason. 1 to 6 and 35: the other host lacks queue pairs, memory or other resources, or has forgotten the connection; 12 to
+    25: addresses, LIDs, GIDs, MTU or partition of the path are not those of the other host (a wrong GID index); 28: the application
+    refused, its private data says why.
+
+    The REQ and its REJ. The refusal of a service that nobody listens to is CM012, of a queue pair that is still connected CNX003.
+    """
+
+    code, name, severity = "CNX001", "connection-refused", ERROR
+    reference = "IBA 12.6.7, 12.9.8.3; kernel ib_cm.h"
+    cause = "refused"
+    example = "a REQ, and a REJ with reason 12"
+
+    def concerns(self, one: Connection) -> bool:
+        return one.set_up.start_ns is not None and one.set_up.reason != REJ_INVALID_SERVICE_ID
+
+
+class RequestUnanswered(StoryRule):
+    """A request for a connection (REQ) was never answered.
+
+    It was sent as often as the asker may, and nobody accepted, refused or asked for time; or the other side asked for time (MRA) and then
+    said nothing more. The application sees that the address cannot be reached.
+
+    See whether the service runs there, and whether UDP port 4791 or queue pair 1 is filtered on the way.
+
+    All REQs of the connection, and that the capture goes on for longer than an answer may take. Silent if the capture shows nothing that
+    goes to the asker, unless it sent Max CM Retries and one more.
+    """
+
+    code, name, severity = "CNX002", "request-unanswered", ERROR
+    reference = "IBA 12.9.8.7, 12.7.27, 12.7.4"
+    cause = "connect-unanswered"
+    example = "six REQs with the same communication id, and no answer"
+
+
+class UsedAgain(StoryRule):
+    """A host asked for a connection with a queue pair that the other side still holds as connected.
+
+    It started again without taking leave (DREQ), and chose the same queue pair number. The other side refuses (reason 10, stale
+    connection) until its own timers have run out.
+
+    Let the host choose other queue pair numbers after a restart, or wait until the other side has given up the old connection.
+
+    The earlier connection of that queue pair, no DREQ, and the REJ with reason 10.
+    """
+
+    code, name, severity = "CNX003", "queue-pair-used-again", ERROR
+    reference = "IBA 12.9.8.3.1, 12.6.7.2"
+    cause = "duplicate-qp-after-restart"
+    example = "packets of a queue pair, and then a REQ with it that is refused with reason 10"

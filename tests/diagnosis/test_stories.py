@@ -1,0 +1,68 @@
+"""Do rules get the same connections as `ibdissect diagnose`, whatever the windows, and does a capture without connections cost nothing?"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.diagnosis import stories
+from ibdissect.diagnosis.stories import Stories
+from ibdissect.table.table import ChunkTable
+from tests.craft import ethernet_pcap
+from tests.diagnosis.lab import MS, SEC, START, Lab, diagnosis
+
+
+def refused() -> bytes:
+    """Ten SENDs that work, and one whose access is refused."""
+    lab = Lab()
+    lab.good(0, 100, 10)
+    lab.ask(SEC, 110)
+    lab.answer(SEC + MS, 110, 0x62)
+    return lab.pcap()
+
+
+def fed(data: bytes, window: int = 1 << 20) -> Stories:
+    found = Stories()
+    for chunk in open_capture(io.BytesIO(data), window=window).chunks():
+        assert not list(found.feed(ChunkTable(chunk)))
+    return found
+
+
+@pytest.mark.parametrize("window", [256, 1 << 20])
+def test_rules_get_what_diagnose_says(window: int) -> None:
+    told = fed(refused(), window)
+    (one,) = told.of_cause("remote-access-error")
+    assert one == diagnosis(refused()).connections[0]
+    assert not told.of_cause("healthy") and not told.of_cause("retries-exhausted")
+    first, decisive = one.evidence
+    assert (first, decisive) == (21, 22)
+    assert [told.time_of(frame) - START for frame in (1, 21, 22)] == [0, SEC, SEC + MS]
+
+
+def test_times_of_further_frames_are_those_of_the_last_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stories, "MAX_TIMES", 21)
+    told = fed(refused())
+    assert told.time_of(22) - START == SEC
+    assert (told.dropped.count, told.dropped.frame) == (1, 22)
+
+
+def test_who_computes_its_icrcs_wrongly() -> None:
+    lab = Lab()
+    lab.good(0, 100, 5)
+    lab.frames = [(time, frame[:-1] + bytes([frame[-1] ^ 1]) if i % 2 == 0 else frame) for i, (time, frame) in enumerate(lab.frames)]
+    told = fed(lab.pcap())
+    assert told.computes_wrongly(lab.a) and not told.computes_wrongly(lab.b)
+
+
+def test_a_capture_without_transport_headers_loads_nothing() -> None:
+    code = (
+        "import io, sys; from ibdissect.capture.opening import open_capture; from ibdissect.table.table import ChunkTable;"
+        "from ibdissect.diagnosis.stories import Stories; told = Stories();"
+        f"[told.feed(ChunkTable(one)) for one in open_capture(io.BytesIO({ethernet_pcap([bytes(60)])!r})).chunks()];"
+        "assert not told.of_cause('refused') and 'ibdissect.engine.lanes' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

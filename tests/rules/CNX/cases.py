@@ -1,0 +1,184 @@
+"""Proofs of the rules about what became of connections: captures that trigger them, and near-miss twins that must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ibdissect.wire import cm
+from ibdissect.wire.encapsulation import Ethernet
+from ibdissect.wire.headers import AETH, BTH, GRH
+from tests.craft import build, flipped
+from tests.diagnosis.lab import MS, READ, RESPONSE_ONLY, SEC, TIMEOUT, US, WRITE_FIRST, WRITE_ONLY, Lab
+from tests.rules.cases import case
+
+Script = Callable[[Lab], object]
+LATER = 30 * SEC
+"""How long captures go on: beyond all timers."""
+
+
+def shown(*script: Script, **more: Any) -> bytes:
+    """The capture of a lab."""
+    lab = Lab(**more)
+    for step in script:
+        step(lab)
+    return lab.pcap()
+
+
+def busy(lab: Lab) -> None:
+    """B sends to others, to the end of the capture, and they to it."""
+    for i in range(60):
+        lab.put(i * 500 * MS, lab.b, lab.a, 0x64, 9, i, payload=b"idle", ext={"DETH": {"q_key": 5, "srcqp": 7}})
+        lab.put(i * 500 * MS + US, lab.a, lab.b, 0x64, 9, i, payload=b"idle", ext={"DETH": {"q_key": 5, "srcqp": 7}})
+
+
+def tries(number: int, psn: int = 110, start: int = SEC, wait: int = TIMEOUT, **more: Any) -> Script:
+    def step(lab: Lab) -> None:
+        for i in range(number):
+            lab.ask(start + i * wait, psn, **more)
+
+    return step
+
+
+def works(lab: Lab) -> None:
+    """Ten SENDs that are acknowledged."""
+    lab.good(lab.up(), 100, 10)
+
+
+def told(psn: int, syndrome: int = 31, msn: int = 10, at: int = 8 * TIMEOUT, **more: Any) -> Script:
+    return lambda lab: lab.answer(SEC + at, psn, syndrome, msn, **more)
+
+
+def reject(reason: int, at: int = 100 * US) -> Script:
+    return lambda lab: lab.short(at, cm.REJ_ID, cm.REJ, back=True, reason=reason)
+
+
+# -- set-up
+
+
+def asked(lab: Lab) -> None:
+    lab.req(0)
+
+
+case("CNX001", shown(asked, reject(12)), shown(works), frames=[2], severity="error", file=None)
+case("CNX001", shown(asked, reject(28)), shown(asked, reject(8)), frames=[2], twin_also=["CM012"], file=None)
+case("CNX002", shown(lambda lab: lab.req(0, 4), busy), shown(lambda lab: lab.req(0, 3), lambda lab: lab.up(250 * MS), busy), file=None)
+
+
+def again(*, leave: bool) -> bytes:
+    lab = Lab()
+    works(lab)
+    if leave:
+        lab.down(SEC // 2)
+    lab.req(SEC, local_communication_id=0xA7)
+    if leave:
+        lab.rep(SEC + MS, remote_communication_id=0xA7, local_communication_id=0xB7, local_qpn=0x333)
+        lab.short(SEC + 2 * MS, cm.RTU_ID, cm.RTU, local_communication_id=0xA7, remote_communication_id=0xB7)
+    else:
+        lab.short(SEC + MS, cm.REJ_ID, cm.REJ, back=True, reason=10, local_communication_id=0, remote_communication_id=0xA7)
+    return lab.pcap()
+
+
+case("CNX003", again(leave=False), again(leave=True), file=None)
+# -- silence
+case("CNX004", shown(works, busy, tries(8)), shown(works, busy, tries(8), told(110)), also=["RC002"], twin_also=["RC002"], file=None)
+BIG = {"opcode": WRITE_FIRST, "size": 1024, "dma": 1500}
+case("CNX005", shown(works, busy, tries(8, **BIG)), shown(works, busy, tries(8)), also=["RC002"], twin_also=["RC002", "CNX004"], file=None)
+
+
+def stuck(lab: Lab, psn: int = 109, msn: int = 109) -> None:
+    for i in range(8):
+        lab.answer(SEC + i * TIMEOUT + 5 * US, psn, msn=msn)
+
+
+case("CNX006", shown(works, busy, tries(8), stuck), shown(works, busy, tries(8), stuck, told(110, msn=110)), also=["RC002"],
+     twin_also=["RC002"], file=None)  # fmt: skip
+
+
+def versions(*, mixed: bool) -> bytes:
+    lab = Lab()
+    tries(5, 100)(lab)
+    for i in range(5):
+        bth = build(BTH, opcode=0x11, m=1, p_key=0xFFFF, destqp=lab.qa, psn=100)
+        gids = {"sgid": bytes(10) + b"\xff\xff" + lab.b, "dgid": bytes(10) + b"\xff\xff" + lab.a}
+        grh = build(GRH, ipver=6, pay_len=len(bth) + 8, nxt_hdr=0x1B, hop_lmt=64, **gids)
+        aeth = build(AETH, syndrome=31, msn=1)
+        if mixed:
+            lab.frames.append((SEC + i * TIMEOUT + 5 * US, build(Ethernet, type=0x8915) + grh + bth + aeth + bytes(4)))
+        else:
+            lab.answer(SEC + i * TIMEOUT + 5 * US, 100, msn=1)
+    return lab.pcap()
+
+
+case("CNX007", versions(mixed=True), versions(mixed=False), also=["RC002", "ROC005", "ROC015"], twin_also=["RC002"], file=None)
+
+
+def partition(agreed: int) -> bytes:
+    lab = Lab()
+    time = lab.up(partition_key=agreed)
+    for i in range(8):
+        lab.ask(time + i * TIMEOUT, 100, bth={"p_key": 0xFFFF})
+    lab.down(time + 10 * TIMEOUT)
+    return lab.pcap()
+
+
+case("CNX008", partition(0x8001), partition(0xFFFF), also=["RC002"], twin_also=["RC002", "CNX004"], file=None)
+# -- refusals
+CODES = {"CNX011": 0x62, "CNX012": 0x63, "CNX013": 0x61}
+for code, syndrome in CODES.items():
+    case(code, shown(works, tries(1), told(110, syndrome, at=50 * US)), shown(works, tries(1), told(110, 0x60, at=50 * US), tries(
+        1, start=SEC + 100 * US), told(110, at=150 * US)), severity="error", twin_also=["RC002", "RC004"], file=None)  # fmt: skip
+LONG = {"opcode": WRITE_FIRST, "size": 2048, "dma": 3000}
+case("CNX014", shown(works, tries(1, **LONG), told(110, 0x61, at=50 * US)), shown(works, tries(1), told(110, 0x61, at=50 * US)),
+     also=["CM009"], twin_also=["CNX013"], file=None)  # fmt: skip
+
+
+def unready(number: int, retries: int, *, wait: int = 20 * MS, done: bool = True) -> bytes:
+    lab = Lab()
+    lab.good(lab.up(rnr_retries=retries), 100, 10)
+    time = SEC
+    for _ in range(number):
+        lab.ask(time, 110)
+        lab.answer(time + 5 * US, 110, 0x20 | 0x14, 10)  # 10.24 ms
+        time += wait
+    if done:
+        lab.ask(time, 110)
+        lab.answer(time + 5 * US, 110, msn=110)
+    busy(lab)
+    return lab.pcap()
+
+
+case("CNX009", unready(3, 2, done=False), unready(3, 3), also=["RC002", "RC007"], twin_also=["RC002", "RC007"], file=None)
+case("CNX009", unready(1, 0, done=False), unready(1, 1), also=["RC007"], twin_also=["RC002", "RC007"], file=None)
+case("CNX010", unready(3, 7, wait=100 * US), unready(3, 7), also=["RC002", "RC007"], twin_also=["RC002", "RC007"], severity="warning",
+     file=None)  # fmt: skip
+# -- data
+OTHER_DATA = tries(1, 109, start=SEC, opcode=WRITE_ONLY)
+DONE = told(109, msn=109, at=50 * US)
+case("CNX015", shown(works, OTHER_DATA, DONE), shown(works, tries(1, 109), DONE), also=["RC002"], twin_also=["RC002"], file=None)
+
+
+def read(size: int) -> bytes:
+    lab = Lab()
+    works(lab)
+    lab.ask(SEC, 110, opcode=READ, dma=1000)
+    lab.answer(SEC + 50 * US, 110, msn=110, opcode=RESPONSE_ONLY, size=size)
+    return lab.pcap()
+
+
+case("CNX016", read(500), read(1000), file=None)
+
+
+def with_icrc(wrong: int, number: int = 10) -> bytes:
+    """SENDs of A, the first `wrong` with a wrong ICRC; B acknowledges all."""
+    lab = Lab()
+    lab.good(0, 100, number)
+    seen = 0
+    for i, (time, frame) in enumerate(lab.frames):
+        if i % 2 == 0 and seen < wrong:
+            lab.frames[i] = time, flipped(frame, len(frame) - 1)
+            seen += 1
+    return lab.pcap()
+
+
+case("CNX017", with_icrc(10), with_icrc(2), twin_also=["ROC004"], severity="error", file=None)
