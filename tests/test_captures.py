@@ -18,7 +18,7 @@ EXPECTED: dict[str, dict[int, set[str]]] = {
     "opensm-first-sweep.pcap": {},
     "mkey-enforced.pcap.gz": {1082: {"MKY002"}, 1121: {"MKY002"}, 1160: {"MKY001"}},
     "rxe-rping.pcap": {},
-    "rxe-nak-bad-rkey.pcap": {},
+    "rxe-nak-bad-rkey.pcap": {5: {"CNX011"}, 12: {"CNX011"}, 19: {"CNX011"}},
     "rxe-atomic-write.pcap": {},
     "pkey-lab.pcap": {31: {"PKY001"}, 32: {"PKY001", "PKY021"}, 33: {"PKY003", "PKY004"}},
     "pkey-lab-full.pcap": {

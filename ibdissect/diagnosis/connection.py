@@ -34,6 +34,8 @@ class SetUpState(Record, frozen=True):
     reason: int | None = None
     """Of the REJ; None: there is none, or it is cut off."""
     nvme_status: int | None = None
+    service_id: int | None = None
+    """What the REQ asks for."""
 
 
 class Times(Record, frozen=True):

@@ -57,14 +57,14 @@ def set_up_of(raw: Raw, capture: Capture) -> SetUpState:
     setup = raw.setup
     if setup is None:
         return SetUpState("not-captured", 0)
-    silent = unanswered(setup, raw, capture)
+    silent, service = unanswered(setup, raw, capture), setup.agreed.get("service_id")
     start = setup.reqs[0][1] if setup.reqs else None
     established = setup.rtu[1] if setup.rtu is not None else None
     if setup.rej is not None and not silent and not (setup.rtu is not None and raw.main is not None):
-        return SetUpState("refused", setup.tries, start, established, setup.rej[2], setup.nvme_status)
+        return SetUpState("refused", setup.tries, start, established, setup.rej[2], setup.nvme_status, service)
     reason = setup.rej[2] if setup.rej is not None else None
     state = "unanswered" if silent else "not-captured" if not setup.reqs else "complete" if setup.rtu is not None else "partly"
-    return SetUpState(state, setup.tries, start, established, reason)
+    return SetUpState(state, setup.tries, start, established, reason, service_id=service)
 
 
 def end_of(raw: Raw, found: Found, capture: Capture) -> tuple[str, int | None]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_TIMES = 1 << 23
 """Frames whose times are remembered, 8 bytes each; findings about later ones have the time of the last of these."""
 
+COMPLETE = "complete"
 ICRC_WRONG = "icrc-wrong-at-sender"
 
 
@@ -34,6 +35,8 @@ class Stories:
         self._first: list[int] = []
         """The first frame of each of `_times`."""
         self._kept = 0
+        self._latest: dict[tuple[str, str, int | None], int] = {}
+        """The first frame of the latest connection that was set up, by asker, other host and service."""
         self._told: dict[str, list[Connection]] | None = None
 
     def feed(self, table: ChunkTable) -> Iterable[object]:
@@ -61,7 +64,14 @@ class Stories:
             self._told = defaultdict(list)
             for one in self.follower.result("").connections if self.follower is not None else ():
                 self._told[one.cause].append(one)
+                if one.set_up.state == COMPLETE and one.set_up.service_id is not None:
+                    self._latest[_asked(one)] = one.first_frame
         return self._told.get(cause, [])
+
+    def connected_later(self, one: Connection) -> bool:
+        """Whether the one who asked for a connection had another one with the same service of that host set up afterwards."""
+        self.of_cause("")
+        return self._latest.get(_asked(one), 0) > one.first_frame
 
     def computes_wrongly(self, sender: bytes) -> bool:
         """Whether nearly all ICRCs of a sender are wrong, by its address as in `table.addresses`. Ask at the end of the capture."""
@@ -75,3 +85,7 @@ class Stories:
             return 0
         times = self._times[place]
         return int(times[min(frame - self._first[place], len(times) - 1)])
+
+
+def _asked(one: Connection) -> tuple[str, str, int | None]:
+    return one.ends[0].address, one.ends[1].address, one.set_up.service_id

@@ -26,7 +26,7 @@ def test_the_conversation_of_the_worst_finding(repo: Path) -> None:
 def test_the_fault_is_among_the_packets_of_a_long_conversation(repo: Path) -> None:
     with portrait(repo / "captures/rxe-nak-bad-rkey.pcap") as found:
         first = ladders(found)[0]
-    assert len(first.arrows) <= ALL and any(arrow.title and arrow.level == "warning" for arrow in first.arrows)
+    assert len(first.arrows) <= ALL and any(arrow.title and arrow.level == "error" for arrow in first.arrows)
 
 
 def test_a_clean_capture_has_none(repo: Path) -> None:

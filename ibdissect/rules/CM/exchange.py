@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.diagnosis.connection import Connection as Story
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
+from ibdissect.rules.shared.story_rule import RefusedRule
 from ibdissect.table.addresses import End
-from ibdissect.table.connection_events import Confirmed, Connection, Disconnecting, Rejected, RejectedAlone, Replied, Requested
+from ibdissect.table.connection_events import Confirmed, Connection, Disconnecting, RejectedAlone, Replied, Requested
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.table.history import SECOND_NS
 from ibdissect.wire.cm import DREQ, REJ, REP, REQ, RTU
-from ibdissect.wire.cm_names import REJ_INVALID_SERVICE_ID, REJ_REASONS
+from ibdissect.wire.cm_names import REJ_INVALID_SERVICE_ID
 from ibdissect.wire.convert import timeout_ns
 
 WARM_UP_NS = 60_000_000_000
@@ -98,28 +100,23 @@ class ReplyLate(Rule):
             )  # fmt: skip
 
 
-class NoListener(Rule):
+class NoListener(RefusedRule):
     """A connection was refused because nobody listens on its service.
 
     The service id (for RDMA-CM: the port) of the REQ has no listener at this node.
 
     Start the service, or correct the address or port.
 
-    The REQ, and its REJ with reason 8. Refusals with other reasons are CNX001.
+    The REQ, and its REJ with reason 8. An `info` if the asker connects to it later. Refusals with other reasons are CNX001.
     """
 
     code, name, severity = "CM012", "cm-serviceid-invalid-rej", ERROR
     reference = "IBA 12.6.7.2; kernel ib_cm.h"
-    message = "{ends}: nobody listens to the service of the REQ ({reason})"
+    message = "{ends}: nobody listens to the service of the REQ (Invalid Service ID)"
     example = "a REQ, and a REJ with reason 8"
 
-    @on_event(Rejected)
-    def rejected(self, event: Rejected, _context: Context) -> Iterator[Hit]:
-        if event.reason == REJ_INVALID_SERVICE_ID:
-            yield fault(
-                event, {"ends": event.connection.text, "reason": REJ_REASONS[event.reason]}, REJ.reason, event.reason,
-                proof=[(event.connection.req_frame, "REQ")],
-            )  # fmt: skip
+    def concerns(self, one: Story) -> bool:
+        return super().concerns(one) and one.set_up.reason == REJ_INVALID_SERVICE_ID
 
 
 class DisconnectUnanswered(Rule):

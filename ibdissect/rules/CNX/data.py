@@ -56,6 +56,7 @@ class SenderComputesIcrc(StoryRule):
     reference = "IBA 7.8.1; RoCE Annexes A16, A17 (ICRC)"
     needs_crc = True
     cause = "icrc-wrong-at-sender"
+    quotes = False
     example = "packets of one host, all with the bytes of their ICRC reversed"
 
     def flow_of(self, one: Connection) -> object:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.lint.rule import ERROR
-from ibdissect.rules.shared.story_rule import StoryRule
+from ibdissect.rules.shared.story_rule import RefusedRule, StoryRule
 from ibdissect.wire.cm_names import REJ_INVALID_SERVICE_ID
 
 
-class Refused(StoryRule):
+class Refused(RefusedRule):
     """A connection was refused.
 
     The other side answered the REQ, or the REP, with a REJ: there will be no connection. Applications mostly say less than the REJ does.
@@ -17,16 +17,16 @@ class Refused(StoryRule):
     25: addresses, LIDs, GIDs, MTU or partition of the path are not those of the other host (a wrong GID index); 28: the application
     refused, its private data says why.
 
-    The REQ and its REJ. The refusal of a service that nobody listens to is CM012, of a queue pair that is still connected CNX003.
+    The REQ and its REJ. An `info` for a redirection (24, 25), or if the asker connects to that service later. The refusal of a service that
+    nobody listens to is CM012, of a queue pair that is still connected CNX003.
     """
 
     code, name, severity = "CNX001", "connection-refused", ERROR
     reference = "IBA 12.6.7, 12.9.8.3; kernel ib_cm.h"
-    cause = "refused"
     example = "a REQ, and a REJ with reason 12"
 
     def concerns(self, one: Connection) -> bool:
-        return one.set_up.start_ns is not None and one.set_up.reason != REJ_INVALID_SERVICE_ID
+        return super().concerns(one) and one.set_up.reason != REJ_INVALID_SERVICE_ID
 
 
 class RequestUnanswered(StoryRule):

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import INFERRED, Context, Hit, Moment, Rule, fault, on_end
+from ibdissect.lint.rule import INFERRED, INFO, Context, Hit, Moment, Rule, fault, on_end
 
 if TYPE_CHECKING:
     from ibdissect.diagnosis.connection import Connection
+
+REDIRECTIONS = (24, 25)
+"""REJ reasons that send the asker to another port."""
 
 
 class StoryRule(Rule):
@@ -22,11 +25,17 @@ class StoryRule(Rule):
     )
     needs = (Stories,)
     cause: ClassVar[str]
+    quotes: ClassVar[bool] = True
+    """Whether the finding also names the frame where it began; a frame with a wrong ICRC proves nothing but that."""
     message = "{ends}: {why}"
 
     def concerns(self, one: Connection) -> bool:
         """Whether the rule reports this connection, which its cause explains."""
         return True
+
+    def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
+        """A lower severity than the rule's, or None."""
+        return None
 
     def flow_of(self, one: Connection) -> object:
         """Connections with the same one become one finding."""
@@ -43,12 +52,23 @@ class StoryRule(Rule):
         """The finding about one connection, at the frame that decides it."""
         first, decisive = one.evidence
         frame = decisive or first or one.last_frame
-        proof = [(first, "where it began")] if first is not None and first != frame else []
-        own = Severity(one.severity) if one.severity in ("warning", "info") else None
+        proof = [(first, "where it began")] if self.quotes and first is not None and first != frame else []
         return fault(
             Moment(frame, stories.time_of(frame)), {"ends": ends_text(one), "why": one.why}, proof=proof, evidence=INFERRED,
-            key=self.flow_of(one), severity=own if own is not None and own.rank < self.severity.rank else None,
+            key=self.flow_of(one), severity=self.severity_of(one, stories),
         )  # fmt: skip
+
+
+class RefusedRule(StoryRule):
+    """Base of rules about connections that were refused: an info where the asker is sent elsewhere, or succeeds at a later try."""
+
+    cause = "refused"
+
+    def concerns(self, one: Connection) -> bool:
+        return one.set_up.start_ns is not None
+
+    def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
+        return INFO if one.set_up.reason in REDIRECTIONS or stories.connected_later(one) else None
 
 
 def ends_text(one: Connection) -> str:

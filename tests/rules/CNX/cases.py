@@ -62,6 +62,23 @@ def asked(lab: Lab) -> None:
 
 case("CNX001", shown(asked, reject(12)), shown(works), frames=[2], severity="error", file=None)
 case("CNX001", shown(asked, reject(28)), shown(asked, reject(8)), frames=[2], twin_also=["CM012"], file=None)
+
+
+def at_last(service: int) -> bytes:
+    """A refused connection, and another one that is set up."""
+    lab = Lab()
+    asked(lab)
+    reject(28)(lab)
+    time = SEC
+    lab.req(time, local_communication_id=0xA7, local_qpn=0x112, service_id=service)
+    lab.rep(time + MS, remote_communication_id=0xA7, local_communication_id=0xB7)
+    lab.short(time + 2 * MS, cm.RTU_ID, cm.RTU, local_communication_id=0xA7, remote_communication_id=0xB7)
+    return lab.pcap()
+
+
+case("CNX001", at_last(0x1061145), shown(works), severity="error", file=None)
+case("CNX001", at_last(0x1061144), shown(works), severity="info", file=None)
+case("CNX001", shown(asked, reject(25)), shown(works), severity="info", file=None)
 case("CNX002", shown(lambda lab: lab.req(0, 4), busy), shown(lambda lab: lab.req(0, 3), lambda lab: lab.up(250 * MS), busy), file=None)
 
 
