@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
+from ibdissect.diagnosis.connection import NONE
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFERRED, INFO, Context, Hit, Moment, Rule, fault, on_end
@@ -34,8 +35,9 @@ class StoryRule(Rule):
         return True
 
     def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
-        """A lower severity than the rule's, or None."""
-        return None
+        """A lower severity than the rule's, or None: by default that of the diagnosis."""
+        own = Severity(one.severity) if one.severity != NONE else INFO
+        return own if own.rank < self.severity.rank else None
 
     def flow_of(self, one: Connection) -> object:
         """Connections with the same one become one finding."""
@@ -68,7 +70,7 @@ class RefusedRule(StoryRule):
         return one.set_up.start_ns is not None
 
     def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
-        return INFO if one.set_up.reason in REDIRECTIONS or stories.connected_later(one) else None
+        return INFO if one.set_up.reason in REDIRECTIONS or stories.connected_later(one) else super().severity_of(one, stories)
 
 
 def ends_text(one: Connection) -> str:
