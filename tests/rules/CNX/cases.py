@@ -99,8 +99,15 @@ def again(*, leave: bool) -> bytes:
 case("CNX003", again(leave=False), again(leave=True), file=None)
 # -- silence
 case("CNX004", shown(works, busy, tries(8)), shown(works, busy, tries(8), told(110)), also=["RC002"], twin_also=["RC002"], file=None)
-BIG = {"opcode": WRITE_FIRST, "size": 1024, "dma": 1500}
-case("CNX005", shown(works, busy, tries(8, **BIG)), shown(works, busy, tries(8)), also=["RC002"], twin_also=["RC002", "CNX004"], file=None)
+BIG = {"start": 2 * MS, "opcode": WRITE_FIRST, "size": 1024, "dma": 1500}
+case(
+    "CNX005",
+    shown(works, busy, tries(8, **BIG)),
+    shown(works, busy, tries(8, start=2 * MS)),
+    also=["RC002"],
+    twin_also=["RC002", "CNX004"],
+    file=None,
+)
 
 
 def stuck(lab: Lab, psn: int = 109, msn: int = 109) -> None:

@@ -62,15 +62,15 @@ case("RC012", [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, REA
      frames=[1], file=SLOW)  # fmt: skip
 # the path MTU is unknown, but there is no response at all
 UNHEARD = [ask(1), answer(1, 1), ask(2, READ, b"", RETH={"r_key": 7, "dmalen": 3000})]
-case("RC012", [*UNHEARD, *IDLE], [*UNHEARD, answer(2, 1, syndrome=0x62), *IDLE], frames=[3], twin_also=["RC004"], file=SLOW)
+case("RC012", [*UNHEARD, *IDLE], [*UNHEARD, answer(2, 1, syndrome=0x62), *IDLE], frames=[3], twin_also=["CNX011"], file=SLOW)
 # nothing at all was recorded for longer than a second after it: recording may have stopped there, unless the requester tries again
 PAUSE: Any = partial(ethernet_pcap, step_ns=1_100_000_000)
 case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(2), *IDLE], frames=[3], severity="info", file=PAUSE)
 case("RC011", [*MISSED, *IDLE], [*MISSED, ask(2), *IDLE], frames=[3], severity="info", also=["RC004"], twin_also=["RC004"], file=PAUSE)
-case("RC012", [*UNHEARD, *IDLE], [*UNHEARD, answer(2, 1, syndrome=0x62), *IDLE], frames=[3], severity="info", twin_also=["RC004"],
+case("RC012", [*UNHEARD, *IDLE], [*UNHEARD, answer(2, 1, syndrome=0x62), *IDLE], frames=[3], severity="info", twin_also=["CNX011"],
      file=PAUSE)  # fmt: skip
 case("RC012", [*UNHEARD, UNHEARD[-1], *IDLE], [*UNHEARD, UNHEARD[-1], answer(2, 1, syndrome=0x62), *IDLE], frames=[4], severity="warning",
-     also=["RC002"], twin_also=["RC002", "RC004"], file=PAUSE)  # fmt: skip
+     also=["RC002", "CNX004"], twin_also=["RC002", "CNX011"], file=PAUSE)  # fmt: skip
 # in ERF of a card, whose loss counter says that nothing is missing; ibdump has none
 ASK_ERF = rc(READ, ext={"RETH": {"r_key": 7, "dmalen": 3000}}, bth={"psn": 1, "destqp": 0x12}, slid=1, dlid=2)
 BACK_ERF = [rc(opcode, bytes(1024), ext={"AETH": {"syndrome": 0x1F, "msn": 1}} if opcode == READ_FIRST else {},
@@ -78,7 +78,8 @@ BACK_ERF = [rc(opcode, bytes(1024), ext={"AETH": {"syndrome": 0x1F, "msn": 1}} i
 QUIET = [ud(b"idle", dest_qp=9, src_qp=7, q_key=5, bth={"psn": i}) for i in range(11)]
 UNREAD = [ASK_ERF, *BACK_ERF, *QUIET]
 SECONDS = {"step_ns": 1_000_000_000}
-case("RC012", erf_pcap(UNREAD, lost=(), **SECONDS), erf_pcap(UNREAD, lost=(4,), **SECONDS), frames=[1], twin_also=["CAP004"], file=None)  # type: ignore[arg-type]
+case("RC012", erf_pcap(UNREAD, lost=(), **SECONDS), erf_pcap(UNREAD, lost=(4,), **SECONDS), frames=[1], twin_
+     also=["CAP004"], file=None)  # type: ignore[arg-type]  # fmt: skip
 case("RC012", erf_pcap(UNREAD, lost=(), **SECONDS), erf_pcap(UNREAD, **SECONDS), frames=[1], file=None)
 BEGIN = ask(1, WRITE_FIRST, bytes(256), RETH={"r_key": 7, "dmalen": 600})
 case("RC014", [BEGIN, ask(2, WRITE_LAST, bytes(256))], [BEGIN, ask(2, WRITE_LAST, bytes(344))], frames=[2], file=ethernet_pcap)
@@ -102,14 +103,16 @@ ACKED, NOT_READY = (
 TOO_OFTEN = [ONE, ACKED, *[TWO] * 9]
 SLOW_NATIVE: Any = partial(erf_pcap, step_ns=1_000_000_000)
 case("RC019", TOO_OFTEN, [*TOO_OFTEN[:10]], frames=[11], also=["RC002", "CNX004"], twin_also=["RC002", "CNX004"], file=SLOW_NATIVE)
-case("RC019", TOO_OFTEN, [*TOO_OFTEN[:6], NOT_READY, *[TWO] * 5], also=["RC002"], twin_also=["RC002", "RC007"], file=SLOW_NATIVE)
+case("RC019", TOO_OFTEN, [*TOO_OFTEN[:6], NOT_READY, *[TWO] * 5], also=["RC002", "CNX004"], twin_also=["RC002", "RC007"], file=SLOW_NATIVE)
 # a responder that says nothing of this queue pair, of whom the capture shows other packets; not where it shows one direction only
 OTHER_ANSWER = rc(ACK, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"psn": 1 << 20, "destqp": 0x35}, slid=2, dlid=1)
-case("RC019", [OTHER_ANSWER, *[TWO] * 9, ONE], [*[TWO] * 9, ONE], frames=[10], also=["RC002"], twin_also=["RC002"], file=SLOW_NATIVE)
-case("RC019", [OTHER_ANSWER, *[TWO] * 9], [OTHER_ANSWER, TWO, NOT_READY, *[TWO] * 8], frames=[10], also=["RC002"],
+case("RC019", [OTHER_ANSWER, *[TWO] * 9, ONE], [*[TWO] * 9, ONE], frames=[10],
+     also=["RC002", "CNX004"], twin_also=["RC002"], file=SLOW_NATIVE)  # fmt: skip
+case("RC019", [OTHER_ANSWER, *[TWO] * 9], [OTHER_ANSWER, TWO, NOT_READY, *[TWO] * 8], frames=[10], also=["RC002", "CNX004"],
      twin_also=["RC002", "RC007"], file=SLOW_NATIVE)  # fmt: skip
 # adaptive retransmission of RoCE
-case("RC019", SLOW_NATIVE(TOO_OFTEN), SLOW([ask(1), answer(1, 1), *[ask(2)] * 9]), file=None, also=["RC002"], twin_also=["RC002"])
+case("RC019", SLOW_NATIVE(TOO_OFTEN), SLOW([ask(1), answer(1, 1), *[ask(2)] * 9]), file=None,
+     also=["RC002", "CNX004"], twin_also=["RC002", "CNX004"])  # fmt: skip
 UC = [roce2(UC_SEND, b"data", bth={"psn": psn}) for psn in (1, 2, 3)]
 case("RC021", [UC[0], UC[2]], UC, frames=[2], file=ethernet_pcap)
 # a header that the snap length cut off is no missing packet
@@ -146,7 +149,7 @@ case("RC016", rc(0x14, b"1234", ext={"AtomicETH": {"r_key": 9}}), rc(0x14, ext={
 case("RC018", write(b"12345", dmalen=5), write(b"12345", dmalen=5, r_key=9))
 # the responder accepts it
 ACCEPTS, REFUSES = (rc(0x11, ext={"AETH": {"syndrome": syndrome, "msn": 1}}, slid=2, dlid=1) for syndrome in (0x1F, 0x62))
-case("RC018", [write(b"12345", dmalen=5), REFUSES], [write(b"12345", dmalen=5), ACCEPTS], frames=[1], also=["RC004"])
+case("RC018", [write(b"12345", dmalen=5), REFUSES], [write(b"12345", dmalen=5), ACCEPTS], frames=[1], also=["CNX011"])
 case("RC020", write(b"1234", r_key=9), write(b"", r_key=9))
 # the retry count of the REQ is that of its receiver
 SENT_BACK = [rc(0x04, b"data", bth={"destqp": 0x100, "psn": psn}, **PASSIVE) for psn in (900, 901)]
@@ -154,8 +157,10 @@ ACKED_BACK = rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp":
 FEW, MORE = ([request(retry_count=count), reply(), *SENT_BACK, ACKED_BACK, *[SENT_BACK[1]] * 3] for count in (2, 3))
 OWN = [request(retry_count=2), reply(), data(900), data(901),
        rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x100, "psn": 900}, **PASSIVE), *[data(901)] * 3]  # fmt: skip
-case("RC019", FEW, OWN, frames=[8], also=["RC002", "CM008"], twin_also=["RC002"], file=partial(erf_pcap, step_ns=1_000_000_000))
-case("RC019", FEW, MORE, frames=[8], also=["RC002", "CM008"], twin_also=["RC002", "CM008"], file=partial(erf_pcap, step_ns=1_000_000_000))
+case("RC019", FEW, OWN, frames=[8],
+     also=["RC002", "CM008", "CNX004"], twin_also=["RC002", "CNX004"], file=partial(erf_pcap, step_ns=1_000_000_000))  # fmt: skip
+case("RC019", FEW, MORE, frames=[8],
+     also=["RC002", "CM008", "CNX004"], twin_also=["RC002", "CM008", "CNX004"], file=partial(erf_pcap, step_ns=1_000_000_000))  # fmt: skip
 case("RC022", rc(0x0C, b"1234", ext={"RETH": {"r_key": 9, "dmalen": 4}}), rc(0x0C, ext={"RETH": {"r_key": 9, "dmalen": 4}}))
 case("RC022", rc(0x11, b"1234", ext={"AETH": {"syndrome": 0x1F}}), ack(0x1F))
 case("RC023", rc(0x14, ext={"AtomicETH": {"r_key": 9, "va": 0x1004}}), rc(0x14, ext={"AtomicETH": {"r_key": 9, "va": 0x1008}}))
