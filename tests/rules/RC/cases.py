@@ -78,8 +78,7 @@ BACK_ERF = [rc(opcode, bytes(1024), ext={"AETH": {"syndrome": 0x1F, "msn": 1}} i
 QUIET = [ud(b"idle", dest_qp=9, src_qp=7, q_key=5, bth={"psn": i}) for i in range(11)]
 UNREAD = [ASK_ERF, *BACK_ERF, *QUIET]
 SECONDS = {"step_ns": 1_000_000_000}
-case("RC012", erf_pcap(UNREAD, lost=(), **SECONDS), erf_pcap(UNREAD, lost=(4,), **SECONDS), frames=[1], twin_
-     also=["CAP004"], file=None)  # type: ignore[arg-type]  # fmt: skip
+case("RC012", erf_pcap(UNREAD, lost=(), **SECONDS), erf_pcap(UNREAD, lost=(4,), **SECONDS), frames=[1], twin_also=["CAP004"], file=None)  # type: ignore[arg-type]
 case("RC012", erf_pcap(UNREAD, lost=(), **SECONDS), erf_pcap(UNREAD, **SECONDS), frames=[1], file=None)
 BEGIN = ask(1, WRITE_FIRST, bytes(256), RETH={"r_key": 7, "dmalen": 600})
 case("RC014", [BEGIN, ask(2, WRITE_LAST, bytes(256))], [BEGIN, ask(2, WRITE_LAST, bytes(344))], frames=[2], file=ethernet_pcap)
