@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 from collections.abc import Sequence
@@ -55,6 +56,12 @@ def command(
     All frames are read, and -Y is refused: packets that a filter leaves out would look lost. Filter the connections of --format json.
     """
     units = units_of(captures, as_set)
+    with uncollected() if len(units) == 1 else contextlib.nullcontext():  # of several, each leaves cycles behind
+        return _tell(units, format_, top, jobs, engine, common, every=every)
+
+
+def _tell(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engine: str | None, common: Common, *, every: bool) -> int:
+    """Diagnose and print; returns the exit status."""
     each, paint = EachCapture(units, _diagnose, jobs, engine, common), common.paint(sys.stdout)
     found: list[Diagnosed] = []
     failed = False

@@ -37,15 +37,15 @@ def reordered(half: Any) -> bool:
 def episodes_of(raw: Raw) -> tuple[Episode, ...]:
     """The episodes of both directions in order of time."""
     found: list[Episode] = []
-    for side in (0, 1):
-        half = raw.half(side)
-        if half is None:
-            continue
+    halves = [half for side in (0, 1) if (half := raw.half(side)) is not None]
+    for half in halves:
         late, quiet = reordered(half), half.idle_times()
         found += map(Episode, repeat(PAUSE), quiet[::2], quiet[1::2])
         for kind, start, end, again in half.episodes:
             found.append(Episode(REORDERING if late and kind == LOSS else kind, start, max(start, end), again))
-    return tuple(sorted(found, key=attrgetter("start_ns", "end_ns")))
+    if len(halves) > 1 or (halves and halves[0].episodes):  # pauses alone are in order
+        found.sort(key=attrgetter("start_ns", "end_ns"))
+    return tuple(found)
 
 
 def counts_of(raw: Raw) -> Counts:

@@ -85,14 +85,14 @@ def where_time_went(connections: list[Connection], paint: Paint) -> Iterator[str
     timed = [(one, one.times) for one in connections if one.times is not None and one.times.span]
     busy = sum(times.busy for _, times in timed)
     lost = {name: sum(getattr(times, name) for _, times in timed) for name in ("rnr_wait", "loss_recovery", "timeout", "ack_wait")}
-    if not busy or not any(lost.values()):
+    if busy <= 0 or not any(lost.values()):
         return
     yield ""
     yield paint("Where the time went", "path")
     said = dict(PARTS)
     for name, part in sorted(lost.items(), key=lambda item: -item[1]):
         some = [(one, getattr(times, name)) for one, times in timed if getattr(times, name)]
-        if part * 200 < busy:
+        if not some or part * 200 < busy:
             continue
         by_host = Counter[str]()
         for one, time in some:

@@ -72,7 +72,8 @@ def beyond(half: Any, trip: int) -> tuple[int, int]:
 
 
 def wider(ring: Any, first: int, size: int) -> array[int]:
-    """A ring of entries of `size` numbers, twice as long, with its first entry at the front."""
-    old = array("q", ring)
+    """A ring of entries of `size` numbers, twice as long, with its first entry at the front. `ring`: int64s."""
+    old = array("q")
+    old.frombytes(memoryview(ring).cast("B"))
     old = old[first * size % len(old) :] + old[: first * size % len(old)] if old else old
     return old + array("q", bytes(8 * max(len(old), 4 * size)))

@@ -36,6 +36,7 @@ else:
 
 NOWHERE = cython.declare(cython.longlong, -(1 << 60))
 _CANDIDATE = cython.declare(cython.longlong, -(1 << 60) + 1)
+_LONGEST = cython.declare(cython.longlong, 1 << 53)  # 104 days: no sum overflows where clocks jump
 
 
 @cython.final
@@ -83,7 +84,7 @@ class Half:
     def spend(self, now: i64, request: cython.bint) -> cython.int:
         """The time since the packet before belongs to the state after it; `unasked` makes it a time-out's."""
         if self.since:
-            gap: i64 = max(0, now - self.since)
+            gap: i64 = min(max(0, now - self.since), _LONGEST)
             if self.unasked:
                 self.timeout += gap
             elif self.state == IDLE:
@@ -223,8 +224,7 @@ class Half:
         self.mark(p)
         if self.rnr != NOWHERE and pos <= self.rnr < end:
             if 2 * (p.time - self.rnr_time) < RNR_TIMER_US[self.rnr_code] * 1000:
-                self.hurried += 1
-                self.hurried_frame = p.frame
+                self.hurried, self.hurried_frame = self.hurried + 1, p.frame
             close_episode(self, p.time)
             self.rnr = NOWHERE
         self.front = max(self.front, end)

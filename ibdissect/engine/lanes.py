@@ -94,6 +94,7 @@ class Lanes:
         p: Packet = self.packet
         i: cython.Py_ssize_t
         lane: Lane
+        found, key = None, cython.cast(u64, 0)  # the lane of the packet before
         self.data, self.mads, self.end = memoryview(data), memoryview(mads), memoryview(end)
         for i in range(reader.rows):
             reader.read(i, p)
@@ -105,8 +106,10 @@ class Lanes:
                 self.first_time = p.time
             if p.kind == OTHER:
                 self.datagram(p, i)
+                found = None  # a set-up may begin a new lane of the same queue pair
                 continue
-            found = self.lanes.get(p.lane)
+            if found is None or key != p.lane:
+                key, found = p.lane, self.lanes.get(p.lane)
             if found is None:
                 if len(self.lanes) >= MAX_LANES:
                     self.dropped += 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ibdissect.diagnosis.text import lines, worst_first
+import msgspec
+
+from ibdissect.diagnosis.connection import Times
+from ibdissect.diagnosis.text import lines, where_time_went, worst_first
 from ibdissect.wire.text import plain
 from tests.diagnosis.lab import START, Lab, joined
 from tests.diagnosis.test_causes import exhausted, idle, slow_rnr, slow_timeout
@@ -29,3 +32,12 @@ def test_the_text() -> None:
     assert "... and 2 more; --top 4 shows them all" in text and "slow-by-rnr" not in text
     assert "Where the time went" in text and "waiting for time-outs" in text.partition("Where the time went")[2]
     assert "healthy" in "\n".join(lines(several().diagnosis(), plain, START, 20, every=True)).partition("waiting")[2]
+
+
+def test_connections_that_lost_no_time_are_not_told_of() -> None:
+    """Not even where a capture's clock made their sums negative."""
+    lab = Lab()
+    lab.good(0, 100, 5)
+    found = lab.only()
+    for times in (Times(-10, transferring=-10), Times(-10, transferring=-11, timeout=1), Times(10, transferring=10)):
+        assert list(where_time_went([msgspec.structs.replace(found, times=times)], lambda text, _: text)) == []

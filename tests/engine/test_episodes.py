@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 
 from ibdissect.engine import episodes
@@ -56,8 +58,8 @@ def test_gaps_beyond_a_round_trip() -> None:
 
 
 def test_a_ring_grows_in_order() -> None:
-    assert list(wider([5, 6, 1, 2, 3, 4], 1, 2)) == [1, 2, 3, 4, 5, 6] + [0] * 8
-    assert list(wider([], 0, 2)) == [0] * 8
+    assert list(wider(array("q", [5, 6, 1, 2, 3, 4]), 1, 2)) == [1, 2, 3, 4, 5, 6] + [0] * 8
+    assert list(wider(array("q", []), 0, 2)) == [0] * 8
 
 
 def test_episodes_end_when_another_begins() -> None:

@@ -202,3 +202,12 @@ def test_compiled_and_interpreted_agree_on_random_packets() -> None:
         assert [getattr(both[0].half, name) for name in values] == [getattr(both[1].half, name) for name in values]
         assert both[0].half.gaps == both[1].half.gaps and both[0].half.long_sum == both[1].half.long_sum
         assert both[0].half.episodes == both[1].half.episodes
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_clocks_that_jump_make_no_sum_overflow(modules: Any) -> None:
+    wire = Wire(modules)
+    for i in range(20):
+        wire.answer(1 + i % 2 * (1 << 62), 100 + i)
+    half = wire.half
+    assert half.idle == 10 << 53 and half.pauses == 10
