@@ -111,7 +111,7 @@ class FullLab(Lab):
             body = PerfMgtFormat(method=method, transaction_id=self.number << 32 | a) / PortCounters(port_select=1, counter_select=0)
             self.gmp(near, far, key, body, *what)
 
-    def connect(self, a: int, b: int, key: int, qps: tuple[int, int], number: int) -> None:
+    def connect(self, a: int, b: int, key: int, qps: tuple[int, int], number: int, *faults: Fault) -> None:
         """A connection between QP `qps[0]` of host a and QP `qps[1]` of host b, by CM."""
         self.number += 1
         mads = [CMFormat(transaction_id=self.number << 32 | number, method=3) for _ in range(2)]
@@ -124,7 +124,7 @@ class FullLab(Lab):
         reply = REP(
             local_communication_id=number + 1, remote_communication_id=number, local_qpn=qps[1], starting_psn=1, responder_resources=1
         )
-        self.gmp(a, b, DEFAULT, mads[0] / request)
+        self.gmp(a, b, DEFAULT, mads[0] / request, *faults)
         self.gmp(b, a, DEFAULT, mads[1] / reply)
 
     def port_info(self, path: list[int], host: int, modifier: int = 0, **values: int) -> Iterator[Packet]:
@@ -223,7 +223,8 @@ def scenes(lab: FullLab) -> None:
     lab.rc(2, 9, LIMITED, limited(9), qp=0x200, again=True)
     lab.ack(9, 2, LIMITED, limited(2), both(2, 9, 3), qp=0x200)
     # ... with a second queue pair between the two hosts it takes CM to know which directions belong together
-    lab.connect(3, 9, LIMITED, (0x303, 0x309), 100)
+    in_vain = "PKY022", "hosts 3 and 9 are both limited members of the partition of this connection", 1
+    lab.connect(3, 9, LIMITED, (0x303, 0x309), 100, in_vain)
     lab.rc(3, 9, DEFAULT, qp=0x400)
     lab.rc(3, 9, LIMITED, limited(9), qp=0x300)
     lab.ack(9, 3, LIMITED, limited(3), both(3, 9, 2), qp=0x300)

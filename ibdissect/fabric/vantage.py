@@ -1,19 +1,19 @@
 """Would the capture have shown a change? What its vantage point sees of the managers that may write a node.
 
-A capture on a host's link shows no Set to other ports, and after a handover none of the new manager, unless one was seen. A fact that was
-read there holds for a while only; nothing holds it longer than the sweep interval of a manager.
+A capture shows the Sets to a node if it shows its manager's Gets to it: they take the same way. A capture on a host's link shows no Set to
+other ports, and after a handover none of the new manager, unless one was seen. A fact that was read there holds for a while only.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection
 from typing import ClassVar
 
 import numpy as np
 
 from ibdissect.bounded import Dropped
-from ibdissect.table import Bool
+from ibdissect.table import Bool, Int
 from ibdissect.table.history import SECOND_NS
 from ibdissect.wire import numbers
 from ibdissect.wire.sm import SMInfo
@@ -23,7 +23,9 @@ from .follow import FabricFollower
 from .nodes import Node
 
 AGES_NS = 10 * SECOND_NS
-"""A fact is this old at most where the capture does not show the manager writing to its node: OpenSM sweeps every 10 s."""
+"""A fact is this old at most where the capture does not show the manager of its node: OpenSM sweeps every 10 s."""
+CONFIGURED_NS = 1800 * SECOND_NS
+"""The same for what changes only when a person changes it: partition tables, a node's hardware, the configuration of its links."""
 LIFETIME_NS = 1_100_000_000
 """A packet under way when a fact changed arrives within this time: PacketLifeTime 18, the usual one, is 1.07 s."""
 HANDOVER, ACKNOWLEDGE = 1, 2
@@ -42,6 +44,12 @@ class Vantage:
         self.follower = follower
         self._managed: dict[tuple[int, int], int] = {}
         """Frame of the first Set of a manager, by slot of the node and number of handovers before."""
+        self._asked: set[tuple[int, int, int]] = set()
+        """Slot of a node, number of handovers before, and who asks it along directed routes."""
+        self._writers: dict[int, set[int]] = {}
+        """Senders of a manager's Sets along directed routes, by number of handovers before."""
+        self._wrote: list[int] = []
+        """Frames of Sets of P_Key tables, ascending."""
         self._astray: dict[int, list[tuple[int, int]]] = {}
         """Frame and sender of directed Sets to unknown places, by attribute."""
         self.ambiguous: set[int] = set()
@@ -59,14 +67,19 @@ class Vantage:
         self._handovers(event)
         shared = self._shared(event)
         sets = smps.method == numbers.SET
+        self._gets(event, shared)
         if not sets.any():
             return
+        self._tables(event, smps.rows[sets & (smps.attribute == numbers.P_KEY_TABLE)] + first)
         index = np.flatnonzero(sets & (smps.attribute != numbers.SM_INFO))
         frames, slots = smps.rows[index] + first, smps.slot[index]
         directed = np.array(smps.smps.directed, np.bool_)[smps.index[index]]
         attribute = smps.attribute[index]
         managing = (slots >= 0) & ~shared[index] & (directed | ~np.isin(attribute, ALSO_TOOLS))
         eras = np.searchsorted(self.handovers, frames[managing])
+        ways = directed[managing]
+        for era, sender in {*zip(eras[ways].tolist(), smps.sender[index[managing]][ways].tolist(), strict=True)}:
+            self._writers.setdefault(era, set()).add(sender)
         keys, where = np.unique(slots[managing] << 16 | np.minimum(eras, 0xFFFF), return_index=True)
         for key, frame in zip(keys.tolist(), frames[managing][where].tolist(), strict=True):
             known = key >> 16, key & 0xFFFF
@@ -77,6 +90,22 @@ class Vantage:
             astray = self._astray.setdefault(one, [])
             if self._room(len(astray) < MAX_ASTRAY, event, frame):
                 astray.append((frame, sender))
+
+    def _gets(self, event: ChunkFollowed, shared: Bool) -> None:
+        """Remember who asks which node along directed routes."""
+        smps, first = event.smps, event.table.chunk.first
+        directed = np.array(smps.smps.directed, np.bool_)[smps.index]
+        index = np.flatnonzero(np.isin(smps.method, (numbers.GET, numbers.GET_RESP)) & directed & ~shared & (smps.slot >= 0))
+        frames = smps.rows[index] + first
+        eras = np.searchsorted(self.handovers, frames)
+        for asked in {*zip(smps.slot[index].tolist(), eras.tolist(), smps.sender[index].tolist(), strict=True)}:
+            if len(self._asked) < MAX_NODES:  # further nodes count as not managed
+                self._asked.add(asked)
+
+    def _tables(self, event: ChunkFollowed, frames: Int) -> None:
+        for frame in frames.tolist():
+            if self._room(len(self._wrote) < MAX_NODES, event, frame):
+                self._wrote.append(frame)
 
     def _shared(self, event: ChunkFollowed) -> Bool:
         """Which directed SMPs come from a sender whose number another host is known to use, too; bool[n]."""
@@ -115,11 +144,18 @@ class Vantage:
         return era > bisect_right(self.handovers, after) and not self.manages(nodes, frame)
 
     def manages(self, nodes: Collection[Node] | None, frame: int) -> bool:
-        """Whether the capture shows the manager of that time writing to all of these nodes; None: to any node."""
+        """Whether the capture shows the manager of that time asking or writing all of these nodes; None: writing any node."""
         era = bisect_right(self.handovers, frame)
         if nodes is None:
             return any(known == era for _, known in self._managed)
-        return bool(nodes) and all((node.slot, era) in self._managed for node in nodes)
+        writers = self._writers.get(era, ())
+        return bool(nodes) and all(
+            (node.slot, era) in self._managed or any((node.slot, era, one) in self._asked for one in writers) for node in nodes
+        )
+
+    def repartitions(self, after: int, before: int) -> bool:
+        """Whether a P_Key table, of whichever node, was written between two frames: somebody changes the partitions."""
+        return bisect_right(self._wrote, after) < bisect_left(self._wrote, before) or 0 < self._full < before
 
     def astray(self, attribute: int, after: int, before: int, nodes: Collection[Node] | None) -> bool:
         """Whether a Set of an attribute to an unknown place, between two frames, may have written one of the nodes; None: any node."""

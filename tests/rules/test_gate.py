@@ -19,11 +19,12 @@ from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.rules import load
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.table import ChunkTable
+from ibdissect.wire.numbers import P_KEY_TABLE
 from ibdissect.wire.sm import SMInfo
 from tests import craft
 from tests.conftest import REPO
 from tests.craft import build
-from tests.fabric.made import SET, ask
+from tests.fabric.made import ANSWER, GET, SET, answer, ask, node, p_keys, switch
 from tests.made_interfaces import pcapng_of
 from tests.rules.findings import lint
 from tests.rules.PKY.cases import TABLE, send
@@ -85,8 +86,43 @@ def severity(frames: list[bytes], step_ns: int = 1_000_000) -> list[str]:
 
 
 def test_an_old_fact_needs_a_manager_in_sight() -> None:
-    assert severity([*TABLE, send(0x9999)], 4_900_000_000) == ["error"]
-    assert severity([*TABLE, send(0x9999)], 6_000_000_000) == ["info"]
+    """A partition table holds for half an hour: only a person changes it."""
+    assert severity([*TABLE, send(0x9999)], 900_000_000_000) == ["error"]
+    assert severity([*TABLE, send(0x9999)], 901_000_000_000) == ["info"]
+
+
+ROUTED = {"path": [1], "header": {"transaction_id": 7 << 32 | 1}}
+BY_ROUTE = [craft.smp(GET, 0x11, **ROUTED), craft.smp(ANSWER, 0x11, node(5), **ROUTED)]
+ELSEWHERE = [craft.smp(method, 0x10, bytes(64), path=[], header={"transaction_id": 7 << 32 | 2}) for method in (SET, ANSWER)]
+READ = [ask(5, 0x11), TABLE[0], ask(5, P_KEY_TABLE), TABLE[1]]
+WRITTEN = [ask(7, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF)), answer(7, P_KEY_TABLE, p_keys(0xFFFF))]
+
+
+def test_the_manager_is_in_sight_where_it_asks() -> None:
+    """Its Sets would take the same way as its Gets: the capture would show them, however long the table is left alone."""
+    own = {"path": [], "header": {"transaction_id": 7 << 32 | 3}}
+    first = [craft.smp(GET, 0x11, **own), craft.smp(ANSWER, 0x11, switch(2), **own)]
+    sweep = [*first, *BY_ROUTE, *ELSEWHERE]
+    assert severity([*sweep, *READ, send(0x9999)], 901_000_000_000) == ["error"]
+    assert severity([*first, *BY_ROUTE, *READ, send(0x9999)], 901_000_000_000) == ["info"], "this may be a tool"
+
+
+def test_partitions_that_are_being_changed() -> None:
+    """A Set of another node's table, later than the table was read: what this one holds by now is not known, if its Sets are not seen."""
+    seven = [ask(7, 0x11), answer(7, 0x11, node(7))]
+    assert severity([*seven, *READ, *WRITTEN, send(0x9999)], 1_600_000_000) == ["error"], "within seconds"
+    assert severity([*seven, *READ, *WRITTEN, send(0x9999)], 3_000_000_000) == ["info"]
+    assert severity([*seven, *WRITTEN, *READ, send(0x9999)], 4_000_000_000) == ["error"], "before the table was read"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", ["PKY001", "PKY003", "PKY004", "PKY011", "PKY018", "PKY022", "PKY023", "SA023", "AM018", "LNK022"])
+@pytest.mark.parametrize("step", [12, 60])
+def test_what_only_a_person_changes_is_known_for_minutes(code: str, step: int) -> None:
+    """The proof of a rule, frame by frame so many seconds apart, is as loud as it was."""
+    frames = frames_of(CASES[code][0].bad)
+    assert loud(linted(craft.erf_pcap(frames)), code)
+    assert loud(linted(craft.erf_pcap(frames, step_ns=step * 1_000_000_000)), code)
 
 
 def test_a_handover_ends_what_was_known() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ibdissect.fabric import SWITCH, ChunkFollowed, Port, Subnet
 from ibdissect.fabric.tables import lane_of
+from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.LNK.ports import complete_since
 from ibdissect.rules.shared.link_rule import stretches
@@ -96,6 +97,7 @@ class UnmappedLane(LearntFactRule):
     message = "SL {sl} on VL {vl} from LID {slid} to LID {dlid}; no port of the subnet maps that SL to that VL"
     example = "SL to VL tables of all ports of a subnet that map SL 0 to VL 0, then a packet with SL 0 on VL 1"
     written = (SL_TO_VL,)
+    holds_ns = CONFIGURED_NS
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:

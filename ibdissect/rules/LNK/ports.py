@@ -8,6 +8,7 @@ import numpy as np
 
 from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Subnet
 from ibdissect.fabric.nodes import DOWN, STATE_AT
+from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, fault, on_event
 from ibdissect.rules.LNK.packet import LOCAL
@@ -39,6 +40,7 @@ class MtuExceeded(LinkRule):
     reference = "IBA 7.7.9"
     message = "{size} bytes of payload from LID {slid} to LID {dlid}; NeighborMTU of {port} is {mtu}"
     example = "GetResp(PortInfo) with NeighborMTU 1 (256), then a packet with 512 bytes of payload to that port"
+    holds_ns = CONFIGURED_NS
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         located = event.table.located
@@ -73,6 +75,7 @@ class VlNotOperational(LinkRule):
     reference = "IBA 7.6.2"
     message = "VL {vl} from LID {slid} to LID {dlid}; no known port of the subnet uses more than {vls} data VLs"
     example = "GetResp(PortInfo) of two ports with OperationalVLs 1 (VL0), then a packet between them on VL 3"
+    holds_ns = CONFIGURED_NS
 
     def rests_on(self, hit: Hit, context: Context) -> None:
         """It rests on all ports."""
@@ -222,6 +225,7 @@ class RawFiltered(LearntFactRule):
     message = "raw packet from LID {slid} to LID {dlid} over {port}, which filters raw packets"
     example = "PortInfo of a switch port with FilterRawInbound 1, and a packet with LNH 0 from the adapter behind it"
     written = (PORT_INFO,)
+    holds_ns = CONFIGURED_NS
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:

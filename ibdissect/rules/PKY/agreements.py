@@ -9,6 +9,7 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.fabric.groups import GroupFacts
+from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.flow.recovery import PSNS, distance
 from ibdissect.flow.streams import Streams
 from ibdissect.lint.rule import ERROR, Context, Hit
@@ -93,6 +94,7 @@ class WrongGroupPKey(GroupRule):
     reference = "IBA 10.5, 15.2.5.17; python-rdma MCMemberRecord"
     message = "packet to group {group} with P_Key 0x{p_key:04x}, the group is in partition 0x{held:04x}"
     example = "GetResp(MCMemberRecord) with P_Key 0x8123, then a packet to that MGID with P_Key 0xffff"
+    holds_ns = CONFIGURED_NS
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
         if not group.p_key & BASE or p_key & BASE == group.p_key & BASE:

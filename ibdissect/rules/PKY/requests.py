@@ -9,6 +9,7 @@ import numpy as np
 
 from ibdissect.fabric import ChunkFollowed, Port
 from ibdissect.fabric.partitions import Member, Verdict
+from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER
@@ -42,6 +43,7 @@ class RequestNotShared(LearntFactRule):
     message = "REQ from LID {slid} to LID {dlid} with P_Key 0x{p_key:04x}: {reason}"
     example = "P_KeyTable of two ports with 0x1234 each, then a REQ between them with P_Key 0x1234"
     written = (P_KEY_TABLE, PORT_INFO)
+    holds_ns = CONFIGURED_NS
     needs = (Connections,)
     waits = True
 
@@ -63,6 +65,7 @@ class RequestNotShared(LearntFactRule):
                 yield fault(
                     seen, {"slid": lids[0], "dlid": lids[1], "p_key": key, "reason": reason}, REQ.partition_key, of=view,
                     proof=[(one, "showed a P_Key table") for one in sorted(set(shown))], key=(*lids, key),
+                    about=tuple(port.node.slot for port in ends if port is not None),
                 )  # fmt: skip
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
@@ -129,6 +132,7 @@ class JoinOutsidePartition(LearntFactRule):
     message = "{port} joins group {mgid} with P_Key 0x{p_key:04x}, a partition that its P_Key table does not hold"
     example = "P_KeyTable of a port, then GetResp(MCMemberRecord) to its join of a group of another partition"
     written = (P_KEY_TABLE, PORT_INFO)
+    holds_ns = CONFIGURED_NS
     waits = True
 
     @on_event(ChunkFollowed)
@@ -150,4 +154,5 @@ class JoinOutsidePartition(LearntFactRule):
                 yield fault(
                     seen, {"port": port.name_at(seen.frame), "mgid": gid_text(view.mgid), "p_key": key}, MCMemberRecord.p_key, of=view,
                     proof=[(one, "showed a P_Key table") for one in sorted(set(shown))], key=(port.key, view.mgid, key),
+                    about=(port.node.slot,),
                 )  # fmt: skip

@@ -8,7 +8,8 @@ import numpy as np
 
 from ibdissect.fabric import ROUTER, ChunkFollowed, Port, Subnet
 from ibdissect.fabric.early_packets import SENDER
-from ibdissect.fabric.partitions import Member, Verdict
+from ibdissect.fabric.partitions import Member, PKeys, Verdict
+from ibdissect.fabric.vantage import CONFIGURED_NS, LIFETIME_NS
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, fault, on_event
 from ibdissect.rules.PKY.destination import RefusingTable, hit_of
 from ibdissect.rules.shared.link_rule import stretches
@@ -43,26 +44,34 @@ class NotInSourceTable(RefusingTable):
     def full_form(self, event: ChunkFollowed, _context: Context) -> Iterator[Hit]:
         """Packets with the full form of a partition of which the sender's table, known as a whole, has the limited form alone."""
         native, subnet = event.table.once(Native), event.subnet
-        index = np.flatnonzero((native.p_key & FULL != 0) & (native.dest_qp > 1) & BY_P_KEY_TABLE[native.opcode])
+        named = (native.p_key & FULL != 0) & (native.p_key & BASE != 0)  # partition 0 is PKY002
+        index = np.flatnonzero(named & (native.dest_qp > 1) & BY_P_KEY_TABLE[native.opcode])
         ways = native.slid[index].astype(np.int64) << 16 | native.p_key[index]
         for way, where in by_value(ways):
-            rows = native.rows[index[where]]
-            frame, p_key = int(rows[0]) + event.table.chunk.first, way & 0xFFFF
-            port, since = subnet.owner(way >> 16, frame)
-            if port is None or port.p_keys is None or port.node.kind == ROUTER:
-                continue
-            shown = _only_limited(port, p_key & BASE, frame)
-            info = port.info_at(frame)[0]
-            if info is None or info.is_virtualization_supported:
-                rows = rows[event.table.located.at("grh")[rows] < 0]
-            if not shown or port.p_keys.changes(frame) or not len(rows):
-                continue
-            qp = int(native.dest_qp[index[where[0]]])
-            proof = (*((one, TABLE) for one in shown), (since, "the {end}'s LID"))
-            refused = RefusedPackets(Verdict.ABSENT, port, proof, way >> 16, qp, 0, p_key, rows)
-            hit = hit_of(event.table, refused, "sender")
-            hit.message = FULL_OF_LIMITED
-            yield hit
+            slid, p_key = way >> 16, way & 0xFFFF
+            changes = subnet.changes(slid, after=event.table.chunk.first)
+            for seen, rows in stretches(event.table, native.rows[index[where]], changes):
+                port, since = subnet.owner(slid, seen.frame)
+                if port is None or port.p_keys is None or port.node.kind == ROUTER:
+                    continue
+                shown = _only_limited(port, p_key & BASE, seen.frame)
+                info = port.info_at(seen.frame)[0]
+                if info is None or info.is_virtualization_supported:
+                    rows = rows[event.table.located.at("grh")[rows] < 0]
+                if not shown or not len(rows) or _in_flight(event, port.p_keys, seen.frame):
+                    continue
+                qp = int(native.dest_qp[np.searchsorted(native.rows, rows[0])])
+                proof = (*((one, TABLE) for one in shown), (since, "the {end}'s LID"))
+                hit = hit_of(event.table, RefusedPackets(Verdict.ABSENT, port, proof, slid, qp, 0, p_key, rows), "sender")
+                hit.message = FULL_OF_LIMITED
+                yield hit
+
+
+def _in_flight(event: ChunkFollowed, table: PKeys, frame: int) -> bool:
+    """Whether the table changed so shortly before a frame that its packet may have been sent before."""
+    clock = event.subnet.clock
+    recent = clock.first_after(clock.time_of(frame) - LIFETIME_NS)
+    return any(recent <= change <= frame for block in table.blocks for change in block.changes()[1:])
 
 
 TABLE = "the {end}'s P_Key table"
@@ -94,6 +103,7 @@ class PathNotShared(LearntFactRule):
     message = "path from LID {slid} to LID {dlid} with P_Key 0x{p_key:04x}: {reason}"
     example = "P_KeyTable of two ports with 0x1234 each, then GetResp(PathRecord) between them with P_Key 0x1234"
     written = (P_KEY_TABLE, PORT_INFO)
+    holds_ns = CONFIGURED_NS
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:

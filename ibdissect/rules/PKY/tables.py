@@ -12,6 +12,7 @@ from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.events import BlockOfSeveralLearnt
 from ibdissect.fabric.nodes import SwitchFacts
 from ibdissect.fabric.partitions import BLOCK, keys_in
+from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
@@ -92,6 +93,7 @@ class PartitionTwice(LearntFactRule):
     message = "P_Key 0x{p_key:04x} is twice in block {block} of the P_Key table, as entries {first} and {second}"
     example = "SubnSet(P_KeyTable) with 0xFFFF, 0x8001, 0x8001"
     written = (P_KEY_TABLE,)
+    holds_ns = CONFIGURED_NS
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         keys = keys_in(seen.table.matrix(PKeyTable)[i].tobytes())
@@ -117,7 +119,7 @@ class PartitionTwice(LearntFactRule):
                 yield fault(
                     seen, {"p_key": key, "port": str(event.port), "block": event.block, "other": other.number},
                     spans=(Span(event.frame, at, 2),), proof=[(since, f"showed block {other.number}")],
-                    key=(event.port.key, other.number, event.block),
+                    key=(event.port.key, other.number, event.block), about=(event.port.node.slot,),
                     message="P_Key 0x{p_key:04x} is in blocks {other} and {block} of the P_Key table of {port}",
                 )  # fmt: skip
 

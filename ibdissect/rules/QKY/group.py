@@ -9,6 +9,7 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.fabric.groups import GroupFacts
+from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, fault, on_chunk, on_event
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
@@ -46,6 +47,7 @@ class WrongGroupQKey(GroupRule):
     reference = "IBA 10.5, 15.2.5.17; python-rdma MCMemberRecord"
     message = "packet to group {group} with {q_key}, the group has {held}"
     example = "GetResp(MCMemberRecord) with Q_Key 0x0b1b, then a packet to that MGID with Q_Key 0x1111"
+    holds_ns = CONFIGURED_NS
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
         if not group.q_key or q_key == group.q_key:

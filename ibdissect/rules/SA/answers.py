@@ -10,6 +10,7 @@ from ibdissect.bounded import BoundedDict, KeptList
 from ibdissect.fabric import SWITCH, ChunkFollowed, Port
 from ibdissect.fabric.lid_writes import LidWrites
 from ibdissect.fabric.partitions import Verdict
+from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.flow.datagrams import Queries
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
@@ -22,7 +23,7 @@ from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import Entry, groups, parts, run_starts
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import FIRST_MULTICAST, GET_TABLE, SET
+from ibdissect.wire.numbers import FIRST_MULTICAST, GET_TABLE, P_KEY_TABLE, PORT_INFO, SET
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
 from ibdissect.wire.sa_service import ServiceRecord
 
@@ -209,6 +210,8 @@ class ServicePartition(LearntFactRule):
     reference = "IBA 15.2.5.14; opensm osm_sa_service_record; python-rdma"
     message = "ServiceP_Key 0x{p_key:04x} from {port}, whose P_Key table has no such partition"
     example = "GetResp(P_KeyTable) of a port with 0xffff only, and its SubnAdmSet(ServiceRecord) with ServiceP_Key 0x8123"
+    written = (P_KEY_TABLE, PORT_INFO)
+    holds_ns = CONFIGURED_NS
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -228,4 +231,5 @@ class ServicePartition(LearntFactRule):
                 yield fault(
                     seen, {"p_key": view.service_p_key, "port": port.name_at(frame)}, ServiceRecord.service_p_key, of=view, evidence=LEARNT,
                     proof=[(number, "P_Key table") for number in shown[:4]], key=(slid, view.service_id),
+                    about=(port.node.slot,),
                 )  # fmt: skip

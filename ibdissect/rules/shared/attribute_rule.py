@@ -11,6 +11,7 @@ import numpy as np
 from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, Node
 from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, NodesRecorded, history_of
 from ibdissect.fabric.nodes import SwitchFacts
+from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import Context, FaultDetails, Hit, LazyHit, Rule, fault, on_event
 from ibdissect.rules.shared.silence import LearntFactRule
@@ -89,6 +90,8 @@ class AttributeRule(Rule):
 
 class JudgedByNode(AttributeRule, LearntFactRule):
     """Base of attribute rules that pass the gate of `LearntFactRule`: what the node answered before may be outdated or another's."""
+
+    holds_ns = CONFIGURED_NS
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)

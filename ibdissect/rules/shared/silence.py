@@ -21,7 +21,7 @@ from ibdissect.rules.shared.patience import announced
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import SECOND_NS
 from ibdissect.table.scopes import Scopes
-from ibdissect.wire.numbers import GET, PERMISSIVE, SET, SMP_CLASSES
+from ibdissect.wire.numbers import GET, P_KEY_TABLE, PERMISSIVE, SET, SMP_CLASSES
 
 PATH_AT = 4
 """Offset of the path in `Request.route`, behind both LIDs of the directed route."""
@@ -120,7 +120,9 @@ class LearntFactRule(Rule):
     read: ClassVar[tuple[int, ...]] = ()
     """Attributes of which a Get that was not answered may have shown the sender later facts."""
     ages: ClassVar[bool] = True
-    """Whether a manager may change the facts at any time, so that they hold for a while only where the capture does not show its Sets."""
+    """Whether a manager may change the facts at any time, so that they hold for a while only where the capture does not show it."""
+    holds_ns: ClassVar[int] = AGES_NS
+    """That while: for what a manager changes as hosts come and go, or `CONFIGURED_NS`."""
 
     refutable: ClassVar[bool] = False
     """Whether a good answer also refutes what a packet says by itself."""
@@ -173,7 +175,10 @@ class LearntFactRule(Rule):
             return True
         if any(vantage.astray(one, first, last, nodes) for one in self.written) or vantage.handed_over(first, last, nodes):
             return True
-        return not vantage.manages(nodes, hit.frame) and loss.nanoseconds_between(first, last) > AGES_NS
+        age = loss.nanoseconds_between(first, last)
+        if age <= AGES_NS or vantage.manages(nodes, hit.frame):
+            return False
+        return age > self.holds_ns or (P_KEY_TABLE in self.written and vantage.repartitions(first, last))
 
     def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The nodes whose `written` attributes a finding rests on; None: any node's."""

@@ -74,11 +74,11 @@ APART: Any = partial(erf_pcap, step_ns=100_000)
 INSTALL = {"method": SET, "body": port_info(5, m_key=KEY, m_key_protect_bits=1, port_state=0, port_physical_state=0)}
 INSTALLED = [CA, ask(5, PORT_INFO, **INSTALL), answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=1))]
 case("MKY001", [*INSTALLED, ask(5, PORT_INFO, header={"transaction_id": 9}, **INSTALL)], [*INSTALLED, *INSTALLED[1:]], frames=[4],
-     also=ALSO, twin_also=ALSO, file=APART)  # fmt: skip
+     also=ALSO, twin_also=(*ALSO, "CAP012"), file=APART)  # fmt: skip
 # the second mirror lost the answer
 case("MKY001", [*INSTALLED, ask(5, PORT_INFO, header={"transaction_id": 9}, **INSTALL)], [*INSTALLED, INSTALLED[1]], frames=[4],
-     also=ALSO, twin_also=ALSO, file=APART)  # fmt: skip
-case("MKY011", [CA, PORT, *STORM], [CA, PORT, *STORM[:2], *STORM[:2]], frames=[6], twin_also=["SMP020"], file=APART)
+     also=ALSO, twin_also=(*ALSO, "CAP012"), file=APART)  # fmt: skip
+case("MKY011", [CA, PORT, *STORM], [CA, PORT, *STORM[:2], *STORM[:2]], frames=[6], twin_also=["CAP012"], file=APART)
 
 
 def key_shown(**values: Any) -> bytes:
