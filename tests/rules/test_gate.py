@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_an_old_fact_needs_a_manager_in_sight() -> None:
     assert severity([*TABLE, send(0x9999)], 901_000_000_000) == ["info"]
 
 
-ROUTED = {"path": [1], "header": {"transaction_id": 7 << 32 | 1}}
+ROUTED: dict[str, Any] = {"path": [1], "header": {"transaction_id": 7 << 32 | 1}}
 BY_ROUTE = [craft.smp(GET, 0x11, **ROUTED), craft.smp(ANSWER, 0x11, node(5), **ROUTED)]
 ELSEWHERE = [craft.smp(method, 0x10, bytes(64), path=[], header={"transaction_id": 7 << 32 | 2}) for method in (SET, ANSWER)]
 READ = [ask(5, 0x11), TABLE[0], ask(5, P_KEY_TABLE), TABLE[1]]
@@ -100,7 +101,7 @@ WRITTEN = [ask(7, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF)), answer(7, P_KEY
 
 def test_the_manager_is_in_sight_where_it_asks() -> None:
     """Its Sets would take the same way as its Gets: the capture would show them, however long the table is left alone."""
-    own = {"path": [], "header": {"transaction_id": 7 << 32 | 3}}
+    own: dict[str, Any] = {"path": [], "header": {"transaction_id": 7 << 32 | 3}}
     first = [craft.smp(GET, 0x11, **own), craft.smp(ANSWER, 0x11, switch(2), **own)]
     sweep = [*first, *BY_ROUTE, *ELSEWHERE]
     assert severity([*sweep, *READ, send(0x9999)], 901_000_000_000) == ["error"]
