@@ -46,9 +46,9 @@ class NotInSourceTable(RefusingTable):
         native, subnet = event.table.once(Native), event.subnet
         named = (native.p_key & FULL != 0) & (native.p_key & BASE != 0)  # partition 0 is PKY002
         index = np.flatnonzero(named & (native.dest_qp > 1) & BY_P_KEY_TABLE[native.opcode])
-        ways = native.slid[index].astype(np.int64) << 16 | native.p_key[index]
+        ways = native.slid[index].astype(np.int64) << 40 | native.p_key[index].astype(np.int64) << 24 | native.dest_qp[index]
         for way, where in by_value(ways):
-            slid, p_key = way >> 16, way & 0xFFFF
+            slid, p_key, qp = way >> 40, way >> 24 & 0xFFFF, way & 0xFFFFFF
             changes = subnet.changes(slid, after=event.table.chunk.first)
             for seen, rows in stretches(event.table, native.rows[index[where]], changes):
                 port, since = subnet.owner(slid, seen.frame)
@@ -60,7 +60,6 @@ class NotInSourceTable(RefusingTable):
                     rows = rows[event.table.located.at("grh")[rows] < 0]
                 if not shown or not len(rows) or _in_flight(event, port.p_keys, seen.frame):
                     continue
-                qp = int(native.dest_qp[np.searchsorted(native.rows, rows[0])])
                 proof = (*((one, TABLE) for one in shown), (since, "the {end}'s LID"))
                 hit = hit_of(event.table, RefusedPackets(Verdict.ABSENT, port, proof, slid, qp, 0, p_key, rows), "sender")
                 hit.message = FULL_OF_LIMITED

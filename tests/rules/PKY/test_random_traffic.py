@@ -56,6 +56,9 @@ def expected(packets: dict[int, Packet], tables: dict[int, tuple[int, ...]], kno
             back = (dlid, slid, key & BASE | FULL) in ways or (what == "absent" and (dlid, slid, key & BASE) in ways)
             if not back:
                 groups.setdefault((code, "inferred", slid, dlid, key), []).append(frame)
+        same = [one for one in tables.get(slid, ()) if key & BASE and one & BASE == key & BASE]
+        if key & FULL and same and not any(one & FULL for one in same) and frame > known[slid]:
+            groups.setdefault(("PKY004", "learnt", slid, 0, False, qp, key), []).append(frame)
     return sorted((frames[0], str(code), str(evidence), len(frames)) for (code, evidence, *_), frames in groups.items())
 
 
