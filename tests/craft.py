@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -227,9 +227,10 @@ def ethernet_pcap(frames: Iterable[bytes], *, start_ns: int = 1_700_000_000_000_
 
 
 def interfaces_pcapng(
-    frames: Iterable[tuple[int, bytes]], *, start_ns: int = 1_700_000_000_000_000_000, step_ns: int = 1_000_000, link: int = 247
+    frames: Iterable[tuple[int, bytes]], *, start_ns: int = 1_700_000_000_000_000_000, step_ns: int = 1_000_000, link: int = 247,
+    times: Sequence[int] | None = None,
 ) -> bytes:  # fmt: skip
-    """A pcapng with four interfaces, one frame every `step_ns`; each frame with the number of the interface that recorded it."""
+    """A pcapng with four interfaces, a frame every `step_ns` or at `times`; each with the number of the interface that recorded it."""
 
     def block(kind: int, body: bytes) -> bytes:
         size = struct.pack("<I", len(body) + 12)
@@ -238,7 +239,7 @@ def interfaces_pcapng(
     out = [block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))]
     out += [block(1, struct.pack("<HHI", link, 0, 0) + struct.pack("<HHB3xHH", 9, 1, 9, 0, 0))] * 4
     for i, (interface, frame) in enumerate(frames):
-        high, low = divmod(start_ns + i * step_ns, 1 << 32)
+        high, low = divmod(times[i] if times else start_ns + i * step_ns, 1 << 32)
         out.append(block(6, struct.pack("<IIIII", interface, high, low, len(frame), len(frame)) + frame + bytes(-len(frame) % 4)))
     return b"".join(out)
 

@@ -52,9 +52,11 @@ NO_BOUNDS = ("MAX_LMC", "MAX_WORDS", "MAX_RETRIES", "MAX_STEPS", "MAX_HOPS")
 BY_LID = ("FabricFollower.subnet.lids", "SA024", "FabricFollower.learner.heard{}[][].standby")
 """State by LID: at most 65,535 entries."""
 
-OF_CHUNK = ("flows{}.arguments", "Transactions.matched.")
+OF_CHUNK = ("flows{}.arguments", "Transactions.matched.", "Networks._alone")
+OF_CHUNK += ("FabricFollower.subnet.clock.", "FabricFollower.subnet.recent.")
 OF_FACTS = re.compile(r"\._answers\.|\.done$|\.subnet\.gone\b|\.past$|\.linear\.ports$")
-"""Columns of the last chunk, earlier values of its frames (tests/table/test_history.py bounds them), a block of a forwarding table."""
+"""Columns of the last chunk or of the frames before it, pairs of addresses (tests/table/test_networks.py), earlier values of its frames
+(tests/table/test_history.py bounds them), a block of a forwarding table."""
 
 
 def bound(monkeypatch: pytest.MonkeyPatch, value: int, *rooms: str) -> None:

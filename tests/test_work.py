@@ -24,6 +24,8 @@ from ibdissect.session.check import Options, check
 
 START, RECORD = struct.Struct("<IIII"), 24
 """Header of a record, and where the first one begins."""
+ERF_TIME = struct.Struct("<Q")
+"""At the beginning of an ERF record: its time in units of 2^-32 s."""
 
 
 def sweeps(repo: Path, number: int) -> tuple[bytes, int]:
@@ -37,7 +39,9 @@ def sweeps(repo: Path, number: int) -> tuple[bytes, int]:
     for again in range(number):
         copy = bytearray(data)
         for one in at:
-            struct.pack_into("<I", copy, one, START.unpack_from(data, one)[0] + 20 * again)
+            seconds = 20 * again
+            START.pack_into(copy, one, START.unpack_from(data, one)[0] + seconds, *START.unpack_from(data, one)[1:])
+            ERF_TIME.pack_into(copy, one + START.size, ERF_TIME.unpack_from(data, one + START.size)[0] + (seconds << 32))
         found.append(bytes(copy[RECORD:]))
     return b"".join(found), number * len(at)
 
@@ -84,9 +88,9 @@ def checked(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("made", "short", "long", "most_calls", "most_held"),
     [
-        pytest.param(sweeps, 5, 25, 8.5, 2300, id="sweeps"),
-        pytest.param(partial(traffic, roce=False), 12000, 24000, 1.0, 750, id="native"),
-        pytest.param(partial(traffic, roce=True), 8000, 16000, 0.55, 650, id="roce"),
+        pytest.param(sweeps, 5, 25, 14.5, 2300, id="sweeps"),
+        pytest.param(partial(traffic, roce=False), 12000, 24000, 1.3, 750, id="native"),
+        pytest.param(partial(traffic, roce=True), 8000, 16000, 1.05, 650, id="roce"),
     ],
 )
 def test_work_per_packet(

@@ -33,7 +33,7 @@ MAX_EARLY = 256
 """PortInfo requests remembered before the first M_Key."""
 NEIGHBOURS = 8
 """Latest PortInfo answers remembered, as an answer may be recorded before its request."""
-RECENT = 1024
+MAX_EXCHANGED = 1024
 """Exchanges about P_Key tables remembered."""
 COPIED_NS = 10_000_000
 """A copy of another mirror comes within this time; nobody who was answered sends the same transaction again so soon."""
@@ -60,7 +60,7 @@ class FabricFollower:
         """M_Keys that Sets wrote, whether into ports whose NodeInfo is known, and the frame of the last such Set."""
         self.answered = BoundedDict[tuple[object, ...], int](NEIGHBOURS)
         """The latest PortInfo answers by `_exchange_key`, and their times: a request that comes right after is not a new one."""
-        self.exchanged = BoundedDict[tuple[object, ...], tuple[bytes, int, bytes]](RECENT)
+        self.exchanged = BoundedDict[tuple[object, ...], tuple[bytes, int, bytes]](MAX_EXCHANGED)
         """What the latest exchanges about P_Key tables asked, and time and content of the answer (0: none yet)."""
         self.done = 0
         """Number of SMPs of the chunk that were processed."""

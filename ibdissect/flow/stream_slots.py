@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ibdissect.bounded import Dropped
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import End, ends_of, same_side
+from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
 from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.history import AFTER_ALL
@@ -38,6 +39,8 @@ _STATE: dict[str, tuple[Any, int]] = {
 """Columns with the state of every stream: type, and value if unknown. `read_*` describe the latest READ; `sealed`: the first packet had a
 correct ICRC, so a wrong one later means damage; `first_msn`: the MSN of the first packet, if that acknowledges; `largest`: the longest
 payload, `largest_frame`: its first frame."""
+
+_NO_SLOTS = np.zeros(0, np.int64)
 
 
 def _way(ends: StreamEnds) -> tuple[str, End, End, bool]:
@@ -182,7 +185,7 @@ class StreamSlots:
         """The streams that may be the opposite one, and the frame from which on another answer is possible."""
         ends, high, since = self.ends[slot], int(self.state["high"][slot]), self.state["first_frame"]
         way = ends.service, ends.destination, ends.source, not ends.response
-        agreed = self.connections.facing(ends.source, ends.destination, ends.dest_qp, int(since[slot]))
+        agreed = self._agreed(slot) if self.connections.by_side else None
         if agreed is not None:
             connection, qpn = agreed
             peers = self._of_queue_pair(way, qpn)
@@ -191,27 +194,33 @@ class StreamSlots:
         peers = self._array(way)
         theirs = self.state["high"][peers]
         ahead = ((theirs - high if ends.response else high - theirs) + (PSNS >> 1) & (PSNS - 1)) - (PSNS >> 1)
-        later, unknown = since[peers] >= frame, theirs < 0
-        again = AFTER_ALL if high >= 0 else frame + 1
-        if (unknown & ~later).any():
-            again = frame + 1
-        elif later.any():
-            again = min(again, int(since[peers[later]].min()) + 1)
-        near = peers[~later & ~unknown & (ahead > -FAR) & (ahead <= FAR)].tolist() if high >= 0 else []
-        return [peer for peer in near if _facing(ends, self.ends[peer]) and not self._is_bound(peer)], again
+        good, again = theirs >= 0, AFTER_ALL
+        if frame < AFTER_ALL:
+            later = since[peers] >= frame
+            if high < 0 or (~good & ~later).any():
+                again = frame + 1
+            elif later.any():
+                again = int(since[peers[later]].min()) + 1
+            good &= ~later
+        near = peers[good & (ahead > -FAR) & (ahead <= FAR)].tolist() if high >= 0 else []
+        if ends.source.gid or ends.destination.gid:
+            near = [peer for peer in near if _facing(ends, self.ends[peer])]
+        if self.connections.by_side:
+            near = [peer for peer in near if self._agreed(peer) is None]
+        return near, again
 
-    def _is_bound(self, slot: int) -> bool:
-        """Whether connection management says which queue pair a stream comes from."""
+    def _agreed(self, slot: int) -> tuple[Connection, int] | None:
+        """The connection of a stream and the queue pair that it comes from, as connection management says; None if it does not."""
         ends = self.ends[slot]
-        return self.connections.facing(ends.source, ends.destination, ends.dest_qp, int(self.state["first_frame"][slot])) is not None
+        return self.connections.facing(ends.source, ends.destination, ends.dest_qp, int(self.state["first_frame"][slot]))
 
     def _array(self, way: tuple[str, End, End, bool]) -> Int:
         """Slots of the streams between two ports in one direction."""
         found = self._peers.get(way)
         if found is None:
-            found = np.array(self.between.get(way, ()), np.int64)
-            if len(found):
-                self._peers[way] = found
+            if way not in self.between:
+                return _NO_SLOTS
+            found = self._peers[way] = np.array(self.between[way], np.int64)
         return found
 
     def silent(self, slot: int, frame: int) -> bool:

@@ -78,6 +78,9 @@ class Networks:
         """By what packets show, in order of appearance: the number of the network, that of the first of those that are one."""
         self._halves = Counter[tuple[int, int]]()
         """How many pairs have one direction in either of two networks."""
+        self._alone = np.zeros((5, 0), np.uint64)
+        """Until there is a second network: the addresses and directions of the pairs of the first one, in order of appearance, each with
+        a frame and its time."""
 
     def tell_apart(self, table: ChunkTable) -> Numbers | None:
         """The network of each packet, uint16[n]; None if there is one only. Call as `table.once(networks.tell_apart)`."""
@@ -101,25 +104,47 @@ class Networks:
         rows, ways = _ends(table)
         if not len(rows):
             return
-        low, high = np.minimum(*ways), np.maximum(*ways)
-        first, _ = groups((low, high, there[rows].astype(np.uint64) << np.uint64(1) | (ways[0] > ways[1])))
+        low, high, back = np.minimum(*ways), np.maximum(*ways), (ways[0] > ways[1]).astype(np.uint64)
+        if len(self.number) == 1:
+            self._keep(table, rows, np.stack([low, high, back]))
+            return
+        frames, times = self._alone[3:].view(np.int64)
+        none = np.zeros_like(frames)
+        yield from self._follow(*self._alone[:3], none + next(iter(self.number)), frames, times, none)
+        self._alone = self._alone[:, :0]
+        first, _ = groups((low, high, there[rows].astype(np.uint64) << np.uint64(1) | back))
         first = np.sort(first)
-        columns = rows[first], low[first], high[first], there[rows[first]], ways[0][first] > ways[1][first]
-        for row, one, other, network, back in zip(*(column.tolist() for column in columns), strict=True):
-            known = self.pairs.get_or_make((one, other), dict, table.chunk.first + row, int(table.chunk.time_ns[row]))
+        at = rows[first]
+        yield from self._follow(low[first], high[first], back[first], there[at], at + table.chunk.first, table.chunk.time_ns[at], at)
+
+    def _keep(self, table: ChunkTable, rows: Int, found: U64) -> None:
+        """Remember the pairs of a capture that shows one network so far."""
+        when = np.stack([rows + table.chunk.first, table.chunk.time_ns[rows]]).view(np.uint64)
+        first = np.sort(groups([*found])[0])
+        every = np.concatenate([self._alone, np.concatenate([found, when])[:, first]], axis=1)
+        first, _ = groups([*every[:3]])
+        self._alone = every[:, np.sort(first)[: 2 * MAX_PAIRS + 2]]
+
+    def _follow(self, *columns: npt.NDArray[np.generic]) -> Iterator[_Change]:
+        """Take steps in order: both addresses, whether back, the network, the frame, its time, and the row of the present chunk."""
+        for one, other, back, network, frame, time_ns, row in zip(*(column.tolist() for column in columns), strict=True):
+            known = self.pairs.get_or_make((one, other), dict, frame, time_ns)
             way = BACK if back else THERE
             if known is None or known.get(network, 0) & way:
                 continue
-            self._count(known, network, -1)
+            before = self._halves_of(known, network)
             known[network] = known.get(network, 0) | way
-            self._count(known, network, 1)
-            yield from self._join(row)
+            after = self._halves_of(known, network)
+            if before != after:
+                self._halves.subtract(before)
+                self._halves.update(after)
+                yield from self._join(row)
 
-    def _count(self, known: dict[int, int], network: int, change: int) -> None:
+    def _halves_of(self, known: dict[int, int], network: int) -> list[tuple[int, int]]:
+        """The networks of which this one has one direction of a pair, and the other network the other."""
         mine = known.get(network, 0)
-        for other, way in known.items():
-            if other != network and mine | way == THERE | BACK and mine & way == 0:
-                self._halves[min(network, other), max(network, other)] += change
+        halves = [other for other, way in known.items() if other != network and mine | way == THERE | BACK and mine & way == 0]
+        return [(min(network, other), max(network, other)) for other in halves]
 
     def _join(self, row: int) -> Iterator[_Change]:
         """Number the networks anew."""

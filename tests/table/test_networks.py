@@ -58,6 +58,14 @@ def test_vlans_and_virtual_networks(rows: int, monkeypatch: pytest.MonkeyPatch) 
     assert numbers(craft.ethernet_pcap([there, inside, bytes(other), inside])) == [0, 1, 2, 1]
 
 
+@pytest.mark.parametrize(("bound", "second"), [(1, 1), (2, 0)])
+@pytest.mark.parametrize("rows", [1, records.ROWS])
+def test_pairs_beyond_the_bound_prove_nothing(rows: int, bound: int, second: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "ROWS", rows)
+    monkeypatch.setattr("ibdissect.table.networks.MAX_PAIRS", bound)
+    assert numbers(interfaces_pcapng([(0, craft.gmp(4, 1, 0x12, slid=7, dlid=8)), (0, ASK), (1, ANSWER)])) == [0, 0, second]
+
+
 def test_one_network_costs_nothing() -> None:
     for capture in (craft.erf_pcap([ASK, ANSWER]), craft.ethernet_pcap([craft.roce2(payload=b"1234")] * 2)):
         (chunk,) = open_capture(io.BytesIO(capture)).chunks()

@@ -12,7 +12,7 @@ from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.flow.recovery import PSNS, distance
 from ibdissect.flow.streams import Streams
-from ibdissect.lint.rule import ERROR, Context, Hit
+from ibdissect.lint.rule import ERROR, INFO, Context, Hit
 from ibdissect.rules.shared.connection_rule import AgreedRule
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.table import ChunkTable, Int
@@ -24,7 +24,7 @@ from ibdissect.wire.numbers import BASE
 from ibdissect.wire.spec import Field
 
 MAX_OTHERS = 4096
-"""Connections with packets in another partition; more than these are reported without a look at what refutes them."""
+"""Connections with packets in another partition; whether something refutes what is said of further ones is unknown: an info."""
 
 
 class OtherPartition(AgreedRule):
@@ -64,6 +64,8 @@ class OtherPartition(AgreedRule):
                 used.add(end)
             row = np.array([hit.frame - table.chunk.first], np.int64)
             self.psns.keep(hit.key, int(table.values_at(BTH.psn, row)[0]), hit.frame, hit.time_ns)
+            if used is None or hit.key not in self.psns:
+                hit.severity = INFO
             yield hit
 
     def stands(self, hit: Hit, context: Context) -> bool:

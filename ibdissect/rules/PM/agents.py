@@ -196,7 +196,7 @@ class NoSuchPort(LearntFactRule):
                     if served is not None and len(served) < SEVERAL:
                         served.add(number)
                     continue
-                if 0 < agents.redirects.get((PM_CLASS, lid), AFTER_ALL) < seen.frame:
+                if agents.redirects.dropped.count or 0 < agents.redirects.get((PM_CLASS, lid), AFTER_ALL) < seen.frame:
                     continue
                 why = f"which has {counted(node.num_ports, 'port')}" if number else "which is no switch"
                 yield fault(

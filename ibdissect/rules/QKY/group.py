@@ -61,6 +61,8 @@ class WrongGroupQKey(GroupRule):
         self.qpns: set[int] = set()
         self.replies = BoundedDict[tuple[End, int, End], int](MAX_REPLIES)
         """The latest frame from a service's port and queue pair to each receiver."""
+        self.forgotten = False
+        """Whether there were too many: then it is unknown whether a queue pair sent to anybody afterwards."""
 
     @on_event(Resolved)
     def resolved(self, event: Resolved, _context: Context) -> None:
@@ -84,7 +86,8 @@ class WrongGroupQKey(GroupRule):
         back = np.flatnonzero(datagrams & np.isin(source_qp, list(self.qpns)))
         for i, (source, destination) in zip(back.tolist(), ends_of(table, rows[back]), strict=True):
             self.replies.pop((source, int(source_qp[i]), destination), None)
-            self.replies.put((source, int(source_qp[i]), destination), table.chunk.first + int(rows[i]))
+            gone = self.replies.put((source, int(source_qp[i]), destination), table.chunk.first + int(rows[i]))
+            self.forgotten |= gone is not None
         index = np.flatnonzero(datagrams & np.isin(qpn, list(self.qpns)))
         q_keys = table.values(DETH.q_key)
         ends = ends_of(table, rows[index])
@@ -107,7 +110,7 @@ class WrongGroupQKey(GroupRule):
         lowered = super().severity_at_end(hit, context)
         if hit.message != SERVICE:
             return lowered
-        return INFO if self.replies.get(hit.key[:3], 0) > hit.frame else lowered or WARNING
+        return INFO if self.forgotten or self.replies.get(hit.key[:3], 0) > hit.frame else lowered or WARNING
 
 
 class BadQKeyReported(ReportedPackets):

@@ -15,6 +15,7 @@ from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Lazy
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PacketRule
 from ibdissect.table.history import SECOND_NS
+from ibdissect.table.order import disordered
 from ibdissect.wire.headers import AETH, BTH, RNR
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.text import counted
@@ -159,7 +160,7 @@ class MsnRegression(Rule):
 
     Check whether two connections use the same queue pair numbers in this capture; otherwise look at the responder's firmware.
 
-    Two acknowledgements of one connection, the second of a later PSN.
+    Two acknowledgements of one connection, the second of a later PSN. An `info` where the times of neighbouring records are not in order.
     """
 
     code, name, severity = "RC009", "msn-regression", ERROR
@@ -168,8 +169,12 @@ class MsnRegression(Rule):
     example = "acknowledgements of PSN 5 with MSN 3, and of PSN 6 with MSN 2"
 
     @on_event(MsnFell)
-    def fell(self, event: MsnFell, _context: Context) -> Iterator[Hit]:
-        yield of_stream(event, (event.before_frame, "the higher MSN"), msn=event.msn, before=event.before)
+    def fell(self, event: MsnFell, context: Context) -> Iterator[Hit]:
+        hit = of_stream(event, (event.before_frame, "the higher MSN"), msn=event.msn, before=event.before)
+        chunk = context.table.chunk
+        if disordered(chunk.time_ns, event.before_frame - chunk.first, event.frame - chunk.first):
+            hit.severity = INFO
+        yield hit
 
 
 class MsnJump(Rule):

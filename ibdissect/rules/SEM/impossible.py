@@ -208,9 +208,11 @@ class OtherPrefix(AttributeRule):
         known: dict[int, list[int]] = {}
         for port in smp.columns.event.subnet.ports():
             info, since = port.info_at(smp.frame) if port.is_endport and port.key != smp.key else (None, 0)
+            if info is not None and info.gid_prefix == prefix:
+                return None  # in nearly all subnets, as soon as the first port is looked at
             if info is not None and info.gid_prefix:
                 known.setdefault(info.gid_prefix, []).append(since)
-        if len(known) != 1 or prefix in known:
+        if len(known) != 1:
             return None
         (usual, frames), = known.items()
         return ({"others": len(frames), "usual": usual}, [(max(frames), "PortInfo of another port")]) if len(frames) > 1 else None

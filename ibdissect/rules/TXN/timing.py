@@ -23,6 +23,7 @@ from ibdissect.rules.shared.patience import announced
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import value_at
 from ibdissect.table.history import NEIGHBOURS_NS, SECOND_NS
+from ibdissect.table.order import in_time
 from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
 from ibdissect.table.sa_tables import MAD_SIZE
 from ibdissect.wire.headers import LRH
@@ -105,7 +106,9 @@ class TransactionReused(Rule):
         if not (asks[1:] & asks[:-1] & (marks[1:] == marks[:-1])).any():
             return
         rows = {name: np.concatenate((kept[name][old], column)) for name, column in now.items()}
-        order = np.lexsort([rows[name] for name in WAY])
+        by_time = in_time(rows["time"])
+        by_time = np.arange(len(rows["time"])) if by_time is None else by_time
+        order = by_time[np.lexsort([rows[name][by_time] for name in WAY])]
         rows, fresh = {name: column[order] for name, column in rows.items()}, order >= len(old)
         alike = np.ones(len(order) - 1, np.bool_)
         for name in WAY:
@@ -287,6 +290,8 @@ class TwoManagers(Rule):
         lrh = table.located.at("lrh")[rows]
         by_lid = (lrh >= 0) & (value_at(data, table.chunk.offset[rows] + asks.mad[sets], MAD.mgmt_class) != DIRECTED)
         rows, lrh = rows[by_lid], lrh[by_lid]
+        order = in_time(table.chunk.time_ns[rows])
+        rows, lrh = (rows, lrh) if order is None else (rows[order], lrh[order])
         networks = table.networks[rows] if table.networks is not None else np.zeros_like(rows)
         slid, dlid = value_at(data, lrh, LRH.slid), value_at(data, lrh, LRH.dlid)
         for i in np.flatnonzero(np.isin(slid, list(managers))).tolist():  # managers usually set by directed route, so these are few

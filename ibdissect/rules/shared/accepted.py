@@ -29,21 +29,21 @@ Pair = tuple[tuple[Any, Any], ...]
 class AcceptedRule(PacketRule):
     """Base of rules about a packet that the receiver drops or refuses; silent once the receiver accepts what the sender sent.
 
-    It accepts if it sends the sender a response without a NAK later. A NAK for an access without permission (remote access error) or an
-    invalid request between the two proves the fault.
+    It accepts if it sends the sender a response without a NAK later: behind the packet, or by its time. A NAK for an access without
+    permission (remote access error) or an invalid request between the two proves the fault.
     """
 
     waits = True
     flow = PACKET_FLOW
 
     def __init__(self) -> None:
-        self.answers = KeptDict[Pair, tuple[int, int]](MAX_PAIRS, "senders of packets that may be refused")
-        """Frame of the latest acceptance and of the latest refusal of each pair; 0: none."""
+        self.answers = KeptDict[Pair, tuple[int, int, int]](MAX_PAIRS, "senders of packets that may be refused")
+        """Frame of the latest acceptance and of the latest refusal of each pair, and the latest time of an acceptance; 0: none."""
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         pair = tuple((_plain(seen, source), _plain(seen, destination)) for source, destination in ADDRESSES)
         if pair not in self.answers:
-            self.answers.keep(pair, (0, 0), seen.frame, seen.time_ns)
+            self.answers.keep(pair, (0, 0, 0), seen.frame, seen.time_ns)
         return {"pair": pair}
 
     @on_chunk
@@ -54,7 +54,7 @@ class AcceptedRule(PacketRule):
         operation = table.values(BTH.opcode) & 0x1F
         rows = found.rows[(operation >= FIRST_RESPONSE) & (operation <= LAST_RESPONSE)]
         refused = table.values_at(AETH.syndrome_opcode, rows) == NAK
-        for pair, (accepted_before, refused_before) in list(self.answers.items()):
+        for pair, (accepted_before, refused_before, time_before) in list(self.answers.items()):
             mine = np.ones(len(rows), np.bool_)
             for (source, destination), (sender, receiver) in zip(ADDRESSES, pair, strict=True):
                 mine &= _equal(table, source, rows, receiver) & _equal(table, destination, rows, sender)
@@ -62,12 +62,13 @@ class AcceptedRule(PacketRule):
             latest = (
                 int(yes[-1]) + table.chunk.first if len(yes) else accepted_before,
                 int(no[-1]) + table.chunk.first if len(no) else refused_before,
+                max(int(table.chunk.time_ns[yes].max()), time_before) if len(yes) else time_before,
             )
             self.answers.keep(pair, latest, latest[0], 0)
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        accepted, refused = self.answers.get(hit.arguments["pair"], (0, 0))
-        return accepted < hit.frame or refused > hit.frame
+        accepted, refused, latest = self.answers.get(hit.arguments["pair"], (0, 0, 0))
+        return (accepted < hit.frame and latest <= hit.time_ns) or refused > hit.frame
 
 
 def _plain(seen: Seen, field: Field[Any]) -> Any:
