@@ -103,7 +103,7 @@ class RequestsRepeated(Rule):
 
     code, name, severity = "RC002", "psn-duplicate", INFO
     reference = "IBA 9.7.5.1.1, 9.7.6.1; python-rdma BTH.PSN"
-    message = "{ends}: PSN {psn} was sent before; the requester repeats"
+    message = "{ends}: PSN {psn} was sent before"
     example = "two SENDs with the same PSN"
 
     @on_event(Repeated)

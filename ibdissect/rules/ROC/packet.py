@@ -105,7 +105,7 @@ class CongestionNotification(PacketRule):
     code, name, severity = "ROC009", "roce-cnp-dqp", ERROR
     reference = "RoCE Annex A17; kernel ib_pack.h"
     when = (BTH.opcode == CNP_OPCODE) & IS_ROCE & ((BTH.destqp == 0) | (BTH.psn != 0) | (BTH.becn == 0))
-    message = "CNP to queue pair 0x{destqp:06x} with PSN {psn} and BECN {becn:d}, PSN must be 0 and BECN 1"
+    message = "CNP to queue pair 0x{destqp:06x} with PSN {psn} and BECN {becn:d}: the queue pair must not be 0, PSN must be 0 and BECN 1"
     example = "a CNP with PSN 5"
 
 
