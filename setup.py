@@ -33,12 +33,12 @@ class Versioned(build_py):
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            file = Path(self.build_lib, "ibdissect", "version.py")
-            before = file.read_text(encoding="utf-8")
+            name = Path("ibdissect", "version.py")
+            before = name.read_text(encoding="utf-8")  # not of the build folder, which may hold an older one
             after = re.sub(r'(?m)^VERSION = ".*"$', f'VERSION = "{self.distribution.get_version()}"', before)
             if after == before:
-                raise RuntimeError(f"{file} has no line for the version")
-            file.write_text(after, encoding="utf-8")
+                raise RuntimeError(f"{name} has no line for the version")
+            Path(self.build_lib, name).write_text(after, encoding="utf-8")
 
 
 class StableAbi(bdist_wheel):

@@ -68,6 +68,9 @@ def test_what_is_built_differs_in_the_version_only(tmp_path: Path) -> None:
     """A built package had a module without the functions that others import from it."""
     environment = {**os.environ, "SETUPTOOLS_SCM_PRETEND_VERSION": "1.2.3", "PYTHONPATH": without_cython(tmp_path / "nothing")}
     words = [sys.executable, "setup.py", "-q", "egg_info", "-e", str(tmp_path), "build_py", "-d", str(tmp_path / "built")]
+    before = tmp_path / "built/ibdissect/version.py"  # of an earlier build
+    before.parent.mkdir(parents=True)
+    before.write_text('VERSION = "1.2.2"\n')
     subprocess.run(words, cwd=REPO, env=environment, capture_output=True, timeout=120, check=True)
     built = {path.relative_to(tmp_path / "built"): path.read_text(encoding="utf-8") for path in (tmp_path / "built").rglob("*.py")}
     unlike = [path for path, text in built.items() if text != (REPO / path).read_text(encoding="utf-8")]
