@@ -442,3 +442,29 @@ def test_datagrams_are_no_connections() -> None:
     for psn in range(100, 110):
         lab.put(psn * MS, A, B, 0x64, 0x222, psn, ext={"DETH": {"q_key": 1, "srcqp": 0x111}}, payload=bytes(64))
     assert lab.diagnosis().connections == []
+
+
+def test_an_invalid_request_is_the_requesters() -> None:
+    lab = Lab()
+    nak(1)(lab)
+    (found,) = [one for one in lab.diagnosis().connections if one.ends[0].address == "10.0.0.1"]
+    assert (found.blamed, found.requester) == (0, 0)
+
+
+def test_limited_and_full_members_are_of_one_partition() -> None:
+    lab = Lab()
+    time = lab.up(partition_key=0x8001)
+    repeated(lab, time, 100, bth={"p_key": 0x0001})
+    lab.down(time + 10 * TIMEOUT)
+    assert causes(joined(lab, alive(SEC))) == ["retries-exhausted"]
+
+
+@pytest.mark.parametrize(("naks", "used_up"), [(2, False), (3, True)])
+def test_a_retry_count_is_used_up_by_one_more_rnr_nak(naks: int, used_up: bool) -> None:
+    lab = Lab()
+    time = lab.good(lab.up(rnr_retries=2), 100, 3)
+    for i in range(naks):
+        lab.ask(time + i * MS, 103)
+        lab.answer(time + i * MS + 5 * US, 103, 0x20 | 12)
+    found = lab.only()
+    assert (found.cause == "rnr-exhausted") is used_up
