@@ -26,8 +26,12 @@ def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any
         word = rows[:, plan.start : plan.start + plan.width].view(plan.wire)[:, 0].astype(plan.word)
     else:
         word = np.zeros(len(rows), np.uint64)
-        for byte in range(bit // 8, (bit + bits + 7) // 8):
+        first, last = bit // 8, (bit + bits + 7) // 8
+        for byte in range(first, min(last, first + 8)):
             word = (word << np.uint64(8)) | rows[:, byte]
+        if last - first > 8:  # nine bytes hold more than the word: of the last one only what belongs to the number
+            below = np.uint64(last * 8 - bit - bits)
+            return (word << (np.uint64(8) - below) | rows[:, last - 1] >> below) & np.uint64((1 << bits) - 1)
     if plan.shift is not None:
         word >>= plan.shift
     if plan.mask is not None:

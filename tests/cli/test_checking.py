@@ -73,6 +73,24 @@ def test_severities_by_code_prefix_and_name(project: Path) -> None:
     assert {severity for _, _, severity in findings(project, "captures/a.pcap")} == {"warning"}
 
 
+@pytest.mark.parametrize(
+    "given", ['AM = "warning"\nAM001 = "info"', 'AM001 = "info"\nAM = "warning"', '"{name}" = "info"', 'AM001 = "info"']
+)
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_configured_severity_is_not_lost(project: Path, given: str, jobs: str) -> None:
+    """In whatever order it is written, in each process, in the findings, the totals and the exit status."""
+    from ibdissect.rules import load
+
+    name = next(rule.name for rule in load() if rule.code == "AM001")
+    (project / "ibdissect.toml").write_text('select = ["AM"]\n[severity]\n' + given.format(name=name) + "\n")
+    done = lint(project, "--format", "json", "--jobs", jobs, "captures/a.pcap", "captures/old/b.pcap")
+    report = json.loads(done.stdout)
+    assert done.returncode == 0 and {f["severity"] for f in report["findings"]} == {"info"}
+    assert " error AM001" not in lint(project, "--jobs", jobs, "captures").stdout
+    (project / "ibdissect.toml").write_text('select = ["AM"]\n[severity]\nAM001 = "error"\n')
+    assert lint(project, "--jobs", jobs, "captures").returncode == 1
+
+
 def test_rule_options_move_the_threshold(project: Path) -> None:
     frames = [gmp(4, 0x01, 0x12), gmp(4, 0x81, 0x12, slid=2, dlid=1), gmp(4, 0x01, 0x12, header={"transaction_id": 9}), rc(0x04, bytes(16))]
     (project / "captures/a.pcap").write_bytes(erf_pcap(frames, step_ns=1_200_000_000))

@@ -35,6 +35,14 @@ def test_partly_known_table_never_says_absent() -> None:
     assert table(p_keys(0xFFFF), p_keys()).judge(0x1234, 99, 64) == (Verdict.ABSENT, (10, 11))
 
 
+@pytest.mark.parametrize("size", [1, 31, 32, 33, 63, 64, 65, 96, 97])
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_a_table_of_any_size_is_known_only_with_its_last_block(size: int, blocks: int) -> None:
+    """A table of 33 entries has two blocks, although it fills one and one entry of the next."""
+    verdict = table(*[p_keys(0xFFFF)] * blocks).judge(0x1234, 99, size)[0]
+    assert verdict is (Verdict.ABSENT if blocks * 32 >= size else Verdict.UNKNOWN)
+
+
 def test_a_key_in_two_blocks_makes_one_member() -> None:
     assert table(p_keys(0xFFFF, 0x1234), p_keys(0x1234, 0x9234)).members() == {0xFFFF: 10, 0x1234: 10, 0x9234: 11}
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibdissect.table.compare import holding
+from ibdissect.table.compare import Network, against, against_number, holding
+from ibdissect.table.series import blobs_of
 
 letters = st.text("abAB.", max_size=40).map(str.encode)
 
@@ -29,3 +30,26 @@ def test_as_one_by_one(parts: list[bytes], gaps: list[int], needle: bytes) -> No
     assert holding(array, starts, stops, needle).tolist() == wanted
     assert holding(array, starts[::-1], stops[::-1], needle).tolist() == wanted[::-1]
     assert not holding(array, starts, stops, b"").any()
+
+
+@pytest.mark.parametrize("size", [4, 16])
+def test_a_prefix_of_every_length_compares_just_its_bits(size: int) -> None:
+    """The address with its last bit of the prefix changed is another network, that with the next bit changed is the same."""
+    address = bytes(range(0xA5, 0xA5 + size))
+    number, width = int.from_bytes(address, "big"), 8 * size
+    for bits in range(width + 1):
+        beside = [number ^ 1 << (width - bit) for bit in (bits, bits + 1) if 1 <= bit <= width]
+        values = blobs_of(np.arange(len(beside) + 1), [n.to_bytes(size, "big") for n in (number, *beside)])
+        found = against("==", values, Network(address, bits))
+        assert found.tolist() == [True, *[False] * (bits >= 1), *[True] * (bits < width)], bits
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_numbers_beside_those_of_a_type(dtype: type) -> None:
+    """A constant that the type cannot hold is larger than all its values; the largest one that it can hold equals it."""
+    top = int(np.iinfo(dtype).max)
+    values = np.array([0, top - 1, top], dtype)
+    for number, equal, below in ((-1, [], []), (0, [0], []), (top, [2], [0, 1]), (top + 1, [], [0, 1, 2])):
+        assert np.flatnonzero(against_number("==", values, number)).tolist() == equal
+        assert np.flatnonzero(against_number("<", values, number)).tolist() == below
+        assert np.flatnonzero(against_number(">=", values, number)).tolist() == [i for i in range(3) if i not in below]

@@ -70,6 +70,25 @@ def test_a_message_that_is_cut_off_within_a_key_shows_no_part_of_it() -> None:
     assert not [pair for pair in PAIRS if pair in said] and "write segment" in said
 
 
+@pytest.mark.parametrize("service", [0x0000_0ACE_0000_0001, rpcrdma.SERVICE])
+def test_a_message_that_is_cut_off_is_hidden_to_its_last_byte(service: int) -> None:
+    """Of a service that no declaration knows as well as of one with keys, wherever the snap length cuts, in trees and in bytes."""
+    whole = message(b"\x5a" * 1320)
+    begin = whole.index(b"\x5a" * 1320)
+    sizes = [begin + taken for taken in (1, 7, 8, 200, 1319, 1320)]
+    rows = [(LINK_INFINIBAND, data, len(data)) for data in connection(service)]
+    with Capture(io.BytesIO(pcapng([*rows, *((LINK_INFINIBAND, whole[:size], len(whole)) for size in sizes)]))) as opened:
+        hidden, found = dict[int, set[int]](), dict[int, set[int]]()
+        for table in opened.tables():
+            hidden.update((table.chunk.first + row, places) for row, places in in_rows(table))
+            for _, tree in trees(table):
+                found[tree.frame] = {at for start, stop in tree.secret_bytes for at in range(start, stop)}
+    shown = 16 if service == rpcrdma.SERVICE else 0  # its fixed header
+    for frame, size in enumerate(sizes, 3):
+        payload = set(range(begin + (shown if size >= begin + shown else 0), size))
+        assert payload <= hidden[frame] and payload <= found[frame], size - begin
+
+
 @pytest.mark.parametrize("kind", sorted(SERVED))
 def test_trees_and_bytes_hide_the_same_and_no_checksum_tells(kind: str) -> None:
     service, private, data = SERVED[kind]
