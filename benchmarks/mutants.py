@@ -67,7 +67,7 @@ TARGETS = {
     ),
     "table": Target(
         "ibdissect/table/*.py",
-        ("tests/table/test_*.py", "tests/dfilter/test_*.py", "tests/session/test_columns.py", "tests/ulp/test_services.py"),
+        ("tests/table/test_*.py", "tests/dfilter/test_[cklmnpv]*.py", "tests/session/test_columns.py", "tests/ulp/test_services.py"),
     ),
     "fabric": Target("ibdissect/fabric/*.py", ("tests/fabric/test_*.py", "tests/rules/[PMS]*/test_*.py", "tests/rules/test_early.py")),
     "lint": Target("ibdissect/lint/*.py", ("tests/lint/test_*.py", "tests/cli/test_checking.py")),

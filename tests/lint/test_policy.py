@@ -65,6 +65,58 @@ def test_refused(table: dict[str, Any], key: str, words: str) -> None:
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(("key", "low", "high"), [
+    ("partitions", 0, 0xFFFF), ("no-partitions", 0, 0xFFFF), ("managers", 1, (1 << 64) - 1), ("m-keys", 0, (1 << 64) - 1),
+    ("lids", 1, 0xBFFF),
+])  # fmt: skip
+def test_the_first_and_last_number_of_each_key(key: str, low: int, high: int) -> None:
+    """And those beside them, which are refused."""
+    for number in (low, high):
+        SitePolicy.of({key: number}, "a.toml")
+    for number in (low - 1, high + 1):
+        with pytest.raises(ConfigError, match="outside"):
+            SitePolicy.of({key: number}, "a.toml")
+
+
+def test_the_bounds_of_ranges_and_of_lids() -> None:
+    found = SitePolicy.of({"lids": ["16-127", 200]}, "a.toml")
+    assert [lid for lid in range(1, 300) if found.lid_allowed(lid)] == [*range(16, 128), 200]
+    assert not found.lid_allowed(0xBFFF) and all(map(found.lid_allowed, (0, 0xC000, 0xFFFF)))
+    assert SitePolicy.of({"lids": ["5-5"]}, "a.toml").lids == ((5, 5),)
+    for bad in ("0-5", "5-0xc000"):
+        with pytest.raises(ConfigError, match="outside"):
+            SitePolicy.of({"lids": [bad]}, "a.toml")
+
+
+def test_a_manager_is_a_lid_or_a_guid() -> None:
+    found = SitePolicy.of({"managers": [1, 0xBFFF, 0xC000]}, "a.toml")
+    assert (found.manager_lids, found.manager_guids) == ({1, 0xBFFF}, {0xC000}) and found.manages
+
+
+def test_partitions_are_compared_without_their_membership() -> None:
+    only, without = SitePolicy.of({"partitions": [0x8001]}, "a.toml"), SitePolicy.of({"no-partitions": [0x8001]}, "a.toml")
+    for p_key, is_one in ((0x0001, True), (0x8001, True), (0x0002, False), (0x7FFF, False), (0x4001, False)):
+        assert only.partition_allowed(p_key) is is_one and without.partition_allowed(p_key) is not is_one
+    assert only.partition_allowed(0x8000) and only.partition_allowed(0)
+
+
+@pytest.mark.parametrize(("key", "value", "good"), [
+    ("interfaces", 0, True), ("interfaces", 0xFFFF, True), ("interfaces", 0x10000, False), ("interfaces", -1, False),
+    ("prefixes", (1 << 64) - 1, True), ("prefixes", 1 << 64, False), ("lids", "1-0xbfff", True), ("lids", "1-0xc000", False),
+])  # fmt: skip
+def test_the_bounds_of_subnets(key: str, value: Any, good: bool) -> None:
+    table = {"subnets": [{key: value}]}
+    if good:
+        assert subnets_of(table, "a.toml").expected
+        return
+    with pytest.raises(ConfigError, match="outside"):
+        subnets_of(table, "a.toml")
+
+
+def test_without_subnets_none_is_expected() -> None:
+    assert not subnets_of({}, "a.toml").expected
+
+
 def test_keys_are_never_shown() -> None:
     secret = "0x1122334455667788zz"
     with pytest.raises(ConfigError) as caught:
