@@ -85,7 +85,7 @@ AT_MOST = 90
 TOPICS = {
     ".": (
         "bad_input budget captures coverage docs floods guides hostile hostile_pcapng hostile_places hostile_world "
-        "integrations interrupts limits packaging plugin_docs plugin_package plugin_places python_reference secrets secrets_more "
+        "integrations interrupts limits offsets packaging plugin_docs plugin_package plugin_places python_reference secrets secrets_more "
         "sentences splices tutorial windows work"
     ),
     "capture": "window_memory",

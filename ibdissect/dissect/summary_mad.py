@@ -101,8 +101,9 @@ def action(table: ChunkTable, row: int) -> tuple[str, str]:
 
 
 def _action(catalog: Catalog, header: bytes) -> tuple[str, str]:
-    base_version, mgmt_class, method = header[0], header[1], header[3]
-    attr_id, modifier = int.from_bytes(header[16:18], "big"), int.from_bytes(header[20:24], "big")
+    mad = MAD(header)
+    base_version, mgmt_class, method = mad.base_version, mad.mgmt_class, mad.method
+    attr_id, modifier = mad.attribute_id, mad.attribute_modifier
     if mgmt_class == numbers.CM_CLASS and attr_id in MESSAGES:
         return MESSAGES[attr_id], ""
     shown = MODIFIERS.get(attr_id) if mgmt_class in numbers.SMP_CLASSES and base_version == 1 else None
@@ -111,9 +112,9 @@ def _action(catalog: Catalog, header: bytes) -> tuple[str, str]:
 
 def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:
     """Protocol, and the info that the common header gives."""
-    base_version, mgmt_class, method = header[0], header[1], header[3]
-    status = int.from_bytes(header[4:6], "big")
-    attr_id, modifier = int.from_bytes(header[16:18], "big"), int.from_bytes(header[20:24], "big")
+    mad = MAD(header)
+    base_version, mgmt_class, method, status = mad.base_version, mad.mgmt_class, mad.method, mad.status
+    attr_id, modifier = mad.attribute_id, mad.attribute_modifier
     protocol = PROTOCOLS.get(mgmt_class, "Vendor" if is_vendor(mgmt_class) else "MAD")
     info, selected = _action(catalog, header)
     info += selected
@@ -134,8 +135,8 @@ def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:
 
 def _details(table: ChunkTable, header: bytes, start: int, stop: int, presenter: Presenter) -> str:
     """The info that the bytes after the common header give, by class."""
-    mgmt_class, method = header[1], header[3]
-    attr_id = int.from_bytes(header[16:18], "big")
+    mad = MAD(header)
+    mgmt_class, method, attr_id = mad.mgmt_class, mad.method, mad.attribute_id
     data = table.chunk.data[start:stop].tobytes()
     if mgmt_class == numbers.DIRECTED:
         path = _path(header, data)
@@ -146,7 +147,7 @@ def _details(table: ChunkTable, header: bytes, start: int, stop: int, presenter:
         return _administration(table.catalog, data, method, attr_id, presenter)
     if mgmt_class == numbers.PM_CLASS:
         select = getattr(table.catalog.attribute(mgmt_class, attr_id, method), "port_select", None)
-        at = table.catalog.data_at(mgmt_class, header[0]) + select.bit // 8 if select is not None else len(data)
+        at = table.catalog.data_at(mgmt_class, mad.base_version) + select.bit // 8 if select is not None else len(data)
         return f" port {data[at]}" if at < len(data) else ""
     if mgmt_class == numbers.CM_CLASS:
         return _connection(data, attr_id)

@@ -17,6 +17,7 @@ from ibdissect.table.rows import U64, groups, places_in
 from ibdissect.wire import numbers
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.sm import NodeInfo, SMInfo, SMPDirected, SwitchInfo
+from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
 
 from .model import Subnet
@@ -103,7 +104,7 @@ class Smps:
 
     def _first_key(self, answer: npt.NDArray[np.bool_]) -> int:
         about_ports = np.flatnonzero((self.attribute == numbers.PORT_INFO) & (answer | (self.method == numbers.SET)))
-        shown = about_ports[self.bodies[about_ports, :8].any(axis=1)]
+        shown = about_ports[self.bodies[about_ports, slice(*PortInfo.m_key.span)].any(axis=1)]
         return int(shown[0]) if len(shown) else len(self.rows)
 
     def _kinds(self, answer: npt.NDArray[np.bool_], trap: npt.NDArray[np.bool_]) -> Int:

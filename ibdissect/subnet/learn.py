@@ -20,6 +20,7 @@ from ibdissect.fabric.tables import BLOCK, MASKS, PORTS, UNREACHABLE
 from ibdissect.fabric.topology import connect
 from ibdissect.heap import uncollected
 from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.sm_port import PortInfo
 
 from . import facts
 from .facts import End, Fact
@@ -69,7 +70,7 @@ class _Learner:
         self.by_guid: dict[int, Port] = {}
         infos = [fact for _, fact in self._of(facts.InfoFact)]
         self.switch_lids = {fact.end.lid for _, fact in self._of(facts.TableFact) if fact.end.number == 0}
-        self.switch_lids |= {fact.end.lid for fact in infos if fact.end.number == 0 or fact.body[16:18] == b"\0\0"}
+        self.switch_lids |= {fact.end.lid for fact in infos if fact.end.number == 0 or fact.body[slice(*PortInfo.lid.span)] == b"\0\0"}
         """LIDs of switches, if a file has their port 0, or a port without a LID."""
 
     def _of(self, kind: type[F]) -> list[tuple[int, F]]:

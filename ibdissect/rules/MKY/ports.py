@@ -281,7 +281,7 @@ class TwoWriters(LearntFactRule):
         smps = context.get(PortInfos).of(event)
         if not len(smps):
             return
-        keyed = smps.bodies[:, :8].any(axis=1) & smps.sets & (smps.key != -1)
+        keyed = smps.bodies[:, slice(*PortInfo.m_key.span)].any(axis=1) & smps.sets & (smps.key != -1)
         senders, hidden = senders_of(event.table, smps, keyed)
         for smp, number, directed in zip(smps.each(keyed), senders.tolist(), hidden.tolist(), strict=True):
             frame, port, key = smp.frame, smp.key, smp.now(PortInfo.m_key)

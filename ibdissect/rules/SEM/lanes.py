@@ -28,6 +28,8 @@ NO_HIGH_LIMIT = 255
 """VLHighLimit: the high-priority table may send without end."""
 HALF = 32
 """Entries of a half of a VL arbitration table."""
+WEIGHTS = slice(VLArbitrationEntry.weight.span[0], None, VLArbitrationEntry.size)
+"""Bytes of a half of a VL arbitration table that are weights."""
 
 
 class _QosRule(AttributeRule):
@@ -112,7 +114,7 @@ class VlOutOfRange(_QosRule):
 
         def highest() -> Any:
             found = np.zeros(len(smps), np.uint8)
-            for entry in np.ascontiguousarray(smps.bodies[:, :8].T):
+            for entry in np.ascontiguousarray(smps.bodies[:, : SLtoVLMappingTable.size].T):
                 for vl in (entry >> 4, entry & 15):
                     np.maximum(found, np.where(vl == MANAGEMENT_VL, 0, vl), out=found)
             return found
@@ -139,7 +141,7 @@ class ArbitrationBeyond(_QosRule):
     at = VLArbitrationTable.vl_weight_block
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        weights, half = smps.bodies[:, 1::2] > 0, smps.modifier >> 16
+        weights, half = smps.bodies[:, WEIGHTS] > 0, smps.modifier >> 16
         index = np.flatnonzero(smps.sets & weights.any(axis=1))
         last = len(weights.T) - 1 - weights[index, ::-1].argmax(axis=1) + np.where(half[index] % 2, 0, HALF)
         low, high = (self.least(smps, index, field) for field in (PortInfo.vl_arbitration_low_cap, PortInfo.vl_arbitration_high_cap))
@@ -152,7 +154,7 @@ class ArbitrationBeyond(_QosRule):
         if not 1 <= half <= 4:
             return None
         cap = info.vl_arbitration_low_cap if half <= 2 else info.vl_arbitration_high_cap
-        weights = smp.body[1::2]
+        weights = smp.body[WEIGHTS]
         first = HALF if half in (2, 4) else 0
         entry = int(np.flatnonzero(weights)[-1])
         if not cap or first + entry < cap or first >= cap:  # a missing half is AM015
@@ -178,7 +180,7 @@ class ArbitrationEmpty(_QosRule):
     at = VLArbitrationTable.vl_weight_block
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        return smps.sets & (smps.modifier >> 16 == 1) & ~smps.bodies[:, 1::2].any(axis=1)
+        return smps.sets & (smps.modifier >> 16 == 1) & ~smps.bodies[:, WEIGHTS].any(axis=1)
 
     def arguments(self, smp: AttributeSmp, info: PortInfo) -> dict[str, Any] | None:
         vls = int(VLS[info.operational_vls])

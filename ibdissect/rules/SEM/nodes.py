@@ -19,6 +19,8 @@ SAME = (
     NodeInfo.partition_cap, NodeInfo.device_id, NodeInfo.revision, NodeInfo.vendor_id,
 )  # fmt: skip
 """Fields that are the same in the NodeInfo of all ports of a node."""
+OF_NODE = [at for one in SAME for at in range(*one.span)]
+"""Their bytes."""
 
 
 class NodeTypeReserved(Rule):
@@ -154,8 +156,8 @@ class NodeInconsistent(AttributeRule):
     why = "said otherwise of the same NodeGUID"
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        different = (smps.bodies[:, :12] != smps.before[:, :12]).any(axis=1) | (smps.bodies[:, 28:36] != smps.before[:, 28:36]).any(axis=1)
-        return smps.answers & (smps.since > 0) & (different | (smps.bodies[:, 37:40] != smps.before[:, 37:40]).any(axis=1))
+        different = (smps.bodies != smps.before)[:, OF_NODE].any(axis=1)
+        return smps.answers & (smps.since > 0) & different
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())

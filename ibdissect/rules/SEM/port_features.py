@@ -38,7 +38,7 @@ class FirstGuidWritten(AttributeRule):
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         port = smp.node.ports.get(smp.entered)
-        guid = int.from_bytes(smp.body[:8].tobytes(), "big")
+        guid = int.from_bytes(smp.body[slice(*GUIDInfo.guid_block.span)].tobytes(), "big")
         if port is None or not port.guid or guid in (0, port.guid):
             return None
         return {"guid": guid, "own": port.guid}, node_info(smp)

@@ -56,7 +56,7 @@ class PortLimits:
             if node.switch.now is not None and node.switch.now.linear_fdb_cap:
                 self.top[lid] = min(self.top[lid], *node.linear_top.since_frame(first), NO_LIMIT)
         for body in port.infos.since_frame(first):
-            prefix = int.from_bytes(body[8:16], "big")
+            prefix = int.from_bytes(body[slice(*PortInfo.gid_prefix.span)], "big")
             self.prefix[lid] = prefix if self.prefix[lid] in (0, prefix) else CHANGED_PREFIX
             if port.node.kind != SWITCH:  # port 0 of a switch has no link
                 self.mtu[lid] = min(self.mtu[lid], 128 << (body[MTU_AT] >> 4) if body[MTU_AT] >> 4 else NO_LIMIT)

@@ -141,7 +141,7 @@ def _open(event: ChunkFollowed, context: Context, index: Int) -> Bool:
     number = np.where(asks.kind[index] == SWITCH, 0, asks.entered[index])
     bodies, since = infos.at(port_key(asks.slot[index], number), asks.rows[index] + event.table.chunk.first)
     protect = extract(bodies, PortInfo.m_key_protect_bits.bit, PortInfo.m_key_protect_bits.bits)
-    free: Bool = (since > 0) & ~bodies[:, :8].any(axis=1) & (protect == 0)
+    free: Bool = (since > 0) & ~bodies[:, slice(*PortInfo.m_key.span)].any(axis=1) & (protect == 0)
     return free
 
 
