@@ -98,7 +98,7 @@ def test_work_per_packet(
 ) -> None:
     """Bounds are a little above what was counted: one more Python step for each packet exceeds them.
 
-    Traffic has a connection for each four packets or so; what became of each is judged at the end (`diagnosis`), which is most of it.
+    The traffic has many short connections; what became of each is judged at the end (`diagnosis`), which is most of the work.
     """
     (few, number), (many, more) = made(repo, short), made(repo, long)
     checked(few)  # what is imported or compiled on first use
