@@ -13,7 +13,7 @@ from ibdissect.fabric.vantage import CONFIGURED_NS, LIFETIME_NS
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, fault, on_event
 from ibdissect.rules.PKY.destination import RefusingTable, hit_of
 from ibdissect.rules.shared.link_rule import stretches
-from ibdissect.rules.shared.refused_packets import RefusedPackets
+from ibdissect.rules.shared.refused_packets import RefusedPackets, under_way
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.bits import extract
 from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native
@@ -58,7 +58,9 @@ class NotInSourceTable(RefusingTable):
                 info = port.info_at(seen.frame)[0]
                 if info is None or info.is_virtualization_supported:
                     rows = rows[event.table.located.at("grh")[rows] < 0]
-                if not shown or not len(rows) or _in_flight(event, port.p_keys, seen.frame):
+                if change := _latest_change(port.p_keys, seen.frame):
+                    rows = rows[~under_way(event, rows, change, subnet.clock.time_of(change) + LIFETIME_NS)]
+                if not shown or not len(rows):
                     continue
                 proof = (*((one, TABLE) for one in shown), (since, "the {end}'s LID"))
                 hit = hit_of(event.table, RefusedPackets(Verdict.ABSENT, port, proof, slid, qp, 0, p_key, rows), "sender")
@@ -66,11 +68,9 @@ class NotInSourceTable(RefusingTable):
                 yield hit
 
 
-def _in_flight(event: ChunkFollowed, table: PKeys, frame: int) -> bool:
-    """Whether the table changed so shortly before a frame that its packet may have been sent before."""
-    clock = event.subnet.clock
-    recent = clock.first_after(clock.time_of(frame) - LIFETIME_NS)
-    return any(recent <= change <= frame for block in table.blocks for change in block.changes()[1:])
+def _latest_change(table: PKeys, frame: int) -> int:
+    """The last frame up to `frame` that changed a table; 0 if it has been as it was first seen."""
+    return max((change for block in table.blocks for change in block.changes()[1:] if change <= frame), default=0)
 
 
 TABLE = "the {end}'s P_Key table"

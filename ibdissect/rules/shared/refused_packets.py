@@ -146,7 +146,7 @@ def _spans(event: ChunkFollowed, rows: Int, combined: Int, combination: int, rec
             ended, excused = stop, subnet.clock.time_of(stop) + LIFETIME_NS
         if bad is not None and bad[0] in REFUSING and stop > first:
             part = mine[np.searchsorted(mine, start - first) : np.searchsorted(mine, stop - first)]
-            part = part[~_under_way(event, part, ended, excused)] if excused else part
+            part = part[~under_way(event, part, ended, excused)] if excused else part
             owner = subnet.owner(lid, start)[0]
             info = owner.info_at(start)[0] if owner is not None else None
             if info is None or info.is_virtualization_supported:
@@ -156,7 +156,7 @@ def _spans(event: ChunkFollowed, rows: Int, combined: Int, combination: int, rec
                 yield part, bad
 
 
-def _under_way(event: ChunkFollowed, part: Int, change: int, until: int) -> Bool:
+def under_way(event: ChunkFollowed, part: Int, change: int, until: int) -> Bool:
     """Which packets may have been sent before a change: they come before a time, and their flow sent within ROWS frames before; bool[n]."""
     early: Bool = event.table.chunk.time_ns[part] < until
     if not early.any():
