@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibdissect.table.compare import Network, against, against_number, holding
-from ibdissect.table.series import blobs_of
+from ibdissect.table.series import alike, blobs_of
 
 letters = st.text("abAB.", max_size=40).map(str.encode)
 
@@ -53,3 +53,10 @@ def test_numbers_beside_those_of_a_type(dtype: type) -> None:
         assert np.flatnonzero(against_number("==", values, number)).tolist() == equal
         assert np.flatnonzero(against_number("<", values, number)).tolist() == below
         assert np.flatnonzero(against_number(">=", values, number)).tolist() == [i for i in range(3) if i not in below]
+
+
+@pytest.mark.parametrize(("least", "kind"), [(-1, "O"), (0, "u"), (1, "u")])
+def test_signed_and_unsigned_numbers_are_compared_exactly(least: int, kind: str) -> None:
+    """As floats, 2^64 - 1 and 2^64 - 2 would be equal; a negative number needs Python's integers."""
+    a, b = alike(np.array([least, 5], np.int64), np.array([(1 << 64) - 1, (1 << 64) - 2], np.uint64))
+    assert a.dtype.kind == b.dtype.kind == kind and a.tolist() == [least, 5] and b[0] != b[1]

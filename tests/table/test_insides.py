@@ -19,7 +19,13 @@ from ibdissect.errors import SpecError
 from ibdissect.failures import PluginWarning
 from ibdissect.session.capture import Capture
 from ibdissect.table.cut_keys import hidden_bytes, without_keys
+from ibdissect.table.insides import holds_key
+from ibdissect.wire.catalog import Catalog, builtin_modules
+from ibdissect.wire.cm import RTU
+from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.spec import Struct, secret
+from ibdissect.wire.ulp.rpcrdma import RPCRDMA
+from ibdissect.wire.vendor_mlnx import NeighborsInfo
 from tests import commands
 from tests.conftest import HAS_SHARED, SHARED
 from tests.craft import mad, ud
@@ -144,6 +150,14 @@ def test_a_datagram_that_is_too_short_for_its_key() -> None:
     frame = udp(1000, vault.PORT, data)
     assert told([(LINK_ETHERNET, frame[:size], len(frame)) for size in range(len(frame) - 8, len(frame))]) == []
     assert "vault_key#" in shown(rows[-1:])
+
+
+def test_which_structures_hold_a_key() -> None:
+    """Themselves, in a nested one, in one found inside one found inside them, or in private data."""
+    catalog = Catalog([*builtin_modules(), vault])
+    wanted = {vault.Vault: True, vault.VaultTlv: True, vault.VaultGroup: True, vault.VaultEntry: True, vault.VaultName: False,
+              NeighborsInfo: True, RPCRDMA: True, RTU: True, NodeInfo: False}  # fmt: skip
+    assert {struct: holds_key(catalog, struct) for struct in wanted} == wanted
 
 
 def test_padding_is_no_rest() -> None:

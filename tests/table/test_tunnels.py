@@ -243,3 +243,14 @@ def test_broken_tunnels_are_no_error() -> None:
         for struct in (VXLAN, GENEVE, GRE, MPLS, OuterIPv4):
             found = table.occurrences(struct)
             assert (found.stop <= located.end[found.rows]).all()
+
+
+def test_the_frame_type_of_erspan_3_says_what_it_carries() -> None:
+    """0 is a frame, 2 an IP packet; what 1 and 3 carry is not read."""
+    head = tunnels.FRAMES["ERSPAN III"](len(FRAME), 1)
+    for kind in range(4):
+        data = head[:-2] + bytes([kind << 2, 0]) + FRAME
+        assert (ethernet_table([data]).located.at("bth")[0] >= 0) == (kind == 0), kind
+    packet = FRAME[FRAME.index(b"\x08\x00\x45") + 2 :]
+    data = tunnels.FRAMES["ERSPAN III"](len(packet), 1)[:-2] + bytes([2 << 2, 0]) + packet
+    assert ethernet_table([data]).located.at("bth")[0] >= 0
