@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .connection import Connection
     from .follow import ConnectionFollower
 
-MAX_TIMES = 1 << 23
+MAX_TIMES = 1 << 22
 """Frames whose times are remembered, 8 bytes each; findings about later ones have the time of the last of these."""
 
 COMPLETE = "complete"

@@ -55,7 +55,7 @@ PORT_INFO: dict[str, tuple[Field[int] | Field[bool], dict[str, int]]] = {
 }  # fmt: skip
 SWITCH_INFO = (
     "LinearFdbCap", "RandomFdbCap", "McastFdbCap", "OptSLtoVLMapping", "PartEnforceCap", "InboundPartEnf", "OutboundPartEnf",
-    "EnhancedPort0", "LinearFdbTop",
+    "EnhancedPort0", "FilterRawInbound", "FilterRawOutbound", "LinearFdbTop",
 )  # fmt: skip
 """In the order of `SwitchFacts`, and LinearFDBTop."""
 LAST_OF_PORT_INFO = "MaxCreditHint"
