@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from ibdissect.lint.rule import ERROR
+from ibdissect.diagnosis.connection import Connection
+from ibdissect.diagnosis.stories import Stories
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO
 from ibdissect.rules.shared.story_rule import StoryRule
+
+SURELY_AGAIN = 3
+"""Packets sent again that are no chance: a retry count of 3 or more was used up."""
 
 
 class NeverAcknowledged(StoryRule):
@@ -14,12 +20,17 @@ class NeverAcknowledged(StoryRule):
 
     See whether the process and the host at the other end still run, then whether the network carries packets to it.
 
-    All tries, and no acknowledgement of them. Silent if the capture shows nothing that the responder sends.
+    All tries, and no acknowledgement of them. Silent if the capture shows nothing that the responder sends. An `info` if fewer than
+    three packets were sent again: a copy from a second mirror, or a host that restarted, looks the same.
     """
 
     code, name, severity = "CNX004", "never-acknowledged", ERROR
     reference = "IBA 9.7.6.1.3, 9.9.2.1"
     cause = "retries-exhausted"
+
+    def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
+        return INFO if one.counts.packets_sent_again < SURELY_AGAIN else super().severity_of(one, stories)
+
     example = "a SEND that is sent eight times, and packets of the responder to another queue pair"
 
 
