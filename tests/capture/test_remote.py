@@ -369,7 +369,7 @@ def test_no_secret_is_printed_anywhere(serve: Callable[..., Server], tmp_path: P
         done = run("lint", *urls, *words, text=True, here=True)
         assert done.returncode in (0, 2) and "403" in done.stderr
         assert not re.search("s3cr3t|pass-w0rd", done.stdout + done.stderr)
-    run("lint", urls[0], "--write-baseline", str(tmp_path / "b.json"), text=True, here=True)  # none is written if a capture was refused
+    run("lint", urls[0], "--write-baseline", str(tmp_path / "b.json"), text=True, here=True)  # none if a capture was refused
     assert "PKY001" in (tmp_path / "b.json").read_text() and "s3cr3t" not in (tmp_path / "b.json").read_text()
     for words in (("show",), ("stats",), ("fabric",), ("tui",), ("diff", "x"), ("points", "x"), ("fabric", "--subnet")):
         for url in urls:
