@@ -150,7 +150,7 @@ PARSED = struct('n = uint(16, "N")\n    body = rest("Body")') + (
 def test_functions_that_fail_end_every_command_with_2(body: str, said: str, capture: Path, tmp_path: Path) -> None:
     plugin = tmp_path / "fails.py"
     plugin.write_text(IMPORTS + PARSED.format(body))
-    for words in (("show", "--format", "tree"), ("show", "-Y", "bb.y.b == 1"), ("export", "-e", "bb.y.b", "--output", str(tmp_path / "a.csv"))):
+    for words in (("show", "--format", "tree"), ("show", "-Y", "bb.y.b == 1"), ("export", "-e", "bb.y.b", "-o", str(tmp_path / "a.csv"))):
         done = commands.run(*words, "--plugin", str(plugin), str(capture), text=True)
         assert done.returncode == 2 and done.stderr.startswith(f"error: plugin function find ({plugin}:"), words
         assert said in done.stderr and "Traceback" not in done.stderr
