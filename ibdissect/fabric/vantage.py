@@ -15,6 +15,7 @@ import numpy as np
 from ibdissect.bounded import Dropped
 from ibdissect.table import Bool, Int
 from ibdissect.table.history import SECOND_NS
+from ibdissect.table.rows import is_in
 from ibdissect.wire import numbers
 from ibdissect.wire.sm import SMInfo
 
@@ -75,7 +76,7 @@ class Vantage:
         frames, slots = smps.rows[index] + first, smps.slot[index]
         directed = np.array(smps.smps.directed, np.bool_)[smps.index[index]]
         attribute = smps.attribute[index]
-        managing = (slots >= 0) & ~shared[index] & (directed | ~np.isin(attribute, ALSO_TOOLS))
+        managing = (slots >= 0) & ~shared[index] & (directed | ~is_in(attribute, np.array(ALSO_TOOLS)))
         eras = np.searchsorted(self.handovers, frames[managing])
         ways = directed[managing]
         for era, sender in {*zip(eras[ways].tolist(), smps.sender[index[managing]][ways].tolist(), strict=True)}:
@@ -95,7 +96,7 @@ class Vantage:
         """Remember who asks which node along directed routes."""
         smps, first = event.smps, event.table.chunk.first
         directed = np.array(smps.smps.directed, np.bool_)[smps.index]
-        index = np.flatnonzero(np.isin(smps.method, (numbers.GET, numbers.GET_RESP)) & directed & ~shared & (smps.slot >= 0))
+        index = np.flatnonzero(((smps.method == numbers.GET) | (smps.method == numbers.GET_RESP)) & directed & ~shared & (smps.slot >= 0))
         frames = smps.rows[index] + first
         eras = np.searchsorted(self.handovers, frames)
         for asked in {*zip(smps.slot[index].tolist(), eras.tolist(), smps.sender[index].tolist(), strict=True)}:

@@ -17,7 +17,7 @@ from ibdissect.fabric.vantage import LIFETIME_NS
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import value_at
 from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native, source_qps
-from ibdissect.table.rows import distinct_values, groups
+from ibdissect.table.rows import distinct_values, groups, is_in
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD, is_response
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LID_COUNT
@@ -164,7 +164,7 @@ def under_way(event: ChunkFollowed, part: Int, change: int, until: int) -> Bool:
     recent: RecentFlows = event.subnet.recent
     before = (recent.frames < change) & (recent.frames >= change - ROWS)
     mine = recent.flows[np.searchsorted(recent.frames, part + event.table.chunk.first)]
-    return early & np.isin(mine, recent.flows[before])
+    return early & is_in(mine, recent.flows[before])
 
 
 def _flows(table: ChunkTable, rows: Int, qp: Int, p_key: int, bad: Judged) -> Iterator[RefusedPackets]:
