@@ -285,6 +285,7 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     just_before = half.tries > MOST_RETRIES and half.first_try_time - half.path.passed < half.longest_wait
     if open_ is not None and shown and open_[2] > half.path.largest >= 0 and half.largest >= 0 and (facts["passed"] or just_before):
         yield Found("path-mtu", first=first, decisive=half.last_try, facts=facts)
+    detail["tries"] = half.tries
     if shown:
         detail["scope"] = "qp" if alive else "host"
     yield Found("retries-exhausted", first=first, decisive=half.last_try, blamed=1 - side, detail=detail, facts=facts)

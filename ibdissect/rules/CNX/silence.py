@@ -8,8 +8,8 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO
 from ibdissect.rules.shared.story_rule import StoryRule
 
-SURELY_AGAIN = 3
-"""Packets sent again that are no chance: a retry count of 3 or more was used up."""
+SURELY = 4
+"""Tries of a packet that are no chance."""
 
 
 class NeverAcknowledged(StoryRule):
@@ -20,8 +20,8 @@ class NeverAcknowledged(StoryRule):
 
     See whether the process and the host at the other end still run, then whether the network carries packets to it.
 
-    All tries, and no acknowledgement of them. Silent if the capture shows nothing that the responder sends. An `info` if fewer than
-    three packets were sent again: a copy from a second mirror, or a host that restarted, looks the same.
+    All tries, and no acknowledgement of them. Silent if the capture shows nothing that the responder sends. An `info` below four
+    tries: a copy from a second mirror, or a host that restarted, looks the same.
     """
 
     code, name, severity = "CNX004", "never-acknowledged", ERROR
@@ -29,7 +29,8 @@ class NeverAcknowledged(StoryRule):
     cause = "retries-exhausted"
 
     def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
-        return INFO if one.counts.packets_sent_again < SURELY_AGAIN else super().severity_of(one, stories)
+        tries = one.detail.get("tries")
+        return INFO if isinstance(tries, int) and tries < SURELY else super().severity_of(one, stories)
 
     example = "a SEND that is sent eight times, and packets of the responder to another queue pair"
 
