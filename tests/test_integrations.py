@@ -54,8 +54,8 @@ def load(path: str) -> Any:
 
 
 def outside(**more: str) -> dict[str, str]:
-    """The environment without the variables of our own CI."""
-    return {key: value for key, value in os.environ.items() if not key.startswith(("GITHUB_", "RUNNER_", "CI_"))} | more
+    """The environment without the variables of our own CI, which gives pytest options."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(("GITHUB_", "RUNNER_", "CI_", "PYTEST_"))} | more
 
 
 class Action:

@@ -58,9 +58,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: str) -> CompletedProcess[str]:
-    """Run pytest with only our plugin, as in an environment where it is installed."""
+    """Run pytest with only our plugin, as in an environment where it is installed; PYTEST_ADDOPTS may name options of others."""
     words = ("pytest", "-p", "ibdissect.pytest_plugin", "-p", "no:cacheprovider", "--color=no", *words)
-    return commands.run(*words, env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, text=True)
+    return commands.run(*words, env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}, text=True)
 
 
 def outcomes(done: CompletedProcess[str]) -> dict[str, str]:

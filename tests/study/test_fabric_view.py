@@ -28,6 +28,11 @@ def routed(attribute: int, body: bytes, *path: int, **kw: Any) -> bytes:
     return craft.smp(ANSWER, attribute, body, path=list(path), **kw)
 
 
+def edit(block: bytes, *path: int) -> tuple[bytes, bytes]:
+    """A Set of a block of a P_Key table, and its answer."""
+    return craft.smp(SET, 0x16, block, path=list(path), m_key=KEY), routed(0x16, block, *path)
+
+
 def manager(state: int) -> bytes:
     return routed(0x20, craft.build(SMInfo, 64, guid=0xABCD, sm_state=state, priority=7))
 

@@ -27,7 +27,7 @@ from ibdissect.study.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import TuiApp
 from tests import craft
 from tests.fabric.made import p_keys, port_info
-from tests.study.test_fabric_view import FRAMES, manager, routed
+from tests.study.test_fabric_view import FRAMES, edit, manager, routed
 from tests.tui import drawn, made
 from tests.tui.made import shows, until
 
@@ -126,9 +126,9 @@ def app_for(walk: str, folder: Path, repo: Path) -> TuiApp:
     if walk == "ping":
         shutil.copy(repo / "captures/rxe-rping.pcap", path)
         return app_on(path)
-    edit, lid = routed(0x16, p_keys(0xFFFF, 0x4321), 1, 3), routed(0x15, port_info(6), 1, 3, modifier=1)
+    lid = routed(0x15, port_info(6), 1, 3, modifier=1)
     lft = craft.smp(0x81, 0x19, bytes([255, 1, 255, 255, 255, 255, 3]).ljust(64, b"\xff"), path=[1])
-    path.write_bytes(craft.erf_pcap([*FRAMES, manager(2), edit, lid, manager(3), lft]))
+    path.write_bytes(craft.erf_pcap([*FRAMES, manager(2), *edit(p_keys(0xFFFF, 0x4321), 1, 3), lid, manager(3), lft]))
     return app_on(path)
 
 

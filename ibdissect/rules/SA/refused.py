@@ -158,7 +158,9 @@ GRACE_NS = SECOND_NS
 Subscription = tuple[object, ...]
 SUBSCRIBED = ("gid", "lid_range_begin", "lid_range_end", "is_generic", "type", "trap_number", "producer_type")
 """Fields of InformInfo that tell subscriptions of one receiver apart."""
-MAX_RECEIVERS, MAX_TRAPS = 65536, 256
+MORE: Subscription = ("more",)
+"""In place of subscriptions for which there is no room: their end is not seen."""
+MAX_RECEIVERS, MAX_TRAPS = 16384, 256
 
 
 class ReportUnwanted(Rule):
@@ -233,6 +235,7 @@ class ReportUnwanted(Rule):
                 wanted.add(subscription)
             elif wanted is not None:
                 self.dropped.add(seen.frame, seen.time_ns)
+                wanted.add(MORE)
             self.ended.pop(receiver, None)
         elif wanted is not None and subscription in wanted:
             wanted.discard(subscription)
