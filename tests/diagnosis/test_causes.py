@@ -326,10 +326,10 @@ def test_silence_is_one_of_the_queue_pair_or_of_the_host() -> None:
     lab.good(0, 100, 5)
     end = repeated(lab, MS, 105)
     live = joined(lab, alive(end + SEC))
-    assert [one.detail for one in live.diagnosis().connections if one.cause == "retries-exhausted"] == [{"scope": "qp"}]
+    assert [one.detail for one in live.diagnosis().connections if one.cause == "retries-exhausted"] == [{"tries": 8, "scope": "qp"}]
     dead = joined(lab, alive(0))
     dead.put(end + SEC, A, C, 0x64, 5, 1, ext={"DETH": {"q_key": 1, "srcqp": 5}}, payload=bytes(64))
-    assert [one.detail for one in dead.diagnosis().connections if one.cause == "retries-exhausted"] == [{"scope": "host"}]
+    assert [one.detail for one in dead.diagnosis().connections if one.cause == "retries-exhausted"] == [{"tries": 8, "scope": "host"}]
 
 
 def large(lab: Lab, number: int, start: int = MS) -> int:
