@@ -22,6 +22,7 @@ from ibdissect.dissect.tree import Node, Tree
 from ibdissect.lint.finding import Finding
 from ibdissect.session.capture import Capture, Frame
 from ibdissect.session.columns import Column, Columns
+from ibdissect.session.connections import ConnectionTable
 from ibdissect.session.findings import FindingsTable
 
 REPO = Path(__file__).resolve().parents[1]
@@ -32,7 +33,7 @@ Written by `python docs/python_reference.py` from the docstrings; a test keeps i
 [examples/tour.ipynb](examples/tour.ipynb) as a notebook, [examples/tutorial.py](examples/tutorial.py) as a script. Names of fields are
 those of filters: `ibdissect fields` lists them. Errors are `ibdissect.errors.IbdissectError` and its subclasses, which say what to do.
 """
-CLASSES: tuple[type[Any], ...] = (Capture, Frame, Columns, Column, FindingsTable, Finding, Tree, Node)
+CLASSES: tuple[type[Any], ...] = (Capture, Frame, Columns, Column, ConnectionTable, FindingsTable, Finding, Tree, Node)
 HIDDEN = {
     "chunks", "table_of", "table_at", "tables", "learn", "number_keys", "presenter", "finish", "report", "answers", "codes", "state",
     "selected", "hosts", "masker", "services", "keys_to", "reader", "read", "secrets", "template", "stable", "arguments", "struct", "raw",
@@ -59,6 +60,11 @@ for finding in capture.lint(select="PKY", ignore="PKY021", filter="frame.number 
 import duckdb
 findings = capture.findings()
 print(duckdb.sql("select code, count(*) from findings group by 1 order by 1").fetchall())
+""",
+    "Capture.connection_table": """
+import duckdb
+connections = ibdissect.open("captures/rxe-rping.pcap").connection_table()
+print(duckdb.sql("select source, destination, verdict, messages, bytes from connections").fetchall())
 """,
     "Columns": """
 table = capture.table()

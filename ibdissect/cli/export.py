@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
 LINES = (".csv", ".jsonl", ".ndjson")
 """Tables whose rows several processes can write."""
-OTHERS = ("findings", "messages", "records", "points")
+OTHERS = ("findings", "connections", "messages", "records", "points")
 """Options that say what is written instead of the frames."""
 FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
 
@@ -45,6 +45,7 @@ class ExportArguments(Record):
     names: tuple[str, ...]
     first: bool
     findings: bool
+    connections: bool
     messages: bool
     records: bool
     points: bool
@@ -114,6 +115,7 @@ class ExportArguments(Record):
     click.option("-e", "names", multiple=True, metavar="NAME", help="A column; repeat for more. `ibdissect fields` lists the names."),
     click.option("--first", is_flag=True, help="Only the first value of a name in a frame, in place of lists."),
     click.option("--findings", is_flag=True, help="Write the findings instead of the frames."),
+    click.option("--connections", is_flag=True, help="Write what became of each connection (see diagnose) instead of the frames."),
     click.option("--messages", is_flag=True, help="Write the RDMA and CM messages instead of the frames."),
     click.option("--records", is_flag=True, help="Write the records of reassembled RMPP transfers instead of the frames."),
     click.option("--points", is_flag=True, help="Match the packets of several captures of the same traffic and write each sighting."),
@@ -214,14 +216,17 @@ def _by_windows(capture: Unit, wanted: ExportArguments, ending: str, common: Com
 
 
 def _others(opened: Capture, wanted: ExportArguments, ending: str, common: Common, file: IO[bytes]) -> int:
-    """Write findings, messages or records and return the number of rows."""
-    from ibdissect.export import messages, records, tables
+    """Write findings, connections, messages or records and return the number of rows."""
+    from ibdissect.export import connections, messages, records, tables
+    from ibdissect.session import connections as connection_table
     from ibdissect.session import findings
 
     masked = Counter[str]()
     if wanted.findings:
         report = output.findings_of(opened, common, wanted.max_findings)
         schema, batches = findings.SCHEMA, findings.batches(report.findings)
+    elif wanted.connections:
+        schema, batches = connection_table.SCHEMA, connections.batches(opened)
     elif wanted.messages:
         schema, batches = messages.SCHEMA, messages.batches(opened)
     else:

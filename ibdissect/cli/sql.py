@@ -21,7 +21,7 @@ from ibdissect.cli.output import captures_argument, findings_of, opened_capture,
 @click.option("--format", "format_", type=click.Choice(("text", "csv", "json", "jsonl")), default="text", show_default=True)
 @common_options
 def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[str, ...], points: bool, format_: str, common: Common) -> int:
-    """Run QUERY (DuckDB's SQL) over the tables packets, mads, messages, records, findings and ports of CAPTURE.
+    """Run QUERY (DuckDB's SQL) over the tables packets, mads, connections, messages, records, findings and ports of CAPTURE.
 
     Columns are named after filter fields, with underscores for dots and without `infiniband.`: bth_destqp. `show tables` lists
     those that are always there; a query may name any other field. Keys are null unless --show-keys is given. A query cannot

@@ -54,6 +54,16 @@ class Raw:
         return int(min([*found, *([self.setup.first_frame] if self.setup is not None else [])]))
 
     @property
+    def first_time(self) -> int:
+        found = [lane.first_time for lane in self.lanes if lane is not None and lane.packets]
+        return int(min([*found, *([self.setup.first_time] if self.setup is not None else [])]))
+
+    @property
+    def last_time(self) -> int:
+        found = [lane.last_time for lane in self.lanes if lane is not None and lane.packets]
+        return int(max([*found, *([self.setup.last_time] if self.setup is not None else [])]))
+
+    @property
     def last_frame(self) -> int:
         found = [lane.last_frame for lane in self.lanes if lane is not None and lane.packets]
         return int(max([*found, *([self.setup.last_frame] if self.setup is not None else [])]))

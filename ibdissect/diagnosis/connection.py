@@ -108,6 +108,13 @@ class Connection(Record, frozen=True):
     """Which end the cause belongs to; None: neither, or both."""
     directions: str = "both"
     """both, requests or answers: what the capture can show of it."""
+    start_ns: int = 0
+    """When its first frame was captured, set-up included."""
+    last_ns: int = 0
+    since_ns: int | None = None
+    """When the first frame of `evidence` was captured; None: nothing is wrong, or that frame was too far in the capture."""
+    round_trip_ns: int | None = None
+    """The shortest between its two hosts."""
 
     @property
     def healthy(self) -> bool:

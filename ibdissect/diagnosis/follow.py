@@ -13,6 +13,7 @@ from ibdissect.table import ChunkTable
 from .assemble import assemble
 from .checksums import Checksums
 from .connection import Diagnosis
+from .frame_times import FrameTimes
 from .judge import judge_all
 
 HEADERS = ("bth", "lrh", "grh", "ip4", "ip6", "udp", "icrc")
@@ -21,8 +22,10 @@ HEADERS = ("bth", "lrh", "grh", "ip4", "ip6", "udp", "icrc")
 class ConnectionFollower:
     """Feed windows in order, then ask for the `result`."""
 
-    def __init__(self) -> None:
+    def __init__(self, times: FrameTimes | None = None) -> None:
+        """`times`: remembers the times of frames, for others, too."""
         self.lanes, self.reader, self.checksums = Lanes(), Reader(), Checksums()
+        self.times = times if times is not None else FrameTimes()
         self.frames = 0
 
     def feed(self, table: ChunkTable) -> None:
@@ -31,6 +34,7 @@ class ConnectionFollower:
         self.frames = chunk.first + len(table) - 1
         if "bth" not in loc.start:
             return
+        self.times.feed(table)
         networks = np.zeros(len(table), np.int64) if table.networks is None else table.networks.astype(np.int64)
         columns: dict[str, Any] = {name: loc.at(name) for name in HEADERS}
         columns |= {"times": chunk.time_ns, "end": loc.end, "networks": networks, "bad": self.checksums.feed(table)}
@@ -39,5 +43,5 @@ class ConnectionFollower:
 
     def result(self, path: str) -> Diagnosis:
         """What became of all connections; call once, at the end. `path`: the capture's name."""
-        return judge_all(assemble(self.lanes), self.lanes, self.checksums, path, self.frames)
+        return judge_all(assemble(self.lanes), self.lanes, self.checksums, self.times, path, self.frames)
 

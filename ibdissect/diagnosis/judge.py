@@ -10,12 +10,13 @@ from .assemble import Raw, bytes_of, text_of
 from .causes import Capture, Found, judge, sees, unanswered
 from .checksums import Checksums
 from .connection import Connection, Diagnosis, End, SetUpState
-from .measures import counts_of, episodes_of, times_of
+from .frame_times import FrameTimes
+from .measures import counts_of, episodes_of, round_trip_of, times_of
 from .summary import shared_causes
 from .words import advice, explain
 
 
-def judge_all(raws: list[Raw], lanes: Any, checksums: Checksums, path: str, frames: int) -> Diagnosis:
+def judge_all(raws: list[Raw], lanes: Any, checksums: Checksums, when: FrameTimes, path: str, frames: int) -> Diagnosis:
     """The story of each connection. Any: `Lanes`, compiled or not."""
     earlier: dict[tuple[int, int], list[Raw]] = {}
     for raw in raws:
@@ -24,11 +25,11 @@ def judge_all(raws: list[Raw], lanes: Any, checksums: Checksums, path: str, fram
             if qpn is not None:
                 earlier.setdefault((raw.hosts[side].number, qpn), []).append(raw)
     capture = Capture(int(lanes.last_time), lambda host: checksums.of(bytes_of(host)), earlier)
-    found = [told(raw, capture) for raw in raws]
+    found = [told(raw, capture, when) for raw in raws]
     return Diagnosis(path, frames, found, shared_causes(found), notes_of(lanes))
 
 
-def told(raw: Raw, capture: Capture) -> Connection:
+def told(raw: Raw, capture: Capture, when: FrameTimes) -> Connection:
     """One connection as a plain value."""
     main = raw.main
     times = times_of(main)
@@ -39,7 +40,8 @@ def told(raw: Raw, capture: Capture) -> Connection:
         ends, transport_of(raw), raw.requester, raw.first_frame, raw.last_frame, found.cause, found.verdict, found.severity,
         explain(found, raw, ends, times), advice(found), (found.first or None, found.decisive or None), set_up_of(raw, capture),
         *end_of(raw, found, capture), found.detail, times, counts_of(raw), episodes_of(raw), found.blamed,
-        "both" if forward and back else "requests" if forward else "answers",
+        "both" if forward and back else "requests" if forward else "answers", raw.first_time, raw.last_time,
+        when.of(found.first or None), round_trip_of(main),
     )  # fmt: skip
 
 

@@ -29,6 +29,11 @@ def times_of(half: Any) -> Times | None:
     return Times(sum(parts), *parts)
 
 
+def round_trip_of(half: Any) -> int | None:
+    """The shortest round trip that the capture shows between the two hosts, in nanoseconds; None if it shows none."""
+    return int(half.path.trip) if half is not None and half.path.trip < UNKNOWN_TRIP else None
+
+
 def reordered(half: Any) -> bool:
     """Whether packets that a NAK asked for came late, rather than never."""
     return bool(half.reorder_proof > half.loss_proof)

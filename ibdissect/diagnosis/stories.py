@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from ibdissect.bounded import Dropped
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import address_text
 
-if TYPE_CHECKING:
-    from .connection import Connection
-    from .follow import ConnectionFollower
+from .frame_times import FrameTimes
 
-MAX_TIMES = 1 << 22
-"""Frames whose times are remembered, 8 bytes each; findings about later ones have the time of the last of these."""
+if TYPE_CHECKING:
+    from .connection import Connection, Diagnosis
+    from .follow import ConnectionFollower
 
 COMPLETE = "complete"
 ICRC_WRONG = "icrc-wrong-at-sender"
@@ -30,11 +24,9 @@ class Stories:
 
     def __init__(self) -> None:
         self.follower: ConnectionFollower | None = None
-        self.dropped = Dropped("times of frames")
-        self._times: list[npt.NDArray[np.int64]] = []
-        self._first: list[int] = []
-        """The first frame of each of `_times`."""
-        self._kept = 0
+        self.times = FrameTimes()
+        self.dropped = self.times.dropped
+        self._whole: Diagnosis | None = None
         self._latest: dict[tuple[str, str, int | None], int] = {}
         """The first frame of the latest connection that was set up, by asker, other host and service."""
         self._told: dict[str, list[Connection]] | None = None
@@ -46,23 +38,22 @@ class Stories:
         if self.follower is None:
             from .follow import ConnectionFollower
 
-            self.follower = ConnectionFollower()
+            self.follower = ConnectionFollower(self.times)
         self.follower.feed(table)
-        room = MAX_TIMES - self._kept
-        times = table.chunk.time_ns[:room].copy()
-        if len(times):
-            self._first.append(table.chunk.first)
-            self._times.append(times)
-            self._kept += len(times)
-        if len(table) > room:
-            self.dropped.add(table.chunk.first + len(times), int(table.chunk.time_ns[len(times)]), len(table) - len(times))
         return ()
+
+    @property
+    def diagnosis(self) -> Diagnosis | None:
+        """What became of all connections; None without any. Ask at the end of the capture."""
+        if self._whole is None and self.follower is not None:
+            self._whole = self.follower.result("")
+        return self._whole
 
     def of_cause(self, cause: str) -> list[Connection]:
         """The connections that a cause explains, in the order of their first frames. Ask at the end of the capture."""
         if self._told is None:
             self._told = defaultdict(list)
-            for one in self.follower.result("").connections if self.follower is not None else ():
+            for one in self.diagnosis.connections if self.diagnosis is not None else ():
                 self._told[one.cause].append(one)
                 if one.set_up.state == COMPLETE and one.set_up.service_id is not None:
                     self._latest[_asked(one)] = one.first_frame
@@ -79,12 +70,9 @@ class Stories:
         return bool(wrong) and address_text(sender) in {one.ends[one.blamed or 0].address for one in wrong}
 
     def time_of(self, frame: int) -> int:
-        """When a frame was captured, in nanoseconds since 1970."""
-        place = bisect_right(self._first, frame) - 1
-        if place < 0:
-            return 0
-        times = self._times[place]
-        return int(times[min(frame - self._first[place], len(times) - 1)])
+        """When a frame was captured, in nanoseconds since 1970; beyond the bound, when the last one before it was."""
+        time = self.times.of(frame)
+        return self.times.last if time is None else time
 
 
 def _asked(one: Connection) -> tuple[str, str, int | None]:

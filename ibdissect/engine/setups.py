@@ -40,7 +40,7 @@ class SetUp:
         self.drep: tuple[int, int] | None = None
         self.agreed: dict[str, int | None] = {}
         self.first_frame = self.last_frame = 0
-        self.last_time = 0
+        self.first_time = self.last_time = 0
 
     @property
     def over(self) -> bool:
@@ -48,7 +48,8 @@ class SetUp:
         return self.rej is not None or self.drep is not None or bool(self.dreqs)
 
     def seen(self, frame: int, time: int) -> None:
-        self.first_frame = self.first_frame or frame
+        if not self.first_frame:
+            self.first_frame, self.first_time = frame, time
         self.last_frame, self.last_time = frame, time
 
 

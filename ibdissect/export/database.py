@@ -17,6 +17,7 @@ import pyarrow as pa
 from ibdissect.dfilter.names import names_of
 from ibdissect.errors import CaptureError, FilterError, nearest
 from ibdissect.lint.finding import Finding
+from ibdissect.session import connections as connection_table
 from ibdissect.session import findings
 from ibdissect.session.arrow import BATCH, ArrowColumns, schema_of
 from ibdissect.session.capture import Capture
@@ -24,7 +25,7 @@ from ibdissect.session.rows import NamedColumn, named_columns
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.wire.text import printable
 
-from . import messages, records, tables
+from . import connections, messages, records, tables
 
 if TYPE_CHECKING:
     from ibdissect.points.comparison import Comparison
@@ -195,7 +196,7 @@ class Database:
         return added
 
     def _fill(self, wanted: dict[str, list[str]]) -> None:
-        """Fill the tables: one pass over the capture for all packet tables, one each for messages and records, one check for findings."""
+        """Fill the tables: one pass over the capture for all packet tables, one for each other table, one check for findings."""
         opened, made = self.opened, dict[str, ArrowColumns]()
         for name, read in wanted.items():
             if name in self.columns:
@@ -218,6 +219,7 @@ class Database:
     def _others(self) -> dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]]:
         """Tables whose columns are not filter names: what they have, and what makes their rows."""
         tables: dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]] = {
+            "connections": (connection_table.SCHEMA, lambda: connections.batches(self.opened)),
             "messages": (messages.SCHEMA, lambda: messages.batches(self.opened)),
             "records": (records.SCHEMA, lambda: records.batches(self.opened)),
             "findings": (findings.SCHEMA, lambda: findings.batches(self.findings())),

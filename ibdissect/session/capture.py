@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ibdissect.session.check import Options
     from ibdissect.subnet import SubnetFiles
 
+    from .connections import ConnectionTable
     from .findings import FindingsTable
 
 
@@ -247,6 +248,14 @@ class Capture(Reading):
         finally:
             self.joins = joins
         return follower.result(self.path).connections
+
+    def connection_table(self) -> ConnectionTable:
+        """What `connections` gives, as a table for Arrow, polars, DuckDB and pandas. CaptureError; ConfigError if pyarrow is missing."""
+        try:
+            from .connections import ConnectionTable
+        except ModuleNotFoundError as error:
+            raise missing_extra("export", str(error.name)) from error
+        return ConnectionTable(self.connections())
 
     def lint(
         self, *, select: str | Iterable[str] = (), ignore: str | Iterable[str] = (), filter: str = "", max_findings: int | None = None

@@ -9,7 +9,8 @@ from tests.diagnosis.lab import Lab
 
 KEYS = {
     "ends", "transport", "requester", "first_frame", "last_frame", "verdict", "cause", "severity", "why", "advice", "detail", "frames",
-    "set_up", "end", "times_ns", "counts", "episodes", "directions", "blamed",
+    "set_up", "end", "times_ns", "counts", "episodes", "directions", "blamed", "start_ns", "last_ns", "since_ns",
+    "round_trip_ns",
 }  # fmt: skip
 
 

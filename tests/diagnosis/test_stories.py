@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.diagnosis import stories
+from ibdissect.diagnosis import frame_times
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.table.table import ChunkTable
 from tests.craft import ethernet_pcap
@@ -44,7 +44,7 @@ def test_rules_get_what_diagnose_says(window: int) -> None:
 
 
 def test_times_of_further_frames_are_those_of_the_last_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stories, "MAX_TIMES", 21)
+    monkeypatch.setattr(frame_times, "MAX_TIMES", 21)
     told = fed(refused())
     assert told.time_of(22) - START == SEC
     assert (told.dropped.count, told.dropped.frame) == (1, 22)

@@ -251,7 +251,7 @@ def test_sql_reads_only_the_columns_of_the_query(native: Path) -> None:
 def test_sql_knows_every_filter_name_and_says_which_tables_there_are(native: Path) -> None:
     lines = run("sql", str(native), "show tables", "--format", "jsonl").stdout.splitlines()
     tables = [json.loads(line) for line in lines]
-    assert {each["name"] for each in tables} == {"packets", "mads", "ports", "messages", "records", "findings"}
+    assert {each["name"] for each in tables} == {"packets", "mads", "ports", "connections", "messages", "records", "findings"}
     assert {"name": "packets", "column": "bth_psn", "type": "uinteger"} in tables
     query = "select p.lrh_lnh, frame_time_delta, ibdissect_code, mad_classversion from packets p order by frame_number limit 1"
     found = json.loads(run("sql", str(native), query, "--format", "json").stdout)

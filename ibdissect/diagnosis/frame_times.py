@@ -1,0 +1,48 @@
+"""When was a frame captured? The times of all frames that carry packets, within a bound."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.bounded import Dropped
+from ibdissect.table import ChunkTable
+
+MAX_TIMES = 1 << 22
+"""Frames whose times are remembered, 8 bytes each."""
+
+
+class FrameTimes:
+    """Feed windows in order."""
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("times of frames")
+        self._times: list[npt.NDArray[np.int64]] = []
+        self._first: list[int] = []
+        """The first frame of each of `_times`."""
+        self._kept = 0
+
+    def feed(self, table: ChunkTable) -> None:
+        """The next window."""
+        room = MAX_TIMES - self._kept
+        times = table.chunk.time_ns[:room].copy()
+        if len(times):
+            self._first.append(table.chunk.first)
+            self._times.append(times)
+            self._kept += len(times)
+        if len(table) > room:
+            self.dropped.add(table.chunk.first + len(times), int(table.chunk.time_ns[len(times)]), len(table) - len(times))
+
+    def of(self, frame: int | None) -> int | None:
+        """Nanoseconds since 1970; None if the frame is not known, or was beyond the bound."""
+        place = bisect_right(self._first, frame) - 1 if frame is not None else -1
+        if frame is None or place < 0 or frame - self._first[place] >= len(self._times[place]):
+            return None
+        return int(self._times[place][frame - self._first[place]])
+
+    @property
+    def last(self) -> int:
+        """That of the last frame that is remembered; 0 without any."""
+        return int(self._times[-1][-1]) if self._times else 0

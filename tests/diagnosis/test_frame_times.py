@@ -1,0 +1,54 @@
+"""Are times of frames those of the capture, and unknown where they were not kept?"""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.diagnosis import frame_times
+from ibdissect.diagnosis.frame_times import FrameTimes
+from ibdissect.table.table import ChunkTable
+from tests.diagnosis.lab import MS, SEC, START, US, Lab
+
+
+def fed(data: bytes, window: int) -> FrameTimes:
+    found = FrameTimes()
+    for chunk in open_capture(io.BytesIO(data), window=window).chunks():
+        found.feed(ChunkTable(chunk))
+    return found
+
+
+def capture() -> bytes:
+    lab = Lab()
+    lab.good(0, 100, 10)
+    lab.ask(SEC, 110)
+    return lab.pcap()
+
+
+@pytest.mark.parametrize("window", [256, 1 << 20])
+def test_times(window: int) -> None:
+    times = fed(capture(), window)
+    assert [times.of(frame) for frame in (1, 2, 3, 21)] == [START, START + 5 * US, START + 100 * US, START + SEC]
+    assert [times.of(frame) for frame in (0, 22, None)] == [None] * 3
+    assert times.last == START + SEC and FrameTimes().last == 0
+
+
+@pytest.mark.parametrize("window", [256, 1 << 20])
+def test_beyond_the_bound_nothing_is_known(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_times, "MAX_TIMES", 20)
+    times = fed(capture(), window)
+    assert (times.of(20), times.of(21), times.dropped.count) == (times.last, None, 1)
+
+
+def test_a_connection_says_since_when(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab()
+    lab.good(0, 100, 10)
+    lab.ask(SEC, 110)
+    lab.answer(SEC + MS, 110, 0x62)
+    one = lab.only()
+    assert (one.start_ns, one.since_ns, one.last_ns) == (START, START + SEC, START + SEC + MS)
+    assert one.round_trip_ns == 5 * US
+    monkeypatch.setattr(frame_times, "MAX_TIMES", 20)
+    assert lab.only().since_ns is None
