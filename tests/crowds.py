@@ -96,6 +96,8 @@ def _ours(kind: Kind, values: Any) -> Any:  # Any: arrays of bytes, and which of
         wide = wide << np.uint64(8) | column.astype(np.uint64)
     if kind is Kind.LID:
         return (wide > 0) & (wide < 0xFFFF)
+    if kind is Kind.IP4:
+        return (wide != 0) & (wide >> np.uint64(8) != 0xE0_0000)  # 224.0.0.0/24: groups of a link, the same everywhere
     if kind is Kind.QPN:
         return (wide > 1) & (wide < 0xFFFFFF)
     return wide != 0

@@ -29,9 +29,9 @@ def interface(order: str = "<", options: bytes = b"", link: int = 247) -> bytes:
     return block(order, 1, struct.pack(f"{order}HHI", link, 0, 0) + options)
 
 
-def packet(order: str = "<", number: int = 0, ticks: int = 0, options: bytes = b"") -> bytes:
-    head = struct.pack(f"{order}IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, len(FRAME), len(FRAME))
-    return block(order, 6, head + FRAME + bytes(-len(FRAME) % 4) + options)
+def packet(order: str = "<", number: int = 0, ticks: int = 0, options: bytes = b"", frame: bytes = FRAME) -> bytes:
+    head = struct.pack(f"{order}IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, len(frame), len(frame))
+    return block(order, 6, head + frame + bytes(-len(frame) % 4) + options)
 
 
 def run(*words: str, status: int = 0) -> str:
@@ -67,7 +67,9 @@ def test_options_and_unknown_blocks(order: str, tmp_path: Path) -> None:
 
 def test_sections_that_turn_round(tmp_path: Path) -> None:
     """Interface numbers restart in each section, whatever its byte order; a packet of an undeclared interface is damage."""
-    data = b"".join(section(o) + interface(o) * (i + 1) + packet(o, i, 1000 * i) + packet(o, i + 1) for i, o in enumerate("<>" * 20))
+    frames = [smp(1, 0x10, modifier=9, header={"transaction_id": 1 + i}) for i in range(40)]  # equal ones would be copies of a mirror
+    data = b"".join(section(o) + interface(o) * (i + 1) + packet(o, i, 1000 * i, frame=frames[i]) + packet(o, i + 1)
+                    for i, o in enumerate("<>" * 20))  # fmt: skip
     path = tmp_path / "s.pcapng"
     path.write_bytes(data)
     report = json.loads(run("lint", str(path), "--format", "json", "--max-findings", "none", "--fail-on", "never"))
@@ -113,7 +115,7 @@ def test_times_of_both_signs(tmp_path: Path) -> None:
     assert run("show", str(path), "-Y", "frame.time_delta < 0", "--count").strip() == "20"
     assert run("show", str(path), "-Y", "frame.time_relative < 0.1", "--count").strip() == "40"
     for command, name in (("annotate", "a.pcapng"), ("scrub", "s.pcapng"), ("export", "e.pcapng"), ("export", "e.pcap")):
-        done = commands.run(command, str(path), "--to", str(tmp_path / name), text=True)
+        done = commands.run(command, str(path), "--output", str(tmp_path / name), text=True)
         assert done.returncode == 2 and done.stderr.startswith(f"error: {tmp_path / name}: time "), done.stderr
         assert not (tmp_path / name).exists()
 

@@ -89,14 +89,16 @@ class End(bytes):
         return self if len(self) in _PLAIN else self[:-NETWORK_SIZE]
 
     def __str__(self) -> str:
-        return address_text(self.gid or self.address)
+        return address_text(self.gid or self)
 
 
 NOWHERE = End()
 
 
 def address_text(address: bytes) -> str:
-    """An address in its usual notation; empty for no address."""
+    """An address in its usual notation, without its network; empty for no address."""
+    if len(address) not in _PLAIN:
+        address = address[:-NETWORK_SIZE]
     if len(address) == LID_SIZE:
         return f"LID {int.from_bytes(address, 'big')}"
     if len(address) == MAC_SIZE:

@@ -7,7 +7,7 @@ from pathlib import Path
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.flow.exchanges import ROUTES, Exchange
 from ibdissect.study.conversations import Conversation, conversation_filter, exchange_filter
-from ibdissect.table.addresses import End
+from ibdissect.table.addresses import NETWORK_SIZE, End
 from tests import craft
 from tests.study.made import opened, studied, written
 
@@ -25,6 +25,9 @@ def test_messages_are_counted_and_timed(tmp_path: Path) -> None:
 def test_filters_of_conversations_compile() -> None:
     for near, far in ((End(b"\0\1"), End(b"\0\2")), (End(b"\n\0\0\1"), End(b"\n\0\0\2")), (End(bytes(15) + b"\1"), End(bytes(15) + b"\2"))):
         for service, qp in (("RC", 0x11), ("UD", 0x11), ("UC", -1)):
-            compile_filter(conversation_filter(Conversation(service, near, qp, far, 0x12, (1, 1), (9, 9), (), 1)))
+            text = conversation_filter(Conversation(service, near, qp, far, 0x12, (1, 1), (9, 9), (), 1))
+            compile_filter(text)
+            other = [End(end + (3).to_bytes(NETWORK_SIZE, "big")) for end in (near, far)]  # on another VLAN, say
+            assert conversation_filter(Conversation(service, other[0], qp, other[1], 0x12, (1, 1), (9, 9), (), 1)) == text
         compile_filter(exchange_filter(Exchange(near, far, 3)))
     assert exchange_filter(Exchange(End(b"\xff\xff"), ROUTES, 0x81)) == "infiniband.mad.mgmtclass == 0x81"

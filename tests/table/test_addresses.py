@@ -15,7 +15,20 @@ from ibdissect.flow.requests import Unanswered
 from ibdissect.flow.statistics import Statistics
 from ibdissect.flow.streams import Streams
 from ibdissect.flow.transactions import Transactions
-from ibdissect.table.addresses import ENDS, LINKS, SHOWN, End, Header, address_text, by_header, ends_at, ends_bytes, ends_hash, ends_of
+from ibdissect.table.addresses import (
+    ENDS,
+    LINKS,
+    NETWORK_SIZE,
+    SHOWN,
+    End,
+    Header,
+    address_text,
+    by_header,
+    ends_at,
+    ends_bytes,
+    ends_hash,
+    ends_of,
+)
 from ibdissect.table.connections import Connections
 from ibdissect.wire.cm import REP, REQ
 from tests import craft
@@ -55,6 +68,8 @@ def test_offsets_are_those_of_the_headers() -> None:
 )
 def test_addresses_as_text(address: bytes, text: str) -> None:
     assert address_text(address) == str(End(address)) == text
+    elsewhere = End(address + (5).to_bytes(NETWORK_SIZE, "big"))
+    assert address_text(elsewhere) == str(elsewhere) == text and (elsewhere.address, elsewhere.network) == (address, 5)
 
 
 def test_an_end_is_distinguished_by_its_lid_and_shown_by_its_gid() -> None:
