@@ -1,8 +1,8 @@
 """Writes a large deterministic capture for measurements, with valid lengths, PSNs and CRCs, and without findings.
 
-    python benchmarks/generate.py PACKETS OUT.pcap [--roce] [--seed N]
+    python benchmarks/generate.py PACKETS OUT.pcap [--roce] [--connections N] [--seed N]
 
-90 % RC data (WRITE, SEND, READ with their answers on 1024 connections), 5 % UD, 5 % management datagrams (SMP, PM, SA).
+90 % RC data (WRITE, SEND, READ with their answers on N connections of two queue pairs each), 5 % UD, 5 % management datagrams (SMP, PM, SA).
 Native InfiniBand in ERF records (link type 197), or RoCE v2 over Ethernet with --roce (management becomes more UD).
 """
 
@@ -86,17 +86,17 @@ def management(rnd: random.Random, number: int) -> Iterator[Packet]:
         yield source, destination, qp, 0xFFFF, number & 0xFFFFFF, struct.pack(">II", key, qp), bytes(mad), 0x64 | lane
 
 
-def packets(count: int, seed: int, *, roce: bool) -> Iterator[Packet]:
+def packets(count: int, seed: int, *, roce: bool, connections: int = CONNECTIONS) -> Iterator[Packet]:
     """`count` packets of the mix."""
     rnd = random.Random(seed)
     pool = rnd.randbytes(1 << 20)
-    connections = [Connection(i, rnd) for i in range(CONNECTIONS)]
+    pairs = [Connection(i, rnd) for i in range(connections)]
     made = 0
     while made < count:
         # A message has about five packets, an exchange of management two.
         what = rnd.choices(("rc", "ud", "mad"), (18, 5, 0 if roce else 2.5))[0]
         if what == "rc":
-            group = rnd.choice(connections).message(rnd, pool)
+            group = rnd.choice(pairs).message(rnd, pool)
         else:
             group = iter([datagram(rnd, made, pool)]) if what == "ud" else management(rnd, made)
         for packet in group:
@@ -138,10 +138,10 @@ def ethernet(packet: Packet) -> bytes:
     return mac + ip[:10] + struct.pack(">H", check) + ip[12:] + udp + body + struct.pack("<I", icrc)
 
 
-def write(file: IO[bytes], count: int, *, roce: bool, seed: int = 1) -> None:
+def write(file: IO[bytes], count: int, *, roce: bool, seed: int = 1, connections: int = CONNECTIONS) -> None:
     """Write a pcap of `count` packets."""
     file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1 if roce else 197))
-    for number, packet in enumerate(packets(count, seed, roce=roce)):
+    for number, packet in enumerate(packets(count, seed, roce=roce, connections=connections)):
         seconds, micros = divmod(number, 1_000_000)
         seconds += START
         if roce:
@@ -159,9 +159,10 @@ def main() -> None:
     parser.add_argument("out")
     parser.add_argument("--roce", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--connections", type=int, default=CONNECTIONS)
     options = parser.parse_args()
     with open(options.out, "wb") as file:
-        write(file, options.packets, roce=options.roce, seed=options.seed)
+        write(file, options.packets, roce=options.roce, seed=options.seed, connections=options.connections)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from .assemble import assemble
 from .checksums import Checksums
 from .connection import Diagnosis
 from .frame_times import FrameTimes
-from .judge import judge_all
+from .judge import Verdicts
 
 HEADERS = ("bth", "lrh", "grh", "ip4", "ip6", "udp", "icrc")
 
@@ -41,7 +41,10 @@ class ConnectionFollower:
         self.reader.begin(chunk.first, chunk.data, columns)
         self.lanes.feed(self.reader, chunk.data, loc.at("mad"), loc.end)
 
+    def verdicts(self) -> Verdicts:
+        """What explains each connection; call once, at the end."""
+        return Verdicts(assemble(self.lanes), self.lanes, self.checksums, self.times)
+
     def result(self, path: str) -> Diagnosis:
         """What became of all connections; call once, at the end. `path`: the capture's name."""
-        return judge_all(assemble(self.lanes), self.lanes, self.checksums, self.times, path, self.frames)
-
+        return self.verdicts().diagnosis(path, self.frames)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ibdissect.wire.opcodes import SERVICES
@@ -9,40 +10,66 @@ from ibdissect.wire.opcodes import SERVICES
 from .assemble import Raw, bytes_of, text_of
 from .causes import Capture, Found, judge, sees, unanswered
 from .checksums import Checksums
-from .connection import Connection, Diagnosis, End, SetUpState
+from .connection import Connection, Diagnosis, End, SetUpState, Times
 from .frame_times import FrameTimes
 from .measures import counts_of, episodes_of, round_trip_of, times_of
 from .summary import shared_causes
 from .words import advice, explain
 
 
-def judge_all(raws: list[Raw], lanes: Any, checksums: Checksums, when: FrameTimes, path: str, frames: int) -> Diagnosis:
-    """The story of each connection. Any: `Lanes`, compiled or not."""
-    earlier: dict[tuple[int, int], list[Raw]] = {}
-    for raw in raws:
-        for side in (0, 1):
-            qpn = raw.qpn(side)
-            if qpn is not None:
-                earlier.setdefault((raw.hosts[side].number, qpn), []).append(raw)
-    capture = Capture(int(lanes.last_time), lambda host: checksums.of(bytes_of(host)), earlier)
-    found = [told(raw, capture, when) for raw in raws]
-    return Diagnosis(path, frames, found, shared_causes(found), notes_of(lanes))
+class Verdicts:
+    """The causes of all connections, in the order of their first frames; each story is told when it is asked for."""
+
+    def __init__(self, raws: list[Raw], lanes: Any, checksums: Checksums, when: FrameTimes) -> None:
+        """Any: `Lanes`, compiled or not."""
+        earlier: dict[tuple[int, int], list[Raw]] = {}
+        for raw in raws:
+            for side in (0, 1):
+                qpn = raw.qpn(side)
+                if qpn is not None:
+                    earlier.setdefault((raw.hosts[side].number, qpn), []).append(raw)
+        self.capture = Capture(int(lanes.last_time), lambda host: checksums.of(bytes_of(host)), earlier)
+        self.raws, self.when, self.notes = raws, when, notes_of(lanes)
+        self.times = [times_of(raw.main) for raw in raws]
+        self.found = [judge(raw, self.capture, times) for raw, times in zip(raws, self.times, strict=True)]
+        self._told: dict[int, Connection] = {}
+
+    def of_cause(self, cause: str) -> list[Connection]:
+        """The connections that a cause explains."""
+        return [self.tell(i) for i, found in enumerate(self.found) if found.cause == cause]
+
+    def set_up(self) -> Iterator[tuple[Raw, SetUpState]]:
+        """The connections whose set-up was seen, and how that went."""
+        return ((raw, set_up_of(raw, self.capture)) for raw in self.raws if raw.setup is not None)
+
+    def diagnosis(self, path: str, frames: int) -> Diagnosis:
+        """The story of each connection, and what several have in common."""
+        told = [self.tell(i) for i in range(len(self.raws))]
+        return Diagnosis(path, frames, told, shared_causes(told), self.notes)
+
+    def tell(self, i: int) -> Connection:
+        """One connection as a plain value."""
+        if i not in self._told:
+            self._told[i] = told(self.raws[i], self.found[i], self.times[i], self.capture, self.when)
+        return self._told[i]
 
 
-def told(raw: Raw, capture: Capture, when: FrameTimes) -> Connection:
+def told(raw: Raw, found: Found, times: Times | None, capture: Capture, when: FrameTimes) -> Connection:
     """One connection as a plain value."""
-    main = raw.main
-    times = times_of(main)
-    found = judge(raw, capture, times)
-    ends = End(text_of(raw.hosts[0]), raw.qpn(0)), End(text_of(raw.hosts[1]), raw.qpn(1))
+    ends = ends_of(raw)
     forward, back = sees(raw, raw.requester)
     return Connection(
         ends, transport_of(raw), raw.requester, raw.first_frame, raw.last_frame, found.cause, found.verdict, found.severity,
         explain(found, raw, ends, times), advice(found), (found.first or None, found.decisive or None), set_up_of(raw, capture),
         *end_of(raw, found, capture), found.detail, times, counts_of(raw), episodes_of(raw), found.blamed,
         "both" if forward and back else "requests" if forward else "answers", raw.first_time, raw.last_time,
-        when.of(found.first or None), round_trip_of(main),
+        when.of(found.first or None), round_trip_of(raw.main),
     )  # fmt: skip
+
+
+def ends_of(raw: Raw) -> tuple[End, End]:
+    """Both ends as they are printed."""
+    return End(text_of(raw.hosts[0]), raw.qpn(0)), End(text_of(raw.hosts[1]), raw.qpn(1))
 
 
 def transport_of(raw: Raw) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -14,9 +13,12 @@ from .frame_times import FrameTimes
 if TYPE_CHECKING:
     from .connection import Connection, Diagnosis
     from .follow import ConnectionFollower
+    from .judge import Verdicts
 
 COMPLETE = "complete"
 ICRC_WRONG = "icrc-wrong-at-sender"
+Asked = tuple[str, str, int | None]
+"""Who asked for a connection, whom, and for which service."""
 
 
 class Stories:
@@ -26,10 +28,8 @@ class Stories:
         self.follower: ConnectionFollower | None = None
         self.times = FrameTimes()
         self.dropped = self.times.dropped
-        self._whole: Diagnosis | None = None
-        self._latest: dict[tuple[str, str, int | None], int] = {}
-        """The first frame of the latest connection that was set up, by asker, other host and service."""
-        self._told: dict[str, list[Connection]] | None = None
+        self._verdicts: Verdicts | None = None
+        self._latest: dict[Asked, int] | None = None
 
     def feed(self, table: ChunkTable) -> Iterable[object]:
         """The next chunk; there are no events before the end."""
@@ -43,26 +43,36 @@ class Stories:
         return ()
 
     @property
+    def verdicts(self) -> Verdicts | None:
+        """What explains each connection; None without any. Ask at the end of the capture."""
+        if self._verdicts is None and self.follower is not None:
+            self._verdicts = self.follower.verdicts()
+        return self._verdicts
+
+    @property
     def diagnosis(self) -> Diagnosis | None:
         """What became of all connections; None without any. Ask at the end of the capture."""
-        if self._whole is None and self.follower is not None:
-            self._whole = self.follower.result("")
-        return self._whole
+        return self.verdicts.diagnosis("", self.follower.frames) if self.verdicts is not None and self.follower is not None else None
 
     def of_cause(self, cause: str) -> list[Connection]:
         """The connections that a cause explains, in the order of their first frames. Ask at the end of the capture."""
-        if self._told is None:
-            self._told = defaultdict(list)
-            for one in self.diagnosis.connections if self.diagnosis is not None else ():
-                self._told[one.cause].append(one)
-                if one.set_up.state == COMPLETE and one.set_up.service_id is not None:
-                    self._latest[_asked(one)] = one.first_frame
-        return self._told.get(cause, [])
+        return self.verdicts.of_cause(cause) if self.verdicts is not None else []
 
     def connected_later(self, one: Connection) -> bool:
         """Whether the one who asked for a connection had another one with the same service of that host set up afterwards."""
-        self.of_cause("")
-        return self._latest.get(_asked(one), 0) > one.first_frame
+        if self._latest is None:
+            self._latest = self._set_up()
+        return self._latest.get((one.ends[0].address, one.ends[1].address, one.set_up.service_id), 0) > one.first_frame
+
+    def _set_up(self) -> dict[Asked, int]:
+        """The first frame of the latest connection that was set up."""
+        from .assemble import text_of
+
+        return {
+            (text_of(raw.hosts[0]), text_of(raw.hosts[1]), how.service_id): raw.first_frame
+            for raw, how in (self.verdicts.set_up() if self.verdicts is not None else ())
+            if how.state == COMPLETE and how.service_id is not None
+        }
 
     def computes_wrongly(self, sender: bytes) -> bool:
         """Whether nearly all ICRCs of a sender are wrong, by its address as in `table.addresses`. Ask at the end of the capture."""
@@ -73,7 +83,3 @@ class Stories:
         """When a frame was captured, in nanoseconds since 1970; beyond the bound, when the last one before it was."""
         time = self.times.of(frame)
         return self.times.last if time is None else time
-
-
-def _asked(one: Connection) -> tuple[str, str, int | None]:
-    return one.ends[0].address, one.ends[1].address, one.set_up.service_id
