@@ -2,7 +2,8 @@
 
     python benchmarks/generate.py PACKETS OUT.pcap [--roce] [--connections N] [--seed N]
 
-90 % RC data (WRITE, SEND, READ with their answers on N connections of two queue pairs each), 5 % UD, 5 % management datagrams (SMP, PM, SA).
+90 % RC data (WRITE, SEND, READ with their answers on N connections of two queue pairs each), 5 % UD, 5 % management datagrams
+(SMP, PM, SA).
 Native InfiniBand in ERF records (link type 197), or RoCE v2 over Ethernet with --roce (management becomes more UD).
 """
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-from ibdissect.engine.common cimport i64, u64
+from ibdissect.engine.common cimport i64
 from ibdissect.engine.packets cimport Packet
 from ibdissect.engine.waits cimport Path, Waits
 
@@ -19,11 +19,9 @@ cdef class Half:
     cdef public i64 short_frame, short_request, short_size, short_wanted, largest, mark_frame, mark_last
     cdef public i64 losses, timeouts, rnrs, loss_first, loss_last, timeout_first, timeout_last, rnr_last, dropped
     cdef public object gaps, holes, reads, episodes, late, nakked, unanswered
-    cdef u64[::1] idents, contents, answer_idents
-    cdef i64[::1] places, times, answer_times, quiet
+    cdef i64[::1] sent, heard, quiet
     cdef public i64 long_gaps, long_sum
     cdef public Waits open
-    cdef int[::1] hops, answer_hops
     cdef i64 unwrap(self, int psn) except? -9223372036854775807
     cdef int spend(self, i64 now, bint request) except? -1
     cdef int judge(self) except? -1

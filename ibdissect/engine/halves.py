@@ -7,7 +7,6 @@ PSNs are counted on beyond 24 bits ("positions"). What happens between two packe
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from typing import TYPE_CHECKING
 
 from ibdissect.wire.headers import RNR_TIMER_US
@@ -20,19 +19,21 @@ except ImportError:
     from . import shadow as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import (  # isort: skip
-        BUSY, COPY_NS, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, RING, SOON_NS, TRANSFERRING, WAITING, i64, u64,
+        BUSY, COPY_NS, GROUP_NS, IDLE, MAX_PAUSES, OF_ANSWER, OF_REQUEST, PAUSE_NS, RECOVERY, RING, SOON_NS, TRANSFERRING, WAITING, i64,
     )  # fmt: skip
     from cython.cimports.ibdissect.engine.packets import Packet
     from cython.cimports.ibdissect.engine.waits import Path, Waits
 else:
-    from .kinds import BUSY, COPY_NS, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, RING, SOON_NS, TRANSFERRING, WAITING
+    from .kinds import (  # isort: skip
+        BUSY, COPY_NS, GROUP_NS, IDLE, MAX_PAUSES, OF_ANSWER, OF_REQUEST, PAUSE_NS, RECOVERY, RING, SOON_NS, TRANSFERRING, WAITING,
+    )  # fmt: skip
     from .packets import Packet
     from .waits import Path, Waits
 
     if TYPE_CHECKING:
-        i64 = u64 = int
+        i64 = int
     else:
-        i64 = u64 = None
+        i64 = None
 
 NOWHERE = cython.declare(cython.longlong, -(1 << 60))
 _CANDIDATE = cython.declare(cython.longlong, -(1 << 60) + 1)
@@ -64,13 +65,11 @@ class Half:
         self.reused = self.reused_first = self.reused_frame = self.short_frame = self.short_request = self.short_size = 0
         self.losses = self.timeouts = self.rnrs = self.loss_first = self.loss_last = 0
         self.timeout_first = self.timeout_last = self.rnr_last = 0
-        self.gaps, self.holes, self.reads = {}, [], deque()
+        self.gaps, self.holes, self.reads = {}, [], []
         self.open = Waits()
         self.long_gaps = self.long_sum = 0
-        self.episodes, self.late, self.nakked, self.unanswered = [], deque(maxlen=8), {}, []
-        self.idents = self.contents = self.answer_idents = memoryview(array("Q"))
-        self.places = self.times = self.answer_times = self.quiet = memoryview(array("q"))
-        self.hops = self.answer_hops = memoryview(array("i"))
+        self.episodes, self.late, self.nakked, self.unanswered = [], [], {}, []
+        self.sent = self.heard = self.quiet = memoryview(array("q"))
 
     @cython.cfunc
     @cython.exceptval(-9223372036854775807)
@@ -156,12 +155,12 @@ class Half:
     @cython.exceptval(-1)
     def repeated_copy(self, p: Packet, pos: i64) -> cython.bint:
         """Whether this is the packet seen last at its position once more: from a mirror, behind a router, or doubled by the network."""
-        k: cython.Py_ssize_t = pos & (RING - 1)
-        if self.places[k] != pos or self.idents[k] != p.ident:
+        k: cython.Py_ssize_t = (pos & (RING - 1)) * OF_REQUEST
+        if self.sent[k] != pos or self.sent[k + 1] != cython.cast(i64, p.ident):
             return False
-        if self.hops[k] != p.ttl:
+        if self.sent[k + 3] != p.ttl:
             return True
-        if p.time - self.times[k] > (min(self.timer or SOON_NS, PAUSE_NS) if p.numbered else COPY_NS):
+        if p.time - self.sent[k + 2] > (min(self.timer or SOON_NS, PAUSE_NS) if p.numbered else COPY_NS):
             return False
         return not (self.asked and pos <= self.una) and not (self.in_round and pos == self.round_next)
 
@@ -174,17 +173,15 @@ class Half:
     @cython.exceptval(-1)
     def request(self, p: Packet) -> cython.int:
         """A packet of the requester; 1 if it is a copy of one before."""
-        if not len(self.places):
-            self.idents, self.contents = memoryview(array("Q", bytes(8 * RING))), memoryview(array("Q", bytes(8 * RING)))
-            self.places, self.times = memoryview(array("q", bytes(8 * RING))), memoryview(array("q", bytes(8 * RING)))
-            self.hops = memoryview(array("i", bytes(4 * RING)))
+        if not len(self.sent):
+            self.sent = memoryview(array("q", bytes(8 * OF_REQUEST * RING)))
         pos: i64 = self.unwrap(p.psn)
         if not self.started:
             pos = p.psn + (1 << 24)
             self.started, self.una, self.front = True, pos, pos
         elif not self.requests and not self.open.count and self.answers and pos > self.front:
             self.front = pos
-        k: cython.Py_ssize_t = pos & (RING - 1)
+        k: cython.Py_ssize_t = (pos & (RING - 1)) * OF_REQUEST
         if pos < self.front and self.repeated_copy(p, pos):
             self.copies += 1
             return 1
@@ -202,7 +199,7 @@ class Half:
                 if pos in self.nakked:
                     self.nakked[pos] = True
                 else:
-                    self.late.append(pos)
+                    self.late = [*self.late[-7:], pos]
             else:
                 again = True
                 self.resent(p, pos, end)
@@ -233,11 +230,12 @@ class Half:
         if p.op == 12 or p.op == 19 or p.op == 20:
             self.reads.append([pos, n, 0, p.dma if p.has_reth else -1, p.frame, 0])
             if len(self.reads) > 8 * RING:  # more than can be under way
-                self.reads.popleft()
+                self.reads.pop(0)
         if (p.op == 0 or p.op == 1 or p.op == 6 or p.op == 7) and not self.mtu:
             self.mtu = p.size
         self.half_sent = not p.last
-        self.idents[k], self.places[k], self.times[k], self.hops[k], self.contents[k] = p.ident, pos, p.time, p.ttl, p.content
+        self.sent[k], self.sent[k + 1], self.sent[k + 2] = pos, cython.cast(i64, p.ident), p.time
+        self.sent[k + 3], self.sent[k + 4] = p.ttl, cython.cast(i64, p.content)
         self.judge()
         self.last_frame, self.last_request, self.last_request_time = p.frame, p.frame, p.time
         return 0
@@ -246,9 +244,9 @@ class Half:
     @cython.exceptval(-1)
     def resent(self, p: Packet, pos: i64, end: i64) -> cython.int:
         """A packet whose position was sent before: why?"""
-        k: cython.Py_ssize_t = pos & (RING - 1)
+        k: cython.Py_ssize_t = (pos & (RING - 1)) * OF_REQUEST
         done: cython.bint = pos < self.una or (not self.answers and p.first)
-        if self.places[k] == pos and self.contents[k] != p.content and p.op != 12 and done:
+        if self.sent[k] == pos and self.sent[k + 4] != cython.cast(i64, p.content) and p.op != 12 and done:
             self.reused += 1
             self.reused_frame = p.frame
             self.reused_first = self.reused_first or p.frame
@@ -293,15 +291,15 @@ class Half:
     @cython.exceptval(-1)
     def answer(self, p: Packet) -> cython.int:
         """A packet of the responder; 1 if it is a copy of one before."""
-        if not len(self.answer_times):
-            self.answer_idents, self.answer_times = memoryview(array("Q", bytes(8 * RING))), memoryview(array("q", bytes(8 * RING)))
-            self.answer_hops = memoryview(array("i", bytes(4 * RING)))
-        k: cython.Py_ssize_t = p.psn & (RING - 1)
+        if not len(self.heard):
+            self.heard = memoryview(array("q", bytes(8 * OF_ANSWER * RING)))
+        k: cython.Py_ssize_t = (p.psn & (RING - 1)) * OF_ANSWER
         soon: i64 = min(self.timer or SOON_NS, PAUSE_NS) if p.numbered else COPY_NS
-        if self.answer_idents[k] == p.ident and (self.answer_hops[k] != p.ttl or p.time - self.answer_times[k] <= soon):
+        ident: i64 = cython.cast(i64, p.ident)
+        if self.heard[k] == ident and (self.heard[k + 2] != p.ttl or p.time - self.heard[k + 1] <= soon):
             self.copies += 1
             return 1
-        self.answer_idents[k], self.answer_times[k], self.answer_hops[k] = p.ident, p.time, p.ttl
+        self.heard[k], self.heard[k + 1], self.heard[k + 2] = ident, p.time, p.ttl
         pos: i64 = self.unwrap(p.psn)
         if not self.started:
             pos = p.psn + (1 << 24)
@@ -318,7 +316,7 @@ class Half:
             elif self.reads and self.reads[0][0] + self.reads[0][2] <= pos and self.reads[0][2] < self.reads[0][1]:
                 self.recover = self.front  # an ACK of a later request tells that a response is missing
                 self.asked = True
-                self.reads.popleft()
+                self.reads.pop(0)
             if p.op == 17:
                 if pos == self.last_ack and p.msn == self.last_msn and self.una < self.front:
                     self.same_acks += 1
@@ -421,7 +419,7 @@ class Half:
             one = self.reads[0]
             expected: i64 = one[0] + one[2]
             if one[2] >= one[1] or (pos >= one[0] + one[1] and len(self.reads) > 1 and one[2] == 0 and self.reads[1][0] == one[0]):
-                self.reads.popleft()  # complete, or asked again before it was answered
+                self.reads.pop(0)  # complete, or asked again before it was answered
                 continue
             if pos < expected:
                 break
@@ -429,7 +427,7 @@ class Half:
                 self.recover = self.front
                 self.asked = True
                 if pos >= one[0] + one[1]:
-                    self.reads.popleft()
+                    self.reads.pop(0)
                     continue
                 one[5] = -1 << 40
                 self.dropped += skip(self.unanswered, max(expected, self.answered), pos)
@@ -439,7 +437,7 @@ class Half:
             if (p.op == 15 or p.op == 16) and one[3] >= 0 and one[5] >= 0 and one[5] < one[3] and not self.short_frame:
                 self.short_frame, self.short_request, self.short_size, self.short_wanted = p.frame, one[4], one[5], one[3]
             if one[2] >= one[1] or p.op == 15 or p.op >= 16:
-                self.reads.popleft()
+                self.reads.pop(0)
             break
         if pos >= self.answered:
             self.answered = pos + 1

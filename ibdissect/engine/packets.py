@@ -104,6 +104,7 @@ _IP6 = cython.declare(cython.Py_ssize_t, IPv6.size)
 _UDP_LENGTH = cython.declare(cython.Py_ssize_t, _at(UDP.length))
 _CHECKSUM = cython.declare(cython.Py_ssize_t, headers.ICRC.size)
 _MAPPED = cython.declare(cython.ulonglong, 0xFFFF << 32)
+_POSITIVE = cython.declare(cython.ulonglong, (1 << 63) - 1)  # of hashes that are kept among signed numbers
 _SAME = cython.declare(cython.Py_ssize_t, 64)
 _IDENT = cython.declare(cython.Py_ssize_t, 32)
 
@@ -223,7 +224,7 @@ class Reader:
         h: u64 = mix(p.ident << 24 | p.psn, cython.cast(u64, p.opcode) << 56 | p.size)
         if self.icrc[i] >= 0:
             h = hashed(self.data, self.icrc[i], self.icrc[i] + _CHECKSUM, h)
-        p.ident = hashed(self.data, at + _BTH, min(end, at + _BTH + _IDENT), h)
+        p.ident = hashed(self.data, at + _BTH, min(end, at + _BTH + _IDENT), h) & _POSITIVE
         if p.kind >= CNP:
             return 0
         p.first = op == 0 or op == 4 or op == 5 or op == 6 or 10 <= op <= 12 or 16 <= op <= 20 or op >= 23 or op == 13
@@ -237,7 +238,7 @@ class Reader:
             p.syndrome, p.msn = self.data[at + where], b24(self.data, at + where + _MSN)
         if p.kind == REQUEST:  # pad, ICRC and the header's flags may differ in a repetition
             end = min(end, stop - _CHECKSUM)
-            p.content = hashed(self.data, at + _BTH, max(at + _BTH, min(end, at + _BTH + _SAME)), mix(opcode, p.size))
+            p.content = hashed(self.data, at + _BTH, max(at + _BTH, min(end, at + _BTH + _SAME)), mix(opcode, p.size)) & _POSITIVE
         return 0
 
     def packet(self, i: int) -> Packet:
