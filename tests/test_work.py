@@ -88,9 +88,9 @@ def checked(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("made", "short", "long", "most_calls", "most_held"),
     [
-        pytest.param(sweeps, 5, 25, 14.5, 2300, id="sweeps"),
-        pytest.param(partial(traffic, roce=False), 12000, 24000, 5.6, 750, id="native"),
-        pytest.param(partial(traffic, roce=True), 8000, 16000, 3.2, 780, id="roce"),
+        pytest.param(sweeps, 5, 25, 14.1, 2300, id="sweeps"),
+        pytest.param(partial(traffic, roce=False), 12000, 24000, 5.4, 800, id="native"),
+        pytest.param(partial(traffic, roce=True), 8000, 16000, 2.5, 720, id="roce"),
     ],
 )
 def test_work_per_packet(
@@ -98,7 +98,7 @@ def test_work_per_packet(
 ) -> None:
     """Bounds are a little above what was counted: one more Python step for each packet exceeds them.
 
-    The traffic has many short connections; what became of each is judged at the end (`diagnosis`), which is most of the work.
+    The traffic has many short connections; what explains each is judged at the end (`diagnosis`), which is much of the work.
     """
     (few, number), (many, more) = made(repo, short), made(repo, long)
     checked(few)  # what is imported or compiled on first use
