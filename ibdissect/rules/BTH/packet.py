@@ -35,6 +35,8 @@ CONTINUED = frozenset(code for code, opcode in OPCODES.items() if opcode.operati
 """Packets that are followed by another one of the same message."""
 RESPONSES = frozenset(code for code, opcode in OPCODES.items() if not opcode.request)
 MULTICAST_QP = 0xFFFFFF
+ALIGNED = 4
+"""Payload and pad bytes are a multiple of so many bytes."""
 _CONTINUED = np.array([code in CONTINUED for code in range(256)])
 _IMMEDIATE = np.array([code in OPCODES and "ImmDt" in OPCODES[code].headers for code in range(256)])
 TO_MULTICAST_LID = LRH.dlid.between(FIRST_MULTICAST, LAST_MULTICAST)
@@ -58,9 +60,9 @@ def continued(table: ChunkTable) -> Bool:
 
 
 def _pad_impossible(table: ChunkTable) -> Bool:
-    """More pad bytes than payload, or any in a packet that is not the last of its message."""
+    """More pad bytes than payload, any in a packet that is not the last of its message, or too few to fill the last four bytes."""
     pad, room = table.values(BTH.padcnt), table.once(room_behind_headers)
-    bad: Bool = (pad != 0) & (room >= 0) & ((pad > room) | table.once(continued))
+    bad: Bool = (room >= 0) & (((pad != 0) & ((pad > room) | table.once(continued))) | (room % ALIGNED != 0))
     return bad
 
 
@@ -149,8 +151,8 @@ class TransportReservedBits(PacketRule):
 class PadCount(Rule):
     """The pad count is impossible.
 
-    Pad bytes fill the last packet of a message up to a multiple of four bytes. If there are more than payload bytes, or any in a First or
-    Middle packet, the receiver drops it or writes a message of the wrong length.
+    Pad bytes fill the last packet of a message up to a multiple of four bytes. If there are more than payload bytes, any in a First or
+    Middle packet, or too few of them, the receiver drops it or writes a message of the wrong length.
 
     Look at the sender's driver or firmware; in software implementations at how the last fragment is built.
     """
@@ -159,8 +161,14 @@ class PadCount(Rule):
     reference = "IBA 9.2"
     when = Where(BTH.padcnt, _pad_impossible)
     flow = (*PACKET_FLOW, BTH.opcode)
-    message = "pad count {padcnt} in {opcode!t}: only the end of a message is padded, by no more bytes than it has"
+    message = "pad count {padcnt} in {opcode!t}: {why}"
     example = "a SEND First with pad count 2"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        room = int(seen.table.once(room_behind_headers)[i])
+        if room % ALIGNED:
+            return {"why": f"payload and pad are {room} bytes, which is no multiple of {ALIGNED}"}
+        return {"why": "only the end of a message is padded, by no more bytes than it has"}
 
 
 class HeadersCut(Rule):

@@ -21,6 +21,8 @@ DYNAMIC_PORTS = 0xC000
 DEFAULT_PKEY = 0xFFFF
 MULTICAST_4, MULTICAST_6 = 0xE0, 0xFF
 """First byte of the first IPv4 address, and of all IPv6 addresses, that are no host's."""
+GROUP_MAC = 1
+"""The bit of a MAC address's first byte that tells groups."""
 IS_ROCE = present(BTH) & ~present(LRH)
 
 
@@ -91,6 +93,36 @@ class NoSender(PacketRule):
         if four is not None:
             return {"address": ".".join(map(str, four.source))}
         return {"address": gid_text(six.source) if six is not None else ""}
+
+
+def _no_sender_mac(table: ChunkTable) -> Bool:
+    """Zero, or with the bit of groups. On the loopback interface both addresses are zero."""
+    source = table.values(Ethernet.source)
+    none: Bool = (~source.any(axis=1) & table.values(Ethernet.destination).any(axis=1)) | (source[:, 0] & GROUP_MAC != 0)
+    return none
+
+
+class NoSenderMac(PacketRule):
+    """The source MAC address of a RoCE frame is no interface's: zero, or a group's.
+
+    Switches drop such frames or learn nothing from them, so that answers flood the network or do not arrive. Drivers that build the
+    Ethernet header of a datagram from an address handle without its own address send it.
+
+    Update the sender's driver; check the address of the interface that its GID index belongs to.
+
+    One frame is enough. Silent where the destination is zero as well, as on the loopback interface.
+    """
+
+    code, name, severity = "ROC017", "roce-source-mac", WARNING
+    reference = "IEEE 802.3 3.2.3, 802.1Q 8.7"
+    when = Where(Ethernet, _no_sender_mac) & IS_ROCE
+    at = BTH.destqp
+    message = "the source MAC address {address} is that of no interface"
+    example = "a RoCE v2 frame from 00:00:00:00:00:00"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        frame = seen.first(Ethernet)
+        return {"address": bytes(frame.source).hex(":") if frame is not None else ""}
 
 
 class CongestionNotification(PacketRule):

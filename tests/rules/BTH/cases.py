@@ -43,6 +43,8 @@ case("BTH005", rc(0x11, bth={"padcnt": 1}), rc(0x11))
 REST = ask(2, WRITE_LAST, bytes(344))
 PADDED = roce2(WRITE_FIRST, bytes(256), ext={"RETH": {"r_key": 7, "dmalen": 600}}, bth={"psn": 1, "destqp": 0x12, "padcnt": 2})
 case("BTH005", [PADDED, REST], [BEGIN, REST], frames=[1], file=ethernet_pcap)
+# a payload without the pad bytes that it needs
+case("BTH005", roce2(payload=bytes(252), headers=bytes(3), bth={"psn": 1}), roce2(payload=bytes(252), headers=bytes(4)), file=ethernet_pcap)
 case("BTH009", native(0x0C, b"12345678"), native(0x0C, b"12345678" * 2))
 case("BTH010", native(bth={"destqp": 1}), native(bth={"destqp": 2}))
 case("BTH011", multicast(), multicast(destination=0xFFFFFE))

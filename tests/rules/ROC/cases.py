@@ -118,4 +118,7 @@ for quiet in (
     case("ROC010", roce6(1, QUIET_FAR, NEAR), quiet, file=ethernet_pcap, frames=[1])
 roce("ROC016", roce2(ip={"source": bytes(4)}), roce2(ip={"source": THERE}))
 roce("ROC016", roce2(ip={"source": bytes([224, 0, 0, 1])}), roce2(ip={"source": bytes([223, 0, 0, 1])}))
+FRAME = roce2()
+roce("ROC017", FRAME[:6] + bytes(6) + FRAME[12:], bytes(12) + FRAME[12:])  # the twin is of the loopback interface
+roce("ROC017", FRAME[:6] + b"\x03" + FRAME[7:], FRAME[:6] + b"\x02" + FRAME[7:])
 roce("ROC010", roce2(ip={"ttl": 0}), roce2(ip={"ttl": 1}))
