@@ -36,6 +36,8 @@ class SetUpState(Record, frozen=True):
     nvme_status: int | None = None
     service_id: int | None = None
     """What the REQ asks for."""
+    id: int | None = None
+    """The communication id of the asker."""
 
 
 class Times(Record, frozen=True):

@@ -90,10 +90,10 @@ def set_up_of(raw: Raw, capture: Capture) -> SetUpState:
     start = setup.reqs[0][1] if setup.reqs else None
     established = setup.rtu[1] if setup.rtu is not None else None
     if setup.rej is not None and not silent and not (setup.rtu is not None and raw.main is not None):
-        return SetUpState("refused", setup.tries, start, established, setup.rej[2], setup.nvme_status, service)
+        return SetUpState("refused", setup.tries, start, established, setup.rej[2], setup.nvme_status, service, setup.ids[0])
     reason = setup.rej[2] if setup.rej is not None else None
     state = "unanswered" if silent else "not-captured" if not setup.reqs else "complete" if setup.rtu is not None else "partly"
-    return SetUpState(state, setup.tries, start, established, reason, service_id=service)
+    return SetUpState(state, setup.tries, start, established, reason, service_id=service, id=setup.ids[0])
 
 
 def end_of(raw: Raw, found: Found, capture: Capture) -> tuple[str, int | None]:

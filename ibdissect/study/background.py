@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
+from ibdissect.diagnosis.stories import Stories
 from ibdissect.fabric import ChunkFollowed, FabricFollower, Subnet
 from ibdissect.fabric.describe import node_name
 from ibdissect.fabric.routes import Routes
@@ -106,7 +107,7 @@ class Study:
         self._failures = Failures()
         self._linter = Linter(())
         self._follower, self._transactions = FabricFollower(), Transactions()
-        self._streams, self._connections = Streams(), Connections()
+        self._streams, self._connections, self.stories = Streams(), Connections(), Stories()
         self._questions: SimpleQueue[Callable[[Snapshot], None] | None] = SimpleQueue()
         """Callbacks that wait for a snapshot; None ends the wait."""
 
@@ -157,9 +158,9 @@ class Study:
         self._linter.context.damage = self.model.damage
         get = self._linter.context.get
         self._follower, self._transactions = get(FabricFollower), get(Transactions)
-        self._streams, self._connections = get(Streams), get(Connections)
+        self._streams, self._connections, self.stories = get(Streams), get(Connections), get(Stories)
         followers: list[Any] = self._linter.followers  # Any: the engine asks for nothing but `feed`
-        for follower in (self._follower, self._transactions, self._streams, self._connections):
+        for follower in (self._follower, self._transactions, self._streams, self._connections, self.stories):
             if follower not in followers:
                 followers.append(follower)
         followers[followers.index(self._follower)] = Listener(self._follower, self._followed)

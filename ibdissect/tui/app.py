@@ -39,7 +39,7 @@ from .keys.searching import Searching
 from .main_screen import MainScreen
 from .messages import Sized
 from .open_capture import OpenCapture
-from .screens import conversations, fabric, findings_summary, ladder, page, statistics, time_chart
+from .screens import connections, conversations, fabric, findings_summary, ladder, page, statistics, time_chart
 from .screens.choice import Choice
 from .screens.prompt import Prompt
 from .themes import ThemedApp, with_contrast
@@ -56,6 +56,7 @@ COMMANDS: tuple[Command, ...] = (
     findings_summary.COMMAND,
     statistics.COMMAND,
     time_chart.COMMAND,
+    connections.COMMAND,
     conversations.COMMAND,
     ladder.COMMAND,
     fabric.COMMAND,

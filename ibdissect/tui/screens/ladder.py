@@ -11,11 +11,15 @@ from rich.segment import Segment
 from textual import events
 from textual.binding import Binding
 
+from ibdissect.diagnosis.connection import Connection
+from ibdissect.engine.episodes import LOSS, REORDERING, RNR, TIMEOUT
 from ibdissect.study.background import Snapshot
+from ibdissect.study.connections import connection_of, diagnosed
 from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, REFUSED, Ladder, short_ends
 from ibdissect.study.number_text import number
 from ibdissect.study.related_frames import filter_for_ladder
 from ibdissect.study.shown_frames import FilteredRows
+from ibdissect.study.stalls import stalls
 from ibdissect.wire.text import counted, printable
 
 from ..keys.command import Command
@@ -30,19 +34,22 @@ if TYPE_CHECKING:
 PIECE = 1024
 """Frames read at once."""
 INKS = {AGAIN: "again", LOST: "nak", REFUSED: "nak", MALFORMED: "nak"}
+STALL_INKS = {TIMEOUT: "nak", RNR: "again", LOSS: "again", REORDERING: "again"}
 
 
 class LadderList(LineList):
-    """The packets, a line each, and a line for what is missing."""
+    """The packets, a line each, a line for what is missing, and lines for stalls, as many as they are long."""
 
     empty = "No packets to draw."
     headed = True
 
-    def __init__(self, ladder: Ladder, frame: int, start_ns: int) -> None:
+    def __init__(self, ladder: Ladder, frame: int, start_ns: int, one: Connection | None = None) -> None:
         super().__init__(id="ladder")
+        self.stalls = stalls(ladder.steps, one)
         self.ladder, self.frame, self.start_ns = ladder, frame, start_ns
         self.lanes = Lanes(ladder, LEAST)
-        self.lines: list[tuple[int, str]] = []
+        self.lines: list[tuple[int, str, str]] = []
+        """Of each the place of its step, its text and its ink."""
 
     @property
     def head(self) -> str:
@@ -56,13 +63,16 @@ class LadderList(LineList):
         there = [i for i, step in enumerate(self.ladder.steps) if step.frame == self.frame]
         at = self.lines[self.cursor][0] if self.lines else there[0] if there else 0
         self.lanes = Lanes(self.ladder, self.line_width, self.start_ns)
-        self.lines = [(i, line) for i, step in enumerate(self.ladder.steps) for line in self.lanes.rows(step)]
+        self.lines = []
+        for i, step in enumerate(self.ladder.steps):
+            if (stall := self.stalls.get(i)) is not None:
+                self.lines += [(i, line, STALL_INKS.get(stall.kind, "dim")) for line in self.lanes.stall(stall)]
+            self.lines += [(i, line, INKS.get(step.mark, "")) for line in self.lanes.rows(step)]
         self.renew()
-        self.select(max((n for n, (i, _) in enumerate(self.lines) if i == at), default=0), center=True)
+        self.select(max((n for n, (i, *_) in enumerate(self.lines) if i == at), default=0), center=True)
 
     def parts(self, index: int, width: int) -> list[Segment]:
-        step, line = self.lines[index]
-        ink = INKS.get(self.ladder.steps[step].mark)
+        _, line, ink = self.lines[index]
         return line_of(((fit(line, width), self.ink(ink) if ink else None),), width)
 
     def choose(self) -> None:
@@ -73,13 +83,13 @@ class LadderScreen(Overlay[int]):
     """Returns a frame to go to."""
 
     BINDINGS = [Binding("L", "dismiss(None)", "back")]
-    keys = "Enter goes to the frame · ═ sent again · ╌✕ missing"
+    keys = "Enter goes to the frame · ═ sent again · ╌✕ missing · ┊ nothing sent, to scale"
 
-    def __init__(self, ladder: Ladder, frame: int, what: str, start_ns: int) -> None:
-        """`start_ns`: the first frame of the capture; times count from it, as in the packet list."""
+    def __init__(self, ladder: Ladder, frame: int, what: str, start_ns: int, one: Connection | None = None) -> None:
+        """`start_ns`: the first frame of the capture; times count from it, as in the packet list. `one`: the connection, if it is known."""
         more = f", {number(ladder.left_out)} more are not drawn" if ladder.left_out else ""
         title = f"Ladder   {counted(len(ladder.steps), 'packet', ',')}{more}: {printable(what)}"
-        super().__init__(title, LadderList(ladder, frame, start_ns))
+        super().__init__(title, LadderList(ladder, frame, start_ns, one))
 
 
 def _open(app: TuiApp) -> None:
@@ -90,6 +100,13 @@ def _open(app: TuiApp) -> None:
 def _find(app: TuiApp, shot: Snapshot) -> None:
     model, frame = app.model, app.main.packets.frame
     text = filter_for_ladder(model, frame, shot.conversations, app.study.connections.all) or app.filtering.text
+    one = connection_of(diagnosed(app.study).connections, model.table([frame]), frame) if app.study.finished else None
+    draw(app, text, frame, one)
+
+
+def draw(app: TuiApp, text: str, frame: int, one: Connection | None) -> None:
+    """Open the ladder of the frames that a filter shows, at a frame. `one`: the connection they belong to, if it is known."""
+    model = app.model
     matcher, _ = model.filter(text)
 
     def work(wanted: Callable[[], bool]) -> None:
@@ -113,7 +130,7 @@ def _find(app: TuiApp, shot: Snapshot) -> None:
             app.call_later(show, ladder)
 
     def show(ladder: Ladder) -> None:
-        app.push_screen(LadderScreen(ladder, frame, text or "all frames", model.first_ns), app.jump)
+        app.push_screen(LadderScreen(ladder, frame, text or "all frames", model.first_ns, one), app.jump)
 
     app.searching.work.run(work, "ladder", app.model)
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, Ladder, Step
+from ibdissect.study.number_text import duration
+from ibdissect.study.stalls import Stall
 
 from .cells import cut
 
@@ -45,6 +47,19 @@ class Lanes:
         line = "═" if step.mark == AGAIN else "─"
         arrow = self._arrow(step.source, step.destination, label, line, "")
         yield f"{step.frame:>8} {(step.time_ns - self.start_ns) / 1e9:>11.6f}  {arrow}".rstrip()
+
+    def stall(self, stall: Stall) -> Iterator[str]:
+        """The lines of a time in which nothing was sent, as many as it is long; how long it was stands in the middle."""
+        for row in range(stall.lines):
+            cells = [" "] * self.width
+            for place in self.at.values():
+                cells[place] = "┊"
+            text = f" {duration(stall.ns)} {stall.what} " if row == stall.lines // 2 else ""
+            first, last = min(self.at.values(), default=0), max(self.at.values(), default=0)
+            text = cut(text, self.width - first - 2)
+            start = max(first + (last - first - len(text)) // 2 + 1, first + 1)
+            cells[start : start + len(text)] = text
+            yield (" " * MARGIN + "".join(cells)).rstrip()
 
     def _arrow(self, source: str, destination: str, label: str, line: str, end: str) -> str:
         cells = [" "] * self.width

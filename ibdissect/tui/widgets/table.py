@@ -64,6 +64,15 @@ class Table(LineList, Generic[T]):
         """What is drawn after the columns."""
         return "", ""
 
+    def rest_parts(self, item: T, room: int) -> list[Segment]:
+        """The same in pieces of several inks."""
+        text, ink = self.rest(item, room)
+        return [Segment(cut(text, room), self.ink(ink) if ink else None)]
+
+    def rest_room(self, width: int) -> int:
+        """Cells after the columns, in lines of a width."""
+        return _room(self._fitting(width), width)
+
     def answer(self, item: T) -> object:
         """What the screen returns when an item is chosen; None: it stays open."""
         return None
@@ -107,9 +116,7 @@ class Table(LineList, Generic[T]):
         for head in columns:
             text, ink = head.cell(item)
             segments += [Segment(fit(text, head.width, head.align), self.ink(ink) if ink else None), Segment(" " * GAP)]
-        room = _room(columns, width)
-        text, ink = self.rest(item, room)
-        return [*segments, Segment(cut(text, room), self.ink(ink) if ink else None)]
+        return [*segments, *self.rest_parts(item, _room(columns, width))]
 
     def _fitting(self, width: int) -> list[Heading[T]]:
         """The columns that fit; the one that lines are sorted by stays, and its title has a mark."""

@@ -1,0 +1,56 @@
+"""How is the time of a connection cut into slices by cause, for bars?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct as Record
+
+from ibdissect.engine.episodes import LOSS, PAUSE, REORDERING, RNR, TIMEOUT
+
+from .connection import Connection, Episode
+from .text import PARTS
+
+KINDS = {"rnr_wait": (RNR,), "loss_recovery": (LOSS, REORDERING), "timeout": (TIMEOUT,), "idle_by_application": (PAUSE,)}
+"""Which episodes make a part of the time; the others have none."""
+
+
+class Slice(Record, frozen=True):
+    """A part of a connection's time."""
+
+    part: str
+    """Its key: `rnr_wait`."""
+    said: str
+    """In words: `waiting for receive buffers`."""
+    ns: int
+    share: float
+    """Of the whole, 0 to 1."""
+
+
+def slices(one: Connection) -> list[Slice]:
+    """The parts that took time, in the order of `PARTS`; none without data."""
+    times = one.times
+    if times is None or not times.span:
+        return []
+    return [Slice(part, said, ns, ns / times.span) for part, said in PARTS if (ns := int(getattr(times, part)))]
+
+
+def episodes_in(one: Connection, part: str) -> list[Episode]:
+    """The episodes that make a part. A loss may show only as a time-out, whose recovery follows it."""
+    kinds = KINDS.get(part, ())
+    found = [each for each in one.episodes if each.kind in kinds]
+    return found or [each for each in one.episodes if part == "loss_recovery" and each.kind == TIMEOUT]
+
+
+def widths(parts: Sequence[Slice], room: int) -> list[int]:
+    """How many of `room` cells each slice has: its share, all of them together; one with an eighth of a cell has one."""
+    if not parts or room < len(parts):
+        largest = sorted(range(len(parts)), key=lambda i: -parts[i].ns)[: max(room, 0)]
+        return [int(i in largest) for i in range(len(parts))]
+    found = [max(int(8 * each.share * room >= 1), int(each.share * room)) for each in parts]
+    for _ in range(max(sum(found) - room, 0)):  # those that were too small to have one took it from the widest
+        found[found.index(max(found))] -= 1
+    rests = sorted(range(len(parts)), key=lambda i: found[i] - parts[i].share * room)
+    for i in rests[: room - sum(found)]:
+        found[i] += 1
+    return found

@@ -1,0 +1,249 @@
+"""The connections, the worst first: which failed or were slow, why, since when, and where their time went."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct as Record
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding
+
+from ibdissect.diagnosis.connection import Connection, Diagnosis, End, SharedCause
+from ibdissect.diagnosis.text import ORDER, SAID, cost, worst_first
+from ibdissect.study.connections import connection_filter, diagnosed, slice_filter
+from ibdissect.study.number_text import duration, number, octets
+from ibdissect.wire.text import counted, printable
+
+from ..keys.command import Command
+from ..widgets.cells import line_of, width_of
+from ..widgets.connection_lines import INKS, LEFT, LEGEND, MARKS, SHORT_LEGEND, Told, bar, told
+from ..widgets.line_list import LineList
+from ..widgets.table import Cell, Heading, Table
+from .ladder import draw
+from .overlay import Overlay
+
+if TYPE_CHECKING:
+    from ..app import TuiApp
+
+LEAST, MOST = 9, 26
+"""Cells of an address."""
+BAR = 26
+"""Least cells of a bar, as long as other columns can be left out."""
+SHARED = 4
+"""Lines of common causes that are visible at once."""
+
+
+class Chosen(Record):
+    """What the screen returns."""
+
+    one: Connection
+    part: str | None = None
+    """Show the frames of this part of its time; None: all of it."""
+    frame: int | None = None
+    """Go to this frame."""
+    ladder: bool = False
+    """Draw its ladder."""
+
+
+class SharedList(LineList):
+    """Causes that several connections have in common; choosing one goes to the first of these connections."""
+
+    def __init__(self, shared: Sequence[SharedCause]) -> None:
+        super().__init__(id="shared")
+        self.lines = shared
+
+    def on_mount(self) -> None:
+        self.renew()
+
+    def parts(self, index: int, width: int) -> list[Segment]:
+        return line_of(((" " * LEFT, None), (printable(self.lines[index].why), self.ink("strong"))), width)
+
+    def choose(self) -> None:
+        one: SharedCause = self.lines[self.cursor]
+        table = self.screen.query_one(ConnectionTable)
+        for line, place in enumerate(table.order):
+            item = table.items[place]
+            if item.cause == one.cause and one.host in {end.address for end in item.ends}:
+                table.select(line, center=True)
+                table.focus()
+                return
+
+
+class ConnectionTable(Table[Connection]):
+    """The connections; behind the columns the time of each by its parts."""
+
+    empty = "No connections: the capture holds no packets between queue pairs, and nobody asked for any."
+    least_rest = BAR
+
+    def __init__(self, connections: Sequence[Connection], start_ns: int, name: Callable[[str], str] = str) -> None:
+        super().__init__(connections, id="told")
+        near, far = (
+            min(max(max((width_of(name(one.ends[side].address)) for one in connections), default=0), LEAST), MOST) for side in (0, 1)
+        )
+        self.part: str | None = None
+        """The part of a bar that was clicked."""
+        cause = max((len(one.cause) for one in connections), default=0)
+        self.columns = [
+            Heading("", 1, lambda one: (MARKS[one.severity], INKS[one.severity]), "left"),
+            Heading("Cause", max(cause, 5), lambda one: (one.cause, INKS[one.severity]), "left"),
+            Heading("Asked by", near, lambda one: _end(one, 0, name), "left"), Heading("QP", 8, lambda one: _qp(one.ends[0]), "left", 6),
+            Heading("Other end", far, lambda one: _end(one, 1, name), "left"), Heading("QP", 8, lambda one: _qp(one.ends[1]), "left", 5),
+            Heading("Frame", max(len(str(len(connections))), 7), lambda one: (number(one.evidence[0] or one.first_frame), ""), rank=7),
+            Heading("Since", 8, lambda one: (duration(max((one.since_ns or one.start_ns) - start_ns, 0)), ""), rank=3),
+            Heading("Messages", 8, lambda one: _some(one.counts.messages, ""), rank=9),
+            Heading("Bytes", 8, lambda one: (octets(one.counts.payload_bytes), ""), rank=8),
+            Heading("Again", 6, lambda one: _some(one.counts.packets_sent_again, "again"), rank=4),
+            Heading("Lasted", 8, lambda one: (duration(one.times.span), "") if one.times is not None else NONE, rank=2),
+            Heading("Lost", 8, lambda one: (duration(cost(one)), "nak") if cost(one) else NONE, rank=1),
+        ]  # fmt: skip
+
+    @property
+    def rest_title(self) -> str:  # type: ignore[override]
+        room = self.rest_room(self.line_width)
+        return next((text for text in (LEGEND, SHORT_LEGEND) if len(text) <= room), "Time")
+
+    def rest_parts(self, item: Connection, room: int) -> list[Segment]:
+        return [Segment(text, self.ink(ink)) for _, text, ink in bar(item, room)]
+
+    def moved(self) -> None:
+        if self.chosen is not None:
+            self.screen.query_one(ToldList).show(self.chosen)
+
+    def answer(self, item: Connection) -> Chosen:
+        return Chosen(item, self.part)
+
+    def clicked(self, index: int, event: events.Click) -> None:
+        """A double click on a part of a bar shows the frames of that part."""
+        super().clicked(index, event)
+        self.part = None
+        room = self.rest_room(self.line_width)
+        at = event.x - (self.line_width - 1 - room)
+        for part, text, _ in bar(self.chosen, room) if self.chosen is not None else ():
+            if 0 <= at < len(text):
+                self.part = part
+            at -= len(text)
+
+    def action_choose(self) -> None:
+        self.part = None
+        super().action_choose()
+
+
+def _end(one: Connection, side: int, name: Callable[[str], str]) -> Cell:
+    return printable(name(one.ends[side].address)), "nak" if one.blamed == side and not one.healthy else ""
+
+
+def _qp(end: End) -> Cell:
+    return (f"0x{end.qpn:06x}", "strong") if end.qpn is not None else ("?", "dim")
+
+
+NONE: Cell = "·", "dim"
+
+
+def _some(count: int, ink: str) -> Cell:
+    return (number(count), ink) if count else NONE
+
+
+class ToldList(LineList):
+    """What is said of the connection of the cursor; lines with ▸ lead to frames."""
+
+    def __init__(self, start_ns: int, name: Callable[[str], str]) -> None:
+        super().__init__(id="told-of-one")
+        self.start_ns, self.name_of = start_ns, name
+        self.one: Connection | None = None
+
+    def show(self, one: Connection) -> None:
+        """Tell of another connection, from its first line."""
+        self.one, self.cursor = one, 0
+        self.lay_out()
+        self.scroll_to(y=0, animate=False, immediate=True)
+
+    def on_resize(self, _: events.Resize) -> None:
+        self.call_after_refresh(self.lay_out)
+
+    def lay_out(self) -> None:
+        """Wrap for the width there is."""
+        self.lines = told(self.one, self.line_width, self.start_ns, self.name_of) if self.one is not None else []
+        self.renew()
+
+    def parts(self, index: int, width: int) -> list[Segment]:
+        line: Told = self.lines[index]
+        return line_of(((" " * LEFT, None), *((text, self.ink(ink) if ink else None) for text, ink in line.parts)), width)
+
+    def choose(self) -> None:
+        line: Told = self.lines[self.cursor]
+        if self.one is not None and (line.frame is not None or line.part is not None):
+            self.screen.dismiss(Chosen(self.one, line.part, line.frame))
+
+
+class ConnectionScreen(Overlay[Chosen]):
+    """Returns what to show of the connection that was chosen."""
+
+    BINDINGS = [
+        Binding("W", "dismiss(None)", "back"), Binding("tab", "app.focus_next", "what is said of it", priority=True),
+        Binding("L", "ladder", "its ladder"),
+    ]  # fmt: skip
+    keys = "Enter its frames · Tab more · ▸ leads to frames · L ladder · o O sort · / search"
+
+    def __init__(self, diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = str, *, finished: bool = True) -> None:
+        found = diagnosis.connections
+        number_of = Counter(one.verdict for one in found)
+        counts = ", ".join(f"{number(number_of[verdict])} {SAID[verdict]}" for verdict in ORDER if number_of[verdict])
+        so_far = "" if finished else f" of the first {counted(diagnosis.frames, 'frame', ',')}"
+        self.shared, self.table = SharedList(diagnosis.shared), ConnectionTable(worst_first(found), start_ns, name)
+        self.of_one = ToldList(start_ns, name)
+        title = f"Connections   {number(len(found))}{so_far}" + (f": {counts}" if counts else "")
+        title += "".join(f" · {note}" for note in diagnosis.notes)
+        super().__init__(title, *([self.shared] if diagnosis.shared else []), self.table, self.of_one)
+
+    def on_mount(self) -> None:
+        self.table.focus()
+        if self.table.chosen is not None:
+            self.of_one.show(self.table.chosen)
+
+    def on_resize(self, event: events.Resize) -> None:
+        room = max(event.size.height - 2, 9)
+        shared = min(len(self.shared.lines), SHARED, max(room // 6, 1))
+        self.shared.styles.height = shared
+        self.of_one.styles.height = max((room - shared) * 45 // 100, 4)
+
+    def action_ladder(self) -> None:
+        """Draw the ladder of the connection of the cursor."""
+        if self.table.chosen is not None:
+            self.dismiss(Chosen(self.table.chosen, ladder=True))
+
+
+def _open(app: TuiApp) -> None:
+    asked = app.study
+
+    def work(wanted: Callable[[], bool]) -> None:
+        finished = asked.finished
+        found = diagnosed(asked, wanted)
+        if wanted() and asked is app.study:
+            app.call_later(show, found, finished)
+
+    def show(found: Diagnosis, finished: bool) -> None:
+        screen = ConnectionScreen(found, app.model.first_ns, app.main.packets.address, finished=finished)
+        app.over(screen, lambda chosen: use(app, chosen))
+
+    app.searching.work.run(work, "connections", app.model)
+
+
+def use(app: TuiApp, chosen: Chosen) -> None:
+    """Show what was chosen."""
+    one = chosen.one
+    if chosen.frame is not None:
+        app.jump(chosen.frame)
+    elif chosen.ladder:
+        draw(app, connection_filter(one), one.evidence[0] or one.first_frame, one)
+    else:
+        text, frame = slice_filter(one, chosen.part, app.model) if chosen.part is not None else (connection_filter(one), one.evidence[0])
+        app.filtering.enter(text)
+        app.filtering.stay_at(frame or one.first_frame)
+
+
+COMMAND = Command(
+    "W", "Connections: what failed, and why", _open, "Look", "connections: what failed or was slow, why, and where the time went", "why", 13
+)

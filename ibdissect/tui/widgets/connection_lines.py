@@ -1,0 +1,112 @@
+"""How is a connection drawn? A bar of its time by cause, and what is said of it, with lines that lead to frames."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct as Record
+
+from ibdissect.diagnosis.connection import Connection
+from ibdissect.diagnosis.slices import Slice, episodes_in, slices, widths
+from ibdissect.study.number_text import duration, number, octets
+from ibdissect.wire.text import counted, printable
+
+LOOKS = {
+    "transferring": ("█", "plot"), "ack_wait": ("▒", "dim"), "rnr_wait": ("R", "warning"), "loss_recovery": ("L", "again"),
+    "timeout": ("T", "nak"), "idle_by_application": ("·", "dim"),
+}  # fmt: skip
+"""Sign and ink of each part of the time: the signs tell them apart without colours."""
+LEGEND = "█ sends ▒ ACK R RNR L loss T time-out · idle"
+SHORT_LEGEND = "R RNR L loss T time-out"
+MARKS = {"error": "✖", "warning": "⚠", "info": "ℹ", "none": "✔"}
+INKS = {"error": "error", "warning": "warning", "info": "info", "none": "good"}
+BAR, LEFT = 24, 2
+"""Cells of the bar of one part, and in front of each line."""
+
+
+def bar(one: Connection, room: int) -> Iterator[tuple[str, str, str]]:
+    """The time of a connection as a bar of `room` cells: for each part its key, text and ink."""
+    found = slices(one)
+    for part, width in zip(found, widths(found, room), strict=True):
+        sign, ink = LOOKS[part.part]
+        if width:
+            yield part.part, sign * width, ink
+
+
+class Told(Record):
+    """A line about a connection."""
+
+    parts: tuple[tuple[str, str], ...]
+    """Texts with their inks."""
+    frame: int | None = None
+    """It leads to this frame."""
+    part: str | None = None
+    """It leads to the frames of this part of the time."""
+
+
+def told(one: Connection, width: int, start_ns: int, name: Callable[[str], str] = str) -> list[Told]:
+    """What is said of a connection, for a width; `start_ns`: when the capture begins."""
+    ends = (name(end.address) + (f" QP 0x{end.qpn:06x}" if end.qpn is not None else "") for end in one.ends)
+    found = [
+        Told(
+            (
+                (f"{MARKS[one.severity]} {one.cause}", INKS[one.severity]),
+                (f"  {one.transport} {printable(' → '.join(ends))}", "strong"),
+                (f"  frames {number(one.first_frame)} to {number(one.last_frame)}", "dim"),
+            )
+        )
+    ]
+    found += [Told(((line, ""),)) for line in _wrapped(one.why, width)]
+    if one.advice:
+        found += [Told(((line, "accent"),)) for line in _wrapped(f"To do: {one.advice}", width)]
+    first, decisive = one.evidence
+    for frame, what in ((first, "where it began"), (decisive if decisive != first else None, "what decides it")):
+        if frame is not None:
+            since = f", {duration(max(one.since_ns - start_ns, 0))} after the start" if frame == first and one.since_ns is not None else ""
+            found.append(Told((("▸ ", "accent"), (f"frame {number(frame)}", "strong"), (f"  {what}{since}", "dim")), frame=frame))
+    found += [_slice(one, part) for part in sorted(slices(one), key=lambda part: -part.ns)]
+    found += [Told(((line, "dim"),)) for line in _wrapped(_numbers(one), width)]
+    return found
+
+
+def _slice(one: Connection, part: Slice) -> Told:
+    sign, ink = LOOKS[part.part]
+    times = len(episodes_in(one, part.part))
+    often = f"  {counted(times, 'episode')}" if times else ""
+    drawn = (sign * max(round(part.share * BAR), 1)).ljust(BAR)
+    return Told(
+        (
+            ("▸ ", "accent"),
+            (f"{part.said:<29}", ""),
+            (f"{part.share:>6.1%} ", "strong"),
+            (f"{duration(part.ns):>8} ", ""),
+            (drawn, ink),
+            (often, "dim"),
+        ),
+        part=part.part,
+    )
+
+
+def _numbers(one: Connection) -> str:
+    """What it carried, how it was set up, how it ended."""
+    counts, up = one.counts, one.set_up
+    found = [f"{counted(counts.messages, 'message', ',')}, {octets(counts.payload_bytes)}"]
+    if one.times is not None and one.times.span and counts.payload_bytes:
+        found[-1] += f", {octets(1e9 * counts.payload_bytes / one.times.span)}/s"
+    if one.round_trip_ns is not None:
+        found.append(f"round trip {duration(one.round_trip_ns)}")
+    for count, what in (
+        (counts.packets_sent_again, "packet"), (counts.naks, "NAK"), (counts.rnr_naks, "RNR NAK"), (counts.cnps, "CNP"),
+    ):  # fmt: skip
+        if count:
+            found.append(counted(count, what, ",") + (" sent again" if what == "packet" else ""))
+    state = up.state.replace("-", " ")
+    if up.start_ns is not None and up.established_ns is not None:
+        state += f" in {duration(up.established_ns - up.start_ns)}"
+    found.append(f"set-up {state}" + (f", {counted(up.tries, 'REQ')}" if up.tries > 1 else ""))
+    return "; ".join([*found, f"end: {one.end_state.replace('-', ' ')}"])
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(printable(text), max(width - LEFT - 1, 20))
