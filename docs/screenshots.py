@@ -42,6 +42,12 @@ SHOTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("statistics", "opensm/16-diags-gs-vendor-cc.pcap", ("s",)),
 )
 """Name, capture, keys pressed before the picture is taken."""
+OWN: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("why", "slow-lab.pcap", ("W", *("down",) * 3)),
+    ("why-frames", "slow-lab.pcap", ("W", *("down",) * 3, "tab", *("down",) * 5, "enter")),
+    ("stalls", "slow-lab.pcap", ("W", *("down",) * 2, "L")),
+)
+"""The same, of captures in the repository."""
 
 
 async def shoot(captures: Path, name: str, capture: str, keys: tuple[str, ...], folder: Path) -> None:
@@ -83,9 +89,10 @@ def main() -> None:
     captures = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parents[1] / "shared" / "captures"
     folder = HERE / "images"
     folder.mkdir(exist_ok=True)
-    for name, capture, keys in SHOTS:
-        asyncio.run(shoot(captures, name, capture, keys, folder))
-        print(f"docs/images/tui-{name}.svg")
+    for place, shots in ((captures, SHOTS), (HERE.parent / "captures", OWN)):
+        for name, capture, keys in shots:
+            asyncio.run(shoot(place, name, capture, keys, folder))
+            print(f"docs/images/tui-{name}.svg")
     asyncio.run(shoot_points(folder))
 
 

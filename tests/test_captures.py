@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+import ibdissect
 from ibdissect.capture.opening import open_capture
 from ibdissect.lint.engine import Linter
 from ibdissect.rules import load
@@ -20,6 +23,7 @@ EXPECTED: dict[str, dict[int, set[str]]] = {
     "rxe-rping.pcap": {},
     "rxe-nak-bad-rkey.pcap": {5: {"CNX011"}, 12: {"CNX011"}, 19: {"CNX011"}},
     "rxe-atomic-write.pcap": {},
+    "slow-lab.pcap": {82: {"CM012"}, 441: {"CNX005"}},
     "pkey-lab.pcap": {31: {"PKY001"}, 32: {"PKY001", "PKY021"}, 33: {"PKY003", "PKY004"}},
     "pkey-lab-full.pcap": {
         1: {"PKY001"},
@@ -66,6 +70,15 @@ def test_errors_of_a_sample(repo: Path, name: str) -> None:
 def test_the_laboratory_capture_is_what_its_script_makes(repo: Path) -> None:
     made = runpy.run_path(str(repo / "captures/pkey_lab.py"))["capture"]()
     assert made == (repo / "captures/pkey-lab.pcap").read_bytes()
+
+
+def test_the_laboratory_of_connections_is_what_its_script_makes_and_says(repo: Path) -> None:
+    made = runpy.run_path(str(repo / "captures/slow_lab.py"))
+    assert made["everything"]().pcap() == (repo / "captures/slow-lab.pcap").read_bytes()
+    with ibdissect.open(str(repo / "captures/slow-lab.pcap")) as capture:
+        found = Counter((one.ends[1].address, one.cause) for one in capture.connections())
+    said = re.findall(r"^\| (10\.0\.0\.\d).* \| (\S+) \|$", made["__doc__"], re.M)
+    assert set(found) == set(said) and len(said) == 5 and found["10.0.0.3", "slow-by-rnr"] == 2
 
 
 @pytest.fixture

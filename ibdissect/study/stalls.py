@@ -38,7 +38,10 @@ class Stall(Record, frozen=True):
 
 
 def stalls(steps: Sequence[Step], one: Connection | None = None) -> dict[int, Stall]:
-    """The stalls, each by the index of the step that ended it; `one` is the connection, if it is known."""
+    """The stalls that are tall enough to be seen, each by the index of the step that ended it; those of trouble have a line at least.
+
+    `one` is the connection, if it is known.
+    """
     gaps = [after.time_ns - before.time_ns for before, after in pairwise(steps)]
     usual = sorted(gap for gap in gaps if gap > 0)
     if not usual:
@@ -54,5 +57,7 @@ def stalls(steps: Sequence[Step], one: Connection | None = None) -> dict[int, St
         at = bisect_right(starts, middle) - 1
         kind = episodes[at][2] if at >= 0 and middle <= episodes[at][1] else ""
         what = WAITED[kind] if kind else "until it was sent again" if steps[i].mark == AGAIN else QUIET
-        found[i] = Stall(gap, kind, what, max(round(gap / scale), 1))
+        lines = max(round(gap / scale), 1 if kind else 0)
+        if lines:
+            found[i] = Stall(gap, kind, what, lines)
     return found

@@ -55,10 +55,12 @@ WALKS: dict[str, dict[str, tuple[str, ...]]] = {
         "profiles": ("P",),
     },
     "ping": {"messages": ("C",), "payload": ("R",), "ladder": ("L",), "time": ("T",)},
+    "slow": {"connections": ("W", "down", "down"), "stalls": ("W", "down", "down", "L")},
     "points": {"delays": ("T", "b", "b"), "journey": ("f",)},
 }  # fmt: skip
 """Screens of each capture, and the keys that lead there; the first one opens a screen. They are drawn at all sizes in both themes."""
 
+SAMPLES = {"ping": "rxe-rping.pcap", "slow": "slow-lab.pcap"}
 
 def app_on(path: Path) -> TuiApp:
     def options() -> Options:
@@ -123,8 +125,8 @@ def app_for(walk: str, folder: Path, repo: Path) -> TuiApp:
         app.main.recall()
         app.study.load = lambda: Options(rules=[LostBetweenPoints], policy=merged.known)
         return app
-    if walk == "ping":
-        shutil.copy(repo / "captures/rxe-rping.pcap", path)
+    if walk in SAMPLES:
+        shutil.copy(repo / "captures" / SAMPLES[walk], path)
         return app_on(path)
     lid = routed(0x15, port_info(6), 1, 3, modifier=1)
     lft = craft.smp(0x81, 0x19, bytes([255, 1, 255, 255, 255, 255, 3]).ljust(64, b"\xff"), path=[1])

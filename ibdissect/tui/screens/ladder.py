@@ -130,7 +130,8 @@ def draw(app: TuiApp, text: str, frame: int, one: Connection | None) -> None:
             app.call_later(show, ladder)
 
     def show(ladder: Ladder) -> None:
-        app.push_screen(LadderScreen(ladder, frame, text or "all frames", model.first_ns, one), app.jump)
+        what = f"{one.transport} {one.ends[0]} → {one.ends[1]}" if one is not None else text or "all frames"
+        app.push_screen(LadderScreen(ladder, frame, what, model.first_ns, one), app.jump)
 
     app.searching.work.run(work, "ladder", app.model)
 

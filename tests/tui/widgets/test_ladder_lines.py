@@ -6,6 +6,7 @@ import pytest
 
 from ibdissect.dissect.value import Presenter
 from ibdissect.study.ladder import AGAIN, LOST, Ladder, Step
+from ibdissect.study.stalls import Stall
 from ibdissect.tui.widgets.ladder_lines import Lanes
 
 STEPS = [Step(1, 0, "A", "B", "ask"), Step(2, 5000, "B", "A", "answer"), Step(3, 9000, "A", "B", "ask", AGAIN, "sent again"),
@@ -23,6 +24,19 @@ def test_lines(width: int) -> None:
     assert drawn[1][a : a + 2] == "│◀" and "═ as" in drawn[2]
     assert "╌" in drawn[3] and "▶" not in drawn[3] and "…" in drawn[4] and drawn[5].endswith("alone")
     assert all(len(line) <= width - 22 for line in drawn) and lanes.head().split()[2:] == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("high", [1, 2, 8])
+def test_stalls(width: int, high: int) -> None:
+    ladder = Ladder(Presenter(None))
+    ladder.steps = STEPS
+    lanes = Lanes(ladder, width)
+    a, *_, c = lanes.at.values()
+    drawn = [line[22:] for line in lanes.stall(Stall(17_000_000, "timeout", "waiting for a time-out", high))]
+    assert len(drawn) == high and all(line[a] == "┊" and len(line) <= width - 22 for line in drawn)
+    assert [place for place, line in enumerate(drawn) if "17 ms waiting" in line] == [high // 2]
+    assert high == 1 or drawn[0][c] == "┊"
 
 
 def test_names_are_distinguished_in_little_room() -> None:

@@ -1,0 +1,122 @@
+"""Does the view of connections say what failed and why, and lead to the frames?"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from ibdissect.tui.app import TuiApp
+from ibdissect.tui.screens.connections import ConnectionScreen, ConnectionTable, SharedList, ToldList
+from ibdissect.tui.screens.ladder import LadderList, LadderScreen
+from tests.tui import drawn, made
+from tests.tui.made import running, shows, until
+
+
+@pytest.fixture
+def slow(repo: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(repo / "captures/slow-lab.pcap", tmp_path / "x.pcap"))
+
+
+async def opened(app: TuiApp, pilot: Pilot[None]) -> ConnectionTable:
+    await pilot.press("W")
+    await until(pilot, lambda: isinstance(app.screen, ConnectionScreen) and app.screen.query_one(ToldList).lines)
+    return app.screen.query_one(ConnectionTable)
+
+
+async def test_the_worst_comes_first(slow: Path) -> None:
+    async with running(slow) as (app, pilot):
+        table = await opened(app, pilot)
+        assert [one.cause for one in table.items] == ["path-mtu", "refused", "slow-by-timeout", *["slow-by-rnr"] * 2, *["healthy"] * 3]
+        said = drawn.text(app)
+        assert "8: 2 failed, 3 slow, 3 healthy" in said and "2 connections of 10.0.0.3 wait for receive buffers" in said
+        assert "larger packets" in said and "TTTT" in said and "RRRR" in said
+        await pilot.press("down", "down")
+        await until(pilot, lambda: "10.0.0.1 waited four times until its timer ran out" in drawn.text(app))
+
+
+async def test_enter_shows_the_frames_of_a_connection(slow: Path) -> None:
+    async with running(slow) as (app, pilot):
+        table = await opened(app, pilot)
+        one = table.items[1]
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: app.main.packets.rows.frames(0, 9) == [one.first_frame, one.last_frame])
+        await shows(pilot, one.evidence[0] or 0)
+
+
+async def test_a_proof_leads_to_its_frame(slow: Path) -> None:
+    async with running(slow) as (app, pilot):
+        table = await opened(app, pilot)
+        told = app.screen.query_one(ToldList)
+        await pilot.press("tab")
+        await until(pilot, lambda: told.has_focus)
+        await pilot.press("enter")  # on a line that leads nowhere
+        assert isinstance(app.screen, ConnectionScreen)
+        at = [line.frame for line in told.lines].index(table.items[0].evidence[1])
+        await pilot.press(*["down"] * at, "enter")
+        await shows(pilot, table.items[0].evidence[1] or 0)
+
+
+@pytest.mark.parametrize("click", [False, True])
+async def test_a_part_of_the_time_leads_to_its_frames(click: bool, slow: Path) -> None:
+    async with running(slow) as (app, pilot):
+        table = await opened(app, pilot)
+        await pilot.press("down", "down")
+        told = app.screen.query_one(ToldList)
+        if click:
+            await pilot.click(table, offset=(table.line_width - 5, 3), times=2)
+        else:
+            told.focus()
+            at = [line.part for line in told.lines].index("timeout")
+            await pilot.press(*["down"] * at, "enter")
+        await until(pilot, lambda: len(app.main.packets.rows) == 8)
+        assert table.items[2].evidence[0] in app.main.packets.rows.frames(0, 9)
+
+
+async def test_a_double_click_beside_the_bar_shows_all_its_frames(slow: Path) -> None:
+    async with running(slow) as (app, pilot):
+        table = await opened(app, pilot)
+        await pilot.click(table, offset=(8, 3), times=2)
+        await until(pilot, lambda: len(app.main.packets.rows) == 73)
+
+
+async def test_a_shared_cause_leads_to_its_first_connection(slow: Path) -> None:
+    async with running(slow) as (app, pilot):
+        table = await opened(app, pilot)
+        app.screen.query_one(SharedList).focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: table.has_focus and table.cursor == 3)
+        assert app.screen.query_one(ToldList).one is table.items[3]
+
+
+async def test_the_ladder_of_a_connection_has_its_stalls(slow: Path) -> None:
+    async with running(slow) as (app, pilot):
+        await opened(app, pilot)
+        await pilot.press("down", "down", "L")
+        await until(pilot, lambda: isinstance(app.screen, LadderScreen) and app.screen.query_one(LadderList).lines)
+        ladder = app.screen.query_one(LadderList)
+        waits = [each for each in ladder.stalls.values() if each.kind == "timeout"]
+        assert len(waits) == 4 and {each.lines for each in waits} == {8} and "17 ms waiting for a time-out" in drawn.text(app)
+        assert sum("┊" in line for _, line, _ in ladder.lines) == sum(each.lines for each in ladder.stalls.values())
+
+
+async def test_a_capture_without_connections(tmp_path: Path) -> None:
+    (tmp_path / "x.pcap").write_bytes(made.capture(tmp_path).read_bytes()[:24])
+    app = made.app_on(tmp_path / "x.pcap")
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.study.finished)
+        await pilot.press("W")
+        await until(pilot, lambda: isinstance(app.screen, ConnectionScreen))
+        assert "No connections" in drawn.text(app)
+        await pilot.press("enter", "L", "tab", "W")
+        await until(pilot, lambda: app.screen is app.main)
+
+
+async def test_before_the_end_it_says_of_how_many_frames(slow: Path) -> None:
+    async with running(slow) as (app, pilot):
+        app.study.finished = False
+        await opened(app, pilot)
+        assert "8 of the first 506 frames: 2 failed" in drawn.text(app)
+        app.study.finished = True

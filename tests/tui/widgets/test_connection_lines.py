@@ -1,0 +1,49 @@
+"""Is a connection drawn with all that is known of it, in the width there is?"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from ibdissect.diagnosis.connection import Connection, Times
+from ibdissect.tui.widgets.connection_lines import LOOKS, Told, bar, told
+from tests.diagnosis.lab import SEC, START, TIMEOUT, Lab
+
+
+def lost() -> Connection:
+    lab = Lab()
+    lab.good(lab.up(), 100, 5)
+    for n in range(8):
+        lab.ask(SEC + n * TIMEOUT, 105)
+    lab.cnp(4 * SEC)
+    return lab.only()
+
+
+def text(line: Told) -> str:
+    return "".join(part for part, _ in line.parts)
+
+
+@pytest.mark.parametrize("width", [60, 78, 190])
+def test_lines(width: int) -> None:
+    one = lost()
+    lines = told(one, width, START, lambda address: {"10.0.0.2": "node2"}.get(address, address))
+    drawn = [text(line) for line in lines]
+    assert "retries-exhausted" in drawn[0] and "node2 QP 0x000222" in drawn[0]
+    assert one.why in " ".join(drawn) and f"To do: {one.advice}" in " ".join(drawn)
+    assert [line.frame for line in lines if line.frame] == [one.evidence[0], one.evidence[1]]
+    assert any("1.00 s after the start" in line for line in drawn)
+    assert [line.part for line in lines if line.part] == ["idle_by_application", "timeout", "transferring"]
+    assert "7 episodes" in next(line for line in drawn if "time-outs" in line)
+    assert "6 messages" in drawn[-1] or "6 messages" in " ".join(drawn[-3:])
+
+
+def test_a_bar_tells_parts_apart_without_colours() -> None:
+    one = msgspec.structs.replace(lost(), times=Times(1000, 250, 0, 250, 0, 500, 0))
+    drawn = list(bar(one, 8))
+    assert [cells for _, cells, _ in drawn] == ["██", "RR", "TTTT"] and [part for part, *_ in drawn] == [
+        "transferring",
+        "rnr_wait",
+        "timeout",
+    ]
+    assert len({sign for sign, _ in LOOKS.values()}) == len(LOOKS) == 6
+    assert list(bar(msgspec.structs.replace(one, times=None), 8)) == []
