@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+import runpy
 import shutil
 from collections.abc import Callable
 from importlib.metadata import version
@@ -160,6 +161,16 @@ async def test_screens_at_three_sizes(walk: str, theme: str, tmp_path: Path, rep
                 same(place(screen, size, theme), drawn.picture(app, screen))
             while app.screen is not app.main:
                 await pilot.press("escape")
+
+
+async def test_pictures_of_the_tutorial_show_what_the_screen_shows(tmp_path: Path, repo: Path) -> None:
+    """The keys that docs/why-is-it-slow.md names lead to what its pictures show: `python docs/screenshots.py` draws them."""
+    module = runpy.run_path(str(repo / "docs/screenshots.py"))
+    for name, capture, keys in module["OWN"]:
+        await module["shoot"](repo / "captures", name, capture, keys, tmp_path)
+        shown, now = (text_of((folder / f"tui-{name}.svg").read_text()) for folder in (repo / "docs/images", tmp_path))
+        assert shown == now, name
+        assert f"images/tui-{name}.svg" in (repo / "docs/why-is-it-slow.md").read_text()
 
 
 def test_every_picture_is_drawn_and_none_is_left_over() -> None:
