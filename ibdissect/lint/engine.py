@@ -151,6 +151,10 @@ class Linter:
             table.once(crcs.icrc)
             table.once(crcs.vcrc)
 
+    def awaited(self) -> list[int]:
+        """Frames of hits that began to wait for the end of the capture since the last call."""
+        return [frame for one in (self, *self.parts.values()) for frame in one.findings.newly_waiting()]
+
     def finish(self) -> list[Finding]:
         """All findings, ordered by frame and code."""
         if self.failures is not None:

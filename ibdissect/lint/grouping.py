@@ -106,6 +106,8 @@ class Grouping:
         self.consequences = Consequences(rules)
         self.waiting: KeptList[tuple[Rule, Hit]] | None = KeptList(MAX_WAITING, self.dropped)
         """Hits of rules that wait for the end, in order of discovery; None at the end."""
+        self.told = 0
+        """Of how many of them the frames were told."""
         self.late: dict[int, list[tuple[Rule, Hit | LazyHit]]] = {rank: [] for rank in range(1, self.consequences.last + 1)}
         """Hits that may be only a consequence, by rank of the rule; they wait until all causes in their chunk are known."""
         self.tally: dict[str, Tally] = defaultdict(lambda: Tally(max_findings, on_finding))
@@ -290,6 +292,12 @@ class Grouping:
             hit.frames = ()
         if self.waiting is not None:
             self.waiting.keep((rule, hit), hit.frame, hit.time_ns)
+
+    def newly_waiting(self) -> list[int]:
+        """Frames of the hits that began to wait since the last call."""
+        fresh = [hit.frame for _, hit in (self.waiting or [])[self.told :]]
+        self.told += len(fresh)
+        return fresh
 
     def _keep_flow(self, tally: Tally, key: tuple[Any, ...], finding: Finding | None, frame: int, time_ns: int) -> None:
         """Count the first finding of a flow, and keep it if there is room; later hits of the flow are counted in it."""

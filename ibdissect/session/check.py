@@ -26,12 +26,13 @@ from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.lint.grouping import OnOccurrence
 from ibdissect.lint.rule import REGISTRY, Rule, family
 from ibdissect.rules import load
-from ibdissect.table import Bool, ChunkTable
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.networks import Networks
 from ibdissect.table.rows import is_in
 from ibdissect.table.services import Services
 from ibdissect.wire.catalog import Catalog, builtin
 
+from .passed_frames import PassedFrames
 from .reading import Progress, Reading, Selection, division_of, open_reading, tables_before, tables_with
 
 if TYPE_CHECKING:
@@ -211,6 +212,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     ahead = options.threads > 1 and reader.rereadable and not options.timing
     once = not reader.rereadable or reader.far  # keys are numbered in the same pass
     reading.joins = once or options.selection is not None
+    passed = PassedFrames() if once else None
     try:
         edges = options.selection.edges if options.selection is not None else ()
         prepare = linter.prepare if ahead else None
@@ -220,7 +222,9 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
             linter.context.damage = reading.damage
             linter.feed(table, selected)
             _describe(fresh, table, reading, linter)
-            fresh.clear()
+            fresh[:] = _undescribed(fresh)
+            if passed is not None:
+                passed.feed(table, linter.awaited())
             _count(report, table, selected)
             if divider is None and _mixed(linter) and not options.division.numbers and reader.rereadable and not reader.far:
                 divider, since = Divider(options.division, _listed_ports(options)), table.chunk.first
@@ -250,9 +254,15 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     report.findings = linter.finish()
     if table is not None:
         _describe(fresh, table, reading, linter)  # findings made at the end whose frame is in the last chunk
-    rest = [one for one in fresh if one.frame and not one.context]  # in earlier chunks
-    for before in tables_with(reading, sorted(one.frame for one in rest)) if rest and not once and not stop() else ():
-        _describe(rest, before, reading, linter, whole=True)
+    rest = _undescribed(fresh)  # in earlier chunks
+    frames = sorted(one.frame for one in rest)
+    if passed is not None and rest:
+        chunk, numbers = passed.chunk(frames)
+        _describe(rest, reading.table_of(chunk, numbers.tolist()), reading, linter, numbers)
+        for one in rest:
+            one.starts = None
+    for before in tables_with(reading, frames) if rest and not once and not stop() else ():
+        _describe(rest, before, reading, linter, before.chunk.first + np.arange(len(before)))
     _word_findings(report, reading, options, failures, linter, numbered=once)
     reading.joins = True
     report.by_rule = {code: tally.count for code, tally in sorted(linter.tally.items()) if tally.count}
@@ -330,23 +340,30 @@ def _count(report: CaptureReport, table: ChunkTable, selected: Bool | None) -> N
     report.judged += int(np.count_nonzero(judged if selected is None else judged & selected))
 
 
-def _describe(findings: list[Finding], table: ChunkTable, reading: Reading, linter: Linter, *, whole: bool = False) -> None:
+def _describe(findings: list[Finding], table: ChunkTable, reading: Reading, linter: Linter, frames: Int | None = None) -> None:
     """Add both ends and the summary line of its frame, and where that starts in the file, to each finding, while the chunk is in memory.
 
-    `whole`: the table holds all frames; otherwise the linter may have left some out of it.
+    `frames`: the number of each row of a table that is whole; None: it holds its chunk, of which the linter may have left some out.
     """
     if not findings:
         return
     from .ends import describe  # a clean capture does not need it
 
-    rows = sorted({row for finding in findings if 0 <= (row := finding.frame - table.chunk.first) < len(table)})
-    index, left_out = np.array(rows, np.int64), np.empty(0, np.int64) if whole else table.once(linter.copies.leave_out).rows
+    numbers = table.chunk.first + np.arange(len(table)) if frames is None else frames
+    index = np.flatnonzero(is_in(numbers, np.array(sorted({finding.frame for finding in findings}), np.int64)))
+    left_out = np.empty(0, np.int64) if frames is not None else table.once(linter.copies.leave_out).rows
     lines = describe(reading.table_of(table.chunk) if is_in(index, left_out).any() else table, index)
+    rows = {int(numbers[row]): row for row in index.tolist()}
     for finding in findings:
-        if (line := lines.get(finding.frame - table.chunk.first)) is not None:
-            finding.who, finding.context = line
+        if (row := rows.get(finding.frame)) is not None:
+            finding.who, finding.context = lines[row]
             if reading.reader.members or not reading.reader.packed:
-                finding.starts = table.chunk.base + int(table.chunk.offset[finding.frame - table.chunk.first])
+                finding.starts = table.chunk.base + int(table.chunk.offset[row])
+
+
+def _undescribed(findings: list[Finding]) -> list[Finding]:
+    """Those whose frame was in none of the described tables."""
+    return [one for one in findings if one.frame and not one.context]
 
 
 def killed(path: Unit) -> CaptureReport:

@@ -33,7 +33,7 @@ USUAL = 4
 MOST = 8
 """More equal datagrams than an original and so many copies come from a sender in a loop."""
 MAX_RECENT = 4096
-"""Datagrams of the last DATAGRAMS_NS that are remembered from one window to the next; copies of others count as packets."""
+"""A datagram is compared with so many before it; copies of others count as packets."""
 _WHOLE, _WORD = BTH.size + DETH.size + MAD_SIZE[BASE_VERSION_IB], 4
 """Bytes of a management datagram from its BTH on; routers change nothing in them."""
 
@@ -43,9 +43,9 @@ class CopyRows(Record, frozen=True):
 
     rows: Int
     behind: Int
-    """How many frames after its original a copy is."""
+    """How many frames a copy comes after the nearest frame that is equal."""
     later_ns: Int
-    """Time from the original to the copy."""
+    """Time from that frame to the copy."""
     size: Int
     """Bytes that are equal: of the frame or the packet in a tunnel, or from its IP header on."""
 
@@ -57,7 +57,7 @@ class Copies:
         self.frames = self.repeated = 0
         self.datagrams = self.datagrams_repeated = 0
         self.recent = np.zeros((4, 0), np.int64)
-        """The last management datagrams: hash, frame, time, and how many equal ones come before each."""
+        """The last management datagrams: hash, frame, time, and how many equal ones came shortly before each."""
         self.tail: list[tuple[int, bytes, int]] = []
         """Time and bytes of the last frames of the chunks before, and where what copies have in common begins in them."""
 
@@ -86,28 +86,27 @@ class Copies:
             return near
         marks = mix([digest_at(table.chunk.data, at[rows] + _WORD, _WHOLE - _WORD), _ways(table, rows), *_first_word(table, at[rows])])
         now = np.stack([marks.view(np.int64), rows + table.chunk.first, table.chunk.time_ns[rows], np.zeros_like(rows)])
+        known = self.recent.shape[1]
         every = np.concatenate([self.recent, now], axis=1)
         order = np.argsort(every[0], kind="stable")
         mark, frame, time_ns, rank = every[:, order]
-        index = np.arange(len(order))
+        later = np.abs(np.diff(time_ns, prepend=0))  # than the equal one before
         equal = np.zeros(len(order), np.bool_)
-        equal[1:] = (mark[1:] == mark[:-1]) & (np.abs(time_ns[1:] - time_ns[:-1]) <= DATAGRAMS_NS)
+        equal[1:] = (mark[1:] == mark[:-1]) & (later[1:] <= DATAGRAMS_NS) & (np.diff(order) <= MAX_RECENT)
+        index = np.arange(len(order))
         first = np.maximum.accumulate(np.where(equal, 0, index))
-        rank = index - first + rank[first]
-        every[3, order] = rank
-        mine = np.flatnonzero(equal & (rank <= MOST) & (order >= self.recent.shape[1]))
+        every[3, order] = rank = index - first + rank[first]
+        self.recent = every[:, -MAX_RECENT:]
+        mine = np.flatnonzero(equal & (rank <= MOST) & (order >= known))
         mine = mine[np.argsort(order[mine])]
         repeated = self.datagrams_repeated + np.arange(len(mine))
-        usual = (repeated >= USUAL) & ((repeated + 1) * USUAL >= self.datagrams + order[mine] - self.recent.shape[1] + 1)
+        usual = (repeated >= USUAL) & ((repeated + 1) * USUAL >= self.datagrams + order[mine] - known + 1)
         self.datagrams, self.datagrams_repeated = self.datagrams + len(rows), self.datagrams_repeated + len(mine)
-        mine = mine[usual | (np.abs(time_ns[mine] - time_ns[first[mine]]) <= DATAGRAMS_SURELY_NS)]
-        late = every[2] >= every[2].max() - DATAGRAMS_NS
-        self.recent = every[:, late][:, -MAX_RECENT:]
+        mine = mine[usual | (later[mine] <= DATAGRAMS_SURELY_NS)]
         mine = mine[~is_in(frame[mine] - table.chunk.first, near.rows)]
         if not len(mine):
             return near
-        before = first[mine]
-        more = frame[mine] - table.chunk.first, frame[mine] - frame[before], np.abs(time_ns[mine] - time_ns[before])
+        more = frame[mine] - table.chunk.first, frame[mine] - frame[mine - 1], later[mine]
         columns = [np.append(one, other) for one, other in zip((near.rows, near.behind, near.later_ns), more, strict=True)]
         columns.append(np.append(near.size, np.full(len(mine), _WHOLE)))
         again = np.argsort(columns[0], kind="stable")
