@@ -70,18 +70,22 @@ class CaptureStats(Record):
 
 
 def _count(capture: Unit, *, common: Common, top: int, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[CaptureStats]:
+    from ibdissect.diagnosis.stories import Stories
+    from ibdissect.diagnosis.sums import by_cause, by_hosts
     from ibdissect.flow.statistics import Statistics
 
     with open_for(capture, common) as opened:
         selection = selection_of(opened, common)
-        statistics = Statistics(opened.catalog)
+        statistics, stories = Statistics(opened.catalog), Stories()
         for table in opened.tables(keys=False, progress=progress):
             statistics.feed(table, selection.rows(table) if selection is not None else None)
+            stories.feed(table)
             if stop is not None and stop():
                 raise Stopped
-    result = statistics.result(top)
+    told = stories.diagnosis.connections if stories.diagnosis is not None else []
+    result = statistics.result(top) | {"causes": by_cause(told), "times": by_hosts(told)[:top]}
     if (names := common.port_names) is not None:
-        for entry in result["conversations"]:
+        for entry in [*result["conversations"], *result["times"]]:
             entry |= {end: names.address(entry[end]) for end in ("source", "destination")}
     name = public_name(str(capture))
     found = CaptureStats(name, result, opened.reader.members)
@@ -117,6 +121,9 @@ TABLES = (
      "|90 %=p90_ns|99 %=p99_ns|max=max_ns"),
     ("", "connection_list", "frame|=service|active|QP=active_qpn|passive|QP=passive_qpn|MTU=mtu|retries allowed=retry_count"
      "|set up in=setup_ns|outcome|alternate path=alternate_path"),
+    ("What became of connections", "causes", "verdict|cause|connections|messages|bytes=payload_bytes|time lost=lost_ns"),
+    ("Where their time went", "times", "from=source|to=destination|connections|time=span_ns|transferring=transferring_ns|ACKs=ack_wait_ns"
+     "|no buffers=rnr_wait_ns|losses=loss_recovery_ns|time-outs=timeout_ns|idle=idle_by_application_ns"),
     ("Datagram services (SIDR)", "datagram_services", "frame|from=source|to=destination|service=service_id|requests|QP=qpn|outcome"),
     ("Streams", "streams", "=stream|from=source|to=destination|QP=dest_qp|packets|bytes=payload_bytes|repeated|in message=middle_restarts"
      "|READs=repeated_reads|missing|NAK (code)=nak_codes|RNR=rnr_naks|credits=least_credits"),
@@ -164,6 +171,10 @@ TEXTS: dict[str, Callable[[Any], str | None]] = {
     "opcode": "0x{:02x}".format, "p_key": "0x{:04x}".format, "service_id": "0x{:016x}".format,
     **dict.fromkeys(("dest_qp", "source_qp", "active_qpn", "passive_qpn", "qpn"), _queue_pair),
     **dict.fromkeys(("min_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns", "max_ns", "setup_ns"), _time),
+    **dict.fromkeys(
+        ("lost_ns", "span_ns", "transferring_ns", "ack_wait_ns", "rnr_wait_ns", "loss_recovery_ns", "timeout_ns", "idle_by_application_ns"),
+        _time,
+    ),
     "bits_per_second": lambda rate: None if rate is None else f"{rate / 1e6:.3f} Mb/s",
     "nak_codes": lambda naks: ", ".join(f"{count} ({code})" for code, count in naks.items()) or "0",
     "kinds": lambda kinds: ", ".join(f"{count} {kind}" for kind, count in kinds.items()),

@@ -66,18 +66,31 @@ def story(one: Connection, paint: Paint, start_ns: int) -> Iterator[str]:
     if one.end_ns is not None and one.verdict == FAILED:
         where.append(f"ended {duration(max(0, one.end_ns - start_ns))} after the capture began")
     yield paint(f"    {', '.join(where)}", "faint")
-    counts = one.counts
-    if counts.messages or counts.payload_bytes:
-        again = f", {counted(counts.packets_sent_again, 'packet', ',')} sent again" if counts.packets_sent_again else ""
-        yield paint(f"    {counted(counts.messages, 'message', ',')}, {counted(counts.payload_bytes, 'byte', ',')}{again}", "faint")
-    if one.times is not None and one.times.span:
-        parts = [(getattr(one.times, name), said) for name, said in PARTS]
-        shown = ", ".join(
-            f"{share(part, one.times.span)} {said}" for part, said in sorted(parts, reverse=True) if part * 100 >= one.times.span
-        )
-        yield paint(f"    {duration(one.times.span)}: {shown}", "faint")
+    for text in (numbers(one), time_by_parts(one)):
+        if text:
+            yield paint(f"    {text}", "faint")
     if one.advice:
         yield f"    {paint('What to do:', 'label')} {one.advice}"
+
+
+def numbers(one: Connection) -> str:
+    """What it carried; empty for nothing."""
+    counts = one.counts
+    if not (counts.messages or counts.payload_bytes):
+        return ""
+    again = f", {counted(counts.packets_sent_again, 'packet', ',')} sent again" if counts.packets_sent_again else ""
+    return f"{counted(counts.messages, 'message', ',')}, {counted(counts.payload_bytes, 'byte', ',')}{again}"
+
+
+def time_by_parts(one: Connection) -> str:
+    """How long it lasted, and the parts of that from a hundredth on, the largest first; empty without data."""
+    if one.times is None or not one.times.span:
+        return ""
+    span = one.times.span
+    parts = [(getattr(one.times, name), said) for name, said in PARTS]
+    return f"{duration(span)}: " + ", ".join(
+        f"{share(part, span)} {said}" for part, said in sorted(parts, reverse=True) if part * 100 >= span
+    )
 
 
 def where_time_went(connections: list[Connection], paint: Paint) -> Iterator[str]:

@@ -44,9 +44,10 @@ def chosen(findings: Iterable[Finding], most: int) -> list[Finding]:
     return first_of_each(worst, EACH)[:most]
 
 
-def decoded(tree: Tree, finding: Finding) -> DecodedFrame:
-    """A frame for people; bytes of keys are masked as everywhere."""
-    marked = {byte for span in finding.spans if span.frame == tree.frame for byte in range(span.offset, span.offset + span.length)}
+def decoded(tree: Tree, finding: Finding | None = None) -> DecodedFrame:
+    """A frame for people, with the bytes that prove a finding marked; bytes of keys are masked as everywhere."""
+    spans = finding.spans if finding is not None else ()
+    marked = {byte for span in spans if span.frame == tree.frame for byte in range(span.offset, span.offset + span.length)}
     lines = [line for layer in tree.layers for line in _lines(layer, 0, marked)]
     return DecodedFrame(headline(tree), lines[:LINES], max(len(lines) - LINES, 0), _rows(tree, marked), remarks(tree))
 

@@ -14,6 +14,7 @@ from ibdissect.lint.finding import CaptureReport
 from ibdissect.report import Run, charts
 from ibdissect.report.html import NOTHING, About, Pictures, environment, page_text
 from ibdissect.report.new_and_fixed import Before, before_of_json, before_of_reports, compare
+from ibdissect.report.stories import Stories, stories
 from ibdissect.session.check import Options
 from ibdissect.session.reading import Progress
 from ibdissect.study.background import KEPT
@@ -29,6 +30,8 @@ from .subnet import drawing
 
 PICTURED = 3 << 20
 """Characters of pictures; captures after these have their findings only."""
+PROVED_OF = 18
+"""Connections whose proofs are decoded: one for so many findings whose frames are."""
 DECODED = 180
 """Findings whose frames are decoded, over all captures."""
 CHANGES = 500
@@ -110,7 +113,23 @@ def pictures(portrait: Portrait, number: int, frames: int) -> Pictures:
         requests=requests(portrait), ladders=ladders(portrait), matrix=matrix(portrait),
     )  # fmt: skip
     line = traffic.line
-    return Pictures(html, line.packets[: line.used].tolist(), portrait.over_time(charts.STEPS), _details(portrait, frames))
+    return Pictures(
+        html, line.packets[: line.used].tolist(), portrait.over_time(charts.STEPS), _details(portrait, frames),
+        _stories(portrait, frames // PROVED_OF),
+    )  # fmt: skip
+
+
+def _stories(portrait: Portrait, most: int) -> Stories | None:
+    """What became of the connections; the proofs of the first `most` are decoded."""
+    diagnosis = portrait.study.stories.diagnosis
+    if diagnosis is None:
+        return None
+    made = stories(diagnosis, portrait.report.first_ns, portrait.name)
+    proofs = [proof for one in made.told[: max(most, 1)] for proof in one.proofs]
+    template, trees = environment().get_template("decoded.html"), portrait.model.trees(sorted({proof.frame for proof in proofs}))
+    for proof in proofs:
+        proof.decoded = template.render(number=proof.frame, frame=decoded(trees[proof.frame]))
+    return made
 
 
 def _details(portrait: Portrait, most: int) -> dict[int, str]:

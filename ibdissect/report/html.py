@@ -16,6 +16,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.digest import Digest
 from ibdissect.capture.remote import public_name
+from ibdissect.diagnosis.text import PARTS
 from ibdissect.errors import missing_extra
 from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.lint.rule_page import TO_DO, page, summary
@@ -25,6 +26,7 @@ from ibdissect.wire.text import counted, printable
 from . import Run, first_of_each, totals
 from .charts import TimeLine, steps, time_line
 from .new_and_fixed import CheckDifference
+from .stories import WIDTH, Stories
 
 if TYPE_CHECKING:
     import jinja2
@@ -70,6 +72,8 @@ class Section(Record):
     line: TimeLine | None
     pictures: str
     """HTML."""
+    stories: Stories | None
+    number: int
 
 
 class About(Record, frozen=True):
@@ -95,6 +99,8 @@ class Pictures(Record):
     """Packets with findings by severity, for each of `charts.STEPS` parts of that time; empty: each finding counts once."""
     details: Mapping[int, str] = {}
     """Decoded frames as HTML, by `id` of the finding."""
+    stories: Stories | None = None
+    """Of its connections; None: they were not followed."""
 
 
 def page_text(
@@ -108,6 +114,8 @@ def page_text(
     seen = list(pictures) or [Pictures() for _ in reports]
     rows = _rows(reports, seen, compared, limit)
     groups = _groups(reports, rows, run)
+    paths = {report.path: i for i, report in enumerate(reports)}
+    anchors = {(paths[row.path], row.finding.frame): row.anchor for row in reversed(rows) if row.finding.frame}
     counts, by_rule = totals(reports)
     listed = Counter(row.finding.code for row in rows)
     followed = [run.configuration.text] if run.configuration is not None else []
@@ -117,6 +125,7 @@ def page_text(
         verdict=verdict(reports), hidden={code: count - listed[code] for code, count in by_rule.items() if count > listed[code]},
         sections=[_section(i, report, one) for i, (report, one) in enumerate(zip(reports, seen, strict=True))],
         compared=compared, notes=[*notes, *followed], detailed=sum(bool(row.detail) for row in rows), rules=len(run.rules), version=VERSION,
+        parts=PARTS, width=WIDTH, anchors=anchors,
         about=about, files=[_files(one, run) for one in reports], style=style, script=script, policy=_policy(style, script),
     )  # fmt: skip
     return markup + "\n"
@@ -240,4 +249,4 @@ def _section(number: int, report: CaptureReport, pictures: Pictures) -> Section:
     if report.findings and (number < MAX_TIME_LINES or pictures.html):
         first, last = report.first_ns, report.last_ns
         line = time_line(pictures.steps or steps(report.findings, first, last), first, last, pictures.packets)
-    return Section(f"capture-{number}", report, line, pictures.html)
+    return Section(f"capture-{number}", report, line, pictures.html, pictures.stories, number)

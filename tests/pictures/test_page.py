@@ -37,6 +37,26 @@ def test_one_capture(repo: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_failed_stands_on_top_with_its_proofs(repo: Path) -> None:
+    found = shown(repo / "captures/slow-lab.pcap")
+    text = found.text
+    order = ("What failed, and why", "2 connections of 10.0.0.3 wait", "path-mtu", "slow-by-rnr", "worst thing")
+    assert [text.index(what) for what in order] == sorted(text.index(what) for what in order)
+    assert "8 connections: 2 failed, 3 slow, 3 healthy" in text and "What to do: Set the MTU" in text
+    assert len(found.all("svg", class_="times")) == 4 and len(found.all("details", class_="proof")) == 10
+    assert "frame 441: what decides it" in text and "100 % waiting for time-outs" in text
+
+
+@pytest.mark.slow
+def test_frames_of_further_stories_lead_to_their_findings(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(made_page, "DECODED", 1)
+    found = shown(repo / "captures/slow-lab.pcap", repo / "captures/rxe-rping.pcap")
+    assert len(found.all("details", class_="proof")) == 2 and "slow-lab.pcap: 8 connections" in found.text
+    assert "frame 82: what decides it" in found.text and "frame 75: where it began" in found.text
+    assert len([one for one in found.all("a") if one["href"].startswith("#f0-")]) >= 4
+
+
+@pytest.mark.slow
 def test_many_captures_and_a_file_that_is_none(repo: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.pcap"
     bad.write_bytes(b"nothing")

@@ -1,0 +1,44 @@
+"""Are connections counted by cause, and their time summed up by hosts?"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ibdissect.diagnosis.connection import Times
+from ibdissect.diagnosis.sums import by_cause, by_hosts
+from tests.diagnosis.lab import MS, SEC, TIMEOUT, Lab, joined
+
+
+def lab() -> Lab:
+    good, other, lost = Lab(), Lab(qa=0x112, qb=0x223), Lab(b=bytes([10, 0, 0, 9]))
+    good.good(0, 100, 10)
+    other.good(MS, 700, 5)
+    lost.good(MS, 300, 5)
+    for n in range(8):
+        lost.ask(SEC + n * TIMEOUT, 305)
+    good.good(5 * SEC, 110, 1)
+    return joined(good, other, lost)
+
+
+def test_causes_the_worst_first() -> None:
+    found = by_cause(lab().diagnosis().connections)
+    assert [(one["verdict"], one["cause"], one["connections"], one["messages"]) for one in found] == [
+        ("failed", "retries-exhausted", 1, 6), ("healthy", "healthy", 2, 16),
+    ]  # fmt: skip
+    assert found[0]["lost_ns"] == 7 * TIMEOUT and found[1]["lost_ns"] == 0 and found[1]["payload_bytes"] == 16 * 64
+
+
+def test_times_of_hosts_add_up() -> None:
+    connections = lab().diagnosis().connections
+    found = by_hosts(connections)
+    assert [(one["source"], one["destination"], one["connections"]) for one in found] == [
+        ("10.0.0.1", "10.0.0.9", 1), ("10.0.0.1", "10.0.0.2", 2),
+    ]  # fmt: skip
+    for one in found:
+        parts = [one[f"{name}_ns"] for name in ("transferring", "ack_wait", "rnr_wait", "loss_recovery", "timeout", "idle_by_application")]
+        assert sum(parts) == one["span_ns"]
+    assert found[0]["lost_ns"] == found[0]["timeout_ns"] == 7 * TIMEOUT
+    assert by_hosts(msgspec.structs.replace(one, times=None) for one in connections) == []
+    assert by_hosts(msgspec.structs.replace(one, times=Times()) for one in connections) == []
+    (swapped,) = by_hosts(msgspec.structs.replace(one, requester=1) for one in connections if one.cause == "retries-exhausted")
+    assert (swapped["source"], swapped["destination"]) == ("10.0.0.9", "10.0.0.1")

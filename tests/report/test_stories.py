@@ -1,0 +1,50 @@
+"""Does the page tell of connections that failed or were slow, the worst first, with bars that add up?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.report import stories as module
+from ibdissect.report.stories import WIDTH, stories
+from tests.diagnosis.lab import MS, SEC, START, TIMEOUT, Lab, joined
+
+
+def lost(host: int = 2) -> Lab:
+    lab = Lab(b=bytes([10, 0, 0, host]), qb=0x200 + host)
+    lab.good(MS, 100, 5)
+    for n in range(8):
+        lab.ask(SEC + n * TIMEOUT + host, 105)
+    return lab
+
+
+def whole() -> Lab:
+    late = Lab(b=bytes([10, 0, 0, 9]))
+    late.good(0, 100, 3)
+    late.good(5 * SEC, 103, 3)
+    return joined(lost(2), lost(3), late)
+
+
+def test_the_worst_are_told_with_their_time() -> None:
+    found = stories(whole().diagnosis(), START, lambda address: {"10.0.0.2": "node2"}.get(address, address))
+    assert found.counts == "3 connections: 2 failed, 1 healthy" and found.trouble and not found.more
+    one, two = found.told
+    assert one.who.startswith("RC ") and "node2 QP 0x000202" in one.who and "10.0.0.3" in two.who
+    assert one.cause == "retries-exhausted" and one.severity == "error" and one.when.startswith("since 1 s after the capture began")
+    assert [proof.what for proof in one.proofs] == ["where it began", "what decides it"]
+    assert one.numbers == "6 messages, 384 bytes, 7 packets sent again" and "waiting for time-outs" in one.time
+    assert sum(part.width for part in one.parts) == pytest.approx(WIDTH) and one.parts[0].x == 0
+    assert [part.x for part in one.parts[1:]] == pytest.approx([one.parts[0].width, one.parts[0].width + one.parts[1].width])
+    assert len(found.where) == 1 and "waiting for time-outs" in found.where[0]
+
+
+def test_of_many_some_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHOWN", 1)
+    found = stories(whole().diagnosis(), START)
+    assert (len(found.told), found.more) == (1, 1)
+
+
+def test_without_trouble() -> None:
+    lab = Lab()
+    lab.good(0, 100, 3)
+    found = stories(lab.diagnosis(), START)
+    assert not found.trouble and found.counts == "1 connection: 1 healthy"
