@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec import Struct as Record
+from msgspec import field
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
@@ -13,6 +14,7 @@ from ibdissect.wire.mad import BASE_VERSION_IB
 
 from .addresses import GID_SIZE, SHOWN, by_header
 from .locate import Bool, Int
+from .routed import Routed
 from .rows import U64, digest, digest_at, is_in, mix
 from .sa_tables import MAD_SIZE
 from .table import ChunkTable
@@ -47,7 +49,9 @@ class CopyRows(Record, frozen=True):
     later_ns: Int
     """Time from that frame to the copy."""
     size: Int
-    """Bytes that are equal: of the frame or the packet in a tunnel, or from its IP header on."""
+    """Bytes that are equal: of the frame or the packet in a tunnel, or from its IP header on; of routed packets from the BTH on."""
+    routed: Int = field(default_factory=lambda: np.empty(0, np.int64))
+    """Rows among these that a router forwarded in between."""
 
 
 class Copies:
@@ -58,6 +62,7 @@ class Copies:
         self.datagrams = self.datagrams_repeated = 0
         self.recent = np.zeros((4, 0), np.int64)
         """The last management datagrams: hash, frame, time, and how many equal ones came shortly before each."""
+        self.routed = Routed()
         self.tail: list[tuple[int, bytes, int]] = []
         """Time and bytes of the last frames of the chunks before, and where what copies have in common begins in them."""
 
@@ -70,7 +75,7 @@ class Copies:
             chunk = replace(chunk, offset=first, caplen=chunk.offset + chunk.caplen - first)
         # Others differ below IP: `tcpdump -i any` records a packet with its VLAN tag and without it.
         begin = np.maximum.reduce([chunk.offset, *(start[name] for name in ("ip4", "ip6") if name in start)])
-        found = self._with_datagrams(table, self._real(chunk, begin))
+        found = joined(self._with_datagrams(table, self._real(chunk, begin)), self.routed.again(table))
         if len(found.rows):
             table.leave_out(found.rows)
         return found
@@ -152,6 +157,16 @@ class Copies:
                     pairs[row] = behind, later_ns, equal
         found = np.array([(row, *pairs[row]) for row in sorted(pairs)], np.int64).reshape(-1, 4)
         return found[:, 0], found[:, 1], found[:, 2], found[:, 3]
+
+
+def joined(found: CopyRows, more: tuple[Int, Int, Int, Int]) -> CopyRows:
+    """With further copies: rows, how many frames and nanoseconds later, and bytes that are equal."""
+    new = ~is_in(more[0], found.rows)
+    if not new.any():
+        return found
+    columns = [np.append(one, other[new]) for one, other in zip((found.rows, found.behind, found.later_ns, found.size), more, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    return CopyRows(columns[0][order], columns[1][order], columns[2][order], columns[3][order], more[0][new])
 
 
 def _ways(table: ChunkTable, rows: Int) -> U64:

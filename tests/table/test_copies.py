@@ -65,7 +65,8 @@ def test_copies_may_differ_below_ip(rows: int, monkeypatch: pytest.MonkeyPatch) 
             assert copies([*pair, FRAMES[1]], 500) == ([(2, 1, 500)], [1, 3])
     routed = bytearray(frame)
     routed[22] -= 1  # the time to live
-    assert copies([frame, bytes(routed)], 500) == ([], [1, 2])
+    assert copies([frame, bytes(routed)], 500) == ([(2, 1, 500)], [1]), "behind a router"
+    assert copies([bytes(routed), frame], 500) == ([], [1, 2]), "hops do not grow"
 
 
 def test_the_size_of_a_copy_is_what_is_equal() -> None:

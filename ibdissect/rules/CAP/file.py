@@ -125,11 +125,13 @@ class DuplicateFrames(Rule):
     VLAN tag or be in a tunnel. Within one microsecond that is always a copy; within three, only if so far at least every 32nd frame was
     repeated, because retransmissions are rarely that fast. Management datagrams with the same bytes between the same ports are
     copies within half a millisecond, also on both sides of a router, and within five where many are repeated: their senders wait longer.
+    Packets with the same ICRC, BTH and addresses, the later one with fewer hops left, are one packet on both sides of a router.
     """
 
     code, name, severity = "CAP012", "duplicate-frames", INFO
     reference = "heuristic: identical bytes within 3 us, of management datagrams within 0.5 ms"
     message = "the same {length} bytes as frame {original}, {time} apart"
+    of_router = "the same packet as frame {original}, {time} apart, with fewer hops left: captured before and behind a router"
     example = "the same frame twice with the same time"
     within = Setting(10000, "microseconds between a frame and its copy", 0)
 
@@ -145,6 +147,7 @@ class DuplicateFrames(Rule):
                     "length": int(found.size[i]), "original": seen.frame - behind, "time": duration_text(int(found.later_ns[i]) / 1e9),
                 },
                 proof=[(seen.frame - behind, "the same bytes")], evidence=SEEN, rows=found.rows[near], key="copy",
+                message=self.of_router if found.rows[i] in found.routed else "",
             )  # fmt: skip
 
 

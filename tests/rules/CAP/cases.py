@@ -87,6 +87,8 @@ for beside in (22, 23, 24):
 case("CAP012", timed(0, 2900, frames=[roce2()] * 2), timed(0, 3100, frames=[roce2()] * 2), file=None, frames=[2], twin_also=["RC002"])
 # One of 65 frames is repeated: within 1 us, it is a copy; 2 us may be a retransmission.
 case("CAP012", repeated(900), repeated(2000), file=None, frames=[65], twin_also=["RC002"])
+BEHIND = [roce2(ip={"ttl": 64}), roce2(ip={"ttl": 63})]  # a router, or the sender once more
+case("CAP012", timed(0, 30_000, frames=BEHIND), timed(0, 30_000, frames=BEHIND[:1] * 2), file=None, frames=[2], twin_also=["RC002"])
 case("CAP013", WHOLE[:-10], WHOLE, file=None, frames=[1])
 GAP = Damage(kind="missing", offset=0, frame=1, reason="file 2 is missing between cap_00001 and cap_00003", file="cap_00003")
 case("CAP019", WHOLE, WHOLE, file=None, frames=[1], damage=[GAP])  # which names have a gap: tests/capture/test_sets.py
