@@ -21,8 +21,10 @@ from .table import ChunkTable
 
 SURELY_NS, AT_MOST_NS = 1000, 3000
 """Nobody sends a packet again within 1 us. Copies of a mirror come up to 3 us apart, and so do a few real repetitions."""
+OPERATION, ACKNOWLEDGE = 0x1F, 0x11
+"""Bits of an OpCode that tell the operation, and that of an ACK: responders acknowledge two equal requests at once."""
 SHARE = 32
-"""Between 1 and 3 us, frames are copies only if so far at least one of this many frames was repeated: a mirror repeats many."""
+"""Of ACKs, and between 1 and 3 us, frames are copies only if so far one of so many frames was repeated: a mirror repeats many."""
 APART = 8
 """A copy comes at most this many frames after its original."""
 SHORTEST = 16
@@ -75,7 +77,7 @@ class Copies:
             chunk = replace(chunk, offset=first, caplen=chunk.offset + chunk.caplen - first)
         # Others differ below IP: `tcpdump -i any` records a packet with its VLAN tag and without it.
         begin = np.maximum.reduce([chunk.offset, *(start[name] for name in ("ip4", "ip6") if name in start)])
-        found = joined(self._with_datagrams(table, self._real(chunk, begin)), self.routed.again(table))
+        found = joined(self._with_datagrams(table, self._real(table, chunk, begin)), self.routed.again(table))
         if len(found.rows):
             table.leave_out(found.rows)
         return found
@@ -117,11 +119,17 @@ class Copies:
         again = np.argsort(columns[0], kind="stable")
         return CopyRows(*(column[again] for column in columns))
 
-    def _real(self, chunk: Chunk, begin: Int) -> CopyRows:
-        """Which repeated frames are copies. Those that follow after more than 1 us count only if the capture has many of them."""
+    def _real(self, table: ChunkTable, chunk: Chunk, begin: Int) -> CopyRows:
+        """Which repeated frames are copies. Acknowledgements, and what follows after more than 1 us, count only if the capture has many.
+
+        Frames that were cut off before the end of their BTH are equal although their PSNs are not.
+        """
         rows, behind, later, size = self._repeated(chunk, begin)
+        known = (table.chunk.caplen[rows] == table.chunk.length[rows]) | (table.located.at("bth")[rows] >= 0)
+        rows, behind, later, size = rows[known], behind[known], later[known], size[known]
         share = (self.repeated + np.arange(1, len(rows) + 1)) * SHARE >= self.frames + rows + 1
-        good = (later <= SURELY_NS) | share
+        acknowledged = (table.located.at("bth")[rows] >= 0) & (table.located.opcode[rows] & OPERATION == ACKNOWLEDGE)
+        good = ((later <= SURELY_NS) & ~acknowledged) | share
         self.frames, self.repeated = self.frames + len(chunk), self.repeated + len(rows)
         first = max(0, len(chunk) - APART)
         last = [(int(chunk.time_ns[row]), *_frame(chunk, begin, row)) for row in range(first, len(chunk))]

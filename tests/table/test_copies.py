@@ -39,6 +39,23 @@ def test_copies_of_earlier_frames_hold_no_packets(rows: int, monkeypatch: pytest
     assert copies([a, b, c, d, a], 1000) == ([], [1, 2, 3, 4, 5])  # 4 us later
 
 
+def test_acks_are_repeated_at_once() -> None:
+    """A responder that gets a request twice acknowledges it twice; a mirror repeats much more."""
+    a, *_ = FRAMES
+    ack = roce2(0x11, headers=bytes(4))
+    assert copies([a, ack, ack], 500) == ([(3, 1, 500)], [1, 2]), "one of three frames"
+    frames = [roce2(payload=b"%08d" % i, bth={"psn": i}) for i in range(40)]
+    assert copies([*frames, ack, ack], 500) == ([], [*range(1, 43)])
+    assert copies([*frames, a, a], 500)[0] == [(42, 1, 500)]
+
+
+@pytest.mark.parametrize(("kept", "found"), [(41, []), (60, [(2, 1, 500)])])
+def test_frames_that_end_before_their_psn_are_not_compared(kept: int, found: list[tuple[int, int, int]]) -> None:
+    state, (chunk,) = Copies(), open_capture(io.BytesIO(ethernet_pcap([FRAMES[0][:kept]] * 2, step_ns=500))).chunks()
+    told = state.leave_out(ChunkTable(replace(chunk, length=chunk.length + 100)))
+    assert list(zip((told.rows + 1).tolist(), told.behind.tolist(), told.later_ns.tolist(), strict=True)) == found
+
+
 def test_a_copy_may_follow_a_frame_of_another_time() -> None:
     a, b, c, *_ = FRAMES
     assert copies([a, b, a, c], 100, [0, 5000, 0, 5000]) == ([(3, 2, 200)], [1, 2, 4])

@@ -122,10 +122,12 @@ class DuplicateFrames(Rule):
     Check the mirror's configuration, or remove the copies (`editcap -d`). A network that really duplicates packets looks the same.
 
     The same bytes up to eight frames later. Of IP packets, the headers around them are not compared: one of the two may have a
-    VLAN tag or be in a tunnel. Within one microsecond that is always a copy; within three, only if so far at least every 32nd frame was
-    repeated, because retransmissions are rarely that fast. Management datagrams with the same bytes between the same ports are
-    copies within half a millisecond, also on both sides of a router, and within five where many are repeated: their senders wait longer.
-    Packets with the same ICRC, BTH and addresses, the later one with fewer hops left, are one packet on both sides of a router.
+    VLAN tag or be in a tunnel. Within one microsecond that is always a copy, but for ACKs, which a responder may repeat at once; these,
+    and what comes within three, only if so far at least every 32nd frame was repeated, because retransmissions are rarely that fast.
+    Frames that were cut off before the end of their BTH are not compared. Management datagrams with the same bytes between the same
+    ports are copies within half a millisecond, also on both sides of a router, and within five where many are repeated: their senders
+    wait longer. Packets with the same ICRC, BTH and addresses, the later one with fewer hops left, are one packet on both sides of a
+    router.
     """
 
     code, name, severity = "CAP012", "duplicate-frames", INFO
