@@ -32,6 +32,7 @@ from ibdissect.wire.places import (
     VendorOui,
 )
 from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.tail import Behind as InTail
 
 ARGUMENTS = dict(zip(MARKS, (("view", "seen"), ("event", "context"), ("table", "context"), ("context",)), strict=True))
 """What a handler gets, by its mark."""
@@ -92,7 +93,7 @@ def check_names(catalog: Catalog, own: Collection[str]) -> None:
             other = first.setdefault(field.filter_name, field)
             if other is field or struct.__module__ not in own:
                 continue
-            if other.owner is struct:
+            if (other.owner.__module__, other.owner.__name__) == (struct.__module__, struct.__name__):  # itself, or another part of it
                 reason = f"has the filter name of {other.name}, {field.filter_name}: give it another label, or a name with ws="
             elif not is_foreign(other) or (other.owner.__module__ in own and not _related(struct, other.owner)):
                 theirs = f"{other.owner.__name__}.{other.name}"
@@ -125,11 +126,14 @@ def _used(struct: StructType) -> Iterator[StructType]:
     """Structures that are found through another one: its bases, and what is nested in it."""
     yield from cast("tuple[StructType, ...]", struct.__mro__[1:])
     yield from (field.of for field in struct.fields if field.of is not None)
+    if struct.tail is not None:
+        yield from (inner for inner, _ in struct.tail.places())
+        yield from chain.from_iterable(map(_used, struct.tail.structs()))
 
 
 def _struct(struct: StructType, used: Collection[StructType]) -> Iterator[str]:
     for name, value in vars(struct).items():
-        plain = name.startswith("_") or isinstance(value, (Field, FunctionType, staticmethod, classmethod, property, type))
+        plain = name.startswith("_") or isinstance(value, (InTail, Field, FunctionType, staticmethod, classmethod, property, type))
         if not (plain or hasattr(Struct, name)):
             yield ", ".join(filter(None, (f".{name}: a structure has no such attribute", nearest(name, _ATTRIBUTES, ""))))
     for name, value in (("prefix", struct.prefix), ("key", struct.key)):

@@ -34,7 +34,7 @@ def command(prefix: str, format_: str, common: Common) -> None:
 
     catalog = common.loaded()[0] or builtin()
     extra = catalog.computed
-    found = [row for struct in catalog.structs for row in _rows(struct, extra.get(struct, ()))]
+    found = [row for struct in catalog.structs for row in _rows(struct, extra.get(struct, ()), catalog.places(struct))]
     found += [row for row in _of_frames(catalog) if not any(row["name"] == one["name"] for one in found)]
     word = squeezed(prefix)
     found = [row for row in found if matches(row["name"], prefix)] or [
@@ -70,8 +70,8 @@ def _of_frames(catalog: Any) -> Iterator[dict[str, Any]]:
                "bits": "computed", "section": ""}  # fmt: skip
 
 
-def _rows(struct: Any, computed: Any = ()) -> list[dict[str, Any]]:
-    carried = where(struct)
+def _rows(struct: Any, computed: Any = (), places: Any = ()) -> list[dict[str, Any]]:
+    carried = where(struct, places)
     rows = []
     for field in (*struct.fields, *computed):
         if field.kind in ("hole", "nested"):
@@ -79,39 +79,48 @@ def _rows(struct: Any, computed: Any = ()) -> list[dict[str, Any]]:
         bits = f"{field.bit // 8}[{field.bit % 8}]+{field.bits}" if field.bit % 8 or field.bits % 8 else f"{field.bit // 8}+{field.bits}"
         if field in computed:
             bits = "computed"
+        kind = "text" if field.is_text else TYPES.get(field.kind, field.kind)
         row = {
-            "name": field.filter_name, "type": TYPES.get(field.kind, field.kind), "label": field.label, "structure": struct.__name__,
+            "name": field.filter_name, "type": kind, "label": field.label, "structure": struct.__name__,
             "carried_by": carried, "bits": bits if field.count == 1 else f"{bits} x{field.count}", "section": struct.section,
         }  # fmt: skip
         rows.append(row)
     return rows
 
 
-def where(struct: Any) -> str:
-    """The places of a structure in words: `SMP 0x0015`, `inside Notice.data_details`."""
+def where(struct: Any, places: Any = ()) -> str:
+    """The places of a structure (`Catalog.places`; else those that it names) in words: `SMP 0x0015`, `inside Notice.data_details`."""
     from ibdissect.wire.mad import CLASS_PREFIX
     from ibdissect.wire.places import Behind, CmPayload, CmService, Inside, Mad, MadFormat, Parsed
+    from ibdissect.wire.tail import Laid
 
-    places = []
-    for place in struct.carried_by:
+    said = []
+    for place in places or struct.carried_by:
         if isinstance(place, MadFormat):
-            places.append("class " + ", ".join(f"0x{number:02x}" for number in sorted(place.classes)))
+            said.append("class " + ", ".join(f"0x{number:02x}" for number in sorted(place.classes)))
         elif isinstance(place, Mad):
-            places.append(f"{CLASS_PREFIX.get(place.mgmt_class, f'class 0x{place.mgmt_class:02x}')} attribute 0x{place.attr_id:04x}")
+            said.append(f"{CLASS_PREFIX.get(place.mgmt_class, f'class 0x{place.mgmt_class:02x}')} attribute 0x{place.attr_id:04x}")
         elif isinstance(place, Inside):
-            places.append(f"inside {_field(place.field)}")
+            said.append(f"inside {_field(place.field)}")
+        elif isinstance(place, Laid):
+            chosen = "" if place.values is None else f", if {_list(place.values)}"
+            said.append(f"in {place.field.owner.__name__}.{place.part.field.name}{chosen}")
         elif isinstance(place, Parsed):
-            places.append(f"found in {_field(place.field)}")
+            said.append(f"found in {_field(place.field)}")
         elif isinstance(place, Behind):
-            places.append(f"after {place.length[0].owner.__name__}")
+            said.append(f"after {place.length[0].owner.__name__}")
         elif isinstance(place, (CmService, CmPayload)):
             what = "private data" if isinstance(place, CmService) else "messages"
             side = f" to the {place.toward} side" if isinstance(place, CmPayload) and place.toward else ""
             mask = "" if place.mask == (1 << 64) - 1 else f"/0x{place.mask:x}"
-            places.append(f"{what}{side} of service " + (f"{place.named}*" if place.named else f"0x{place.service_id:x}{mask}"))
+            said.append(f"{what}{side} of service " + (f"{place.named}*" if place.named else f"0x{place.service_id:x}{mask}"))
         else:
-            places.append(f"{type(place).__name__} {', '.join(_value(place, name) for name in place.__struct_fields__)}")
-    return "; ".join(dict.fromkeys(places)) or struct.title
+            said.append(f"{type(place).__name__} {', '.join(_value(place, name) for name in place.__struct_fields__)}")
+    return "; ".join(dict.fromkeys(said)) or struct.title
+
+
+def _list(values: frozenset[int]) -> str:
+    return ", ".join(map(str, sorted(values)))
 
 
 def _field(field: Any) -> str:

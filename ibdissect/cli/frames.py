@@ -236,7 +236,7 @@ class FieldLines(Printer):
 
     def _texts(self, run: Run, hidden: Bool) -> npt.NDArray[Any]:
         if isinstance(run.values, list):
-            texts = objects([value.hex() for value in run.values])
+            texts = objects([value if isinstance(value, str) else value.hex() for value in plain_values(run)])
         else:
             texts = each_once(plain_values(run), partial(field_text, self.presenter, run.field))
         return texts if run.field.secret else starred(texts, hidden)  # a key's text is its number

@@ -125,7 +125,7 @@ class Source(Record, frozen=True):
 
 def kind_of(field: Field[Any]) -> Kind:
     """The filter type of a declared field; reserved bits are numbers, integers of more than 64 bits are bytes."""
-    kind = FIELD_KINDS[field.kind]
+    kind: Kind = "string" if field.is_text else FIELD_KINDS[field.kind]
     return "bytes" if kind == "uint" and field.bits > 64 else kind
 
 
@@ -136,6 +136,8 @@ class Names:
         self.catalog = catalog
         structs: dict[str, list[StructType]] = {}
         for struct in catalog.structs:
+            if struct in catalog.tail_parts:
+                continue  # the structure that ends with it has the name
             for name in (f"{struct.prefix}.{struct.key}", *(WHOLE & {struct.key})):
                 structs.setdefault(name, []).append(struct)
         structs["sll"] = [encapsulation.SLL, encapsulation.SLL2]

@@ -18,7 +18,7 @@ from msgspec import field
 
 from ibdissect.capture.scattered import gather
 from ibdissect.table import ChunkTable, Int
-from ibdissect.table.bits import extract
+from ibdissect.table.bits import extract, part_of_little
 from ibdissect.table.computed import value_of
 from ibdissect.table.locate import MALFORMED
 from ibdissect.table.opaque import Masks, masks
@@ -90,12 +90,12 @@ class _Rows(Record):
 
     def numbers(self, item: Item) -> list[Any]:
         """An integer item of every row."""
-        bit, bits = item.view * 8 + item.bit, item.bits
+        bit, bits = item.view * 8 + item.bit, item.field.wire_bits if item.field is not None else item.bits
         matrix = self.matrix(item.piece)
         if bits <= 64:
             found = extract(matrix, bit, bits)
             if item.field is not None and item.field.little:
-                found = found.byteswap()
+                found = part_of_little(item.field, found.byteswap())
             values: list[Any] = found.tolist()
             return [bool(v) for v in values] if item.kind == "flag" else values
         stop = (bit + bits + 7) // 8

@@ -11,6 +11,7 @@ from msgspec import Struct as Record
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.places import Parsed
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
+from ibdissect.wire.tail import Laid
 
 from .walk import ERF_HEADER, TAIL, Placement, Shape, Walk
 
@@ -128,14 +129,18 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
         items += [Item(struct, field_, field_.label, number, 0, 0, 0) for field_ in walk.table.catalog.computed.get(struct, ())]
         # A structure that explains the raw bytes of another one is shown below them.
         holder = holders.get(relative) if placement.place is not None else None
-        if isinstance(placement.place, Parsed):
+        if isinstance(placement.place, Laid):
+            holder = by_field.get(id(placement.place.inside))
+        elif isinstance(placement.place, Parsed):
             outer = placement.place.field
             family = outer.owner.key == struct.key
             holder = by_field.get(id(outer)) if family else None
         layer = None
         if holder is not None:
+            if isinstance(placement.place, Laid) and struct.key != placement.place.field.owner.key:
+                items = [Item(struct, None, struct.title, number, 0, 0, struct.size * 8, items)]
             holder.children += items
-            holder.title = holder.title or ("" if isinstance(placement.place, Parsed) else struct.title)
+            holder.title = holder.title or ("" if isinstance(placement.place, Laid | Parsed) else struct.title)
         elif items:  # a format that consists only of holes has nothing to show
             title = f"{struct.title} (the request's)" if placement.repeated else struct.title
             layer = Item(struct, None, title, number, 0, 0, struct.size * 8, items)

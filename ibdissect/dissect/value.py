@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.table.secrets import Masker, is_secret
+from ibdissect.wire.convert import decode_text
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import plain_value, printable, value_text
 
@@ -34,6 +35,8 @@ class Presenter:
             number = int.from_bytes(value, "big") if isinstance(value, bytes) else value
             if is_secret(field.secret, number):
                 return None, self.masker.name(field.secret, number) if self.masker is not None else f"{field.secret}#?"
+        if field.is_text:
+            return decode_text(value), printable(decode_text(value))
         if field.kind in ("raw", "rest") and field.show is not None:
             return value.hex(), printable(field.show(value))
         if field.kind in ("raw", "rest"):
@@ -42,7 +45,9 @@ class Presenter:
 
     def present_bytes(self, item: Item, value: bytes, opaque: tuple[tuple[int, int], ...] = ()) -> tuple[str | None, str]:
         """Plain value and text of raw bytes that may contain a key; `opaque`: parts that may do so in this frame."""
-        digits, spans = value.hex(), (*item.hidden_spans, *opaque)
+        digits, spans = value.hex(), tuple(span for span in (*item.hidden_spans, *opaque) if span[0] < len(value))
+        if item.field is not None and item.field.is_text and (self.show_keys or not spans):
+            return decode_text(value), printable(decode_text(value))
         if item.field is not None and item.field.show is not None and (self.show_keys or not spans):
             return digits, printable(item.field.show(value))
         if spans and not self.show_keys:

@@ -28,6 +28,7 @@ from ibdissect.wire.headers import BTH, ICRC, VCRC, Payload
 from ibdissect.wire.places import Inside, Mad, MadFormat
 from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.spec import Field, Struct, rest
+from ibdissect.wire.tail import Laid
 
 
 class AttributeData(Struct):
@@ -88,6 +89,8 @@ class Placement(Record, frozen=True):
     @property
     def inside(self) -> Field[Any] | None:
         """The field whose bytes it explains; None for a layer."""
+        if isinstance(self.place, Laid):
+            return self.place.inside
         return self.place.field if isinstance(self.place, Inside) else None
 
     def covered(self) -> list[tuple[int, int]]:
@@ -115,7 +118,7 @@ class Kinds:
         self.end = np.array([p.struct.fields[-1].bit // 8 for p in every])
         self.pieces = np.array([p.struct is SARecordPiece for p in every])
         self.records = np.array([isinstance(p.place, Mad) for p in every])
-        self.described = np.array([p.place is not None and not isinstance(p.place, (MadFormat, Inside)) for p in every])
+        self.described = np.array([p.place is not None and not isinstance(p.place, (MadFormat, Inside, Laid)) for p in every])
         self.open_formats = self.open & np.array([isinstance(p.place, MadFormat) for p in every])
         self.sums = np.array([any(f.holds == "checksum" for f in p.struct.fields) for p in every])
         self.tail = np.array([struct in TAIL for struct in (*(p.struct for p in every), *LEFT_OVER)])
@@ -138,10 +141,10 @@ kinds_of = lru_cache(maxsize=8)(Kinds)
 def placements(catalog: Catalog) -> tuple[Placement, ...]:
     """All placements, in display order for structures that start at the same byte."""
     headers = [Placement(struct, None) for struct in (*HEADERS, *EXTENDED_STRUCTS) if struct is not Payload]
-    carried = [Placement(struct, place) for struct in catalog.structs if struct not in HEADERS for place in struct.carried_by]
+    carried = [Placement(struct, place) for struct in catalog.structs if struct not in HEADERS for place in catalog.places(struct)]
     formats = [p for p in carried if isinstance(p.place, MadFormat)]
-    inner = [p for p in carried if isinstance(p.place, Inside)]
-    others = [p for p in carried if not isinstance(p.place, (MadFormat, Inside))]
+    inner = [p for p in carried if isinstance(p.place, Inside | Laid)]
+    others = [p for p in carried if not isinstance(p.place, (MadFormat, Inside, Laid))]
     return (*headers, *formats, *others, *_outer_first(inner))
 
 

@@ -9,8 +9,9 @@ from ibdissect.table.find_structures import HEADERS
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.wire import headers, mad
 from ibdissect.wire.catalog import Catalog, StructType, is_foreign
-from ibdissect.wire.places import Inside, Place
+from ibdissect.wire.places import Inside, Parsed, Place
 from ibdissect.wire.spec import Field
+from ibdissect.wire.tail import Laid
 
 
 class Kind(StrEnum):
@@ -67,7 +68,7 @@ def survivors(catalog: Catalog) -> tuple[tuple[StructType, ...], tuple[StructTyp
     while before < len(known):
         before = len(known)
         for struct in inside:
-            owners = [place.field.owner for place in struct.carried_by if isinstance(place, Inside)]
+            owners = [place.field.owner for place in catalog.places(struct) if isinstance(place, Inside | Laid | Parsed)]
             owners += [field.owner for field in catalog.nesting.get(struct, ())]
             if any(owner in known for owner in owners):
                 known.add(struct)

@@ -19,7 +19,7 @@ from ibdissect.wire.convert import decode_text
 from ibdissect.wire.spec import BYTE_KINDS, Field
 from ibdissect.wire.text import printable
 
-from .rows import Rows, named_columns, objects, occurrences, texts
+from .rows import Rows, named_columns, objects, occurrences, plain_values, texts
 from .tabular import Tabular, table_html
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _masked(values: npt.NDArray[Any], hidden: Bool) -> npt.NDArray[Any]:
 
 def _array(run: named_values.Run, _hidden: Bool) -> npt.NDArray[Any]:
     if isinstance(run.values, list):
-        return objects(run.values)
+        return objects(plain_values(run))
     return objects([decode_text(row.tobytes()) for row in run.values]) if run.field.kind == "text" else run.values
 
 

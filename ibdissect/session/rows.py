@@ -103,7 +103,7 @@ def _places(catalog: Catalog, owner: StructType) -> set[object]:
     """The places of a structure that a frame has at most once; none for one that it may have several times, such as SA records."""
     if owner is Struct or owner in HEADERS or owner in EXTENDED_STRUCTS:
         return {owner} if owner in EXTENDED_STRUCTS or (owner is not Struct and len(HEADERS[owner]) == 1) else set()
-    if catalog.nesting.get(owner) or not all(isinstance(place, (Mad, MadFormat)) for place in owner.carried_by):
+    if catalog.nesting.get(owner) or not all(isinstance(place, (Mad, MadFormat)) for place in catalog.places(owner)):
         return set()
     mads = [place for place in owner.carried_by if isinstance(place, Mad)]
     if any(place.mgmt_class == SA_CLASS for place in mads):
@@ -168,7 +168,7 @@ def occurrences(
 def plain_values(run: Run) -> list[Any]:
     """The values of a run: numbers, bool, bytes or text."""
     if isinstance(run.values, list):
-        return run.values
+        return list(map(decode_text, run.values)) if run.field.is_text else list(run.values)
     values = [row.tobytes() for row in run.values] if run.values.ndim == 2 else run.values.tolist()
     return list(map(decode_text, values)) if run.field.kind == "text" else values
 

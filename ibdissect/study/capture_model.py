@@ -326,6 +326,6 @@ def _journey(comment: str, numbers: Mapping[str, npt.NDArray[np.int64]]) -> Node
 
 def _texts(show: Presenter, run: Run, _hidden: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
     field = run.field
-    if field.kind in ("raw", "rest"):
+    if field.kind in ("raw", "rest") and not field.is_text:
         return objects([""] * len(run.rows))  # these bytes may hold a key that another structure shows
     return each_once(plain_values(run), lambda value: show.present(field, value)[1])

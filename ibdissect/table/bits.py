@@ -39,6 +39,11 @@ def extract(rows: npt.NDArray[np.uint8], bit: int, bits: int) -> npt.NDArray[Any
     return word.astype(plan.target, copy=False)
 
 
+def part_of_little(field: Field[Any], values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The bits of a field in little-endian numbers that were read in the order of the host."""
+    return values if field.wire_bits == field.bits else values >> field.low & ((1 << field.bits) - 1)
+
+
 def value_at(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], field: Field[Any]) -> npt.NDArray[np.int64]:
     """A field of at most 63 bits of the structures that start at byte offsets `at`, int64[k]; all must be inside `data`."""
     low, high = field.span

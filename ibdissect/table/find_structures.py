@@ -12,6 +12,7 @@ from ibdissect.wire.catalog import StructType
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD, RMPP_CLASSES
 from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed
 from ibdissect.wire.spec import Field
+from ibdissect.wire.tail import Laid
 
 from . import sa_tables, tunnels
 from .bits import value_at
@@ -47,7 +48,7 @@ def find(table: ChunkTable, struct: StructType) -> Occurrences:
     there = table.attributes()  # most are absent from most chunks
     parts = [
         at_place(table, struct, place)
-        for place in struct.carried_by
+        for place in table.catalog.places(struct)
         if type(place) is not Mad or (place.mgmt_class, place.attr_id) in there
     ]
     parts += [_nested(table, struct, field) for field in table.catalog.nesting.get(struct, ())]
@@ -62,7 +63,7 @@ def at_place(table: ChunkTable, struct: StructType, place: object) -> Occurrence
         return _attribute(table, struct, place)
     if isinstance(place, Inside):
         return _inside(table, struct, place)
-    if isinstance(place, Parsed):
+    if isinstance(place, Parsed | Laid):
         return _parsed(table, struct, place)
     found = room_at(table, place)
     return found.pick(found.at + struct.size <= found.stop)
@@ -160,8 +161,8 @@ def _inside(table: ChunkTable, struct: StructType, place: Inside) -> Occurrences
     return Occurrences(outer.rows, at, stop).pick(good)
 
 
-def _parsed(table: ChunkTable, struct: StructType, place: Parsed) -> Occurrences:
-    """Where a function finds a structure in the bytes of a field; results that do not fit are dropped."""
+def _parsed(table: ChunkTable, struct: StructType, place: Parsed | Laid) -> Occurrences:
+    """Where a function, or a declared list or choice, finds a structure in the bytes of a field; results that do not fit are dropped."""
     owner = place.field.owner
     outer = table.occurrences(owner)
     if not len(outer):

@@ -29,8 +29,10 @@ from ibdissect.wire.catalog import Catalog, StructType, is_foreign
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Inside, Parsed
 from ibdissect.wire.spec import Field
+from ibdissect.wire.tail import NAME as TAIL
+from ibdissect.wire.tail import Found, Laid, Part, walk
 
-from .bits import extract, value_at
+from .bits import extract, part_of_little, value_at
 from .locate import Bool, Int
 from .occurrences import Occurrences
 from .private_data import is_private
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 MOST_PARSED = 4096
 """How many structures a parsing function may find in one field."""
-Inner = tuple[Inside | Parsed, StructType]
+Inner = tuple[Inside | Laid | Parsed, StructType]
 Spans = list[tuple[int, int]]
 
 
@@ -50,8 +52,8 @@ def inner_of(catalog: Catalog) -> Mapping[Field[Any], tuple[Inner, ...]]:
     """The structures that are found in the bytes of each field."""
     found: dict[Field[Any], list[Inner]] = {}
     for struct in catalog.structs:
-        for place in struct.carried_by:
-            if isinstance(place, Inside | Parsed):
+        for place in catalog.places(struct):
+            if isinstance(place, Inside | Laid | Parsed):
                 found.setdefault(place.field, []).append((place, struct))
     return {field: tuple(inner) for field, inner in found.items()}
 
@@ -77,7 +79,7 @@ def watched(catalog: Catalog) -> frozenset[Field[Any]]:
     found = set()
     for field, inner in inner_of(catalog).items():
         ways = [(place, struct) for place, struct in inner if holds_key(catalog, struct)]
-        if ways and (is_foreign(field) or any(isinstance(place, Parsed) or _of_plugin(struct) for place, struct in ways)):
+        if ways and (is_foreign(field) or any(isinstance(place, Laid | Parsed) or _of_plugin(struct) for place, struct in ways)):
             found.add(field)
     return frozenset(found)
 
@@ -127,7 +129,38 @@ def unread_insides(table: ChunkTable) -> list[tuple[Int, Int, Int]]:
             one = insides(table, field)
             hide = (one.broken | one.unknown) & ~_begun(table, field)
             found.append((outer.rows[hide], one.at[hide], one.stop[hide]))
+            if field.name == TAIL and field.owner.tail is not None:
+                found += [_unknown_cases(table, outer, part) for part in field.owner.tail.parts if _may_hold_key(table.catalog, part)]
     return found
+
+
+@cache
+def _may_hold_key(catalog: Catalog, part: Part) -> bool:
+    """Whether one of the structures of a choice holds a key."""
+    return any(holds_key(catalog, struct) for struct, _ in _cases(catalog, part))
+
+
+def _cases(catalog: Catalog, part: Part) -> list[tuple[StructType, frozenset[int]]]:
+    """The structures of a choice, with their values."""
+    laid = ((place, struct) for place, struct in inner_of(catalog).get(part.within, ()) if isinstance(place, Laid) and place.part is part)
+    return [(struct, place.values) for place, struct in laid if place.values is not None]
+
+
+def _apart(table: ChunkTable, part: Part, first: int, stop: int) -> Spans:
+    """The bytes of a choice whose value has no structure, or the marks that end a list, in the tail of a structure at these bytes."""
+    found = walked(table, part.within.owner, first, stop)
+    known = frozenset().union(*(values for _, values in _cases(table.catalog, part)))
+    apart = [(a, b) for value, a, b in found.cases.get(id(part), ()) if value not in known]
+    return [(first + a, first + b) for a, b in apart + found.marks.get(id(part), [])]
+
+
+def _unknown_cases(table: ChunkTable, outer: Occurrences, part: Part) -> tuple[Int, Int, Int]:
+    """Row, start and end of the bytes of a choice for which no structure is declared."""
+    found = []
+    for row, at, stop in zip(outer.rows.tolist(), outer.at.tolist(), outer.stop.tolist(), strict=True):
+        found += [(row, a, b) for a, b in _apart(table, part, at, stop)]
+    rows, starts, stops = np.array(found, np.int64).reshape(-1, 3).T
+    return rows, starts, stops
 
 
 def _begun(table: ChunkTable, field: Field[Any]) -> Bool:
@@ -149,9 +182,14 @@ def _read(table: ChunkTable, field: Field[Any], outer: Occurrences) -> Insides:
     for place, struct in inner_of(table.catalog)[field]:
         here = _due(table, place, outer)
         due |= here
-        listed |= here & isinstance(place, Parsed)
+        listed |= here & isinstance(place, Laid | Parsed)
         index, at, end, failed = spans_of(table, struct, place, outer, here)
         broken |= failed
+        if isinstance(place, Laid) and place.values is None and (place.part.by is not None or place.part.until is not None):
+            for i in index.tolist():  # the cases of a choice must cover it themselves
+                covered[i] += _apart(table, place.part, int(outer.at[i]), int(stop[i]))
+            if place.part.by is not None:
+                continue
         within = Occurrences(outer.rows[index], at, end)
         for inner in _fields_below(table.catalog, struct):
             np.logical_or.at(broken, index, _read(table, inner, _owners(struct, inner, within)).broken)
@@ -192,7 +230,7 @@ def extent(field: Field[Any], outer: Occurrences) -> tuple[Int, Int]:
     return begin, np.maximum(outer.stop if field.kind == "rest" else begin + field.bits // 8, begin)
 
 
-def _due(table: ChunkTable, place: Inside | Parsed, outer: Occurrences) -> Bool:
+def _due(table: ChunkTable, place: Inside | Laid | Parsed, outer: Occurrences) -> Bool:
     """In which occurrences of the outer structure a structure belongs into the field."""
     due = np.ones(len(outer), np.bool_)
     for field, values in place.when:
@@ -207,12 +245,12 @@ def _due(table: ChunkTable, place: Inside | Parsed, outer: Occurrences) -> Bool:
 def _value(table: ChunkTable, outer: Occurrences, field: Field[Any]) -> npt.NDArray[Any]:
     """A number in each occurrence of its structure, read from the bytes: the structure may be one that is not shown."""
     low, high = field.span
-    value = extract(gather(table.chunk.data, outer.at + low, high - low), field.bit - low * 8, field.bits)
-    return value.byteswap() if field.little else value
+    value = extract(gather(table.chunk.data, outer.at + low, high - low), field.bit - low * 8, field.wire_bits)
+    return part_of_little(field, value.byteswap()) if field.little else value
 
 
 def spans_of(
-    table: ChunkTable, struct: StructType, place: Inside | Parsed, outer: Occurrences, here: Bool
+    table: ChunkTable, struct: StructType, place: Inside | Laid | Parsed, outer: Occurrences, here: Bool
 ) -> tuple[Int, Int, Int, Bool]:
     """Where a structure is in the field of a place, for the outer occurrences where `here` holds.
 
@@ -231,8 +269,10 @@ def spans_of(
         return index, at[index], stop[index], failed
     found: list[tuple[int, int, int]] = []
     for i in np.flatnonzero(here).tolist():
-        first = int(outer.at[i] if place.whole else begin[i])
-        spans, whole = _parsed(table, struct, place, first, int(stop[i]))
+        if isinstance(place, Laid):
+            spans, whole = _laid(table, struct, place, int(outer.at[i]), int(stop[i]))
+        else:
+            spans, whole = _parsed(table, struct, place, int(outer.at[i] if place.whole else begin[i]), int(stop[i]))
         failed[i] = not whole
         found += [(i, a, b) for a, b in spans]
     index, at, end = np.array(found, np.int64).reshape(-1, 3).T
@@ -251,6 +291,27 @@ def _parsed(table: ChunkTable, struct: StructType, place: Parsed, first: int, st
         good = [(a, b) for a, b in pairs if a >= 0 and a + struct.size <= b <= stop - first]
         known[key] = sorted((first + a, first + b) for a, b in good), whole and len(good) == len(pairs)
     return known[key]
+
+
+def _laid(table: ChunkTable, struct: StructType, place: Laid, first: int, stop: int) -> tuple[Spans, bool]:
+    """Where a structure is in the tail of another one that starts at `first`, and whether all of that tail could be read."""
+    found = walked(table, place.field.owner, first, stop)
+    bounds = place.bounds(found)
+    good = [(first + a, first + b) for a, b in bounds if a + struct.size <= b]
+    return good, found.whole and len(good) == len(bounds)
+
+
+def walked(table: ChunkTable, owner: StructType, first: int, stop: int) -> Found:
+    """What is in the tail of a structure at these bytes of the chunk; once for all its parts."""
+    known = table.once(_walks)
+    key = owner, first, stop
+    if key not in known:
+        known[key] = walk(owner, table.chunk.data[first:stop].tobytes(), 0, stop - first)
+    return known[key]
+
+
+def _walks(_table: ChunkTable) -> dict[tuple[StructType, int, int], Found]:
+    return {}
 
 
 def _span(place: Parsed, struct: StructType, given: object) -> tuple[int, int]:

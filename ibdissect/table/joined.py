@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
+from ibdissect.wire.places import Parsed
 from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.tail import Laid
 
 from .locate import Bool, Int
 from .occurrences import Occurrences
@@ -140,7 +142,8 @@ def not_in_first(table: ChunkTable, field: Field[Any], found: Occurrences) -> Bo
     begin, first = table.once(starts), table.once(known_bytes)
     of = np.searchsorted(begin, found.at, "right") - 1
     has = np.where(of >= 0, begin[of] + first[np.minimum(of, len(first) - 1)], -1)
-    size = found.at + field.owner.size
+    listed = any(isinstance(place, Laid | Parsed) for place in table.catalog.places(field.owner))
+    size = found.stop if listed else found.at + field.owner.size  # a list's entry is found only where all of it fits
     if field.kind == "rest":
         return (np.maximum(found.stop, size) > has)[:, None]
     return np.stack([np.maximum(found.at + (bit + field.bits + 7) // 8, size) > has for bit in field.entries()], axis=1)

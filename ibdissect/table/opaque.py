@@ -17,6 +17,7 @@ from msgspec import Struct as Record
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP, RMPP_CLASSES
 from ibdissect.wire.numbers import DM_CLASS, SA_CLASS
 from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, VendorOui
+from ibdissect.wire.tail import Laid
 
 from .find_structures import room_at
 from .insides import holds_key, unread_insides
@@ -46,7 +47,7 @@ def opaque_pieces(table: ChunkTable) -> Pieces:
 def _unplaced(table: ChunkTable) -> Iterator[Pieces]:
     """What is where a structure with a key belongs that does not fit."""
     for struct in table.catalog.structs:
-        places = [place for place in struct.carried_by if not isinstance(place, Inside | Mad | MadFormat | Parsed)]
+        places = [place for place in struct.carried_by if not isinstance(place, Inside | Laid | Mad | MadFormat | Parsed)]
         if places and holds_key(table.catalog, struct):
             for place in places:
                 found = room_at(table, place)

@@ -123,13 +123,13 @@ def joined(parts: Sequence[Series]) -> Series:
 def stretches(table: ChunkTable, field: Field[Any], rows: Int, which: Int | None) -> Blobs:
     """The byte ranges of a byte field in the occurrences `which` (None: all); a string ends at its first NUL."""
     found = table.occurrences(field.owner)
-    text = field.kind == "text"
+    text = field.kind == "text" or field.is_text
     if isinstance(field, ComputedField):
         values = table.values(field)
         return blobs_of(rows, [row.tobytes().rstrip(b"\0") for row in (values if which is None else values[which])], text)
     start, stop = (found.at, found.stop) if which is None else (found.at[which], found.stop[which])
     if field.kind == "rest":
-        return Blobs(rows, table.chunk.data, start + field.bit // 8, stop)
+        return Blobs(rows, table.chunk.data, start + field.bit // 8, stop, text)
     size = field.bits // 8
     entries = np.array([bit // 8 for bit in field.entries()], np.int64)
     if len(entries) > 1:

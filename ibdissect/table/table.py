@@ -18,7 +18,7 @@ from ibdissect.wire.column import ComputedField
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct, field_named
 
-from .bits import extract
+from .bits import extract, part_of_little
 from .computed import values_of
 from .find_structures import HEADERS, find
 from .first_bytes import Front, Place, tight, u16
@@ -210,7 +210,7 @@ class ChunkTable:
         """The bytes around a field in every occurrence, and at which of their bits it starts: of large structures only BLOCK bytes."""
         struct, start = field.owner, field.bit // 8 // BLOCK * BLOCK
         size = min(BLOCK, struct.size - start)
-        if field.bit + field.bits * field.count > (start + size) * 8:
+        if field.bit + field.wire_bits * field.count > (start + size) * 8:
             start, size = 0, struct.size
         return self._bytes(struct, start, size), field.bit - start * 8
 
@@ -257,11 +257,11 @@ class ChunkTable:
             wide[:] = [int.from_bytes(row.tobytes(), "big") >> shift & mask for row in rows[:, low : (first + field.bits + 7) // 8]]
             return wide
         if field.count == 1:
-            value = extract(rows, first, field.bits)
+            value = extract(rows, first, field.wire_bits)
         else:
             value = np.stack([extract(rows, bit - field.bit + first, field.bits) for bit in field.entries()], axis=1)
         if field.little:
-            value = value.byteswap()
+            value = part_of_little(field, value.byteswap())
         return value.astype(np.bool_) if field.kind == "flag" else value
 
     def where(self, struct: StructType, conditions: Iterable[tuple[Field[Any], Collection[int]]]) -> Bool:
@@ -372,6 +372,6 @@ class ChunkTable:
         base = int(self.chunk.offset[row])
         start, data = int(found.at[i]), self.chunk.frame_bytes(row)
         if start < base or start >= self.window:  # the ERF header precedes the frame; joined records are in no frame
-            return struct(self.chunk.data[start : start + struct.size].tobytes(), 0)
+            return struct(self.chunk.data[start : int(found.stop[i])].tobytes(), 0, int(found.stop[i]) - start)
         unread = self.once(beside)
         return struct(data if unread is None else unread.cleared(data, base), start - base, int(found.stop[i]) - base)

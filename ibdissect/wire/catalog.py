@@ -20,6 +20,7 @@ from .mad import COMMON_ATTRIBUTES, MAD, method_name
 from .numbers import LID_ROUTED, SMP_CLASSES
 from .places import Inside, Mad, MadFormat, Place, VendorOui
 from .spec import BIT_KINDS, Field, Struct, field_named
+from .tail import Laid
 from .undecoded import UNDECODED
 
 StructType = type[Struct]
@@ -45,11 +46,18 @@ class Catalog:
         others: list[tuple[Place, StructType]] = []
         computed: dict[StructType, list[ComputedField]] = {}
         modules = list(modules)
+        laid: dict[StructType, list[Laid]] = {}
+        for struct in self.structs:
+            for inner, there in struct.tail.places() if struct.tail is not None else ():
+                laid.setdefault(inner, []).append(there)
+        self.tail_parts = frozenset(chain.from_iterable(struct.tail.structs() for struct in self.structs if struct.tail is not None))
+        """Structures made of the parts of others."""
+        self._laid = MappingProxyType({struct: tuple(found) for struct, found in laid.items()})
         for struct in self.structs:
             for field in struct.fields:
                 if field.of is not None:
                     nesting.setdefault(field.of, []).append(field)
-            for place in struct.carried_by:
+            for place in self.places(struct):
                 if isinstance(place, MadFormat):
                     for mgmt_class in sorted(place.classes):
                         formats.setdefault((mgmt_class, place.base_version), []).append(struct)
@@ -75,6 +83,10 @@ class Catalog:
         """Computed fields by structure."""
         if not all(module.__name__.startswith(f"{wire.__name__}.") for module in modules):
             _refuse_mixed_names(self.names)
+
+    def places(self, struct: StructType) -> tuple[object, ...]:
+        """Where a structure is found: at the places that it names, and in the lists and choices of others."""
+        return struct.carried_by + self._laid.get(struct, ())
 
     def with_roce(self, ports: Iterable[int]) -> Catalog:
         """The same structures, with RoCE v2 on these UDP ports, too. Raises ConfigError for what is not a port."""
@@ -147,6 +159,8 @@ def _declared(modules: Iterable[ModuleType]) -> Iterator[StructType]:
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Struct) and value.__module__ == module.__name__ and value.fields and value.key:
                 yield value
+                if value.tail is not None:
+                    yield from value.tail.structs()
 
 
 def _refuse_clashes(attributes: dict[tuple[int, int], list[tuple[Mad, StructType]]]) -> None:

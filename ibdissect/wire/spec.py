@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from functools import cache
 from itertools import chain
-from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypedDict, TypeVar, Unpack, cast, overload
 
 from msgspec import Struct as Record
 
@@ -19,33 +19,17 @@ from ibdissect.errors import SpecError
 
 from .convert import decode_text, lid_text, opa_lid_text, p_key_text
 from .expr import Value
+from .field_kinds import BIT_KINDS as BIT_KINDS
+from .field_kinds import BYTE_KINDS as BYTE_KINDS
+from .field_kinds import HOLDS as HOLDS
+from .field_kinds import HOLDS_BY_KIND, PROTOCOLS, WIDTHS
+from .field_kinds import INT_KINDS as INT_KINDS
+
+if TYPE_CHECKING:
+    from .tail import Part, Tail
 
 V = TypeVar("V")
 S = TypeVar("S", bound="Struct")
-
-INT_KINDS = frozenset({"uint", "flag"})
-BIT_KINDS = INT_KINDS | {"pad"}
-"""Kinds that may start at any bit."""
-PROTOCOLS = frozenset((
-    "infiniband", "infiniband_link", "infiniband_sdp", "opa", "erf", "eth", "vlan", "sll", "ip", "ipv6", "udp", "frame", "ibdissect",
-    "erspan", "geneve", "gre", "icmp", "icmpv6", "ipoib", "iscsi", "iser", "macc", "mpls", "nvme", "nvme-rdma", "ppp", "rpc", "rpcordma",
-    "smc", "tcp", "vxlan",
-))  # fmt: skip
-"""First words of a full filter name in `ws=`; any other `ws` is the last part, after `infiniband.<key>.`"""
-BYTE_KINDS = frozenset({"gid", "mac", "ip4", "raw", "text"})
-HOLDS_BY_KIND = {"flag": "number", "pad": "reserved", "raw": "data", "rest": "data", "hole": "data", "nested": "data"}
-"""Default of `holds` by kind; for gid, mac, ip4 and text it is the kind itself."""
-HOLDS = frozenset(
-    {*HOLDS_BY_KIND.values(), "checksum", "gid", "guid", "ip4", "key", "lid", "mac", "network", "pkey", "port", "ports", "prefix", "qpn",
-     "service", "text", "unknown"}
-)
-"""Valid values of `Field.holds`."""
-WIDTHS = {
-    "lid": (16, 32), "qpn": (24, 32), "guid": (64,), "prefix": (16, 64), "service": (64,), "port": (16,),
-    "gid": (128,), "mac": (48,), "ip4": (32,), "pkey": (16,),
-}  # fmt: skip
-"""Required bits for some values of `Field.holds`."""
-
 
 class Common(TypedDict, total=False):
     """What any declaration may say of a field by keyword; see `Field`."""
@@ -107,6 +91,10 @@ class Field(Value, Record, Generic[V], eq=False):
     or hold a QPN), text (all replaced), data and reserved (zeroed), number, pkey, ports (port numbers or a bit per port) (all kept),
     checksum (of the packet: computed again, and hidden where a key is hidden, because it would reveal the key). By default it follows
     from the other attributes; a plain number without values or unit is `unknown`: in a plugin's structure it is zeroed."""
+    part: Part | None = None
+    """How it lies in the packet, if its size or its place is known only there (`wire.tail`)."""
+    is_text: bool = False
+    """Bytes of variable size that are text."""
     count: int = 1
     bit: int = 0
     name: str = ""
@@ -141,9 +129,9 @@ class Field(Value, Record, Generic[V], eq=False):
         self.owner, self.bit = owner, bit
         if fault := self._fault(bit):
             raise SpecError(owner.__name__, self.name, fault)
-        end = bit + self.bits
+        end = bit + self.wire_bits
         self._lo, self._hi = bit // 8, (end + 7) // 8
-        self._shift, self._mask = self._hi * 8 - end, (1 << self.bits) - 1
+        self._shift, self._mask = self.low if self.little else self._hi * 8 - end, (1 << self.bits) - 1
 
     def _fault(self, bit: int) -> str:
         """What is wrong with the field at `bit`; empty if nothing is."""
@@ -158,7 +146,7 @@ class Field(Value, Record, Generic[V], eq=False):
             return f"declared at {self.at} (bit {want}), fields so far end at bit {bit} ({bit // 8}[{bit % 8}])"
         if bit % 8 and self.kind not in BIT_KINDS:
             return f"{self.kind} must start on a byte, not at bit {bit}"
-        if self.little and (bit % 8 or self.bits not in (16, 32, 64)):
+        if self.little and (bit % 8 or self.wire_bits not in (16, 32, 64)):
             return "a little-endian number has 16, 32 or 64 bits and starts on a byte"
         return ""
 
@@ -170,6 +158,16 @@ class Field(Value, Record, Generic[V], eq=False):
             whole = "." in key and key.split(".")[0] in PROTOCOLS
             self._filter_name = key if whole else f"{self.owner.prefix}.{self.owner.key}.{key.lstrip('+')}"
         return self._filter_name
+
+    @property
+    def wire_bits(self) -> int:
+        """Bits that are read: its own, or all of a little-endian number of which it is a part that crosses bytes."""
+        return self.part_of[0].bits if self.little and self.part_of is not None else self.bits
+
+    @property
+    def low(self) -> int:
+        """The lowest of its bits in a little-endian number of which it is a part, else 0."""
+        return self.part_of[1] if self.little and self.part_of is not None else 0
 
     @property
     def span(self) -> tuple[int, int]:
@@ -206,10 +204,11 @@ class Field(Value, Record, Generic[V], eq=False):
         """The value of the entry at `bit` of the structure."""
         start = obj.offset + bit // 8
         if self.kind in BIT_KINDS:
-            end = bit + self.bits
+            end = bit + self.wire_bits
             hi = (end + 7) // 8
             if self.little:
-                return int.from_bytes(obj.buffer[start : obj.offset + hi], "little")
+                number = int.from_bytes(obj.buffer[start : obj.offset + hi], "little") >> self.low & self._mask
+                return bool(number) if self.kind == "flag" else number
             raw = (int.from_bytes(obj.buffer[start : obj.offset + hi], "big") >> (hi * 8 - end)) & self._mask
             return bool(raw) if self.kind == "flag" else raw
         if self.kind == "nested":
@@ -289,14 +288,25 @@ def ip4(label: str, part_of: tuple[Field[Any], int] | None = None, **options: Un
     return Field("ip4", 32, label, part_of=part_of, **options)
 
 
-def text(size: int, label: str, **options: Unpack[Common]) -> Field[str]:
-    """`size` bytes of NUL-padded UTF-8."""
-    return Field("text", size * 8, label, **options)
+def text(size: int | Value, label: str, *, align: int = 1, **options: Unpack[Common]) -> Field[str]:
+    """`size` bytes of NUL-padded UTF-8. A `size` that a field gives (`length - 4`) makes it the first part of variable size; it is
+    followed by padding up to a multiple of `align` bytes of the structure."""
+    if isinstance(size, int):
+        return Field("text", size * 8, label, **options)
+    from .tail import sized
+
+    return cast("Field[str]", sized(Field("rest", 0, label, is_text=True, holds="text", **options), size, align))
 
 
-def raw(size: int, label: str, part_of: tuple[Field[Any], int] | None = None, **options: Unpack[Options]) -> Field[bytes]:
-    """`size` bytes without a known inner structure; `show`: bytes -> text instead of hex."""
-    return Field("raw", size * 8, label, part_of=part_of, **options)
+def raw(
+    size: int | Value, label: str, part_of: tuple[Field[Any], int] | None = None, *, align: int = 1, **options: Unpack[Options]
+) -> Field[bytes]:
+    """`size` bytes without a known inner structure; `show`: bytes -> text instead of hex. `size` and `align` as in `text`."""
+    if isinstance(size, int):
+        return Field("raw", size * 8, label, part_of=part_of, **options)
+    from .tail import sized
+
+    return sized(Field("rest", 0, label, **options), size, align)
 
 
 def rest(label: str, **options: Unpack[Options]) -> Field[bytes]:
@@ -386,7 +396,9 @@ class Struct(metaclass=_StructMeta):
     fields: ClassVar[tuple[Field[Any], ...]] = ()
     """All fields in wire order, sub-fields after the field they belong to."""
     size: ClassVar[int] = 0
-    """Bytes; for a structure that ends with `rest`, the minimum."""
+    """Bytes; for a structure that ends with `rest`, the minimum; else those before the first part of variable size."""
+    tail: ClassVar[Tail | None] = None
+    """What follows from the first part of variable size on."""
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
@@ -395,6 +407,10 @@ class Struct(metaclass=_StructMeta):
         own = _fields_of(cls)
         if not own:
             return
+        if any(field.part is not None or (field.of is not None and field.of.tail is not None) for field in own):
+            from .tail import cut_tail
+
+            own = cut_tail(cls, own)
         taken = {name for name in (*Struct.__slots__, *Struct.__annotations__) if isinstance(vars(cls).get(name), Field)}
         if taken := taken | vars(cls).keys() & set(Struct.__slots__):
             raise SpecError(cls.__name__, min(taken), "every structure uses this name itself; choose another for the field")
@@ -410,9 +426,9 @@ class Struct(metaclass=_StructMeta):
             else:
                 whole, low = field.part_of
                 field.ports, field.read_only = whole.ports, whole.read_only
-                if whole.little and low // 8 != (low + field.bits - 1) // 8:
-                    raise SpecError(cls.__name__, field.name, "part of a little-endian number, crosses a byte")
                 start = low // 8 * 8 + 8 - low % 8 - field.bits if whole.little else whole.bits - low - field.bits
+                if whole.little and low // 8 != (low + field.bits - 1) // 8:
+                    field.little, start = True, 0
                 field.place(cls, whole.bit + start)
                 if id(whole) not in in_order:
                     raise SpecError(cls.__name__, field.name, f"is part of {whole}, which this structure does not declare")
@@ -431,7 +447,9 @@ class Struct(metaclass=_StructMeta):
 
     def __init__(self, buffer: bytes | memoryview, offset: int = 0, stop: int | None = None) -> None:
         self.buffer, self.offset = buffer, offset
-        self.stop = offset + type(self).size if stop is None else stop
+        if stop is None:
+            stop = offset + type(self).size if type(self).tail is None else len(buffer)
+        self.stop = stop
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{f.name}={f.__get__(self, type(self))!r}" for f in self.fields if f.kind not in ("pad", "hole", "nested"))

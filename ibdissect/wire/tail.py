@@ -1,0 +1,437 @@
+"""How is a structure declared whose size only the packet tells: lists, choices, texts, and what follows them?
+
+The fields of fixed size come first; from the first part of variable size on they are the tail. Each of its parts becomes a structure of its
+own, whose place is `Laid`, so that it has columns, a filter name and bytes as any other. `walk` finds all parts at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar, cast
+
+from msgspec import Struct as Record
+from msgspec import field as each_new
+
+from ibdissect.errors import PluginError, SpecError, defined_in
+
+from .convert import decode_text
+from .expr import And, Arith, Compare, Expr, In, Not, Or, Value
+from .places import Place
+from .spec import Field, Struct, made, rest
+
+V = TypeVar("V")
+StructType = type[Struct]
+Where = dict[StructType, int]
+Number = Callable[[bytes, Where], int]
+Bounds = tuple[int, int]
+
+MOST = 4096
+"""Most entries of one list that are read."""
+DEEPEST = 16
+"""Most structures of variable size that may lie in each other."""
+NAME = "variable_part"
+"""The name of the field that holds a tail."""
+
+
+class Part(Record, eq=False):
+    """One part of a tail, as declared, and the structure that was made of it."""
+
+    size: object = None
+    """Bytes: a number, or a value of fields before it; None: as much as it needs, or up to the end."""
+    count: object = None
+    """Entries of a list, likewise; None: up to the end."""
+    until: Expr | bytes | None = None
+    """What ends it: the entry for which a condition holds, the bytes after a text."""
+    align: int = 1
+    entry: Field[Any] | None = None
+    """Of a list: what each entry is."""
+    single: bool = False
+    """It is one structure of variable size rather than a list."""
+    by: Value | None = None
+    """Of a choice: the value that decides."""
+    cases: Mapping[int, StructType] = each_new(default_factory=dict)
+    present: object = None
+    """A condition on fields before it; None: it is always there."""
+    field: Field[Any] = cast("Field[Any]", None)
+    struct: StructType = Struct
+    """Of a list of structures: that structure. Otherwise one made of the part's fields."""
+    within: Field[Any] = cast("Field[Any]", None)
+    """The field that holds the tail."""
+    numbers: dict[str, Number] = each_new(default_factory=dict)
+    """Functions that compute size, count, by, until and present."""
+
+    def number(self, name: str, data: bytes, where: Where) -> int | None:
+        """Size, count, by or present in the bytes of a packet; None if the declaration has none."""
+        found = self.numbers.get(name)
+        return None if found is None else found(data, where)
+
+
+class Laid(Place, Record, frozen=True, eq=False):
+    """A part of a structure's tail; see `walk`."""
+
+    shared = True
+    field: Field[Any]
+    """The field that holds the tail."""
+    part: Part
+    values: frozenset[int] | None = None
+    """Of a choice: the structure is there if the deciding field has one of these values. None: the part itself."""
+    when: tuple[tuple[Field[Any], frozenset[int]], ...] = ()
+
+    @property
+    def inside(self) -> Field[Any]:
+        """The field below which it is shown: the tail, or the bytes of the choice."""
+        return self.field if self.values is None else self.part.field
+
+    def bounds(self, found: Found) -> list[Bounds]:
+        """Where it is among what a walk found."""
+        if self.values is None:
+            return found.parts.get(id(self.part), [])
+        return [(at, stop) for value, at, stop in found.cases.get(id(self.part), ()) if value in self.values]
+
+
+class Found(Record, eq=False):
+    """What a walk through a tail found; offsets count from the start of the bytes."""
+
+    stop: int
+    """Where the structure ends."""
+    whole: bool = True
+    """Whether every part could be read to its end."""
+    parts: dict[int, list[Bounds]] = each_new(default_factory=dict)
+    cases: dict[int, list[tuple[int, int, int]]] = each_new(default_factory=dict)
+    """Of each choice: the deciding value, start and end."""
+    marks: dict[int, list[Bounds]] = each_new(default_factory=dict)
+    """What ends lists and texts, and belongs to none of their entries."""
+
+
+class Tail(Record, eq=False):
+    """What follows the fixed fields of a structure."""
+
+    owner: StructType
+    field: Field[Any]
+    parts: list[Part]
+
+    def structs(self) -> Iterator[StructType]:
+        """The structures that were made of its parts."""
+        return (part.struct for part in self.parts if part.entry is None or part.entry.of is None)
+
+    def places(self) -> Iterator[tuple[StructType, Laid]]:
+        """What is found in it, and where: lists of structures and the cases of choices."""
+        for part in self.parts:
+            if part.entry is not None and part.entry.of is not None:
+                yield part.struct, Laid(self.field, part)
+            of: dict[StructType, set[int]] = {}
+            for value, struct in part.cases.items():
+                of.setdefault(struct, set()).add(value)
+            yield from ((struct, Laid(self.field, part, frozenset(values))) for struct, values in of.items())
+
+
+def sized(field: Field[V], size: Value, align: int = 1) -> Field[V]:
+    """A field of bytes whose size fields before it give (`raw`, `text`)."""
+    field.part = Part(size, align=align)
+    return field
+
+
+def text_until(mark: bytes, label: str, *, ws: str = "") -> Field[str]:
+    """Text up to `mark`, usually a zero byte, which does not belong to it; without the mark, up to the end."""
+    field: Field[str] = Field("rest", 0, label, is_text=True, holds="text", ws=ws)
+    field.part = Part(until=mark)
+    return field
+
+
+def repeat(
+    entry: Field[V], *, count: int | Value | None = None, size: int | Value | None = None, until: Expr | None = None, align: int = 1
+) -> Field[tuple[V, ...]]:
+    """A list of `entry`: `nested(Lane, "Lane")`, `uint(32, "Id")`, `text_until(...)`.
+
+    It has `count` entries, or fills `size` bytes, or goes on to the end. The entry for which `until` holds ends it, and is none of it.
+    """
+    field: Field[Any] = Field("rest", 0, entry.label)
+    field.part = Part(size, count, until, align, entry)
+    return cast("Field[tuple[V, ...]]", field)
+
+
+def choice(
+    by: Value, cases: Mapping[int, type[Struct]], label: str, *, size: int | Value | None = None, align: int = 1, ws: str = ""
+) -> Field[bytes]:
+    """Bytes that hold one of several structures, chosen by a field before them. Other files add to `cases` by `case`.
+
+    Without `size` it is as long as the structure; where none is declared for the value, it is all that follows.
+    """
+    field: Field[bytes] = Field("rest", 0, label, ws=ws)
+    field.part = Part(size, align=align, by=by, cases=cases)
+    return field
+
+
+def optional(present: Expr | Value, field: Field[V]) -> Field[V]:
+    """A field that is there only if a condition on fields before it holds, or a flag is set; otherwise it takes no bytes."""
+    if field.part is None:
+        field.part = Part()
+    field.part.present = present
+    return field
+
+
+def case(field: Field[Any], *values: int) -> Laid:
+    """A place: in the bytes of another structure's `choice`, if the deciding field has one of `values`."""
+    if field.part is None or field.part.by is None:
+        raise PluginError(defined_in(field.owner), f"case: {field.owner.__name__}.{field.name} is no choice")
+    return Laid(field.part.within, field.part, frozenset(values))
+
+
+class Behind:
+    """An attribute of a structure that is in its tail. Class access gives the Field (of a list of structures, the structure), instance
+    access the value: None if the part is absent, a tuple for a list."""
+
+    def __init__(self, part: Part, field: Field[Any]) -> None:
+        self.part, self.field = part, field
+
+    def __get__(self, obj: Struct | None, owner: type[Struct]) -> Any:
+        if obj is None:
+            return self.part.struct if self.part.entry is not None and self.part.entry.of is not None else self.field
+        found = walk(owner, bytes(obj.buffer), obj.offset, obj.stop).parts.get(id(self.part), [])
+        views = [self.part.struct(obj.buffer, at, stop) for at, stop in found]
+        if self.part.entry is None:
+            return _value(self.field, views[0]) if views else None
+        if self.part.single:
+            return views[0] if views else None
+        return tuple(views if self.part.entry.of is not None else (_value(self.field, view) for view in views))
+
+
+def _value(field: Field[Any], view: Struct) -> Any:
+    value = field.__get__(view, type(view))
+    return decode_text(value) if field.is_text else value
+
+
+# -- declarations
+
+
+def cut_tail(cls: StructType, own: list[Field[Any]]) -> list[Field[Any]]:
+    """Make structures of the parts from the first one of variable size on; returns the fields before, and one that holds the tail."""
+    if cls.__mro__[1].tail is not None:  # type: ignore[attr-defined]
+        raise SpecError(cls.__name__, "", f"is derived from {cls.__mro__[1].__name__}, which ends with parts of variable size")
+    first = next(i for i, field in enumerate(own) if _varies(field))
+    runs: list[list[Field[Any]]] = []
+    for field in own[first:]:
+        alone = _varies(field) or field.kind == "rest"
+        if not alone and runs and not _varies(runs[-1][0]):
+            runs[-1].append(field)
+        else:
+            runs.append([field])
+    hidden = rest("Variable part", show=lambda data: f"{len(data)} bytes")
+    hidden.name = NAME
+    known = own[:first]
+    parts = []
+    for run in runs:
+        part = _part(cls, run, known, hidden)
+        parts.append(part)
+        known = known + run
+        for field in run:
+            setattr(cls, field.name, Behind(part, part.field if part.entry is not None else field))
+    setattr(cls, NAME, hidden)
+    cls.tail = Tail(cls, hidden, parts)
+    return [*own[:first], hidden]
+
+
+def _varies(field: Field[Any]) -> bool:
+    return field.part is not None or (field.of is not None and field.of.tail is not None)
+
+
+def _part(cls: StructType, run: list[Field[Any]], known: list[Field[Any]], hidden: Field[Any]) -> Part:
+    """The part that one field of variable size, or a run of fields of fixed size, makes."""
+    field = run[0]
+    part = field.part if field.part is not None else Part()
+    part.within = hidden
+    if part.entry is None and field.kind == "nested":
+        part.entry, part.count, part.single = field, 1, True
+    for name in ("size", "count", "by", "present"):
+        if (value := getattr(part, name)) is not None:
+            part.numbers[name] = _number(cls, field.name, value, known)
+    entry = part.entry
+    if entry is not None and entry.of is not None:
+        part.struct, part.field = entry.of, field
+        if isinstance(part.until, Expr):
+            part.numbers["until"] = _number(entry.of, field.name, part.until, list(entry.of.fields))
+        return part
+    body: dict[str, Any] = {"__module__": cls.__module__, "__doc__": cls.__doc__, "prefix": cls.prefix, "key": cls.key}
+    body |= {"section": cls.section, "title": vars(cls).get("title") or cls.__name__, "carried_by": (Laid(hidden, part),)}
+    if entry is not None:
+        entry.name, run, part.field = field.name, [entry], entry
+        if isinstance(part.until, Expr):
+            part.numbers["until"] = _number(cls, field.name, part.until, run)
+        elif entry.part is not None:
+            part.until = entry.part.until
+    else:
+        part.field = field
+    for one in run:
+        if one.at is not None:
+            raise SpecError(cls.__name__, one.name, "follows a part of variable size, so it has no offset of its own: leave out at=")
+        one.part = None
+        body[one.name] = one
+    part.struct = made(cls.__name__, body)
+    field.part = part
+    return part
+
+
+def _number(cls: StructType, name: str, value: object, known: list[Field[Any]]) -> Number:
+    """A function that computes a value from the fields before it, in the bytes of a packet; 0 where a field is absent."""
+    if isinstance(value, int):
+        number = value
+        return lambda data, where: number
+    if isinstance(value, Field):
+        return _reader(cls, name, value, known)
+    if isinstance(value, (Arith, Compare)):
+        left, right, apply = _number(cls, name, value.left, known), _number(cls, name, value.right, known), _OPERATORS[value.op]
+        return lambda data, where: apply(left(data, where), right(data, where))
+    if isinstance(value, In):
+        inner, choices = _number(cls, name, value.value, known), value.choices
+        return lambda data, where: inner(data, where) in choices
+    if isinstance(value, Not):
+        inner = _number(cls, name, value.part, known)
+        return lambda data, where: not inner(data, where)
+    if isinstance(value, (And, Or)):
+        parts, every = [_number(cls, name, one, known) for one in value.parts], all if isinstance(value, And) else any
+        return lambda data, where: every(part(data, where) for part in parts)
+    raise SpecError(cls.__name__, name, f"{value!r} is neither a number nor a field before it")
+
+
+_OPERATORS: Mapping[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "&": lambda a, b: a & b, ">>": lambda a, b: a >> b,
+    "<<": lambda a, b: a << min(b, 64), "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
+}  # fmt: skip
+
+
+def _reader(cls: StructType, name: str, field: Field[Any], known: list[Field[Any]]) -> Number:
+    way = _way(field, known)
+    if way is None or field.kind not in ("uint", "flag", "pad") or field.count != 1:
+        raise SpecError(cls.__name__, name, f"depends on {field.name or field!r}, which is no number before it in this structure")
+    outer, extra = way
+    order: Any = "little" if field.little else "big"
+
+    def read(data: bytes, where: Where) -> int:
+        at = where.get(outer.owner)
+        if at is None:
+            return 0
+        low, high = field.span
+        shift, mask = field.shift_mask
+        return int.from_bytes(data[at + extra + low : at + extra + high], order) >> shift & mask
+
+    return read
+
+
+def _way(field: Field[Any], known: list[Field[Any]]) -> tuple[Field[Any], int] | None:
+    """The field of the structure that is, or has in it, a field, and how many bytes before it the field's own structure starts."""
+    for one in known:
+        if one is field:
+            return one, 0
+        inner = _way(field, list(one.of.fields)) if one.of is not None and not _varies(one) else None
+        if inner is not None:
+            return one, one.bit // 8 + inner[1]
+    return None
+
+
+# -- packets
+
+
+def walk(struct: StructType, data: bytes, at: int, stop: int, depth: int = 0) -> Found:
+    """Find the parts of the tail of a structure that starts at `at` and has bytes up to `stop`. Nothing is read beyond; the walk ends at
+    the first part that does not fit."""
+    tail = struct.tail
+    assert tail is not None
+    where, found = {struct: at}, Found(stop)
+    pos = at + struct.size
+    if pos > stop or depth > DEEPEST:
+        found.whole = False
+        return found
+    for part in tail.parts:
+        if part.numbers.get("present") is not None and not part.number("present", data, where):
+            continue
+        size = part.number("size", data, where)
+        limit = stop if size is None else pos + size
+        if not pos <= limit <= stop:
+            found.whole, limit = False, stop
+            if part.entry is None:
+                return found
+        end = _read(part, data, where, (pos, limit), found, depth)
+        if not found.whole:
+            return found
+        pos = end if size is None else limit
+        if part.align > 1:
+            pos = min(at + -(-(pos - at) // part.align) * part.align, stop)
+    found.stop = pos
+    return found
+
+
+def _read(part: Part, data: bytes, where: Where, bounds: Bounds, found: Found, depth: int) -> int:
+    """Find one part; returns where it ends."""
+    pos, limit = bounds
+    if part.entry is not None:
+        return _entries(part, data, where, bounds, found, depth)
+    if part.by is not None:
+        value = cast(int, part.number("by", data, where))
+        chosen = part.cases.get(value)
+        if part.size is None and chosen is not None:
+            limit, found.whole = _extent(chosen, data, pos, limit, depth)
+        found.cases.setdefault(id(part), []).append((value, pos, limit))
+    elif part.field.kind != "rest":
+        limit, found.whole = pos + part.struct.size, pos + part.struct.size <= limit
+        where[part.struct] = pos
+    else:
+        limit, after = _text_end(part, data, pos, limit)
+        found.marks[id(part)] = [(limit, after)]
+        found.parts[id(part)] = [(pos, limit)]
+        return after
+    if found.whole:
+        found.parts[id(part)] = [(pos, limit)]
+    return limit
+
+
+def _entries(part: Part, data: bytes, where: Where, bounds: Bounds, found: Found, depth: int) -> int:
+    """Find the entries of a list, which may not be whole."""
+    pos, limit = bounds
+    assert part.entry is not None
+    count, until, struct = part.number("count", data, where), part.numbers.get("until"), part.struct
+    places = found.parts.setdefault(id(part), [])
+    fixed = struct.size if part.entry.kind != "rest" and struct.tail is None and struct.fields[-1].kind != "rest" else 0
+    if fixed and until is None:
+        fits = (limit - pos) // fixed
+        wanted = min(fits if count is None else count, MOST)
+        found.whole &= (count is None or count <= fits) and wanted == (fits if count is None else count)
+        wanted = max(min(wanted, fits), 0)
+        places += [(pos + i * fixed, pos + (i + 1) * fixed) for i in range(wanted)]
+        return pos + wanted * fixed
+    number = 0
+    while pos < limit if count is None else number < count:
+        if part.entry.kind == "rest":
+            end, after = _text_end(part, data, pos, limit)
+            fits = pos < limit
+        else:
+            end, fits = _extent(struct, data, pos, limit, depth)
+            after = end
+        if until is not None and fits and until(data, {struct: pos}):
+            found.marks.setdefault(id(part), []).append((pos, after))
+            return after
+        if after > end:
+            found.marks.setdefault(id(part), []).append((end, after))
+        number += 1
+        if not fits or after <= pos or number > MOST:
+            found.whole = False
+            return pos
+        if end > pos:  # an empty text is none
+            places.append((pos, end))
+        pos = after
+    return pos
+
+
+def _text_end(part: Part, data: bytes, pos: int, limit: int) -> Bounds:
+    """Where a text or other bytes end, and what follows them begins."""
+    end = data.find(part.until, pos, limit) if isinstance(part.until, bytes) else -1
+    return (limit, limit) if end < 0 else (end, end + len(cast(bytes, part.until)))
+
+
+def _extent(struct: StructType, data: bytes, at: int, stop: int, depth: int) -> tuple[int, bool]:
+    """Where a structure ends, and whether it fits."""
+    if struct.tail is not None:
+        found = walk(struct, data, at, stop, depth + 1)
+        return found.stop, found.whole
+    end = stop if struct.fields[-1].kind == "rest" else at + struct.size
+    return end, at + struct.size <= end <= stop

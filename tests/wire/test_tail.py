@@ -1,0 +1,262 @@
+"""Are declared lists, choices, texts and what follows them found where the bytes say, the same in every output, and never beyond?"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ibdissect.capture.chunk import LINK_INFINIBAND
+from ibdissect.dissect.bulk import JsonLines
+from ibdissect.dissect.named_values import reveals_key, runs
+from ibdissect.dissect.printers import dump
+from ibdissect.dissect.tree import outline
+from ibdissect.dissect.value import Presenter
+from ibdissect.errors import PluginError, SpecError
+from ibdissect.session.capture import Capture
+from ibdissect.table import ChunkTable
+from ibdissect.wire.places import UdpPort
+from ibdissect.wire.spec import Struct, nested, raw, rest, text, uint
+from ibdissect.wire.tail import MOST, case, choice, optional, repeat, text_until, walk
+from tests import commands
+from tests.craft import erf_pcap, mad, ud
+from tests.fuzz.container import pcapng
+from tests.wire import listed
+
+PLUGIN = Path(listed.__file__)
+KEY = bytes.fromhex("cafebabe")
+POINTS = b"\1\0\7" + b"\2\1\0"
+LOCK = b"\1\x08\0\x09" + KEY
+NOTE = b"\2\x05\2hi" + b"\0\0\0"
+ADDED = b"\4\4\0\x2a"
+PACKED = (1 << 31 | 0x2ABC << 4 | 5).to_bytes(4, "little")
+
+
+def body(
+    *, points: bytes = POINTS, count: int = 2, more: bytes = b"\0\0\0\x11", tlvs: bytes = LOCK + NOTE + ADDED, end: bytes = b""
+) -> bytes:
+    head = bytes([count, 0x80 if more else 0]) + len(tlvs).to_bytes(2, "big") + PACKED
+    return head + points + b"\0\7" + more + tlvs + b"\0\1\0\2" + b"abc" + b"spine\0leaf\0"
+
+
+def frame(data: bytes) -> bytes:
+    found = bytearray(mad(0x32, 0x81, 0x0300, data, at=40, size=256))
+    found[37:40] = listed.OUI.to_bytes(3, "big")
+    return ud(bytes(found))
+
+
+def opened(*frames: bytes, caplen: int | None = None, **options: Any) -> Capture:
+    rows = [(LINK_INFINIBAND, data[:caplen], len(data)) for data in frames]
+    return Capture(io.BytesIO(pcapng(rows)), plugins=[str(PLUGIN)], **options)
+
+
+def printed(command: str, path: Path, *options: str) -> str:
+    done = commands.run(command, "--plugin", str(PLUGIN), str(path), *options)
+    assert done.returncode == 0, done
+    return done.stdout.decode().strip()
+
+
+def found(data: bytes) -> dict[str, list[tuple[int, int]]]:
+    """Start and end of each part."""
+    walked, tail = walk(listed.Listed, data, 0, len(data)), listed.Listed.tail
+    assert tail is not None
+    return {part.field.name: walked.parts.get(id(part), []) for part in tail.parts} | {"whole": [(walked.whole, walked.stop)]}
+
+
+def test_parts_lie_behind_each_other() -> None:
+    data = body()
+    assert found(data) == {
+        "points": [(8, 11), (11, 14)], "behind": [(14, 16)], "more": [(16, 20)], "tlvs": [(20, 28), (28, 36), (36, 40)],
+        "numbers": [(40, 42), (42, 44)], "blob": [(44, 47)], "names": [(47, 52), (53, 57)], "whole": [(True, len(data))],
+    }  # fmt: skip
+
+
+def test_a_view_gives_the_values_of_all_parts() -> None:
+    data = b"\xff" * 5 + body()
+    head = listed.Listed(data, 5, len(data))
+    assert [(point.kind, point.distance) for point in head.points] == [(1, 7), (2, 256)]
+    assert (head.behind, head.more, head.numbers, head.blob, head.names) == (7, 17, (1, 2), b"abc", ("spine", "leaf"))
+    assert [tlv.value for tlv in head.tlvs] == [LOCK[2:], b"\2hi", b"\0\x2a"]
+    assert (head.low, head.middle, head.top) == (5, 0x2ABC, True)
+
+
+def test_an_optional_part_takes_no_bytes_where_it_is_absent() -> None:
+    data = body(more=b"")
+    head = listed.Listed(data, 0, len(data))
+    assert (head.more, head.numbers) == (None, (1, 2))
+    assert found(data)["more"] == []
+
+
+def test_a_list_ends_before_the_entry_that_ends_it() -> None:
+    data = body(tlvs=ADDED + b"\xff\4\0\0" + ADDED)
+    assert found(data)["tlvs"] == [(20, 24)]
+    assert found(data)["numbers"] == [(32, 34), (34, 36)]  # behind all bytes of the list
+
+
+@pytest.mark.parametrize("cut", range(len(body())))
+def test_nothing_is_read_beyond_the_bytes_that_are_there(cut: int) -> None:
+    data = body()
+    walked = walk(listed.Listed, data, 0, cut)
+    assert all(0 <= at <= stop <= cut for places in walked.parts.values() for at, stop in places)
+    assert walked.whole == (cut >= data.index(b"spine"))
+    assert walk(listed.Listed, data[:cut], 0, cut) == walked or walk(listed.Listed, data[:cut], 0, cut).parts == walked.parts
+
+
+@pytest.mark.parametrize(("tlvs", "kept"), [
+    (b"\1\x09" + LOCK[2:], []), (ADDED + b"\4\x05\0\x2a", [(20, 24)]), (ADDED + b"\4\1\0\0", [(20, 24)]), (ADDED + b"\4", [(20, 24)]),
+])  # fmt: skip
+def test_an_entry_that_does_not_fit_ends_the_walk(tlvs: bytes, kept: list[tuple[int, int]]) -> None:
+    """One byte beyond its list, a length below its header, half a header."""
+    places = found(body(tlvs=tlvs))
+    assert (places["tlvs"], places["numbers"], places["whole"][0][0]) == (kept, [], False)
+
+
+def test_a_list_without_progress_or_end_is_not_read_for_ever() -> None:
+    class Endless(Struct):
+        key, size = "endless", 2
+        count = uint(16, "Count")
+        many = repeat(uint(8, "One"), count=count)
+
+    data = b"\xff\xff" + bytes(70000)
+    assert Endless.tail is not None
+    walked = walk(Endless, data, 0, len(data))
+    assert [len(places) for places in walked.parts.values()] == [MOST]
+    assert not walked.whole
+    data = MOST.to_bytes(2, "big") + bytes(MOST)
+    walked = walk(Endless, data, 0, len(data))
+    assert [len(places) for places in walked.parts.values()] == [MOST]
+    assert walked.whole
+
+
+def nodes(capture: Capture, name: str) -> list[str]:
+    return [node.text for node in capture.dissect(1).walk() if node.name == name]
+
+
+def test_tree_filter_columns_and_export_agree(tmp_path: Path) -> None:
+    path = tmp_path / "listed.pcap"
+    path.write_bytes(erf_pcap([frame(body())]))
+    expected: dict[str, list[Any]] = {
+        "listed.point.distance": [7, 256], "listed.head.behind": [7], "listed.head.more": [17], "listed.lock.since": [9],
+        "listed.note.note": ["hi"], "listed.added.number": [42], "listed.head.numbers": [1, 2],
+        "listed.head.name": ["spine", "leaf"], "listed.head.middle": [0x2ABC],
+    }  # fmt: skip
+    with opened(frame(body())) as capture:
+        for name, want in expected.items():
+            assert [text.split()[0] for text in nodes(capture, name)] == [str(value) for value in want], name
+    for name, want in expected.items():
+        assert printed("show", path, "-e", name) == ",".join(str(value) for value in want), name
+        for value in want:
+            said = f'"{value}"' if isinstance(value, str) else str(value)
+            assert printed("show", path, "-Y", f"{name} == {said}", "-e", "frame.number") == "1", name
+        wrong = '"none"' if isinstance(want[0], str) else "77"
+        assert printed("show", path, "-Y", f"{name} == {wrong}", "-e", "frame.number") == "", name
+    lines = printed("export", path, "--format", "csv", "--output", "-", *(word for name in expected for word in ("-e", name)))
+    for value in ("spine", "leaf", str(0x2ABC), "256", "42"):
+        assert value in lines, value
+
+
+@pytest.mark.parametrize("what", [
+    body(tlvs=b"\1\x09" + LOCK[2:]),  # the length is one too large
+    body(tlvs=b"\x09\x08" + LOCK[2:]),  # a type that nobody declares
+    body(tlvs=b"\1\x0c\0\x09\0\0" + KEY + bytes(2)),  # the key is not where the structure has it, and bytes are left over
+    body(count=9, points=POINTS + bytes(6) + KEY),
+    body(count=3),
+])  # fmt: skip
+def test_a_key_behind_what_cannot_be_read_is_hidden(what: bytes) -> None:
+    assert not [half for half in ("cafe", "babe") if half in told(frame(what))]
+    assert "cafebabe" in told(frame(what), show_keys=True)
+
+
+def told(*frames: bytes, caplen: int | None = None, show_keys: bool = False) -> str:
+    """What trees, dumps, JSON lines and columns show, as text with hex digits."""
+    said: list[str] = []
+    with opened(*frames, caplen=caplen, show_keys=show_keys) as capture:
+        for table in capture.tables():
+            said += JsonLines(Presenter(show_keys=show_keys)).lines(table, np.arange(len(table)))
+            for run in runs(table, tuple(field for struct in table.catalog.structs for field in struct.fields if field.kind == "rest")):
+                hidden = reveals_key(table, run).tolist()
+                said += [bytes(value).hex() for value, one in zip(run.values, hidden, strict=True) if show_keys or not one]
+        for number in range(1, len(frames) + 1):
+            tree = capture.dissect(number)
+            said += [outline(tree), dump(tree).replace(" ", "").replace("\n", "")]
+    return "\n".join(said).lower()
+
+
+@pytest.mark.parametrize("cut", range(90, 140, 1))
+def test_a_key_that_the_capture_cuts_is_hidden(cut: int) -> None:
+    assert not [half for half in ("cafe", "babe") if half in told(frame(body()), caplen=cut)]
+
+
+def test_scrub_keeps_numbers_and_replaces_keys_in_lists(tmp_path: Path) -> None:
+    path, after = tmp_path / "listed.pcap", tmp_path / "after.pcap"
+    path.write_bytes(erf_pcap([frame(body())]))
+    printed("scrub", path, "--output", str(after))
+    assert KEY not in after.read_bytes() and b"spine" not in after.read_bytes()
+    kept = {"listed.point.distance": "7,256", "listed.head.behind": "7", "listed.lock.since": "9", "listed.head.numbers": "1,2",
+            "listed.added.number": "42", "listed.tlv.length": "8,5,4"}  # fmt: skip
+    for name, want in kept.items():
+        assert printed("show", after, "-e", name) == want, name
+
+
+def test_rules_and_tables_see_the_same_occurrences() -> None:
+    with opened(frame(body()), frame(body(count=1, points=POINTS[:3]))) as capture:
+        table = next(iter(capture.tables()))
+        assert isinstance(table, ChunkTable)
+        points = table.occurrences(table.catalog.fields("listed.point.distance")[0].owner)
+        assert points.rows.tolist() == [0, 0, 1]
+        struct = next(one for one in table.catalog.structs if one.__name__ == "Listed")
+        assert [len(table.view(struct, i).points) for i in range(2)] == [2, 1]
+        assert [table.view(struct, i).blob for i in range(2)] == [b"abc", b"abc"]
+
+
+WRONG = {
+    "a size of another structure": (lambda: {"a": uint(8, "A"), "b": raw(listed.Listed.count, "B")}, "b: depends on 'count', which is no"),
+    "a size that comes later": (lambda: (lambda c: {"b": raw(c, "B"), "c": c})(uint(8, "C")), "b: depends on "),
+    "an offset behind a list": (
+        lambda: (lambda c: {"c": c, "b": raw(c, "B"), "d": uint(8, "D", at="9")})(uint(8, "C")),
+        "d: follows a part of",
+    ),
+    "a size that is text": (lambda: {"a": uint(8, "A"), "b": repeat(uint(8, "B"), count="a")}, "b: 'a' is neither"),
+    "rest before": (lambda: (lambda c: {"c": c, "r": rest("R"), "b": raw(c, "B")})(uint(8, "C")), "r: holds the rest"),
+    "rest between": (lambda: (lambda c: {"c": c, "b": raw(c, "B"), "r": rest("R"), "d": uint(8, "D")})(uint(8, "C")), "r: holds the rest"),
+    "no whole bytes": (lambda: (lambda c: {"c": c, "b": raw(c, "B"), "d": uint(4, "D")})(uint(8, "C")), "middle of a byte"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_declaration_is_refused(name: str) -> None:
+    made, message = WRONG[name]
+    with pytest.raises(SpecError) as caught:
+        type(Struct)("Wrong", (Struct,), {"key": "wrong", "prefix": "listed", "carried_by": UdpPort(7), **made()})
+    assert message in str(caught.value)
+
+
+def test_a_case_of_what_is_no_choice_is_refused() -> None:
+    with pytest.raises(PluginError, match=r"ListedPoint\.distance is no choice"):
+        case(listed.ListedPoint.distance, 1)
+
+
+def test_a_structure_in_itself_ends() -> None:
+    class Nest(Struct):
+        key, size = "nest", 1
+        count = uint(8, "Count")
+        inner = repeat(uint(8, "X"), count=count)
+
+    class Outer(Struct):
+        key, size = "outer", 1
+        present = uint(8, "Present")
+        nest = optional(present, nested(Nest, "Nest"))
+        kind = uint(8, "Kind")
+        chosen = choice(kind, {1: Nest}, "Chosen")
+        last = text_until(b"\n", "Last")
+        word = text(kind, "Word")
+
+    data = b"\1" + b"\2ab" + b"\1" + b"\1c" + b"line\n" + b"w"
+    outer = Outer(data, 0, len(data))
+    assert (outer.nest.inner, outer.chosen, outer.last, outer.word) == ((97, 98), b"\1c", "line", "w")
+    data = b"\0" + b"\1" + b"\1c" + b"line\n" + b"w"
+    outer = Outer(data, 0, len(data))
+    assert (outer.nest, outer.chosen, outer.last, outer.word) == (None, b"\1c", "line", "w")
