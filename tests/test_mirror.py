@@ -85,8 +85,8 @@ AT_MOST = 90
 TOPICS = {
     ".": (
         "bad_input budget captures coverage docs floods guides hostile hostile_pcapng hostile_places hostile_world "
-        "integrations interrupts limits offsets old_plugins packaging plugin_docs plugin_package plugin_places python_reference secrets secrets_more "
-        "sentences splices tutorial windows work zed"
+        "integrations interrupts limits offsets old_plugins packaging plugin_docs plugin_package plugin_places python_reference secrets "
+        "secrets_more sentences splices tutorial windows work zed"
     ),
     "capture": "window_memory",
     "cli": "honest_ends main refusals sets",
