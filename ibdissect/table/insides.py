@@ -30,7 +30,7 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Inside, Parsed
 from ibdissect.wire.spec import Field
 from ibdissect.wire.tail import NAME as TAIL
-from ibdissect.wire.tail import Found, Laid, Part, walk
+from ibdissect.wire.tail import Found, Laid, Part, Walked, walk
 
 from .bits import extract, part_of_little, value_at
 from .locate import Bool, Int
@@ -151,7 +151,7 @@ def _apart(table: ChunkTable, part: Part, first: int, stop: int) -> Spans:
     found = walked(table, part.within.owner, first, stop)
     known = frozenset().union(*(values for _, values in _cases(table.catalog, part)))
     apart = [(a, b) for value, a, b in found.cases.get(id(part), ()) if value not in known]
-    return [(first + a, first + b) for a, b in apart + found.marks.get(id(part), [])]
+    return apart + found.marks.get(id(part), [])
 
 
 def _unknown_cases(table: ChunkTable, outer: Occurrences, part: Part) -> tuple[Int, Int, Int]:
@@ -297,7 +297,8 @@ def _laid(table: ChunkTable, struct: StructType, place: Laid, first: int, stop: 
     """Where a structure is in the tail of another one that starts at `first`, and whether all of that tail could be read."""
     found = walked(table, place.field.owner, first, stop)
     bounds = place.bounds(found)
-    good = [(first + a, first + b) for a, b in bounds if a + struct.size <= b]
+    size = struct.size
+    good = [(a, b) for a, b in bounds if a + size <= b] if place.values is not None else bounds
     return good, found.whole and len(good) == len(bounds)
 
 
@@ -306,11 +307,11 @@ def walked(table: ChunkTable, owner: StructType, first: int, stop: int) -> Found
     known = table.once(_walks)
     key = owner, first, stop
     if key not in known:
-        known[key] = walk(owner, table.chunk.data[first:stop].tobytes(), 0, stop - first)
+        known[key] = walk(owner, table.chunk.data.data, first, stop, known)
     return known[key]
 
 
-def _walks(_table: ChunkTable) -> dict[tuple[StructType, int, int], Found]:
+def _walks(_table: ChunkTable) -> Walked:
     return {}
 
 

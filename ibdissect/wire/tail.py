@@ -22,7 +22,8 @@ from .spec import Field, Struct, made, rest
 V = TypeVar("V")
 StructType = type[Struct]
 Where = dict[StructType, int]
-Number = Callable[[bytes, Where], int]
+Data = bytes | memoryview
+Number = Callable[[Data, Where], int]
 Bounds = tuple[int, int]
 
 MOST = 4096
@@ -57,13 +58,12 @@ class Part(Record, eq=False):
     """Of a list of structures: that structure. Otherwise one made of the part's fields."""
     within: Field[Any] = cast("Field[Any]", None)
     """The field that holds the tail."""
-    numbers: dict[str, Number] = each_new(default_factory=dict)
-    """Functions that compute size, count, by, until and present."""
-
-    def number(self, name: str, data: bytes, where: Where) -> int | None:
-        """Size, count, by or present in the bytes of a packet; None if the declaration has none."""
-        found = self.numbers.get(name)
-        return None if found is None else found(data, where)
+    size_of: Number | None = None
+    """Computes the size from the bytes of a packet; the others likewise."""
+    count_of: Number | None = None
+    by_of: Number | None = None
+    present_of: Number | None = None
+    ends: Number | None = None
 
 
 class Laid(Place, Record, frozen=True, eq=False):
@@ -244,19 +244,19 @@ def _part(cls: StructType, run: list[Field[Any]], known: list[Field[Any]], hidde
         part.entry, part.count, part.single = field, 1, True
     for name in ("size", "count", "by", "present"):
         if (value := getattr(part, name)) is not None:
-            part.numbers[name] = _number(cls, field.name, value, known)
+            setattr(part, f"{name}_of", _number(cls, field.name, value, known))
     entry = part.entry
     if entry is not None and entry.of is not None:
         part.struct, part.field = entry.of, field
         if isinstance(part.until, Expr):
-            part.numbers["until"] = _number(entry.of, field.name, part.until, list(entry.of.fields))
+            part.ends = _number(entry.of, field.name, part.until, list(entry.of.fields))
         return part
     body: dict[str, Any] = {"__module__": cls.__module__, "__doc__": cls.__doc__, "prefix": cls.prefix, "key": cls.key}
     body |= {"section": cls.section, "title": vars(cls).get("title") or cls.__name__, "carried_by": (Laid(hidden, part),)}
     if entry is not None:
         entry.name, run, part.field = field.name, [entry], entry
         if isinstance(part.until, Expr):
-            part.numbers["until"] = _number(cls, field.name, part.until, run)
+            part.ends = _number(cls, field.name, part.until, run)
         elif entry.part is not None:
             part.until = entry.part.until
     else:
@@ -307,7 +307,7 @@ def _reader(cls: StructType, name: str, field: Field[Any], known: list[Field[Any
     outer, extra = way
     order: Any = "little" if field.little else "big"
 
-    def read(data: bytes, where: Where) -> int:
+    def read(data: Data, where: Where) -> int:
         at = where.get(outer.owner)
         if at is None:
             return 0
@@ -332,50 +332,53 @@ def _way(field: Field[Any], known: list[Field[Any]]) -> tuple[Field[Any], int] |
 # -- packets
 
 
-def walk(struct: StructType, data: bytes, at: int, stop: int, depth: int = 0) -> Found:
+Walked = dict[tuple[StructType, int, int], Found]
+"""What walks found, by the structure, its start and its end."""
+
+
+def walk(struct: StructType, data: Data, at: int, stop: int, known: Walked | None = None, depth: int = 0) -> Found:
     """Find the parts of the tail of a structure that starts at `at` and has bytes up to `stop`. Nothing is read beyond; the walk ends at
-    the first part that does not fit."""
+    the first part that does not fit. `known` gets what was found of the structures inside."""
     tail = struct.tail
     assert tail is not None
+    known = {} if known is None else known
     where, found = {struct: at}, Found(stop)
     pos = at + struct.size
     if pos > stop or depth > DEEPEST:
         found.whole = False
         return found
     for part in tail.parts:
-        if part.numbers.get("present") is not None and not part.number("present", data, where):
+        if part.present_of is not None and not part.present_of(data, where):
             continue
-        size = part.number("size", data, where)
-        limit = stop if size is None else pos + size
+        limit = stop if part.size_of is None else pos + part.size_of(data, where)
         if not pos <= limit <= stop:
             found.whole, limit = False, stop
             if part.entry is None:
                 return found
-        end = _read(part, data, where, (pos, limit), found, depth)
+        end = _read(part, data, where, pos, limit, found, known, depth)
         if not found.whole:
             return found
-        pos = end if size is None else limit
+        pos = end if part.size_of is None else limit
         if part.align > 1:
             pos = min(at + -(-(pos - at) // part.align) * part.align, stop)
     found.stop = pos
     return found
 
 
-def _read(part: Part, data: bytes, where: Where, bounds: Bounds, found: Found, depth: int) -> int:
+def _read(part: Part, data: Data, where: Where, pos: int, limit: int, found: Found, known: Walked, depth: int) -> int:
     """Find one part; returns where it ends."""
-    pos, limit = bounds
     if part.entry is not None:
-        return _entries(part, data, where, bounds, found, depth)
-    if part.by is not None:
-        value = cast(int, part.number("by", data, where))
+        return _entries(part, data, where, pos, limit, found, known, depth)
+    if part.by_of is not None:
+        value = part.by_of(data, where)
         chosen = part.cases.get(value)
-        if part.size is None and chosen is not None:
-            limit, found.whole = _extent(chosen, data, pos, limit, depth)
+        if part.size_of is None and chosen is not None:
+            limit, found.whole = _extent(chosen, data, pos, limit, known, depth)
         found.cases.setdefault(id(part), []).append((value, pos, limit))
     elif part.field.kind != "rest":
         limit, found.whole = pos + part.struct.size, pos + part.struct.size <= limit
         where[part.struct] = pos
-    else:
+    elif part.until is not None:
         limit, after = _text_end(part, data, pos, limit)
         found.marks[id(part)] = [(limit, after)]
         found.parts[id(part)] = [(pos, limit)]
@@ -385,35 +388,36 @@ def _read(part: Part, data: bytes, where: Where, bounds: Bounds, found: Found, d
     return limit
 
 
-def _entries(part: Part, data: bytes, where: Where, bounds: Bounds, found: Found, depth: int) -> int:
+def _entries(part: Part, data: Data, where: Where, pos: int, limit: int, found: Found, known: Walked, depth: int) -> int:
     """Find the entries of a list, which may not be whole."""
-    pos, limit = bounds
-    assert part.entry is not None
-    count, until, struct = part.number("count", data, where), part.numbers.get("until"), part.struct
+    entry, ends, struct = part.entry, part.ends, part.struct
+    assert entry is not None
+    count = None if part.count_of is None else part.count_of(data, where)
     places = found.parts.setdefault(id(part), [])
-    fixed = struct.size if part.entry.kind != "rest" and struct.tail is None and struct.fields[-1].kind != "rest" else 0
-    if fixed and until is None:
+    if ends is None and entry.kind != "rest" and struct.tail is None and struct.fields[-1].kind != "rest":
+        fixed = struct.size
         fits = (limit - pos) // fixed
-        wanted = min(fits if count is None else count, MOST)
-        found.whole &= (count is None or count <= fits) and wanted == (fits if count is None else count)
-        wanted = max(min(wanted, fits), 0)
-        places += [(pos + i * fixed, pos + (i + 1) * fixed) for i in range(wanted)]
-        return pos + wanted * fixed
+        wanted = fits if count is None else count
+        taken = max(min(wanted, fits, MOST), 0)
+        found.whole &= taken == wanted
+        stop = pos + taken * fixed
+        places += zip(range(pos, stop, fixed), range(pos + fixed, stop + fixed, fixed), strict=True)
+        return stop
     number = 0
     while pos < limit if count is None else number < count:
-        if part.entry.kind == "rest":
+        if entry.kind == "rest":
             end, after = _text_end(part, data, pos, limit)
-            fits = pos < limit
+            fits_in = pos < limit
         else:
-            end, fits = _extent(struct, data, pos, limit, depth)
+            end, fits_in = _extent(struct, data, pos, limit, known, depth)
             after = end
-        if until is not None and fits and until(data, {struct: pos}):
+        if ends is not None and fits_in and ends(data, {struct: pos}):
             found.marks.setdefault(id(part), []).append((pos, after))
             return after
         if after > end:
             found.marks.setdefault(id(part), []).append((end, after))
         number += 1
-        if not fits or after <= pos or number > MOST:
+        if not fits_in or after <= pos or number > MOST:
             found.whole = False
             return pos
         if end > pos:  # an empty text is none
@@ -422,16 +426,19 @@ def _entries(part: Part, data: bytes, where: Where, bounds: Bounds, found: Found
     return pos
 
 
-def _text_end(part: Part, data: bytes, pos: int, limit: int) -> Bounds:
-    """Where a text or other bytes end, and what follows them begins."""
-    end = data.find(part.until, pos, limit) if isinstance(part.until, bytes) else -1
-    return (limit, limit) if end < 0 else (end, end + len(cast(bytes, part.until)))
+def _text_end(part: Part, data: Data, pos: int, limit: int) -> Bounds:
+    """Where a text ends, and what follows it begins."""
+    mark = cast(bytes, part.until)
+    end = bytes(data[pos:limit]).find(mark)
+    return (limit, limit) if end < 0 else (pos + end, pos + end + len(mark))
 
 
-def _extent(struct: StructType, data: bytes, at: int, stop: int, depth: int) -> tuple[int, bool]:
+def _extent(struct: StructType, data: Data, at: int, stop: int, known: Walked, depth: int) -> tuple[int, bool]:
     """Where a structure ends, and whether it fits."""
     if struct.tail is not None:
-        found = walk(struct, data, at, stop, depth + 1)
+        found = walk(struct, data, at, stop, known, depth + 1)
+        if found.whole:
+            known[struct, at, found.stop] = found
         return found.stop, found.whole
     end = stop if struct.fields[-1].kind == "rest" else at + struct.size
     return end, at + struct.size <= end <= stop
