@@ -146,19 +146,22 @@ def _cases(catalog: Catalog, part: Part) -> list[tuple[StructType, frozenset[int
     return [(struct, place.values) for place, struct in laid if place.values is not None]
 
 
-def _apart(table: ChunkTable, part: Part, first: int, stop: int) -> Spans:
-    """The bytes of a choice whose value has no structure, or the marks that end a list, in the tail of a structure at these bytes."""
-    found = walked(table, part.within.owner, first, stop)
-    known = frozenset().union(*(values for _, values in _cases(table.catalog, part)))
-    apart = [(a, b) for value, a, b in found.cases.get(id(part), ()) if value not in known]
+@cache
+def _values_of(catalog: Catalog, part: Part) -> frozenset[int]:
+    """The values of a choice for which a structure is declared."""
+    return frozenset().union(*(values for _, values in _cases(catalog, part)))
+
+
+def _apart(found: Found, part: Part, known: frozenset[int]) -> Spans:
+    """The bytes of a choice whose value has no structure, and the marks that end a list or a text."""
+    apart = [(a, b) for value, a, b in found.cases.get(id(part), ()) if value not in known] if part.by is not None else []
     return apart + found.marks.get(id(part), [])
 
 
 def _unknown_cases(table: ChunkTable, outer: Occurrences, part: Part) -> tuple[Int, Int, Int]:
     """Row, start and end of the bytes of a choice for which no structure is declared."""
-    found = []
-    for row, at, stop in zip(outer.rows.tolist(), outer.at.tolist(), outer.stop.tolist(), strict=True):
-        found += [(row, a, b) for a, b in _apart(table, part, at, stop)]
+    values, founds = _values_of(table.catalog, part), walks(table, part.within.owner, outer)[0]
+    found = [(row, a, b) for row, one in zip(outer.rows.tolist(), founds, strict=True) for a, b in _apart(one, part, values)]
     rows, starts, stops = np.array(found, np.int64).reshape(-1, 3).T
     return rows, starts, stops
 
@@ -186,8 +189,9 @@ def _read(table: ChunkTable, field: Field[Any], outer: Occurrences) -> Insides:
         index, at, end, failed = spans_of(table, struct, place, outer, here)
         broken |= failed
         if isinstance(place, Laid) and place.values is None and (place.part.by is not None or place.part.until is not None):
-            for i in index.tolist():  # the cases of a choice must cover it themselves
-                covered[i] += _apart(table, place.part, int(outer.at[i]), int(stop[i]))
+            values = _values_of(table.catalog, place.part)  # the cases of a choice must cover it themselves
+            for i, found in enumerate(walks(table, place.field.owner, outer)[0]):
+                covered[i] += _apart(found, place.part, values)
             if place.part.by is not None:
                 continue
         within = Occurrences(outer.rows[index], at, end)
@@ -256,6 +260,8 @@ def spans_of(
 
     Returns the index of the outer occurrence, start and end of each, and which outer occurrences could not be read (bool[k]).
     """
+    if isinstance(place, Laid):
+        return _laid(table, struct, place, outer, here)
     begin, stop = extent(place.field, outer)
     failed = np.zeros(len(outer), np.bool_)
     if isinstance(place, Inside):
@@ -269,10 +275,7 @@ def spans_of(
         return index, at[index], stop[index], failed
     found: list[tuple[int, int, int]] = []
     for i in np.flatnonzero(here).tolist():
-        if isinstance(place, Laid):
-            spans, whole = _laid(table, struct, place, int(outer.at[i]), int(stop[i]))
-        else:
-            spans, whole = _parsed(table, struct, place, int(outer.at[i] if place.whole else begin[i]), int(stop[i]))
+        spans, whole = _parsed(table, struct, place, int(outer.at[i] if place.whole else begin[i]), int(stop[i]))
         failed[i] = not whole
         found += [(i, a, b) for a, b in spans]
     index, at, end = np.array(found, np.int64).reshape(-1, 3).T
@@ -293,17 +296,43 @@ def _parsed(table: ChunkTable, struct: StructType, place: Parsed, first: int, st
     return known[key]
 
 
-def _laid(table: ChunkTable, struct: StructType, place: Laid, first: int, stop: int) -> tuple[Spans, bool]:
-    """Where a structure is in the tail of another one that starts at `first`, and whether all of that tail could be read."""
-    found = walked(table, place.field.owner, first, stop)
-    bounds = place.bounds(found)
-    size = struct.size
-    good = [(a, b) for a, b in bounds if a + size <= b] if place.values is not None else bounds
-    return good, found.whole and len(good) == len(bounds)
+def _laid(table: ChunkTable, struct: StructType, place: Laid, outer: Occurrences, here: Bool) -> tuple[Int, Int, Int, Bool]:
+    """As `spans_of`, for a part of a tail."""
+    founds, failed = walks(table, place.field.owner, outer)
+    which: list[int] = []
+    spans: Spans = []
+    for i, found in enumerate(founds):
+        bounds = place.bounds(found)
+        if bounds:
+            spans += bounds
+            which += [i] * len(bounds)
+    index = np.array(which, np.int64)
+    at, end = np.array(spans, np.int64).reshape(-1, 2).T
+    failed = failed & here
+    keep = here[index]
+    if place.values is not None:
+        fits = at + struct.size <= end
+        failed[index[~fits]] = True
+        keep = keep & fits
+    return (index, at, end, failed) if keep.all() else (index[keep], at[keep], end[keep], failed & here)
+
+
+def walks(table: ChunkTable, owner: StructType, outer: Occurrences) -> tuple[list[Found], Bool]:
+    """What is in the tail of each of these occurrences of a structure, and which could not be read to their end; once for all its parts."""
+    known = table.once(_walks_of)
+    key = owner, id(outer)
+    if key not in known:
+        found = [walked(table, owner, at, stop) for at, stop in zip(outer.at.tolist(), outer.stop.tolist(), strict=True)]
+        known[key] = outer, found, np.array([not one.whole for one in found], np.bool_)
+    return known[key][1:]
+
+
+def _walks_of(_table: ChunkTable) -> dict[tuple[StructType, int], tuple[Occurrences, list[Found], Bool]]:
+    return {}
 
 
 def walked(table: ChunkTable, owner: StructType, first: int, stop: int) -> Found:
-    """What is in the tail of a structure at these bytes of the chunk; once for all its parts."""
+    """What is in the tail of a structure at these bytes of the chunk."""
     known = table.once(_walks)
     key = owner, first, stop
     if key not in known:
