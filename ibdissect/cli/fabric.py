@@ -170,7 +170,7 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
         yield from ("", paint("Subnet managers", "path"))
         for sm in result["sms"]:
             node = f"  {sm['node']}" if sm["node"] else ""
-            yield f"  {sm['guid']}  LID {sm['lid']}  {sm['state']}, priority {sm['priority']}{node}  " + paint(
+            yield f"  {sm['guid']}  LID {sm['lid']}  {'was ' * sm['former']}{sm['state']}, priority {sm['priority']}{node}  " + paint(
                 f"[{sm['source']}]" if "source" in sm else f"[frame {sm['frame']}, last seen {sm['last_seen']}]", "faint"
             )
     if result["nodes"]:
@@ -180,9 +180,7 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
     if result["partitions"]:
         yield from ("", paint("Partitions", "path"))
         for partition in result["partitions"]:
-            full = sum(member["full"] for member in partition["members"])
-            limited = counted(len(partition["members"]) - full, "limited member")
-            yield f"  0x{partition['partition']:04x}  {full} full, {limited}"
+            yield f"  0x{partition['partition']:04x}  {_membership(partition)}"
     if result["groups"]:
         yield from ("", paint("Multicast groups", "path"))
         for group in result["groups"]:
@@ -206,6 +204,17 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
             frame = event.get("repressed")
             answer = f", repressed in frame {frame}" if frame else ", not repressed" if "repressed" in event else ""
             yield f"  {event['text']}{answer}  {_frame(event, paint)}"
+
+
+def _membership(partition: dict[str, Any]) -> str:
+    """How many ports are members of a partition. Those whose tables hold both forms are full members."""
+    forms: dict[bool, set[tuple[Any, ...]]] = {True: set(), False: set()}
+    for member in partition["members"]:
+        forms[member["full"]].add((member["node"], member["name"], member["port"]))
+    both, limited = forms[True] & forms[False], forms[False] - forms[True]
+    text = f"{len(forms[True])} full{f' ({len(both)} of them limited, too)' if both else ''}, {counted(len(limited), 'limited member')}"
+    places = {(one["node"], one["port"]) for one in partition["enforced_at"]}
+    return text + (f"; enforced at {counted(len(places), 'switch port')}" if places else "")
 
 
 def _node(node: dict[str, Any], paint: Paint, quiet: bool) -> Iterator[str]:

@@ -109,30 +109,30 @@ def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engin
 
 
 TABLES = (
-    ("Protocol hierarchy", "hierarchy", "=path|frames|bytes"),
-    ("Management datagrams", "mads", "class=class_name|method|attribute=attribute_name|frames|bytes"),
-    ("OpCodes", "opcodes", "=opcode|OpCode=name|frames|bytes"),
-    ("Partitions", "p_keys", "P_Key=p_key|frames|bytes"),
-    ("Source LIDs", "source_lids", "LID=lid|frames|bytes"),
-    ("Destination LIDs", "destination_lids", "LID=lid|frames|bytes"),
-    ("Destination QPs", "queue_pairs", "QP=dest_qp|frames|bytes"),
-    ("Conversations", "conversations", "from=source|to=destination|frames|bytes"),
+    ("Protocol hierarchy", "hierarchy", "=path|frames|frame bytes=bytes"),
+    ("Management datagrams", "mads", "class=class_name|method|attribute=attribute_name|frames|frame bytes=bytes"),
+    ("OpCodes", "opcodes", "=opcode|OpCode=name|frames|frame bytes=bytes"),
+    ("Partitions", "p_keys", "P_Key=p_key|frames|frame bytes=bytes"),
+    ("Source LIDs", "source_lids", "LID=lid|frames|frame bytes=bytes"),
+    ("Destination LIDs", "destination_lids", "LID=lid|frames|frame bytes=bytes"),
+    ("Destination QPs", "queue_pairs", "QP=dest_qp|frames|frame bytes=bytes"),
+    ("Conversations", "conversations", "from=source|to=destination|frames|frame bytes=bytes"),
     ("Response times", "response_times", "class=class_name|method|attribute=attribute_name|answered|unanswered|min=min_ns|median=p50_ns"
-     "|90 %=p90_ns|99 %=p99_ns|max=max_ns"),
+     "|90 %=p90_ns|95 %=p95_ns|99 %=p99_ns|max=max_ns"),
     ("", "connection_list", "frame|=service|active|QP=active_qpn|passive|QP=passive_qpn|MTU=mtu|retries allowed=retry_count"
      "|set up in=setup_ns|outcome|alternate path=alternate_path"),
     ("What became of connections", "causes", "verdict|cause|connections|messages|bytes=payload_bytes|time lost=lost_ns"),
     ("Where their time went", "times", "from=source|to=destination|connections|time=span_ns|transferring=transferring_ns|ACKs=ack_wait_ns"
      "|no buffers=rnr_wait_ns|losses=loss_recovery_ns|time-outs=timeout_ns|idle=idle_by_application_ns"),
     ("Datagram services (SIDR)", "datagram_services", "frame|from=source|to=destination|service=service_id|requests|QP=qpn|outcome"),
-    ("Streams", "streams", "=stream|from=source|to=destination|QP=dest_qp|packets|bytes=payload_bytes|repeated|in message=middle_restarts"
-     "|READs=repeated_reads|missing|NAK (code)=nak_codes|RNR=rnr_naks|credits=least_credits"),
-    ("Messages", "messages", "=service|from=source|to=destination|QP=dest_qp|messages=kinds|complete|bytes|rate=bits_per_second"
-     "|median=p50_ns|95 %=p95_ns|99 %=p99_ns|retries|NAKs=naks|CNPs=cnps"),
-    ("Multicast senders", "multicast", "from=source|QP=source_qp|group|P_Key=p_key|packets|bytes=payload_bytes|largest|MTU=group_mtu"
-     "|rate=bits_per_second|group's=group_rate|disagrees"),
-    ("Congestion and paths", "congestion", "from=source|to=destination|ECN CE=ce|FECN=fecn|BECN=becn|CNP=cnp|fragments|QPs=queue_pairs"
-     "|source ports=source_ports"),
+    ("Streams", "streams", "=stream|from=source|to=destination|QP=dest_qp|packets|payload bytes=payload|repeated=repetitions"
+     "|in message=middle_restarts|READs=repeated_reads|missing=gone|NAK (code)=refused|RNR=rnr_naks|credits=least_credits"),
+    ("Messages", "messages", "=service|from=source|to=destination|QP=dest_qp|messages=kinds|complete|message bytes=payload"
+     "|rate=bits_per_second|median=p50_ns|90 %=p90_ns|95 %=p95_ns|99 %=p99_ns|retries|NAKs=naks|CNPs=cnps"),
+    ("Multicast senders", "multicast", "from=source|QP=source_qp|group|P_Key=p_key|packets|payload bytes=payload_bytes|largest"
+     "|MTU=group_mtu|rate=bits_per_second|group's=group_rate|disagrees"),
+    ("Congestion and paths", "congestion", "from=source|to=destination|ECN CE=ce|FECN=fecn|BECN=becn|CNP=cnp|fragments"
+     "|connected QPs=queue_pairs|source ports=source_ports"),
     ("Pause frames", "pauses", "from=source|priority|pauses|resumes|longest (quanta)=longest_quanta|first frame=first_frame"
      "|last frame=last_frame"),
 )  # fmt: skip
@@ -141,12 +141,25 @@ TABLES = (
 
 def lines(result: dict[str, Any], paint: Paint, members: Sequence[Member] = ()) -> Iterator[str]:
     """The result as text; `members`: the files of a set."""
-    seconds = (result["last_ns"] - result["first_ns"]) / 1e9
-    yield f"{counted(result['frames'], 'frame')}, {counted(result['bytes'], 'byte')}, {seconds:.3f} s, {result['malformed']} malformed"
+    yield ", ".join(_headline(result))
     signs = ("ce", "fecn", "becn", "cnp", "fragments", "queue_pairs")
     lists = result | {f"{side}_lids": some for side, some in result["lids"].items()} | {
-        "streams": [e | {"stream": f"{e['service']} {'responses' if e['responses'] else 'requests'}"} for e in result["streams"]],
-        "congestion": [e for e in result["congestion"] if any(map(e.__getitem__, signs))],
+        "streams": [
+            e | {
+                "stream": f"{e['service']} {'responses' if e['responses'] else 'requests'}",
+                "payload": _or_unknown(e["payload_bytes"], e["unknown_sizes"]),
+                "repetitions": e["repeated_responses" if e["responses"] else "repeated"],
+                "gone": e["missing_responses" if e["responses"] else "missing"],
+                "refused": ", ".join(f"{n} ({code})" for code, n in e["nak_codes"].items()) or _or_unknown(0, e["unread_answers"]),
+            }
+            for e in result["streams"]
+        ],
+        "messages": [e | {"payload": _or_unknown(e["bytes"], e["unknown_sizes"]), **_percentiles(e)} for e in result["messages"]],
+        "response_times": [e | _percentiles(e) for e in result["response_times"]],
+        "congestion": [
+            e | {key: f"{'≥ ' if e[f'{key}_bound'] else ''}{e[key]}" for key in ("queue_pairs", "source_ports")}
+            for e in result["congestion"] if any(map(e.__getitem__, signs))
+        ],
     }  # fmt: skip
     texts: dict[str, Callable[[Any], Any]] = {**TEXTS, "frame": partial(place_text, members)}
     for title, key, columns in TABLES:
@@ -158,25 +171,52 @@ def lines(result: dict[str, Any], paint: Paint, members: Sequence[Member] = ()) 
         yield from table_lines(title, rows, heads, paint)
 
 
+def _headline(result: dict[str, Any]) -> Iterator[str]:
+    """What the whole capture is."""
+    yield counted(result["frames"], "frame")
+    yield counted(result["bytes"], "byte") + (f" ({result['captured_bytes']} captured)" if result["cut_frames"] else "")
+    yield f"{(result['last_ns'] - result['first_ns']) / 1e9:.3f} s"
+    yield f"{result['malformed']} malformed"
+    if result["copies"]:
+        yield f"{counted(result['copies'], 'frame')} copied by a mirror, which only the counts of frames have"
+    if result["set_back"]:
+        yield f"{counted(result['set_back'], 'frame')} earlier than the one before, by up to {_time(result['set_back_ns'])}"
+
+
+def _or_unknown(known: int, unknown: int) -> str:
+    """A sum, and how many of its parts are not known."""
+    return f"{known} + {unknown} unknown" if unknown else str(known)
+
+
+def _percentiles(entry: dict[str, Any]) -> dict[str, str | None]:
+    """The percentiles as text, with as many digits as are true."""
+    names = [name for name in entry if name.startswith("p") and name.endswith("_ns")]
+    if not entry.get("percentile_error"):
+        return {name: _time(entry[name]) for name in names}
+    return {name: f"≤ {float(f'{entry[name] / 1e6:.3g}'):g} ms" for name in names}
+
+
 def _queue_pair(number: int | None) -> str | None:
     return None if number is None else f"0x{number:06x}"
 
 
 def _time(ns: int | None) -> str | None:
-    return None if ns is None else f"{ns / 1e6:.3f} ms"
+    if ns is None:
+        return None
+    whole, rest = divmod(ns, 1_000_000)
+    return f"{whole}.{f'{rest:06d}'.rstrip('0'):0<3} ms"
 
 
 TEXTS: dict[str, Callable[[Any], str | None]] = {
     "path": lambda path: "  " * (len(path) - 1) + path[-1],
     "opcode": "0x{:02x}".format, "p_key": "0x{:04x}".format, "service_id": "0x{:016x}".format,
     **dict.fromkeys(("dest_qp", "source_qp", "active_qpn", "passive_qpn", "qpn"), _queue_pair),
-    **dict.fromkeys(("min_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns", "max_ns", "setup_ns"), _time),
+    **dict.fromkeys(("min_ns", "max_ns", "setup_ns"), _time),
     **dict.fromkeys(
         ("lost_ns", "span_ns", "transferring_ns", "ack_wait_ns", "rnr_wait_ns", "loss_recovery_ns", "timeout_ns", "idle_by_application_ns"),
         _time,
     ),
     "bits_per_second": lambda rate: None if rate is None else f"{rate / 1e6:.3f} Mb/s",
-    "nak_codes": lambda naks: ", ".join(f"{count} ({code})" for code, count in naks.items()) or "0",
     "kinds": lambda kinds: ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
     "group_rate": lambda rate: rate or None, "alternate_path": lambda path: path or "",
     "disagrees": lambda names: None if names is None else ", ".join(names) or "no",

@@ -9,6 +9,7 @@ from ibdissect.flow.message_table import MessageTable
 from ibdissect.flow.requests import AnsweredMany
 from ibdissect.flow.transactions import Transactions
 from ibdissect.table import ChunkTable, Int
+from ibdissect.table.distinct import Distinct
 
 REQUEST_FRAME, RESPONSE_FRAME = "ibdissect.request_frame", "ibdissect.response_frame"
 _ANSWER, _FIRST, _LATEST, _TIME = range(4)
@@ -19,7 +20,7 @@ class Answers:
 
     def __init__(self, *, messages: bool = False) -> None:
         """`messages`: whether the values of messages are wanted, too."""
-        self.transactions = Transactions()
+        self.transactions, self.distinct = Transactions(), Distinct()
         self.messages = MessageTable() if messages else None
         self._rows: Int = np.empty((1024, 4), np.int64)
         """Frame of the answer (ascending), of the request's first and latest try, response time in nanoseconds."""
@@ -31,6 +32,7 @@ class Answers:
         return self._count
 
     def feed(self, table: ChunkTable) -> None:
+        table = self.distinct.of(table)
         for event in self.transactions.feed(table):
             self.take(event)
         if self.messages is not None:

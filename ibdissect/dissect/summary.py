@@ -13,6 +13,7 @@ from ibdissect.table.addresses import LINKS, SHOWN, address_text, by_header
 from ibdissect.table.bits import value_at
 from ibdissect.table.locate import EXTENDED_SIZE, EXTENDED_STRUCTS, MALFORMED
 from ibdissect.table.rows import by_value
+from ibdissect.table.sizes import payload_sizes
 from ibdissect.wire.headers import AETH, AETH_KINDS, BTH, DETH, FLOW_CONTROL_OPS, NAK_CODES, RETH, RNR_TIMER_US, XRCETH, FlowControl, ImmDt
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.ulp.ipoib import PROTOCOLS, IPoIB
@@ -96,8 +97,7 @@ def _transport(table: ChunkTable, rows: Int, position: Int, lines: Summaries) ->
         code = group & 0xFF
         some = rows[chosen]
         bth = located.at("bth")[some]
-        payload = located.at("payload")[some]
-        length = np.where(payload >= 0, located.payload_end[some] - payload, 0)
+        length = payload_sizes(table, some)
         protocol, infos = _infos(table, code, bth, length, whole=group == code)
         ecn = data[bth + 4] >> 6
         places = position[chosen].tolist()
@@ -147,7 +147,7 @@ def _infos(table: ChunkTable, code: int, bth: Int, length: Int, *, whole: bool) 
                 more = [a + b for a, b in zip(more, _extended(table, name, at), strict=True)]
             at = at + _SIZES[name]
     if opcode.payload:
-        more = [f"{a} len {n}" for a, n in zip(more, length.tolist(), strict=True)]
+        more = [f"{a} len {n if n >= 0 else '?'}" for a, n in zip(more, length.tolist(), strict=True)]
     return opcode.service, [a + b for a, b in zip(base, more, strict=True)]
 
 

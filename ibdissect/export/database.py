@@ -22,7 +22,9 @@ from ibdissect.session import findings
 from ibdissect.session.arrow import BATCH, ArrowColumns, schema_of
 from ibdissect.session.capture import Capture
 from ibdissect.session.rows import NamedColumn, named_columns
-from ibdissect.table import Bool, ChunkTable
+from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import DIRECTED, RESPONSE_BIT
 from ibdissect.wire.text import printable
 
 from . import connections, messages, records, tables
@@ -40,14 +42,14 @@ PACKETS = (
 MADS = (
     "frame.number", "frame.time", "_ws.col.source", "_ws.col.destination", "infiniband.mad.mgmtclass", "infiniband.mad.method",
     "infiniband.mad.status", "infiniband.mad.transactionid", "infiniband.mad.attributeid", "infiniband.mad.attributemodifier",
-    "_ws.col.info",
+    "_ws.col.info", "infiniband.smpdirected.d",
 )  # fmt: skip
 PORTS = (
     "frame.number", "frame.time", "infiniband.portinfo.lid", "infiniband.portinfo.mastersmlid", "infiniband.portinfo.localportnum",
     "infiniband.portinfo.portstate", "infiniband.portinfo.portphysicalstate", "infiniband.portinfo.lmc",
-    "infiniband.portinfo.linkwidthactive", "infiniband.portinfo.linkspeedactive",
+    "infiniband.portinfo.linkwidthactive", "infiniband.portinfo.linkspeedactive", "infiniband.mad.method",
 )  # fmt: skip
-"""One row per frame with a PortInfo: the state of a port at that time."""
+"""One row per frame with a PortInfo that a port or the SA reports: the state of a port at that time. Requests are no facts."""
 TABLES = {"packets": PACKETS, "mads": MADS, "ports": PORTS}
 SHOW_TABLES = """select table_name as name, column_name as "column", lower(data_type) as type from duckdb_columns() where not internal
     order by table_oid, column_index"""
@@ -208,6 +210,8 @@ class Database:
                 for name, columns in made.items():
                     some = rows if name == "packets" else rows[_holds(name, table)[rows]]
                     batch = columns.batch(table, some)
+                    if name == "mads":
+                        batch = _without_direction(batch, table, some)
                     if columns.columns:
                         self._insert(name, pa.Table.from_batches([batch]), _of_sql(columns.schema))
                     else:
@@ -281,11 +285,25 @@ def _plain(name: str) -> str:
     return name.removeprefix("infiniband.").removeprefix("_ws.col.").removeprefix("_ws.").replace(".", "_").replace("-", "_")
 
 
+def _without_direction(mads: pa.RecordBatch, table: ChunkTable, rows: Int) -> pa.RecordBatch:
+    """The MADs with the status alone: its bit 15 is the direction of an SMP on a directed route, which has a column of its own."""
+    at = mads.schema.get_field_index(MAD.status.filter_name)
+    if at < 0:
+        return mads
+    import pyarrow.compute as pc  # not needed by most queries
+
+    field, status = mads.schema.field(at), mads.column(at)
+    directed = pa.array(table.values_at(MAD.mgmt_class, rows) == DIRECTED)
+    return mads.set_column(at, field, pc.if_else(directed, pc.bit_wise_and(status, pa.scalar(0x7FFF, field.type)), status))
+
+
 def _holds(name: str, table: ChunkTable) -> Bool:
     """Rows of the chunk that the table of a name has, bool[n]."""
     if name == "mads":
         return table.located.at("mad") >= 0
     holds = np.zeros(len(table), np.bool_)
     for field in (field for column in named_columns(table.catalog, _there(PORTS, table.catalog.names)) for field in column.fields):
-        holds[table.occurrences(field.owner).rows] = True
+        if field.owner.key != MAD.key:
+            holds[table.occurrences(field.owner).rows] = True
+    holds &= table.of_rows(MAD.method)[0] & RESPONSE_BIT != 0
     return holds

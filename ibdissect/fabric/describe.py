@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ibdissect.wire.convert import decode_text
-from ibdissect.wire.names import NODE_TYPE, PORT_STATE
-from ibdissect.wire.numbers import BASE, FULL
+from ibdissect.wire.convert import RATE_GBPS, decode_text
+from ibdissect.wire.names import LINK_SPEED, LINK_SPEED_EXT, LINK_WIDTH, MTU, NODE_TYPE, PORT_PHYSICAL_STATE, PORT_STATE, VL_CAP
+from ibdissect.wire.numbers import BASE, FULL, MASTER
+from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.text import gid_text, printable
 
 from .file_lines import KnownFile, place_text
 from .groups import Group, GroupFacts
 from .model import Sm, Subnet
 from .nodes import SWITCH, Node, Port
-from .partitions import keys_in
+from .partitions import BLOCK, keys_in
 from .roce_network import RoceNetwork
 from .topology import links
 
 KINDS = {0: "unknown", **{kind: name.lower() for kind, name in NODE_TYPE.items()}}
 STATES = {**PORT_STATE, 0: "unknown"}
-SM_STATES = {0: "not active", 1: "discovering", 2: "standby", 3: "master"}
+SM_STATES = {0: "not active", 1: "discovering", 2: "standby", MASTER: "master"}
 JOIN = {1: "full member", 2: "non-member", 4: "send-only non-member", 8: "send-only full member"}
 KeyText = Callable[[str, int], str | None]
 """(kind, value) -> text for a masked key; None to show the value."""
@@ -39,7 +40,7 @@ def describe(subnet: Subnet, key_text: KeyText, files: Sequence[KnownFile] = ())
             "unknown_nodes": counts["unknown"], "ports": subnet.port_count, "links": sum(1 for _ in links(subnet)),
             "lids": sum(1 for lid in subnet.lids if subnet.by_lid(lid) is not None),
         },
-        "sms": [_manager(subnet, sm) for sm in subnet.sms.values()],
+        "sms": _managers(subnet),
         "nodes": [_node(node, key_text) for node in nodes],
         "links": [{"ends": [_end(near), _end(far)], "frame": near.peer_frame} for near, far in links(subnet)],
         "lids": [
@@ -91,14 +92,14 @@ def guid(value: int) -> str | None:
 
 
 def name_of(node: Node) -> str:
-    """NodeDescription without padding, as printable text."""
-    return printable(decode_text(node.name)).strip()
+    """NodeDescription as it is, without the zeros that fill it up, as printable text."""
+    return printable(decode_text(node.name))
 
 
 def node_name(node: Node) -> str:
     """NodeDescription, else the GUID, else its LID."""
     lid = next((port.lid for port in node.ports.values() if port.lid), 0)
-    return name_of(node) or (f"0x{node.guid:016x}" if node.guid else f"LID {lid}, no NodeInfo" if lid else "node without NodeInfo")
+    return name_of(node).strip() or (f"0x{node.guid:016x}" if node.guid else f"LID {lid}, no NodeInfo" if lid else "node without NodeInfo")
 
 
 def port_name(port: Port) -> str:
@@ -117,6 +118,17 @@ def ranges(numbers: Iterable[int]) -> str:
     return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in parts)
 
 
+def width_of(info: PortInfo) -> str | None:
+    """LinkWidthActive as `4x`; None if it is no width."""
+    return LINK_WIDTH.get(info.link_width_active)
+
+
+def speed_of(info: PortInfo) -> str | None:
+    """The active speed of a lane as `EDR`: the extended one, if the link uses it; None if it is no speed."""
+    known = LINK_SPEED_EXT.get(info.link_speed_ext_active) or LINK_SPEED.get(info.link_speed_active)
+    return known.partition("(")[2].rstrip(")") if known is not None else None
+
+
 def _end(port: Port) -> dict[str, Any]:
     return {"node": guid(port.node.guid), "name": name_of(port.node), "port": port.number}
 
@@ -126,12 +138,23 @@ def _key(kind: str, value: int, key_text: KeyText, digits: int = 16) -> dict[str
     return {"value": value, "text": f"0x{value:0{digits}x}"} if text is None else {"value": None, "text": text}
 
 
-def _manager(subnet: Subnet, sm: Sm) -> dict[str, Any]:
+def _managers(subnet: Subnet) -> list[dict[str, Any]]:
+    """The subnet managers; of several that called themselves master, only the one that did so last is the current one."""
+    current = current_master(subnet)
+    return [_manager(subnet, sm, former=sm.now.state == MASTER and sm is not current) for sm in subnet.sms.values()]
+
+
+def current_master(subnet: Subnet) -> Sm | None:
+    """The subnet manager that said last that it is the master; None if none did."""
+    return max((sm for sm in subnet.sms.values() if sm.now.state == MASTER), key=lambda sm: sm.frame, default=None)
+
+
+def _manager(subnet: Subnet, sm: Sm, *, former: bool) -> dict[str, Any]:
     owner = subnet.by_lid(sm.now.lid)
     return {
         "guid": guid(sm.guid), "lid": sm.now.lid, "state": SM_STATES.get(sm.now.state, str(sm.now.state)), "priority": sm.now.priority,
         "frame": sm.at(sm.frame)[1],
-        "last_seen": sm.frame,
+        "last_seen": sm.frame, "former": former, "state_code": sm.now.state,
         "node": name_of(owner.node) if owner is not None else "",
     }  # fmt: skip
 
@@ -174,6 +197,9 @@ def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
             "neighbor_mtu": 128 << info.neighbor_mtu if info.neighbor_mtu else 0, "operational_vls": info.operational_vls,
             "link_width_active": info.link_width_active, "link_speed_active": info.link_speed_active,
             "link_speed_ext_active": info.link_speed_ext_active,
+            "state_code": port.state, "neighbor_mtu_code": info.neighbor_mtu,
+            "physical_state_name": PORT_PHYSICAL_STATE.get(info.port_physical_state),
+            "operational_vls_name": VL_CAP.get(info.operational_vls), "link_width": width_of(info), "link_speed": speed_of(info),
         }  # fmt: skip
     if port.lids.now is not None:
         found |= {"lid": port.lids.now[0], "lmc": port.lids.now[1]}
@@ -189,7 +215,10 @@ def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
         }  # fmt: skip
     if port.p_keys is not None and port.p_keys.blocks:
         found["p_keys"] = [
-            {"block": block.number, "frame": block.since, "keys": [key for key in keys_in(block.now) if key & BASE]}
+            {
+                "block": block.number, "frame": block.since, "keys": [key for key in keys_in(block.now) if key & BASE],
+                "indices": [block.number * BLOCK + i for i, key in enumerate(keys_in(block.now)) if key & BASE],
+            }
             for block in sorted(port.p_keys.blocks, key=lambda block: block.number)
             if block.now is not None
         ]
@@ -202,11 +231,15 @@ def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
 
 
 def _partitions(subnet: Subnet) -> list[dict[str, Any]]:
-    members: dict[int, list[dict[str, Any]]] = {}
+    """The end ports of each partition. The tables of a switch's external ports only enforce: they make nobody a member."""
+    found: dict[int, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
     for port in subnet.ports():
         for key, frame in port.p_keys.members().items() if port.p_keys is not None else ():
-            members.setdefault(key & BASE, []).append({**_end(port), "full": bool(key & FULL), "frame": frame})
-    return [{"partition": number, "members": found} for number, found in sorted(members.items())]
+            members, enforced = found.setdefault(key & BASE, ([], []))
+            (members if port.is_endport else enforced).append({**_end(port), "full": bool(key & FULL), "frame": frame})
+    return [
+        {"partition": number, "members": members, "enforced_at": enforced} for number, (members, enforced) in sorted(found.items())
+    ]
 
 
 def _place(group: Group) -> tuple[int, bytes]:
@@ -217,7 +250,8 @@ def _group(group: Group, key_text: KeyText) -> dict[str, Any]:
     facts = group.facts.now or GroupFacts(0, 0, 0, 0, 0, 0)
     return {
         "mgid": gid_text(group.mgid), "mlid": facts.mlid, "p_key": facts.p_key, "q_key": _key("Q_Key", facts.q_key, key_text, 8),
-        "mtu": facts.mtu, "rate": facts.rate, "sl": facts.sl, "frame": group.facts.since,
+        "mtu": int(MTU.get(facts.mtu, 0)), "mtu_code": facts.mtu, "rate": facts.rate, "rate_gbps": RATE_GBPS.get(facts.rate),
+        "sl": facts.sl, "frame": group.facts.since,
         "members": [
             {"port_gid": gid_text(gid), "join_state": [name for bit, name in JOIN.items() if state & bit], "frame": frame}
             for gid, (state, frame) in group.members.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -41,33 +42,78 @@ Pair = tuple[Name, Name, int]
 """Requester, responder, class."""
 
 
+PERCENTILES = (50, 90, 95, 99)
+"""The percentiles of times that are written, everywhere the same: the time that this share of the answers did not exceed (nearest rank)."""
+MAX_EXACT = 1 << 18
+"""Times kept exactly by one owner; further ones count in a histogram only."""
+ERROR = 2 ** (1 / BUCKETS_PER_OCTAVE) - 1
+"""By how much a percentile from the histogram may be too large: 4.4 %. It is never too small."""
+
+
+class Room(Record):
+    """How many more times may be kept exactly."""
+
+    left: int = MAX_EXACT
+
+
 class Times(Record):
-    """Response times as a histogram."""
+    """Response times in nanoseconds: exactly while there is room, and as a histogram."""
 
     buckets: Counter[int]
     count: int = 0
     least: int = 0
     most: int = 0
+    room: Room = field(default_factory=Room)
+    """Shared by the times of one owner."""
+    kept: list[Int] | None = field(default_factory=list)
+    """All times; None if there was no room for some."""
 
     def add(self, ns: Int) -> None:
-        """Add response times, int64[n], not empty."""
-        ns = np.maximum(ns, 0)
+        """Add response times, int64[n]; those below 0 are left out: the clock was set back, so they are not known."""
+        ns = ns[ns >= 0]
+        if not len(ns):
+            return
         least, most = int(ns.min()), int(ns.max())
         self.least = least if not self.count else min(self.least, least)
         self.most = max(self.most, most)
         self.count += len(ns)
-        buckets, counts = np.unique((np.log2(ns + 1.0) * BUCKETS_PER_OCTAVE).astype(np.int64), return_counts=True)
+        if self.kept is not None:
+            self.room.left -= len(ns)
+            self.kept.append(ns)
+            if self.room.left < 0:
+                self.room.left += sum(map(len, self.kept))
+                self.kept = None
+        buckets, counts = np.unique(bucket_of(ns), return_counts=True)
         for bucket, count in zip(buckets.tolist(), counts.tolist(), strict=True):
             self.buckets[bucket] += count
 
+    @property
+    def exact(self) -> bool:
+        """Whether percentiles are exact; otherwise they are too large by up to ERROR."""
+        return self.kept is not None
+
     def percentile(self, share: float) -> int:
-        """Response time that this share of the answers did not exceed, in nanoseconds, to the precision of a bucket."""
-        wanted, seen = share * self.count, 0
+        """The time in nanoseconds that this share of the answers did not exceed: the nearest rank."""
+        wanted = max(1, math.ceil(round(share * self.count, 6)))
+        if self.kept is not None and self.count:
+            if len(self.kept) > 1:
+                self.kept = [np.concatenate(self.kept)]
+            return int(np.partition(self.kept[0], wanted - 1)[wanted - 1])
+        seen = 0
         for bucket in sorted(self.buckets):
             seen += self.buckets[bucket]
             if seen >= wanted:
                 return int(min(max(2 ** ((bucket + 1) / BUCKETS_PER_OCTAVE), self.least), self.most))
         return self.most
+
+    def percentiles(self) -> dict[str, Any]:
+        """PERCENTILES as `p50_ns` ..., None if there are no times, and how exact they are."""
+        found = {f"p{share}_ns": self.percentile(share / 100) if self.count else None for share in PERCENTILES}
+        return found | {"percentile_error": 0 if self.exact else round(ERROR, 3)}
+
+    def copy(self) -> Times:
+        """A copy that no longer changes."""
+        return replace(self, buckets=self.buckets.copy(), kept=self.kept and [*self.kept])
 
     def octaves(self) -> list[int]:
         """Answers by octave of response time: OCTAVES numbers; times outside count in the first or last."""
@@ -75,6 +121,12 @@ class Times(Record):
         for bucket, count in self.buckets.items():
             found[min(max(bucket // BUCKETS_PER_OCTAVE - FASTEST, 0), OCTAVES - 1)] += count
         return found
+
+
+def bucket_of(ns: Int) -> Int:
+    """The bucket of each time, of which BUCKETS_PER_OCTAVE are an octave."""
+    found: Int = (np.log2(ns + 1.0) * BUCKETS_PER_OCTAVE).astype(np.int64)
+    return found
 
 
 class Exchange(Record):
@@ -89,6 +141,9 @@ class Exchange(Record):
     retries: int = 0
     """Tries beyond the first."""
     times: Times = field(default_factory=lambda: Times(Counter()))
+    """From the last try to the answer."""
+    first_times: Times = field(default_factory=lambda: Times(Counter()))
+    """From the first try to the answer."""
 
     @property
     def requests(self) -> int:
@@ -107,9 +162,15 @@ class Exchange(Record):
     def answer(self, event: AnsweredMany, index: Int) -> None:
         """Count answered requests."""
         self.answered += len(index)
-        self.times.add(event.latency_ns[index])
+        since_last = event.latency_ns[index]
+        self.times.add(since_last)
+        waited = np.zeros_like(since_last)
         if event.singles:
-            self.retries += sum(event.singles[i].tries - 1 for i in index.tolist() if i in event.singles)
+            for k, i in enumerate(index.tolist()):
+                if (request := event.singles.get(i)) is not None:
+                    self.retries += request.tries - 1
+                    waited[k] = request.last_ns - request.time_ns
+        self.first_times.add(since_last + waited)
 
     def give_up(self, request: Request) -> None:
         """Count an unanswered request."""
@@ -118,7 +179,7 @@ class Exchange(Record):
 
     def copy(self) -> Exchange:
         """A copy that no longer changes."""
-        return replace(self, times=replace(self.times, buckets=self.times.buckets.copy()))
+        return replace(self, times=self.times.copy(), first_times=self.first_times.copy())
 
 
 class Exchanges:
@@ -126,6 +187,7 @@ class Exchanges:
 
     def __init__(self) -> None:
         dropped = Dropped("kinds of requests, or pairs of managers and agents")
+        self._room = Room()
         self.pairs = KeptDict[Pair, Exchange](MAX_EXCHANGES, dropped)
         """By requester, responder and class."""
         self.kinds = KeptDict[Kind, Exchange](MAX_EXCHANGES, dropped)
@@ -146,17 +208,19 @@ class Exchanges:
         for request in transactions.open_requests():
             self._unanswered(request, pairs)
 
-    @staticmethod
-    def _answered(found: KeptDict[Any, Exchange], key: Any, pair: Pair, event: AnsweredMany, index: Int) -> None:
+    def _made(self, pair: Pair, frame: int) -> Exchange:
+        return Exchange(*pair, frame, times=Times(Counter(), room=self._room), first_times=Times(Counter(), room=self._room))
+
+    def _answered(self, found: KeptDict[Any, Exchange], key: Any, pair: Pair, event: AnsweredMany, index: Int) -> None:
         frame = int(event.request_frames[index[0]])
-        if one := found.get_or_make(key, partial(Exchange, *pair, frame), frame, int(event.times_ns[index[0]]), len(index)):
+        if one := found.get_or_make(key, partial(self._made, pair, frame), frame, int(event.times_ns[index[0]]), len(index)):
             one.answer(event, index)
 
     def _unanswered(self, request: Request, pairs: bool) -> None:
         kind, pair = (request.mgmt_class, request.method, request.attribute), (*ends_of(request), request.mgmt_class)
         when = request.frame, request.time_ns
-        one = self.kinds.get_or_make(kind, partial(Exchange, "", "", request.mgmt_class, request.frame), *when)
-        two = self.pairs.get_or_make(pair, partial(Exchange, *pair, request.frame), *when) if pairs else None
+        one = self.kinds.get_or_make(kind, partial(self._made, ("", "", request.mgmt_class), request.frame), *when)
+        two = self.pairs.get_or_make(pair, partial(self._made, pair, request.frame), *when) if pairs else None
         for found in (one, two):
             if found is not None:
                 found.give_up(request)

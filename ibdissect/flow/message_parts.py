@@ -8,7 +8,7 @@ import numpy.typing as npt
 from ibdissect.capture.scattered import looked_up
 from ibdissect.dissect.named_values import MESSAGE_KINDS
 from ibdissect.table import Bool, Int
-from ibdissect.table.rows import Columns, places_in, run_starts
+from ibdissect.table.rows import Columns, is_in, places_in, run_starts
 from ibdissect.wire.opcodes import OPCODES, UC, UD
 
 from .stream_packets import GOES_ON, LEAVES_OPEN, READ_REQUEST, SERVICE
@@ -35,7 +35,7 @@ class Parts(Columns):
     time_ns: Int
     opcode: npt.NDArray[np.uint8]
     length: Int
-    """Payload bytes; -1 if the packet was cut off."""
+    """Payload bytes on the wire; -1 if no header says."""
     dma_length: Int
     role: npt.NDArray[np.int8]
 
@@ -55,9 +55,11 @@ class MessageColumns(Columns):
     ack_frame: Int
     """The frame that completed it: its acknowledgement, or the last response to arrive; 0 if there is none."""
     latency_ns: Int
-    """From its first packet to `ack_frame`; -1 if not known."""
+    """From its first packet to `ack_frame`; -1 if not known, also where the clock was set back between them."""
+    retry_latency_ns: Int
+    """From the last of its packets that was sent again before `ack_frame`; `latency_ns` if none was."""
     bytes: Int
-    """Payload seen, without repetitions; -1 if packets are cut off."""
+    """Payload, without repetitions; -1 if the size of a packet is unknown."""
     packets: Int
     """Packets seen: requests, responses, acknowledgements that name it, CNPs."""
     retries: Int
@@ -101,14 +103,23 @@ def assembled(parts: Parts) -> MessageColumns:
     asked = np.flatnonzero(role == REQUEST)
     per_message = np.bincount(message[asked], minlength=count)
     first_frame = np.minimum.reduceat(ordered.frame[mine[asked]], np.cumsum(per_message) - per_message) if count else ack
-    begun, answered = (parts.time_ns[np.searchsorted(parts.frame, frames)] for frames in (first_frame, np.maximum(ack, first_frame)))
+    again = np.ones(len(role), np.bool_)
+    again[asked] = ~is_in(ordered.frame[mine[asked]], sent.frame)
+    again &= (role == REQUEST) & (ordered.frame[mine] < ack[message])
+    tried = first_frame.copy()
+    np.maximum.at(tried, message[again], ordered.frame[mine[again]])
+    begun, retried, answered = (
+        parts.time_ns[np.searchsorted(parts.frame, frames)] for frames in (first_frame, tried, np.maximum(ack, first_frame))
+    )
     service = sent.opcode[begin] & SERVICE
     unacknowledged = (service == UC) | (service == UD)
     complete = whole & ((ack > 0) | unacknowledged)
     ack[unacknowledged | ~whole] = 0
     return MessageColumns(
         place=start, next=end, kind=kind, first_frame=first_frame, last_frame=last_frame, begin_ns=begun, ack_frame=ack,
-        latency_ns=np.where(ack > 0, np.maximum(answered - begun, 0), -1), bytes=size, packets=np.bincount(message, minlength=count),
+        latency_ns=np.where(ack > 0, np.maximum(answered - begun, -1), -1),
+        retry_latency_ns=np.where(ack > 0, np.maximum(answered - retried, -1), -1), bytes=size,
+        packets=np.bincount(message, minlength=count),
         retries=per_message - np.where(is_read, 1, last - begin + 1),
         naks=np.bincount(message[role == REFUSED], minlength=count), cnps=np.bincount(message[role == NOTIFIED], minlength=count),
         complete=complete,

@@ -14,14 +14,14 @@ from ibdissect.table.addresses import End
 from ibdissect.table.history import SECOND_NS
 
 from .events import StreamEnds
-from .exchanges import BUCKETS_PER_OCTAVE, Times
+from .exchanges import BUCKETS_PER_OCTAVE, MAX_EXACT, Times, bucket_of
 from .message_parts import NOTIFIED, PLACE_BITS, REFUSED, REQUEST
 from .messages import MAX_STREAMS, EndedMessages
 
 MAX_QUEUE_PAIRS = 4096
 """Queue pairs counted; messages to further ones are not."""
 _OCTAVES = 40
-_SUMS = ("messages", "complete", "bytes", "packets", "retries", "naks", "cnps")
+_SUMS = ("messages", "complete", "bytes", "unknown_sizes", "packets", "retries", "naks", "cnps")
 """Columns that are summed; packets after the end of their message count in the last four."""
 Way = tuple[str, End, End, int]
 
@@ -39,6 +39,11 @@ class MessageStatistics:
         self._begin, self._end = np.full(size, late), np.zeros(size, np.int64)
         self._least, self._most = np.full(size, late), np.zeros(size, np.int64)
         self._times = np.zeros((size, _OCTAVES * BUCKETS_PER_OCTAVE), np.int32)
+        self._exact: list[tuple[Int, Int]] | None = []
+        """Rows and latencies; None if there were more than MAX_EXACT."""
+        self._kept = 0
+        self._first = np.full(size, late)
+        """The frame of the first message."""
 
     def take(self, ended: EndedMessages) -> None:
         """Count messages, and packets that came after their end."""
@@ -48,8 +53,10 @@ class MessageStatistics:
         if not some.all():
             m, row = m.take(some), row[some]
         ones = np.ones(len(row), np.int64)
-        for sums, values in zip(self._sums, (ones, m.complete, np.maximum(m.bytes, 0), m.packets, m.retries, m.naks, m.cnps), strict=True):
+        counted = (ones, m.complete, np.maximum(m.bytes, 0), m.bytes < 0, m.packets, m.retries, m.naks, m.cnps)
+        for sums, values in zip(self._sums, counted, strict=True):
             np.add.at(sums, row, values)
+        np.minimum.at(self._first, row, m.first_frame)
         np.add.at(self._kinds.reshape(-1), row * self._kinds.shape[1] + m.kind, 1)
         np.minimum.at(self._begin, row, m.begin_ns)
         np.maximum.at(self._end, row, m.begin_ns + np.maximum(m.latency_ns, 0))
@@ -57,31 +64,40 @@ class MessageStatistics:
         row, latency = row[timed], m.latency_ns[timed]
         np.minimum.at(self._least, row, latency)
         np.maximum.at(self._most, row, latency)
-        bucket = (np.log2(latency + 1.0) * BUCKETS_PER_OCTAVE).astype(np.int64)
-        buckets = self._times.shape[1]
+        if self._exact is not None:
+            self._kept += len(row)
+            self._exact = [*self._exact, (row, latency)] if self._kept <= MAX_EXACT else None
+        bucket, buckets = bucket_of(latency), self._times.shape[1]
         np.add.at(self._times.reshape(-1), row * buckets + np.minimum(bucket, buckets - 1), 1)
         row = self._rows_of(late.place, ended)
-        counted = (late.role >= 0, late.role == REQUEST, late.role == REFUSED, late.role == NOTIFIED)
-        for sums, which in zip(self._sums[-len(counted) :], counted, strict=True):
+        came = (late.role >= 0, late.role == REQUEST, late.role == REFUSED, late.role == NOTIFIED)
+        for sums, which in zip(self._sums[-len(came) :], came, strict=True):
             np.add.at(sums, row[which & (row >= 0)], 1)
 
     def result(self, top: int | None = None) -> list[dict[str, Any]]:
         """The queue pairs as plain data, those with most messages first."""
         found = []
-        for (service, source, destination, qp), row in sorted(self.rows.items(), key=lambda one: -int(self._sums[0, one[1]]))[:top]:
+        for (service, source, destination, qp), row in sorted(self.rows.items(), key=self._place)[:top]:
             sums = dict(zip(_SUMS, self._sums[:, row].tolist(), strict=True))
             span = int(self._end[row] - self._begin[row])
-            counts = self._times[row]
-            times = Times(Counter(dict(zip((used := np.flatnonzero(counts)).tolist(), counts[used].tolist(), strict=True))),
-                          int(counts.sum()), int(self._least[row]), int(self._most[row]))  # fmt: skip
-            latencies = {f"p{share}_ns": times.percentile(share / 100) if times.count else None for share in (50, 95, 99)}
+            known = span > 0 and not sums["unknown_sizes"]
             found.append({
                 "service": service, "source": str(source), "destination": str(destination), "dest_qp": qp, **sums,
                 "kinds": {kind: count for kind, count in zip(MESSAGE_KINDS, self._kinds[row].tolist(), strict=True) if count},
                 "first_ns": int(self._begin[row]), "last_ns": int(self._end[row]),
-                "bits_per_second": sums["bytes"] * 8 * SECOND_NS // span if span > 0 else None, **latencies,
+                "bits_per_second": sums["bytes"] * 8 * SECOND_NS // span if known else None, **self._latencies(row).percentiles(),
             })  # fmt: skip
         return found
+
+    def _place(self, item: tuple[Way, int]) -> tuple[int, int]:
+        return -int(self._sums[0, item[1]]), int(self._first[item[1]])
+
+    def _latencies(self, row: int) -> Times:
+        counts = self._times[row]
+        used = np.flatnonzero(counts)
+        kept = [latency[of == row] for of, latency in self._exact] if self._exact is not None else None
+        buckets = Counter(dict(zip(used.tolist(), counts[used].tolist(), strict=True)))
+        return Times(buckets, int(counts.sum()), int(self._least[row]), int(self._most[row]), kept=kept)
 
     def _rows_of(self, place: Int, ended: EndedMessages) -> Int:
         """The row of each place, int64[n]; -1 beyond the limit."""

@@ -157,7 +157,7 @@ class MessageTable:
         for one in self.connections.all:
             ends = StreamEnds("CM", one.active, one.passive, one.passive_qpn, False)
             setup, tries = [one.req_frame, one.mra_frame, one.rep_frame, one.rtu_frame, one.rej_frame], one.reqs + max(one.reps, 1)
-            rows.append(self._exchange(CONNECT, ends, setup, one.rep_frame or one.rej_frame, tries - 2, one.rtu_frame or one.rej_frame))
+            rows.append(self._exchange(CONNECT, ends, setup, one.rtu_frame or one.rej_frame, tries - 2, one.rtu_frame or one.rej_frame))
             if one.dreq_frame:
                 rows.append(self._exchange(DISCONNECT, ends, [one.dreq_frame, one.drep_frame], one.drep_frame, 0, one.drep_frame))
         for asked in self.connections.resolutions:
@@ -167,9 +167,10 @@ class MessageTable:
         place, kind, first, last, ack, packets, retries, complete = np.array(rows, np.int64).reshape(-1, 8).T
         begin, answered = (np.array([self._cm_times.get(frame, 0) for frame in frames.tolist()], np.int64) for frames in (first, ack))
         none = np.zeros(len(rows), np.int64)
+        latency = np.where(ack > 0, np.maximum(answered - begin, -1), -1)
         return MessageColumns(
             place=place, next=place + 1, kind=kind.astype(np.int8), first_frame=first, last_frame=last, begin_ns=begin, ack_frame=ack,
-            latency_ns=np.where(ack > 0, np.maximum(answered - begin, 0), -1), bytes=packets * CM_BYTES, packets=packets, retries=retries,
+            latency_ns=latency, retry_latency_ns=latency, bytes=packets * CM_BYTES, packets=packets, retries=retries,
             naks=none, cnps=none, complete=complete > 0,
         )  # fmt: skip
 

@@ -20,9 +20,11 @@ from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import ends_hash, ends_of, sides_hash
 from ibdissect.table.connections import Connections
 from ibdissect.table.rows import SPREAD, run_starts
+from ibdissect.table.sizes import payload_sizes
 from ibdissect.wire.headers import BTH, RNR
 from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES, RC, RD, UD, XRC
 
+from .congestion import SPECIAL_QP
 from .events import StreamEnds
 from .message_parts import (
     ACKNOWLEDGED,
@@ -38,7 +40,18 @@ from .message_parts import (
 )
 from .message_streams import UNKNOWN, MessageStreams
 from .recovery import PSNS
-from .stream_packets import ATOMIC_ACKNOWLEDGE, IS_RESPONSE, OPERATION, READ_FIRST, READ_ONLY, READ_REQUEST, SERVICE, Packets, packets
+from .stream_packets import (
+    ACKNOWLEDGE,
+    ATOMIC_ACKNOWLEDGE,
+    IS_RESPONSE,
+    OPERATION,
+    READ_FIRST,
+    READ_ONLY,
+    READ_REQUEST,
+    SERVICE,
+    Packets,
+    packets,
+)
 
 MAX_STREAMS = 65536
 """Streams followed; when there are more, all messages end and all streams are forgotten."""
@@ -57,7 +70,7 @@ _OPERATIONS = np.arange(256) & OPERATION
 _ROLE = np.where(~IS_RESPONSE, REQUEST, ACKNOWLEDGED).astype(np.uint8)
 _ROLE[IS_RESPONSE & (_OPERATIONS >= READ_FIRST) & (_OPERATIONS <= READ_ONLY)] = READ_DATA
 _ROLE[IS_RESPONSE & (_OPERATIONS == ATOMIC_ACKNOWLEDGE)] = ATOMIC_DATA
-_IS_READ = _OPERATIONS == READ_REQUEST
+_IS_READ, _IS_ACKNOWLEDGE = _OPERATIONS == READ_REQUEST, IS_RESPONSE & (_OPERATIONS == ACKNOWLEDGE)
 _UNACKNOWLEDGED = np.isin(np.arange(256) & SERVICE, (0x20, UD))
 
 
@@ -130,15 +143,17 @@ class Messages:
         base = (stream + self.streams.base) << PLACE_BITS
         place = base + unwrapped
         responses = looked_up(opcode, IS_RESPONSE)
-        reach = place + 1 + np.where(looked_up(opcode, _IS_READ), np.maximum(p.dma_length[index], 0) >> 8, 0)
+        asked = np.where(p.dma_length[index] < 0, BEHIND_READ, p.dma_length[index] >> 8)
+        reach = place + 1 + np.where(looked_up(opcode, _IS_READ), asked, 0)
         known = self.streams.pair(table, runs, rows, p.psn[index], unwrapped, reach, responses)
         state = self.streams.state
         partner = state["partner"][stream]
         place = np.where(responses, unwrapped + state["shift"][stream], place)
         owner = np.where(responses, partner, stream)
+        unread = looked_up(opcode, _IS_ACKNOWLEDGE) & (p.syndrome[index] < 0)  # the AETH is cut off: it may be a NAK
         refused = p.syndrome[index] >> 5 >= RNR
         role = np.where(refused, REFUSED, looked_up(opcode, _ROLE)).astype(np.int8)
-        keep = np.flatnonzero(known & (place >= state["first"][owner]))
+        keep = np.flatnonzero(known & (place >= state["first"][owner]) & ~unread)
         rows, role = rows[keep], role[keep]
         parts = Parts(
             place[keep], table.chunk.first + rows, first_ns[rows], opcode[keep], p.length[index[keep]], p.dma_length[index[keep]], role
@@ -177,10 +192,11 @@ class Messages:
         if bth is None:
             return
         good = ((loc.opcode & SERVICE) == UD) & looked_up(loc.opcode, _OF_MESSAGES)
-        rows = np.flatnonzero(good & (bth >= 0) & (loc.at("mad") < 0) & (loc.at("payload") >= 0))
+        rows = np.flatnonzero(good & (bth >= 0) & (loc.at("mad") < 0) & ((loc.at("payload") >= 0) | loc.snapped | loc.complete))
+        qp = u24(table.chunk.data, bth[rows] + BTH.destqp.span[0])
+        rows, qp = rows[qp > SPECIAL_QP], qp[qp > SPECIAL_QP]
         if not len(rows):
             return
-        qp = u24(table.chunk.data, bth[rows] + BTH.destqp.span[0])
         key = ((qp.astype(np.uint64) << np.uint64(8) | np.uint64(UD)) ^ ends_hash(table, rows)) * SPREAD
         keys, first, of = np.unique(key, return_index=True, return_inverse=True)
         new = [i for i, one in enumerate(keys.tolist()) if one not in self.streams.by_key]
@@ -188,7 +204,7 @@ class Messages:
             self.streams.begin(int(keys[i]), StreamEnds("UD", *ends, int(qp[first[i]]), False), 0, sealed=True)
         stream = np.array([self.streams.by_key[one] for one in keys.tolist()], np.int64)[of]
         frame = table.chunk.first + rows
-        length = np.where(loc.complete[rows], loc.payload_end[rows] - loc.at("payload")[rows], -1)
+        length = payload_sizes(table, rows)
         yield Parts(
             (stream + self.streams.base << PLACE_BITS) + PSNS + (frame << 1), frame, table.chunk.time_ns[rows], loc.opcode[rows], length,
             np.full(len(rows), UNKNOWN), np.full(len(rows), REQUEST, np.int8),

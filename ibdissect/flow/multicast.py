@@ -16,6 +16,7 @@ from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import IP4_SIZE, LID_SIZE, NETWORK, OF_LRH, SHOWN, by_header
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import by_value, digest
+from ibdissect.table.sizes import payload_sizes
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE, RESPONSE_BIT, SA_CLASS
@@ -124,8 +125,7 @@ class Multicast:
         key[:, 34:36] = gather(data, bth + BTH.p_key.bit // 8, 2)
         key[:, 36:40] = gather(data, bth + BTH.size + DETH.q_key.bit // 8, 4)
         key[:, 40:43] = gather(data, bth + BTH.size + DETH.srcqp.bit // 8, 3)
-        payload = loc.at("payload")[rows]
-        length = np.where(payload >= 0, loc.payload_end[rows] - payload, 0)
+        length = np.maximum(payload_sizes(table, rows), 0)
         for _, mine in by_value(digest(key)):
             sender = self._sender(table, key[mine[0]], int(rows[mine[0]]))
             if sender is not None:

@@ -12,7 +12,7 @@ from ibdissect.bounded import Dropped
 from ibdissect.wire.headers import ACK, NAK, RNR
 
 from .events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEnds, StreamEvent, Wrapped
-from .stream_packets import GOES_ON, LEAVES_OPEN, OPERATION, READ, READ_REQUEST, STARTS_WRITE, UNKNOWN
+from .stream_packets import ACKNOWLEDGE, GOES_ON, LEAVES_OPEN, OPERATION, READ, READ_REQUEST, STARTS_WRITE, UNKNOWN
 
 PSNS = 1 << 24
 FAR = 1 << 16
@@ -183,9 +183,9 @@ class Stream(Record):
         """Number of PSNs that a request uses: one, or one per READ response."""
         if packet.opcode & OPERATION != READ_REQUEST:
             return 1
-        if self.mtu:
+        if self.mtu and packet.dma_length >= 0:
             return max(1, -(-packet.dma_length // self.mtu))
-        if packet.dma_length > MTUS[0]:
+        if not 0 <= packet.dma_length <= MTUS[0]:
             self.read = (packet.psn, packet.dma_length)
         return 1
 
@@ -198,6 +198,13 @@ class Stream(Record):
         if distance(self.high, start) != 1:
             return
         step = distance(packet.psn, start)
+        if length < 0:  # its RETH is cut off: it used as many PSNs as the next request says
+            if step > 0:
+                self.high = self.cursor = packet.psn
+                self.last_opcode = UNKNOWN
+            else:
+                self.read = (start, length)
+            return
         if not self.mtu:
             rest = length - packet.dma_length if packet.opcode & OPERATION == READ_REQUEST else 0
             again = [mtu for mtu in MTUS if 0 < rest == step * mtu]  # this packet requests the rest of the same READ
@@ -303,6 +310,8 @@ class Stream(Record):
     def response(self, packet: Packet, alone: bool) -> Iterator[StreamEvent]:
         """Process a response; the caller reports NAKs to the other direction. `alone`: which stream that is, is not known."""
         psn, opcode = packet.psn, packet.opcode
+        if packet.syndrome < 0 and opcode & OPERATION == ACKNOWLEDGE:
+            return  # its AETH is cut off: it may be a NAK
         kind = packet.syndrome >> 5 if packet.syndrome >= 0 else ACK
         if self.high >= 0 and abs(distance(psn, self.high)) > FAR:
             self.high = self.msn = -1

@@ -9,6 +9,7 @@ import numpy as np
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
+from ibdissect.table.distinct import Distinct
 from ibdissect.table.history import SECOND_NS
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.catalog import builtin as builtin_catalog
@@ -17,7 +18,7 @@ from ibdissect.wire.convert import rate_text
 from ibdissect.wire.mad import class_name, method_name
 from ibdissect.wire.numbers import BASE
 
-from .congestion import Congestion
+from .congestion import MAX_PORTS, Congestion
 from .credits import Credits
 from .events import StreamEnds
 from .exchanges import Exchanges
@@ -36,13 +37,15 @@ class Statistics:
 
     def __init__(self, catalog: Catalog | None = None) -> None:
         self.catalog = catalog if catalog is not None else builtin_catalog()
-        self.traffic, self.exchanges = Traffic(), Exchanges()
+        self.distinct, self.traffic, self.exchanges = Distinct(), Traffic(), Exchanges()
         self.transactions, self.streams, self.connections = Transactions(), Streams(), Connections()
         self.messages, self.message_statistics = Messages(self.connections), MessageStatistics()
         self.multicast, self.congestion, self.pauses, self.credits = Multicast(), Congestion(), Pauses(), Credits()
 
     def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:
-        """Count a chunk."""
+        """Count a chunk: in `traffic` its frames, in all others its packets, each once."""
+        self.traffic.feed(table, np.arange(len(table)) if shown is None else np.flatnonzero(shown))
+        table = self.distinct.of(table)
         for event in self.transactions.feed(table):
             self.exchanges.count(event)
         for follower in (self.streams, self.connections):
@@ -54,7 +57,6 @@ class Statistics:
         self.congestion.feed(table)
         self.pauses.feed(table)
         self.credits.feed(table)
-        self.traffic.feed(table, np.arange(len(table)) if shown is None else np.flatnonzero(shown))
 
     def result(self, top: int | None = None) -> dict[str, Any]:
         """All statistics as plain data; `top` limits the long lists."""
@@ -62,7 +64,8 @@ class Statistics:
         self.transactions.give_up()
         for ended in self.messages.finish():
             self.message_statistics.take(ended)
-        return self.traffic.result(top, self._kind) | {
+        found = self.traffic.result(top, self._kind) | {
+            "copies": self.distinct.copies,
             "response_times": self._response_times(),
             "connections": self._connections(),
             "connection_list": _connections(self.connections, top),
@@ -73,6 +76,10 @@ class Statistics:
             "congestion": _congestion(self.congestion, top),
             "pauses": self.pauses.result(top),
         }
+        if self.traffic.set_back_ns >= SECOND_NS:  # then no time between two frames is known
+            for entry in (*found["messages"], *found["multicast"]):
+                entry["bits_per_second"] = None
+        return found
 
     def _kind(self, mgmt_class: int, method: int, attribute: int) -> dict[str, Any]:
         """A kind of management datagram, as numbers and names."""
@@ -85,9 +92,11 @@ class Statistics:
         result = []
         for kind, found in sorted(self.exchanges.kinds.items()):
             entry = self._kind(*kind) | {"answered": found.answered, "unanswered": found.unanswered}
-            if times := found.times if found.answered else None:
-                entry |= {"min_ns": times.least, "max_ns": times.most}
-                entry |= {f"p{share}_ns": times.percentile(share / 100) for share in (50, 90, 99)}
+            entry["retries"] = found.retries
+            if found.times.count:
+                entry |= {"min_ns": found.times.least, "max_ns": found.times.most, **found.times.percentiles()}
+            if found.first_times.count:
+                entry["from_first_try"] = {"max_ns": found.first_times.most, **found.first_times.percentiles()}
             result.append(entry)
         return result
 
@@ -111,6 +120,7 @@ class Statistics:
             result.append({
                 "service": ends.service, "source": str(ends.source), "destination": str(ends.destination), "dest_qp": ends.dest_qp,
                 "responses": ends.response, "packets": int(state["packets"][slot]), "payload_bytes": int(state["bytes"][slot]),
+                "unknown_sizes": int(state["unsized"][slot]), "unread_answers": int(state["unread"][slot]),
                 "repeated": counts.repeated, "missing": counts.missing, "naks": sum(counts.naks.values()), "rnr_naks": counts.rnr,
                 "restarts": counts.restarts, "middle_restarts": counts.middle_restarts, "repeated_reads": counts.repeated_reads,
                 "nak_codes": {str(code): number for code, number in sorted(counts.naks.items())},
@@ -142,8 +152,9 @@ def _connections(source: Connections, top: int | None) -> list[dict[str, Any]]:
         {
             "frame": c.req_frame, "service": c.service, "active": str(c.active), "active_qpn": c.active_qpn,
             "passive": str(c.passive), "passive_qpn": c.passive_qpn if c.rep_frame else None, "mtu": c.mtu or None,
-            "retry_count": c.retry_count, "requests": c.reqs, "setup_ns": c.rep_ns - c.req_ns if c.rep_frame else None,
-            "outcome": _outcome(c), "alternate_path": AP_STATUS.get(c.ap_status, f"status {c.ap_status}") if c.apr_frame else None,
+            "retry_count": c.retry_count, "requests": c.reqs, "setup_ns": c.rtu_ns - c.req_ns if c.rtu_frame else None,
+            "accepted_ns": c.rep_ns - c.req_ns if c.rep_frame else None, "outcome": _outcome(c),
+            "alternate_path": AP_STATUS.get(c.ap_status, f"status {c.ap_status}") if c.apr_frame else None,
         }
         for c in source.all[:top]
     ]  # fmt: skip
@@ -192,6 +203,7 @@ def _congestion(source: Congestion, top: int | None) -> list[dict[str, Any]]:
         {
             "source": p.texts[0], "destination": p.texts[1], "ce": p.ce, "fecn": p.fecn, "becn": p.becn, "cnp": p.notifications,
             "fragments": p.fragments, "source_ports": len(p.ports), "queue_pairs": len(p.queue_pairs),
+            "source_ports_bound": len(p.ports) >= MAX_PORTS, "queue_pairs_bound": len(p.queue_pairs) >= MAX_PORTS,
         }
         for p in pairs[:top]
     ]  # fmt: skip

@@ -12,7 +12,8 @@ from ibdissect.table.addresses import sides_hash
 from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE
 from ibdissect.table.rows import SPREAD, U64, order_of, run_starts
-from ibdissect.wire.headers import BTH, RETH
+from ibdissect.table.sizes import payload_sizes
+from ibdissect.wire.headers import AETH, BTH, RETH
 from ibdissect.wire.opcodes import OPCODES, RC, UC, XRC
 
 SERVICE, OPERATION = 0xE0, 0x1F
@@ -58,11 +59,11 @@ class Packets(Record):
     psn: Int
     opcode: Bytes
     length: Int
-    """Payload bytes; -1 if the packet was cut off."""
+    """Payload bytes on the wire; -1 if no header says."""
     dma_length: Int
-    """RETH.DMALen, -1 without a RETH."""
+    """RETH.DMALen, -1 without a RETH, or where it is cut off."""
     syndrome: Int
-    """AETH.Syndrome, -1 without an AETH."""
+    """AETH.Syndrome, -1 without an AETH, or where it is cut off."""
     msn: Int
     """AETH.MSN, -1 without an AETH."""
     dest_qp: Int
@@ -83,7 +84,7 @@ class Packets(Record):
 
 
 def cut_off(table: ChunkTable) -> Int:
-    """Rows of stream packets whose headers are cut off by the snap length, so that streams lack them like missing packets."""
+    """Rows of stream packets whose extended headers are cut off by the snap length: only their PSNs and OpCodes are known."""
     loc = table.located
     bth = loc.start.get("bth")
     if bth is None:
@@ -97,7 +98,7 @@ def packets(table: ChunkTable) -> Packets | None:
     bth = loc.start.get("bth")
     if bth is None:
         return None
-    good = looked_up(loc.opcode, IN_STREAM) & (loc.limit - bth >= looked_up(loc.opcode, _HEADERS_SIZE))
+    good = looked_up(loc.opcode, IN_STREAM) & ((loc.limit - bth >= looked_up(loc.opcode, _HEADERS_SIZE)) | loc.snapped)
     good &= bth >= 0
     rows = np.flatnonzero(good)
     if not len(rows):
@@ -118,12 +119,12 @@ def packets(table: ChunkTable) -> Packets | None:
     length *= payload >= 0
     length += (-length & 3) * (looked_up(opcode, LEAVES_OPEN) > 0)  # First and Middle packets have no pad bytes, whatever their headers say
     if not loc.complete.all():
-        length[~loc.complete[rows]] = -1
+        cut = np.flatnonzero(~loc.complete.take(rows))
+        length[cut] = payload_sizes(table, rows[cut])
     dma, aeth = np.full((2, len(rows)), -1, np.int64)
-    has, word = _word(table, rows, head, opcode, "RETH", RETH.dmalen.bit // 8)
-    dma[has] = word
-    has, word = _word(table, rows, head, opcode, "AETH", 0)
-    aeth[has] = word
+    for struct, offset, found in ((RETH, RETH.dmalen.bit // 8, dma), (AETH, 0, aeth)):
+        has, word = _word(table, rows, head, opcode, struct, offset)
+        found[has] = word
     order = order_of(key)
     key, opcode, aeth, length = key.take(order), opcode.take(order), aeth.take(order), length.take(order)
     starts = run_starts(key)
@@ -140,11 +141,14 @@ def packets(table: ChunkTable) -> Packets | None:
     )  # fmt: skip
 
 
-def _word(table: ChunkTable, rows: Int, head: Place, opcode: Bytes, name: str, offset: int) -> tuple[Int, Int]:
-    """Which of `rows` (their BTHs are `head`) have the extended header `name`, and its four bytes at `offset` as int64."""
-    delta = EXTENDED_AT[name]
+def _word(table: ChunkTable, rows: Int, head: Place, opcode: Bytes, struct: type[AETH] | type[RETH], offset: int) -> tuple[Int, Int]:
+    """Which of `rows` (their BTHs are `head`) have a whole extended header, and its four bytes at `offset` as int64."""
+    delta, limit = EXTENDED_AT[struct.__name__], table.located.limit
     has = np.flatnonzero(looked_up(opcode, delta >= 0))
     before = delta.take(opcode.take(has)).astype(np.int64)
+    if table.located.snapped.any():
+        there = head.at[has] + BTH.size + before + struct.size <= limit.take(rows[has])
+        has, before = has[there], before[there]
     if before.any():
         word = table.located.front.part(rows[has], head.at[has] + BTH.size + before + offset, 4).view(">u4")[:, 0]
     else:

@@ -31,14 +31,16 @@ _STATE: dict[str, tuple[Any, int]] = {
     "cursor": (np.int64, -1), "read_psn": (np.int64, -1), "read_length": (np.int64, 0), "read_frame": (np.int64, 0),
     "read_ns": (np.int64, 0),
     "sealed": (np.bool_, False),
-    "packets": (np.int64, 0), "bytes": (np.int64, 0), "first_frame": (np.int64, 0), "first_ns": (np.int64, 0),
+    "packets": (np.int64, 0), "bytes": (np.int64, 0), "unsized": (np.int64, 0), "unread": (np.int64, 0),
+    "first_frame": (np.int64, 0), "first_ns": (np.int64, 0),
     "dest_qp": (np.int64, -1), "first_psn": (np.int64, -1), "first_msn": (np.int64, -1),
     "first_opcode": (np.uint8, UNKNOWN), "gaps": (np.int64, 0),
     "largest": (np.int64, -1), "largest_frame": (np.int64, 0),
 }  # fmt: skip
 """Columns with the state of every stream: type, and value if unknown. `read_*` describe the latest READ; `sealed`: the first packet had a
 correct ICRC, so a wrong one later means damage; `first_msn`: the MSN of the first packet, if that acknowledges; `largest`: the longest
-payload, `largest_frame`: its first frame."""
+payload, `largest_frame`: its first frame; `unsized`: packets whose payload no header tells, which `bytes` lacks; `unread`: acknowledgements
+whose AETH is cut off, so that they may be NAKs."""
 
 _NO_SLOTS = np.zeros(0, np.int64)
 

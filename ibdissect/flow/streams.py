@@ -17,7 +17,7 @@ from ibdissect.wire.headers import NAK, RNR
 
 from .events import LengthWrong, Repeated, StreamEvent, Wrapped
 from .recovery import FAR, MAX_RETRIES, MTUS, PSNS, Packet, Stream
-from .stream_packets import LEAVES_OPEN, STARTS_WRITE, UNKNOWN, Packets, packets
+from .stream_packets import ACKNOWLEDGE, LEAVES_OPEN, OPERATION, STARTS_WRITE, UNKNOWN, Packets, packets
 from .stream_slots import StreamSlots
 
 _BY_FRAME = attrgetter("frame")
@@ -58,7 +58,7 @@ class Streams(StreamSlots):
         some = p.reads
         if len(some):
             mtu, length = state["mtu"][slots[group[some]]], p.dma_length[some]
-            bad[some] = (mtu == 0) & (length > MTUS[0])
+            bad[some] = (length < 0) | ((mtu == 0) & (length > MTUS[0]))
             used[some] = np.maximum(1, -(-length // np.maximum(mtu, MTUS[0])))
         psn, goes_on = p.psn, p.goes_on
         high = state["high"][slots]
@@ -109,6 +109,10 @@ class Streams(StreamSlots):
         last = np.append(p.starts[1:], len(p.rows)) - 1
         state["packets"][slots] += last - p.starts + 1
         state["bytes"][slots] += p.total[last + 1] - p.total[p.starts]
+        if (unknown := p.length < 0).any():
+            np.add.at(state["unsized"], slots[group[unknown]], 1)
+        if (cut := (p.syndrome < 0) & (p.opcode & OPERATION == ACKNOWLEDGE)).any():
+            np.add.at(state["unread"], slots[group[cut]], 1)
         longest = np.maximum.reduceat(p.length, p.starts)
         grown = np.flatnonzero(longest > state["largest"][slots])
         if len(grown):

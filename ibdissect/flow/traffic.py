@@ -70,6 +70,10 @@ class Traffic:
 
     def __init__(self) -> None:
         self.frames = self.bytes = self.malformed = self.first_ns = self.last_ns = 0
+        self.captured = self.cut = 0
+        self.set_back = self.set_back_ns = 0
+        """Frames whose time is before that of the frame before; by how much at most."""
+        self._before: int | None = None
         self.links, self.layers, self.opcodes, self.p_keys, self.mads = Tally(), Tally(), Tally(), Tally(), Tally()
         self.lids, self.queue_pairs = {"source": Tally(), "destination": Tally()}, Tally()
         self.talks = {kind: Tally() for kind in WIDTHS}
@@ -80,8 +84,15 @@ class Traffic:
         sizes, times = table.chunk.length[rows], table.chunk.time_ns[rows]
         self.frames += len(rows)
         self.bytes += int(sizes.sum())
-        self.first_ns = self.first_ns or int(times[0])
-        self.last_ns = int(times[-1])
+        self.captured += int(table.chunk.caplen[rows].sum())
+        self.cut += int(np.count_nonzero(table.chunk.caplen[rows] < sizes))
+        earliest, latest = int(times.min()), int(times.max())
+        self.first_ns = earliest if self._before is None else min(self.first_ns, earliest)
+        self.last_ns = latest if self._before is None else max(self.last_ns, latest)
+        steps = np.diff(times, prepend=times[0] if self._before is None else self._before)
+        self.set_back += int(np.count_nonzero(steps < 0))
+        self.set_back_ns = max(self.set_back_ns, -int(steps.min()))
+        self._before = int(times[-1])
         self.malformed += int(np.count_nonzero(table.located.malformed[rows]))
         self.links.add(table.chunk.link[rows], sizes)
         self._layers(table, rows, sizes)
@@ -147,8 +158,12 @@ class Traffic:
         return {
             "frames": self.frames,
             "bytes": self.bytes,
+            "captured_bytes": self.captured,
+            "cut_frames": self.cut,
             "first_ns": self.first_ns,
             "last_ns": self.last_ns,
+            "set_back": self.set_back,
+            "set_back_ns": self.set_back_ns,
             "malformed": self.malformed,
             "link_types": [traffic_row(n, s, link=LINK_NAMES.get(v, f"link type {v}")) for v, n, s in self.links.top()],
             "hierarchy": self._hierarchy(),

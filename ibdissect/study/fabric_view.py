@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ibdissect.fabric import SWITCH, Node, Port, Subnet
-from ibdissect.fabric.describe import KINDS, SM_STATES, STATES, name_of, node_name, port_name
+from ibdissect.fabric.describe import KINDS, SM_STATES, STATES, current_master, name_of, node_name, port_name
 from ibdissect.fabric.file_lines import KnownFile, place_text
 from ibdissect.fabric.levels import Levels, levels
 from ibdissect.fabric.mixed_subnets import ADVICE
@@ -190,7 +190,8 @@ def _port(port: Port, partitions: dict[int, list[tuple[Port, bool, int]]], histo
     if port.p_keys is not None:
         for key, frame in sorted(port.p_keys.members().items()):
             entry.details.append(("P_Key", f"0x{key:04x} {'full' if key & FULL else 'limited'}", frame))
-            partitions.setdefault(key & BASE, []).append((port, bool(key & FULL), frame))
+            if port.is_endport:  # the tables of a switch's external ports only enforce
+                partitions.setdefault(key & BASE, []).append((port, bool(key & FULL), frame))
     return entry
 
 
@@ -224,7 +225,7 @@ def _edits(block: Block) -> Iterator[tuple[str, str, int]]:
 
 def _managers(subnet: Subnet, history: list[Change]) -> list[Entry]:
     """Subnet managers that sent SMInfo, the present master first; without any, those that PortInfo names."""
-    latest = max((sm for sm in subnet.sms.values() if sm.now.state == MASTER), key=lambda sm: sm.frame, default=None)
+    latest = current_master(subnet)
     known = sorted(subnet.sms.values(), key=lambda sm: (sm is not latest, sm.frame))
     named: dict[int, list[int]] = {}
     for port in subnet.ports():
@@ -262,8 +263,9 @@ def _manager(sm: Sm, subnet: Subnet, current: bool, history: list[Change]) -> En
 
 
 def _partition(number: int, members: list[tuple[Port, bool, int]]) -> Entry:
-    full = sum(is_full for _, is_full, _ in members)
-    entry = Entry(f"0x{number:04x}", f"{full} full, {len(members) - full} limited", "partition", members[0][2])
+    full = {port for port, is_full, _ in members if is_full}
+    limited = {port for port, is_full, _ in members if not is_full} - full
+    entry = Entry(f"0x{number:04x}", f"{len(full)} full, {len(limited)} limited", "partition", members[0][2])
     entry.details = [("Partition", f"0x{number:04x}", 0)]
     entry.details += [("full" if is_full else "limited", port_name(port), frame) for port, is_full, frame in members[:1000]]
     return entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.fabric import CA, ROUTER, SWITCH, Node, Port, Subnet
-from ibdissect.fabric.describe import name_of
+from ibdissect.fabric.describe import name_of, speed_of, width_of
 from ibdissect.wire.numbers import BASE, FULL
 
 from .compare import known_p_keys
@@ -38,7 +38,7 @@ def partitions_conf(subnet: Subnet) -> Iterator[str]:
 
 
 def ibnetdiscover(subnet: Subnet) -> Iterator[str]:
-    """The topology file: a block per node, a line per known cable. Speeds are omitted."""
+    """The topology file: a block per node, a line per known cable, with width and speed if they are known."""
     yield from ("#", "# Topology file: written by ibdissect", "#")
     nodes = [node for node in subnet.nodes.values() if node.kind in KINDS]
     for node in sorted(nodes, key=lambda node: (node.kind != SWITCH, node.guid)):
@@ -60,8 +60,15 @@ def _line(port: Port, peer: Port) -> str:
     lid = owner.lid if owner is not None else 0
     if port.node.kind == SWITCH:
         guid = f"({peer.guid:x}) " if peer.node.kind != SWITCH else ""
-        return f'[{port.number}]\t{far}{guid}\t\t# "{name_of(peer.node)}" lid {lid}'
-    return f'[{port.number}]({port.guid:x}) \t{far}\t\t# {_lid(port)} "{name_of(peer.node)}" lid {lid}'
+        return f'[{port.number}]\t{far}{guid}\t\t# "{name_of(peer.node)}" lid {lid}{_rate(port)}'
+    return f'[{port.number}]({port.guid:x}) \t{far}\t\t# {_lid(port)} "{name_of(peer.node)}" lid {lid}{_rate(port)}'
+
+
+def _rate(port: Port) -> str:
+    """` 4xEDR`; empty if width or speed is not known."""
+    info = port.info
+    width, speed = (width_of(info), speed_of(info)) if info is not None else (None, None)
+    return f" {width}{speed}" if width and speed else ""
 
 
 def _lid(port: Port | None) -> str:

@@ -52,6 +52,7 @@ class Connection(Record):
     passive_qpn: int = -1
     passive_psn: int = -1
     rtu_frame: int = 0
+    rtu_ns: int = 0
     mra_frame: int = 0
     """The latest MRA."""
     mra_ns: int = 0

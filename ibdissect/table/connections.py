@@ -166,7 +166,8 @@ class Connections:
             connection.ended = min(connection.ended, frame)
             yield events.Rejected(frame, time_ns, connection, view.reason)
         elif isinstance(view, cm.RTU):
-            connection.rtu_frame = connection.rtu_frame or frame
+            if not connection.rtu_frame:
+                connection.rtu_frame, connection.rtu_ns = frame, time_ns
             yield events.Confirmed(frame, time_ns, connection, sender)
         elif isinstance(view, cm.MRA):
             connection.mra_frame, connection.mra_ns = frame, time_ns

@@ -70,6 +70,13 @@ class Copies:
 
     def leave_out(self, table: ChunkTable) -> CopyRows:
         """The copies of a chunk. Their headers are removed from the table, so that nobody takes them for packets."""
+        found = self.find(table)
+        if len(found.rows):
+            table.leave_out(found.rows)
+        return found
+
+    def find(self, table: ChunkTable) -> CopyRows:
+        """The copies of a chunk; call it or `leave_out` once for each."""
         chunk, start = table.chunk, table.located.start
         inner = start.get("inner")
         if inner is not None:  # the copies of a mirrored packet differ in the tunnel's headers, which number them
@@ -77,10 +84,7 @@ class Copies:
             chunk = replace(chunk, offset=first, caplen=chunk.offset + chunk.caplen - first)
         # Others differ below IP: `tcpdump -i any` records a packet with its VLAN tag and without it.
         begin = np.maximum.reduce([chunk.offset, *(start[name] for name in ("ip4", "ip6") if name in start)])
-        found = joined(self._with_datagrams(table, self._real(table, chunk, begin)), self.routed.again(table))
-        if len(found.rows):
-            table.leave_out(found.rows)
-        return found
+        return joined(self._with_datagrams(table, self._real(table, chunk, begin)), self.routed.again(table))
 
     def _with_datagrams(self, table: ChunkTable, near: CopyRows) -> CopyRows:
         """With the management datagrams that hold the bytes of an earlier one, sent between the same ports."""

@@ -95,6 +95,8 @@ class Located(Record, eq=False):
     """Where the transport headers must end: at the ICRC or the end of the captured bytes; meaningful where bth >= 0."""
     complete: Bool = field(default_factory=lambda: np.empty(0, np.bool_))
     """The packet was captured up to its ICRC, so that CRCs can be checked."""
+    stop: Int = field(default_factory=lambda: np.empty(0, np.int64))
+    """Where the ICRC ends by the length that an outer header gives (LRH, IP, UDP, GRH), captured or not; meaningful where bth >= 0."""
 
     def at(self, name: str) -> Int:
         """Offsets of one kind of header, int64[n]; all -1 if no row has it."""
@@ -115,7 +117,7 @@ def locate(chunk: Chunk, roce_ports: Sequence[int] = (encapsulation.ROCE_PORT,))
     end = chunk.offset + chunk.caplen
     loc = Located(n, end, chunk.caplen < chunk.length, np.zeros(n, np.uint8), Front(chunk), chunk.length)
     loc.payload_end, loc.opcode, loc.complete = end.copy(), np.zeros(n, np.uint8), np.zeros(n, np.bool_)
-    loc.limit = end.copy()
+    loc.limit, loc.stop = end.copy(), end.copy()
     if not n:
         return loc
     if (chunk.pseudo >= 0).any():
@@ -397,6 +399,8 @@ class Finder:
             fragment = long & (outer >= 0) & (self.data[outer + 6] & 0x20 != 0)
             long, whole = long & ~fragment, ~fragment
         self.transport(rows, at + 8, np.minimum(stop, at + size), whole)
+        if whole is not None:  # the UDP header of a first fragment gives the length of all fragments
+            self.loc.stop[rows[~whole]] = (at + size)[~whole]
         self.bad(rows[long], UDP_LARGE)
 
     def transport(self, rows: Int, at: Int, stop: Int, whole: Bool | None = None) -> None:
@@ -425,9 +429,9 @@ class Finder:
         head = place.part(0, 4)
         opcode = head[:, 0].copy()
         if rows is self.every:
-            loc.complete, loc.limit, loc.opcode = complete, limit, opcode
+            loc.complete, loc.limit, loc.opcode, loc.stop = complete, limit, opcode, stop
         else:
-            loc.complete[rows], loc.limit[rows], loc.opcode[rows] = complete, limit, opcode
+            loc.complete[rows], loc.limit[rows], loc.opcode[rows], loc.stop[rows] = complete, limit, opcode, stop
         if complete.all():
             self.put("icrc", rows, limit)
         else:

@@ -16,7 +16,15 @@ from .table import ChunkTable
 
 
 def leave_out(table: ChunkTable) -> Int:
-    """Rows of other datagrams, int64[k]. Their headers are removed from the table, so that nobody takes them for packets.
+    """Rows of other datagrams, int64[k]. Their headers are removed from the table, so that nobody takes them for packets."""
+    rows = find(table)
+    if rows.size:
+        table.leave_out(rows)
+    return rows
+
+
+def find(table: ChunkTable) -> Int:
+    """Rows of other datagrams, int64[k].
 
     RoCE has one partition, and senders clear the version and the reserved bits of the BTH. A datagram that violates both and has a wrong
     ICRC is not RoCE: damage seldom changes both, and a faulty sender computes the ICRC of what it sends.
@@ -31,7 +39,5 @@ def leave_out(table: ChunkTable) -> Int:
     if not len(rows):
         return rows
     sums = icrc_sums(table, rows)
-    rows = rows[~is_in(rows, sums.rows[(sums.stored == sums.wanted) | (sums.stored == 0)])]
-    if rows.size:
-        table.leave_out(rows)
-    return rows
+    found: Int = rows[~is_in(rows, sums.rows[(sums.stored == sums.wanted) | (sums.stored == 0)])]
+    return found

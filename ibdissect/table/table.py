@@ -114,7 +114,7 @@ class ChunkTable:
     def only_rows(self, rows: Bool) -> ChunkTable:
         """The same chunk with only the packets where `rows`, bool[n], holds."""
         made = ChunkTable(self.chunk, self.catalog, self._services, self._joined)
-        made.times = self.times[rows]
+        made.times, made.networks = self.times[rows], self.networks
         made.leave_out(~rows)
         return made
 

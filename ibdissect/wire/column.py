@@ -8,7 +8,7 @@ from typing import Any
 
 from ibdissect.errors import SpecError
 
-from .expr import Arith
+from .expr import Arith, Value
 from .spec import INT_KINDS, Field, Struct
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -38,7 +38,7 @@ def evaluate(formula: Any, value_of: Callable[[Field[Any]], Any]) -> Any:
 def column(
     of: type[Struct],
     name: str,
-    formula: Arith | Callable[[Any], int] | Callable[[Any], str],
+    formula: Value | Callable[[Any], int] | Callable[[Any], str],
     label: str,
     *,
     kind: str = "uint",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from .column import column
 from .spec import Struct, bit, enum, flag, gid, ip4, mac, pad, part, raw, uint
 
 ETHERTYPES = {
@@ -181,7 +182,7 @@ class IPv4(Struct):
 
     key, section, size = "ip", "RFC 791", 20
     version = uint(4, "Version", at="0", ws="ip.version")
-    header_length = uint(4, "Header length", at="0[4]", unit="words", ws="ip.hdr_len")
+    header_length = uint(4, "Header length", at="0[4]", unit="words", ws="ip.hdr_words")
     dsfield = uint(8, "Differentiated Services Field", at="1", base="hex", ws="ip.dsfield")
     dscp = part(dsfield, 7, 2, "DSCP", ws="ip.dsfield.dscp")
     ecn = part(dsfield, 1, 0, "ECN", values=ECN, ws="ip.dsfield.ecn")
@@ -196,6 +197,9 @@ class IPv4(Struct):
     checksum = uint(16, "Header checksum", at="10", base="hex", ws="ip.checksum")
     source = ip4("Source", at="12", ws="ip.src")
     destination = ip4("Destination", at="16", ws="ip.dst")
+
+
+ip_header_bytes = column(IPv4, "ip.hdr_len", IPv4.header_length * 4, "Header length", unit="bytes")
 
 
 class IPv6(Struct):

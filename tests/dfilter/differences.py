@@ -46,10 +46,8 @@ BY_FILTER: dict[str, str] = {
 
 BY_NAME: dict[str, tuple[str, tuple[str, ...]]] = {
     "infiniband.smpdirected.d": ("tshark masks one byte with 0x8000: always 0", ("",)),
-    "ip.hdr_len": ("tshark shows bytes, the field counts words", ("",)),
     "erf.ts": ("compared as a time by tshark, as the number that the bytes make here", ("",)),
     "ip.version": ("tshark names the version of IPv6 so, too", ("uc_send_lat_v6", "k612", "real/")),
-    "tcp.hdr_len": ("tshark shows bytes, the field counts words", ("",)),
     "icmpv6": ("extension headers in front of it are not walked here", ("",)),
     "ipoib": ("tshark has the names for another link type only", ("real/",)),
     "infiniband.rwh.etype": ("tshark shows the type of an IPoIB header under the name, too", ("real/",)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .. import encapsulation
+from ..column import column
 from ..encapsulation import UDP, IPv4, IPv6
 from ..places import Behind, Inside
 from ..spec import Struct, bit, enum, rest, uint
@@ -36,6 +37,9 @@ class InnerIPv4(IPv4):
     key, section, size, title = "ipoib.ip", "RFC 791", 20, "IPv4"
     carried_by = (Inside(IPoIB.payload, ((IPoIB.type, frozenset({encapsulation.ETHERTYPE_IPV4})),)),)
     payload = rest("Payload", at="20")
+
+
+inner_ip_header_bytes = column(InnerIPv4, "ip.hdr_len", InnerIPv4.header_length * 4, "Header length", unit="bytes")
 
 
 class InnerIPv6(IPv6):
@@ -71,7 +75,7 @@ class TCP(Struct):
     destination_port = uint(16, "Destination port", at="2", ws="tcp.dstport")
     sequence = uint(32, "Sequence number", at="4", ws="tcp.seq_raw")
     acknowledgment = uint(32, "Acknowledgment number", at="8", ws="tcp.ack_raw")
-    header_length = uint(4, "Header length", at="12", unit="words", ws="tcp.hdr_len")
+    header_length = uint(4, "Header length", at="12", unit="words", ws="tcp.hdr_words")
     flags = uint(12, "Flags", at="12[4]", base="hex", ws="tcp.flags")
     ack = bit(flags, 4, "ACK", ws="tcp.flags.ack")
     push = bit(flags, 3, "PSH", ws="tcp.flags.push")
@@ -82,6 +86,9 @@ class TCP(Struct):
     checksum = uint(16, "Checksum", at="16", base="hex", ws="tcp.checksum", holds="checksum")
     urgent = uint(16, "Urgent pointer", at="18", ws="tcp.urgent_pointer")
     payload = rest("Options and data", at="20")
+
+
+tcp_header_bytes = column(TCP, "tcp.hdr_len", TCP.header_length * 4, "Header length", unit="bytes")
 
 
 class InnerUDP(UDP):
