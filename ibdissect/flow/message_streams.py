@@ -83,8 +83,11 @@ class MessageStreams:
         before[p.starts] = np.where(slots < 0, p.psn[p.starts], state["seen"][slots])
         step = p.psn - before
         odd = np.flatnonzero((step < 0) | (step > 1))
-        sealed = np.where(slots < 0, 1, state["sealed"][slots])[group[odd]] > 0
-        odd = odd[sealed]
+        if len(odd):
+            fresh = np.flatnonzero(slots < 0)
+            sealed = state["sealed"][slots] > 0
+            sealed[fresh] = ~wrong_icrcs(table, p.rows[p.starts[fresh]])
+            odd = odd[sealed[group[odd]]]
         if len(odd):
             found[odd] = wrong_icrcs(table, p.rows[odd])
         return found

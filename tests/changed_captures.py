@@ -1,0 +1,101 @@
+"""What becomes of a capture that is cut, mirrored, tagged, wrapped in a tunnel, fragmented, or recorded with a clock that steps back?"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.independent_counter import records
+
+Record = tuple[int, int, bytes]
+"""Time in nanoseconds, length on the wire, bytes."""
+
+
+def written(some: list[Record], link: int = 1) -> bytes:
+    """The records as a pcap file with nanoseconds."""
+    parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, link)]
+    for time, length, data in some:
+        parts += [struct.pack("<4I", time // 10**9, time % 10**9, len(data), length), data]
+    return b"".join(parts)
+
+
+def ethernet(path: Path) -> list[Record] | None:
+    """The records of a capture of Ethernet; None for other captures."""
+    every = list(records(str(path)))
+    return [(time, length, data) for time, length, data, _ in every] if every and {one[3] for one in every} == {1} else None
+
+
+def cut(size: int) -> Callable[[list[Record]], list[Record]]:
+    return lambda some: [(time, length, data[:size]) for time, length, data in some]
+
+
+def mirrored(some: list[Record]) -> list[Record]:
+    """Each frame twice, 200 ns apart."""
+    return [one for time, length, data in some for one in ((time, length, data), (time + 200, length, data))]
+
+
+def mirrored_with_tag(some: list[Record]) -> list[Record]:
+    """Each frame twice, the second time with a VLAN tag."""
+    tagged = vlan(some)
+    return [one for pair in zip(some, ((time + 300, *rest) for time, *rest in tagged), strict=True) for one in pair]
+
+
+def vlan(some: list[Record]) -> list[Record]:
+    return [(time, length + 4, data[:12] + b"\x81\x00\x00\x2a" + data[12:]) for time, length, data in some]
+
+
+def _behind(some: list[Record], protocol: int, between: bytes) -> list[Record]:
+    """Whole frames in an outer IPv4 packet."""
+    found = []
+    for time, length, data in some:
+        size = 20 + len(between) + length
+        head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, size, 0, 0, 64, protocol, 0, b"\xac\x10\0\1", b"\xac\x10\0\2")
+        found.append((time, length + 34 + len(between), bytes(12) + b"\x08\x00" + head + between + data))
+    return found
+
+
+def vxlan(some: list[Record]) -> list[Record]:
+    found = []
+    for one in some:
+        length = 16 + one[1]
+        found += _behind([one], 17, struct.pack(">4H", 40000, 4789, length, 0) + b"\x08\0\0\0\0\0\x05\0")
+    return found
+
+
+def geneve(some: list[Record]) -> list[Record]:
+    found = []
+    for one in some:
+        found += _behind([one], 17, struct.pack(">4H", 40000, 6081, 16 + one[1], 0) + b"\0\0\x65\x58\0\0\x05\0")
+    return found
+
+
+def gre(some: list[Record]) -> list[Record]:
+    return _behind(some, 47, b"\0\0\x65\x58")
+
+
+def fragmented(some: list[Record]) -> list[Record]:
+    """IPv4 packets of more than 576 bytes in two fragments."""
+    found = []
+    for time, length, data in some:
+        if data[12:14] != b"\x08\x00" or length < 600 or len(data) < length or data[20] & 0x3F:
+            found.append((time, length, data))
+            continue
+        head, body = data[14:34], data[34 : 14 + int.from_bytes(data[16:18], "big")]
+        for start, part in ((0, body[:512]), (512, body[512:])):
+            flags = (0x2000 if not start else 0) | start // 8
+            ip = head[:2] + struct.pack(">H", 20 + len(part)) + head[4:6] + struct.pack(">H", flags) + head[8:]
+            found.append((time, 34 + len(part), data[:14] + ip + part))
+    return found
+
+
+def set_back(some: list[Record]) -> list[Record]:
+    """From the middle on an hour earlier."""
+    return [(time - 3600 * 10**9 * (2 * i >= len(some)), length, data) for i, (time, length, data) in enumerate(some)]
+
+
+CHANGES: dict[str, Callable[[list[Record]], list[Record]]] = {
+    **{f"cut at {size}": cut(size) for size in (54, 58, 64, 70, 74, 80, 96, 128)},
+    "mirrored": mirrored, "mirrored with a tag": mirrored_with_tag, "VLAN": vlan, "VXLAN": vxlan, "GENEVE": geneve, "GRE": gre,
+    "fragmented": fragmented, "set back": set_back,
+}  # fmt: skip
