@@ -118,6 +118,31 @@ class PluginWarning(UserWarning):
     """A plugin function raised an exception on something in a capture."""
 
 
+@contextmanager
+def handed_over() -> Iterator[list[str]]:
+    """Within this context, warnings about plugin functions go to the list instead: another process prints them (`tell`)."""
+    found: list[str] = []
+    show = warnings.showwarning
+
+    def keep(message: Warning | str, category: type[Warning], *others: Any, **named: Any) -> None:
+        if issubclass(category, PluginWarning):
+            found.append(str(message))
+        else:
+            show(message, category, *others, **named)
+
+    warnings.showwarning = keep
+    try:
+        yield found
+    finally:
+        warnings.showwarning = show
+
+
+def tell(found: Iterable[str]) -> None:
+    """Warn of failures of plugin functions in another process, of each once."""
+    for text in found:
+        warnings.warn(text, PluginWarning, stacklevel=2)
+
+
 def guarded(function: Callable[..., Iterable[T] | None], *arguments: Any, limit: int) -> tuple[list[T], bool]:
     """Up to `limit` items that `function` yields, and whether these are all: it neither raised nor had more.
 

@@ -157,6 +157,18 @@ def test_functions_that_fail_end_every_command_with_2(body: str, said: str, capt
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("captures", [1, 2])
+def test_functions_that_fail_in_other_processes_end_the_command_with_2(captures: int, capture: Path, tmp_path: Path) -> None:
+    plugin, target = tmp_path / "fails.py", tmp_path / ("a.csv" if captures == 1 else "dataset")
+    plugin.write_text(IMPORTS + PARSED.format("raise OSError('x')"))
+    more = () if captures == 1 else ("--partition-by", "capture")
+    words = ("-e", "bb.y.b", "-o", str(target), "--jobs", "2", "--plugin", str(plugin), *more)
+    done = commands.run("export", *[str(capture)] * captures, *words, text=True)
+    assert done.returncode == 2, done
+    assert done.stderr.count(f"error: plugin function find ({plugin}:") == 1 and "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
 def test_as_many_results_as_there_may_be(capture: Path, tmp_path: Path) -> None:
     (tmp_path / "most.py").write_text(IMPORTS + PARSED.format("return range(4096)"))
     assert commands.run("show", "--format", "tree", "--plugin", str(tmp_path / "most.py"), str(capture)).returncode == 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -39,6 +41,28 @@ def test_the_examples_load_together_and_alone(repo: Path) -> None:
 
 def test_the_capture_is_the_one_built_here(repo: Path) -> None:
     assert (repo / "docs/examples/acme.pcap").read_bytes() == capture()
+
+
+def test_the_page_of_all_words_is_current(repo: Path) -> None:
+    spec = importlib.util.spec_from_file_location("plugin_words", repo / "docs/plugin_words.py")
+    assert spec is not None and spec.loader is not None
+    writer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(writer)
+    page = writer.page()
+    assert (repo / "docs/plugin-words.md").read_text(encoding="utf-8") == page, "write it anew: python docs/plugin_words.py"
+    for word in ("`repeat(", "`case(", "`uint(", "`@on_struct`", "`Replied`", "`Setting(", "`holds`", "`VendorOui("):
+        assert word in page, word
+
+
+def test_every_constructor_of_fields_is_on_the_page_of_all_words(repo: Path) -> None:
+    from ibdissect.wire import spec, tail
+
+    page = (repo / "docs/plugin-words.md").read_text(encoding="utf-8")
+    for module in (spec, tail):
+        for name, value in vars(module).items():
+            if isinstance(value, FunctionType) and value.__module__ == module.__name__ and "return" in value.__annotations__:
+                told = str(value.__annotations__["return"]).startswith("Field[") and not name.startswith("_")
+                assert not told or name in ("sized", "field_named") or f"`{name}(" in page, name
 
 
 def test_every_place_is_on_the_page(repo: Path) -> None:

@@ -17,6 +17,7 @@ import click
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
+from ibdissect import failures
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, files_of
@@ -157,6 +158,8 @@ class Outcome(Record, Generic[T]):
     error: str | None = None
     hidden: int = 0
     """Number of checksums that the filter did not compare, as they tell a hidden key."""
+    failed: Sequence[str] = ()
+    """Failures of plugin functions."""
 
 
 class EachCapture(Generic[T]):
@@ -179,6 +182,7 @@ class EachCapture(Generic[T]):
             for outcome in outcomes:
                 hidden += outcome.hidden
                 self.common.tell_damage(outcome.name, outcome.damage)
+                failures.tell(outcome.failed)
                 if outcome.error is not None:
                     self.status = 2
                     say(f"error: {outcome.error}")
@@ -191,7 +195,10 @@ class EachCapture(Generic[T]):
 
 def _attempt(work: Work[Outcome[T]], unit: Unit, *, stop: Stop | None = None, progress: Progress | None = None) -> Outcome[T]:
     try:
-        return work(unit, stop=stop, progress=progress)
+        with failures.handed_over() as failed:
+            outcome = work(unit, stop=stop, progress=progress)
+        outcome.failed = failed
+        return outcome
     except IbdissectError as error:
         return Outcome(public_name(str(unit)), error=str(error))
     except Stopped:

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
+from ibdissect import failures
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, files_of
@@ -54,6 +55,8 @@ class Piece(Record):
     untold: int = 0
     """Keys without a number of their own."""
     error: str = ""
+    failed: Sequence[str] = ()
+    """Failures of plugin functions."""
 
 
 class Windows:
@@ -70,7 +73,10 @@ class Windows:
             self._pieces, self._next = self._read(), 0
         self._wanted = number
         try:
-            return next(self._pieces)
+            with failures.handed_over() as failed:
+                piece = next(self._pieces)
+            piece.failed = failed
+            return piece
         except IbdissectError as error:
             self._pieces = None
             return Piece(error=str(error))
@@ -110,6 +116,7 @@ def write_by_windows(unit: Unit, jobs: int | None, engine: str | None, common: C
         assert made is not None
         with closing(spread(range(MOST_WINDOWS), made(work), partial(_died, name), most=1)) as pieces:
             for piece in pieces:
+                failures.tell(piece.failed)
                 if piece.error:
                     raise IbdissectError(piece.error)
                 file.write(piece.text)

@@ -69,6 +69,7 @@ class Field(Value, Record, Generic[V], eq=False):
     values: Mapping[int, str] | None = None
     """Names of values."""
     unit: str = ""
+    """Shown behind the number: nm, bytes. Such a number may stay in a scrubbed capture."""
     show: Callable[[Any], str] | None = None
     """Value -> text."""
     secret: str = ""
