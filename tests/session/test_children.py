@@ -6,6 +6,7 @@ import os
 import pty
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -103,6 +104,13 @@ def until(true: Callable[[], object], seconds: float = PATIENCE_S) -> bool:
     return True
 
 
+def listens(port: int) -> bool:
+    """Whether somebody accepts connections on a port of this machine."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), PATIENCE_S):
+        return True
+    return False
+
+
 def started_by(number: int) -> list[int]:
     """The living processes of a session."""
     found = []
@@ -160,8 +168,10 @@ def test_nothing_there_runs_with_a_screen(hostile: Path, how: str, words: tuple[
 
             import aiohttp
 
-            address = re.search(rb"http://127\.0\.0\.1:\d+/\S+/", printed())
+            address = re.search(rb"http://127\.0\.0\.1:(\d+)/\S+/", printed())
             assert address is not None
+            port = int(address[1])
+            assert until(lambda: listens(port)), "the address is printed a moment before somebody listens"
 
             async def opened() -> None:
                 async with (
