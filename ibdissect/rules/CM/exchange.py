@@ -119,6 +119,10 @@ class NoListener(RefusedRule):
         return super().concerns(one) and one.set_up.reason == REJ_INVALID_SERVICE_ID
 
 
+RESPONSE_TIMEOUTS = 2
+"""A side that has not answered after so many response timeouts does not answer: the timeout leaves out the time on the way."""
+
+
 class DisconnectUnanswered(Rule):
     """A DREQ was never answered.
 
@@ -126,8 +130,9 @@ class DisconnectUnanswered(Rule):
 
     Check whether the other side is alive, or forgot the connection.
 
-    The REQ and the DREQ, messages of both sides, and no DREP for ten seconds. An `info` where the capture may have missed it, also where
-    the DREQ was not sent again, unless the traffic shows that nothing is missing.
+    The REQ and the DREQ, messages of both sides, and no DREP for ten seconds, or for twice the response timeout that the REQ tells if
+    that is longer. An `info` where the capture may have missed it, also where the DREQ was not sent again, unless the traffic shows that
+    nothing is missing.
     """
 
     code, name, severity = "CM017", "cm-drep-missing", WARNING
@@ -135,14 +140,15 @@ class DisconnectUnanswered(Rule):
     needs = (CaptureLoss, Connections)
     message = "{ends}: the DREQ was not answered with a DREP"
     example = "REQ, REP, RTU, DREQ, and ten seconds of silence"
-    patience = Setting(10.0, "seconds that the capture must go on after the DREQ", 0.0)
+    patience = Setting(10.0, "seconds that the capture must go on after the DREQ, even if the REQ's response timeout is shorter", 0.0)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         connections, loss = context.get(Connections), context.get(CaptureLoss)
         complete = loss.complete()
         for connection in connections.all:
-            waited = connections.last_ns - connection.dreq_ns >= self.patience * SECOND_NS
+            patience = max(self.patience * SECOND_NS, RESPONSE_TIMEOUTS * timeout_ns(connection.response_timeout))
+            waited = connections.last_ns - connection.dreq_ns >= patience
             if connections.both_speak(connection) and connection.dreq_frame and not connection.drep_frame and waited:
                 certain = complete or (connection.dreqs > 1 and loss.proves_silence(connection.dreq_ns))
                 yield fault(

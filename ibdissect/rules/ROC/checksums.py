@@ -57,9 +57,10 @@ class RoceIcrcBad(WrongIcrcRule):
 class IcrcMissing(Rule):
     """Packets hold zero where their ICRC belongs.
 
-    They were captured on the sending host, before the hardware computed the checksum. Damage to such packets cannot be seen.
+    Either they were captured on the sending host, before the hardware computed the checksum, or their sender leaves it out. Damage to such
+    packets cannot be seen.
 
-    Nothing, if the capture was taken on the sender. On a mirror port it is damage.
+    Nothing, if the capture was taken on the sender. Elsewhere, look at the sender: a receiver drops what comes without an ICRC.
     """
 
     code, name, severity = "ROC005", "icrc-zero", INFO
@@ -67,7 +68,7 @@ class IcrcMissing(Rule):
     needs_crc = True
     when = Where(ICRC.crc, lambda table: table.once(crcs.icrc).zero[table.occurrences(ICRC).rows])
     flow = (ICRC.crc,)
-    message = "the ICRC is zero: captured before the hardware computed it"
+    message = "the ICRC is zero: captured on its sender before the hardware computed it, or not computed at all"
     example = "a packet with four zero bytes for its ICRC"
 
 

@@ -284,7 +284,8 @@ class CongestionNotNotified(_PairRule):
     Enable ECN for RoCE at the receiver (notification point), and check that CNPs are not dropped: they often have a priority of
     their own. Nothing, if the senders rely on round-trip times, or if CNPs take another link of a bond than the captured one.
 
-    A marked packet and a second without a CNP, in a capture that shows both directions between the hosts.
+    A marked packet and a second without a CNP, in a capture that shows both directions between the hosts. Silent if the capture shows any
+    CNP of the receiver to the sender: it does notify, if not at each mark.
     """
 
     code, name, severity = "ROC008", "roce-ecn-without-cnp", INFO
@@ -297,7 +298,8 @@ class CongestionNotNotified(_PairRule):
         congestion = context.get(Congestion)
         congestion.finish()
         for pair in congestion.pairs.values():
-            if pair.ignored_frame and (pair.destination, pair.source) in congestion.pairs:  # both directions are in the capture
+            back = congestion.pairs.get((pair.destination, pair.source))  # without it, one direction is not in the capture
+            if pair.ignored_frame and back is not None and not back.notifications:
                 source, destination = pair.texts
                 yield fault(
                     Moment(pair.ignored_frame, pair.ignored_ns), {"count": pair.ce, "source": source, "destination": destination}, IPv4.ecn,

@@ -57,6 +57,10 @@ case("CM009", [*BROKEN, data(900), data(901, payload=bytes(260))], [*BROKEN, dat
 case("CM012", [request(), REFUSED], [request(), message(0x12, REJ, BACK, PASSIVE, reason=28, message_rejected=0)], frames=[2],
      twin_also=["CNX001"], severity="error")  # fmt: skip
 case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, LEFT, *WAIT[:3]], frames=[4], file=SLOW)
+# as long as its REQ allows, of 18 s: 2 * 8.6 s, but not 2 * 17 s
+for code, twin in ((21, 22), (0, 22)):
+    case("CM017", [request(remote_cm_response_timeout=code), reply(), READY, LEAVE, *WAIT[:3]],
+         [request(remote_cm_response_timeout=twin), reply(), READY, LEAVE, *WAIT[:3]], frames=[4], file=SLOW)  # fmt: skip
 # a sender that hears no DREP repeats its DREQ; if it does not, the capture has probably missed the DREP
 PLAIN: Any = partial(ethernet_pcap, link=247, step_ns=6_000_000_000)
 for times, severity in ((1, "info"), (2, "warning")):

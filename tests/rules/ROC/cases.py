@@ -32,7 +32,8 @@ TO_MANY = [roce2(0x64, b"data", ext={"DETH": {"q_key": 5, "srcqp": 7}}, bth={"de
 case("ROC002", FLOWS, TO_MANY, frames=[1], file=ethernet_pcap)
 MARKED: Any = partial(ethernet_pcap, step_ns=600_000_000)
 case("ROC008", [sent(ecn=3), OTHER, OTHER], [sent(ecn=3), notified(), OTHER], frames=[1], file=MARKED)
-case("ROC008", [sent(ecn=3), OTHER, notified(), OTHER], [sent(ecn=2), OTHER, OTHER], frames=[1], file=MARKED)
+case("ROC008", [sent(ecn=3), OTHER, OTHER, OTHER], [sent(ecn=3), OTHER, OTHER, notified()], frames=[1], file=MARKED)  # it does notify
+case("ROC008", [sent(ecn=3), OTHER, OTHER], [sent(ecn=2), OTHER, OTHER], frames=[1], file=MARKED)
 # an acknowledgement
 ACKNOWLEDGED = roce2(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, ip={"ecn": 3})
 case("ROC008", [sent(ecn=3), OTHER, OTHER], [ACKNOWLEDGED, OTHER, OTHER], frames=[1], file=MARKED)
