@@ -296,7 +296,7 @@ def _slow(raw: Raw, half: Any, side: int, times: Times | None) -> Iterator[Found
     slow = slow_by(half, times) if times is not None else None
     if slow is not None and (both or slow == "rnr" or half.naks):
         first, last = {
-            "rnr": (half.rnr_first or half.rnr_last, half.rnr_last), "timeout": (half.timeout_first, half.timeout_last),
+            "rnr": (half.rnr_begin, half.rnr_last), "timeout": (half.timeout_first, half.timeout_last),
         }.get(slow, (half.loss_first, half.loss_last))  # fmt: skip
         yield Found(f"slow-by-{slow}", SLOW, WARNING, first, last)
     cnps = sum(lane.cnps for lane in raw.lanes if lane is not None)

@@ -17,7 +17,7 @@ cdef class Half:
     cdef public bint unasked
     cdef public i64 last_ack, last_msn, same_acks, same_frame, same_first, reused, reused_first, reused_frame
     cdef public i64 short_frame, short_request, short_size, short_wanted, largest, mark_frame, mark_last
-    cdef public i64 losses, timeouts, rnrs, loss_first, loss_last, timeout_first, timeout_last, rnr_last, dropped
+    cdef public i64 losses, timeouts, rnrs, loss_first, loss_last, timeout_first, timeout_last, rnr_begin, rnr_last, dropped
     cdef public object gaps, holes, reads, episodes, late, nakked, unanswered
     cdef i64[::1] sent, heard, quiet
     cdef public i64 long_gaps, long_sum

@@ -64,7 +64,7 @@ class Half:
         self.last_msn = self.largest = -1
         self.reused = self.reused_first = self.reused_frame = self.short_frame = self.short_request = self.short_size = 0
         self.losses = self.timeouts = self.rnrs = self.loss_first = self.loss_last = 0
-        self.timeout_first = self.timeout_last = self.rnr_last = 0
+        self.timeout_first = self.timeout_last = self.rnr_begin = self.rnr_last = 0
         self.gaps, self.holes, self.reads = {}, [], []
         self.open = Waits()
         self.long_gaps = self.long_sum = 0
@@ -370,6 +370,7 @@ class Half:
         if p.syndrome >> 5 & 3 == 1:
             self.rnr_naks += 1
             self.rnrs += 1
+            self.rnr_begin = self.rnr_begin or p.frame
             self.rnr_count += 1
             if self.rnr_count == 1:
                 self.rnr_first = p.frame

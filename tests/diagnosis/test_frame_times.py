@@ -11,6 +11,7 @@ from ibdissect.diagnosis import frame_times
 from ibdissect.diagnosis.frame_times import FrameTimes
 from ibdissect.table.table import ChunkTable
 from tests.diagnosis.lab import MS, SEC, START, US, Lab
+from tests.diagnosis.test_causes import CAUSES
 
 
 def fed(data: bytes, window: int) -> FrameTimes:
@@ -52,3 +53,13 @@ def test_a_connection_says_since_when(monkeypatch: pytest.MonkeyPatch) -> None:
     assert one.round_trip_ns == 5 * US
     monkeypatch.setattr(frame_times, "MAX_TIMES", 20)
     assert lab.only().since_ns is None
+
+
+@pytest.mark.parametrize("name", ["RNR", "loss", "time-outs"])
+def test_slowness_is_proved_from_its_first_episode_on(name: str) -> None:
+    lab = Lab()
+    CAUSES[name][2](lab)
+    one = lab.only()
+    first = min(each.start_ns for each in one.episodes if each.kind != "idle")
+    assert one.since_ns is not None and (one.since_ns == first or (name == "time-outs" and one.since_ns > first))
+    assert one.evidence[0] is not None and one.evidence[0] < (one.evidence[1] or 0)
