@@ -98,7 +98,8 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
         limit = setup.agreed.get("max_cm_retries")
         goes_on = setup.rej is None and setup.mra is None and limit is not None and setup.tries <= limit
         severity = WARNING if goes_on else ERROR
-        return Found("connect-unanswered", severity=severity, first=asked[0] if asked else decisive, decisive=decisive, blamed=1)
+        first, facts = asked[0] if asked else decisive, dict[str, Any](asked_for_time=setup.mra is not None)
+        return Found("connect-unanswered", severity=severity, first=first, decisive=decisive, blamed=1, facts=facts)
     if setup.rej is None or (setup.rtu is not None and raw.main is not None):
         return None
     frame, _time, reason, side = setup.rej

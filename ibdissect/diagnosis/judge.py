@@ -7,6 +7,7 @@ from typing import Any
 
 from ibdissect.wire.opcodes import SERVICES
 
+from .advice import advice
 from .assemble import Raw, bytes_of, text_of
 from .causes import Capture, Found, judge, sees, unanswered
 from .checksums import Checksums
@@ -14,7 +15,7 @@ from .connection import Connection, Diagnosis, End, SetUpState, Times
 from .frame_times import FrameTimes
 from .measures import counts_of, episodes_of, round_trip_of, times_of
 from .summary import shared_causes
-from .words import advice, explain
+from .words import explain
 
 
 class Verdicts:

@@ -12,7 +12,7 @@ from .words import duration, share
 
 ORDER = {FAILED: 0, ODD: 1, SLOW: 2, CANNOT_TELL: 3, HEALTHY: 4}
 SEVERITIES = {ERROR: 0, WARNING: 1, INFO: 2}
-SAID = {FAILED: "failed", ODD: "against the rules", SLOW: "slow", CANNOT_TELL: "not to be told", HEALTHY: "healthy"}
+SAID = {FAILED: "failed", ODD: "against the rules", SLOW: "slow", CANNOT_TELL: "unclear", HEALTHY: "healthy"}
 SIGNS = {ERROR: "✖", WARNING: "⚠", INFO: "ℹ"}
 PARTS = (
     ("transferring", "transferring"), ("ack_wait", "waiting for ACKs"), ("rnr_wait", "waiting for receive buffers"),

@@ -137,8 +137,8 @@ def _operational(s: Story) -> str:
 
 def _rnr_exhausted(s: Story) -> str:
     limit = rnr_limit(s.raw, s.half)
-    allowed = f", its RNR retry count is {limit}" if limit is not None else ""
-    return f"{s.answers} had no receive buffer for PSN {s.half.rnr & 0xFFFFFF} {often(s.half.rnr_count)}{allowed}, and {s.asks} gave up"
+    allowed = f", whose RNR retry count is {limit}," if limit is not None else ""
+    return f"{s.answers} had no receive buffer for PSN {s.half.rnr & 0xFFFFFF} {often(s.half.rnr_count)}, and {s.asks}{allowed} gave up"
 
 
 def _rnr_ignored(s: Story) -> str:
@@ -148,17 +148,16 @@ def _rnr_ignored(s: Story) -> str:
 
 
 def _reused(s: Story) -> str:
-    return (
-        f"{s.asks} used {counted(s.half.reused, 'PSN')} for another message than before; {s.answers} takes it for a repetition, "
-        "acknowledges it and drops it: its data is lost"
-    )
+    taken = f"{s.answers} takes it for a repetition, acknowledges it and drops it"
+    taken = taken if s.half.answers else "a responder drops it as a repetition"
+    return f"{s.asks} used {counted(s.half.reused, 'PSN')} for another message than before; {taken}: its data is lost"
 
 
 def _short_read(s: Story) -> str:
     return f"{s.answers} answered a READ of {s.facts['wanted']} bytes with {s.facts['size']} bytes"
 
 
-HOW = {"constant": "always the same value", "swapped": "with its bytes reversed", "vlan": "over the VLAN tag, too", "other": "wrongly"}
+HOW = {"constant": "as a constant", "swapped": "with its bytes reversed", "vlan": "over the VLAN tag, too", "other": "wrongly"}
 
 
 def _icrc(s: Story) -> str:
@@ -171,7 +170,7 @@ def _icrc(s: Story) -> str:
 
 
 def _versions(s: Story) -> str:
-    return f"{s.answers} answers in the other version of RoCE than {s.asks} speaks, which hears nothing and repeats"
+    return f"{s.answers} answers in the other version of RoCE than {s.asks} speaks: {s.asks} hears nothing and repeats"
 
 
 def _partition(s: Story) -> str:
@@ -251,45 +250,9 @@ SAID: dict[str, Callable[[Story], str]] = {
 }  # fmt: skip
 """The sentence of each cause."""
 
-ADVICE = {
-    "refused": "Look at the service and its limits on the host that refused; the reason says which.",
-    "duplicate-qp-after-restart": "Let the host that started again choose other queue pairs, or wait until the other side has timed out.",
-    "connect-unanswered": "See whether the service listens there, and whether UDP port 4791 or QP1 is filtered on the way.",
-    "retries-exhausted": "See whether the process or host at the other end still runs, then whether the network carries packets to it.",
-    "path-mtu": "Set the MTU of every switch port and interface on the path to what the queue pairs use, or choose a smaller path MTU.",
-    "mtu-mismatch": "Use the path MTU that both sides agreed on when they connected.",
-    "remote-access-error": "Compare address, length, R_Key and access rights of the request with the memory that was registered.",
-    "remote-operational-error": "Look into the log of the responder: it failed inside.",
-    "remote-invalid-request": "Keep the requester's max_rd_atomic at or below the responder's max_dest_rd_atomic.",
-    "rnr-exhausted": "Post receive buffers earlier, or set the RNR retry count to 7, which means without end.",
-    "rnr-timer-ignored": "Report it to the maker of the requester's adapter: it must wait as long as the RNR NAK says.",
-    "psn-reused": "Report it to the maker of the requester: PSNs must rise with each packet.",
-    "read-length-wrong": "Report it to the maker of the responder: a READ must be answered in full.",
-    "icrc-wrong-at-sender": "Mend the ICRC in that host's adapter or code.",
-    "roce-version-mix": "Choose GIDs of the same RoCE version on both sides (gid_index, and the default of rdma_cm).",
-    "wrong-partition": "Use the partition on both sides that was agreed on; see the P_Key tables.",
-    "ack-stuck": "Report it to the maker of the responder; restart its queue pair.",
-    "slow-by-loss": "Look for the link that loses packets: error counters, buffers, PFC and ECN settings on the path.",
-    "slow-by-reordering": "Turn off adaptive routing or packet spraying for it, or use adapters that accept packets out of order.",
-    "slow-by-timeout": "Find where the last packets of messages are lost; a smaller local ACK timeout makes it less slow.",
-    "slow-by-rnr": "Post more receive buffers, or post them earlier.",
-    "slow-by-congestion": "Look for what shares the congested port, and at the ECN thresholds there.",
-}
-"""What to do."""
-
-
 def explain(found: Found, raw: Raw, ends: tuple[End, End], times: Times | None) -> str:
     """The sentence about a connection."""
     return SAID[found.cause](Story(found, raw, ends, times))
-
-
-def advice(found: Found) -> str:
-    """What to do; empty for nothing."""
-    if found.cause == "remote-invalid-request" and not found.facts.get("reads"):
-        return "Compare the request with what that queue pair allows: its operation, its length, and the size of the receive buffer."
-    if found.cause == "refused" and found.detail.get("reason") == TIMEOUT_REASON:
-        return "See whether messages of connection management are lost on the way, or answered too late."
-    return ADVICE.get(found.cause, "")
 
 
 SHARED = {
@@ -320,4 +283,4 @@ def shared_words(cause: str, host: str, some: list[Connection], of: int) -> str:
     return told + f" (of {of} that it has here)"
 
 
-__all__ = ["advice", "duration", "explain", "often", "share", "shared_words"]
+__all__ = ["duration", "explain", "often", "share", "shared_words"]
