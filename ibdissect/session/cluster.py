@@ -22,6 +22,7 @@ from distributed import CancelledError, Client, KilledWorker, LocalCluster, Sche
 from distributed.security import Security
 
 from ibdissect import heap
+from ibdissect.capture.named_files import kind_of
 from ibdissect.capture.sets import Unit
 from ibdissect.errors import ConfigError, IbdissectError, missing_extra
 from ibdissect.version import VERSION
@@ -155,6 +156,8 @@ def _address(where: str) -> str:
     """Address of a scheduler, by its URL or file. (Dask itself waits without end for a file that does not appear.)"""
     if "://" in where:
         return where.replace("dask+tls://", "tls://").replace("dask://", "tcp://")
+    if kind := kind_of(os.stat(where).st_mode):  # nobody may ever write to a FIFO
+        raise ConfigError("--engine", where, f"is {kind}, not a scheduler's file", hint="name the file of `--scheduler-file`")
     with open(where, "rb") as file:
         return str(json.load(file)["address"])
 

@@ -132,6 +132,15 @@ def test_a_worker_that_comes_later_with_another_version() -> None:
         doing.unpacked()
 
 
+@pytest.mark.parametrize(("name", "kind"), [("fifo", "a FIFO"), ("/dev/zero", "a device"), ("folder", "a folder")])
+def test_what_may_never_end_is_no_file_of_a_scheduler(name: str, kind: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    where = str(tmp_path / name)
+    with pytest.raises(ConfigError, match=f"{where}: is {kind}, not a scheduler's file; name the file of"):
+        Dask(where)
+
+
 def test_an_unreachable_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("ibdissect.session.cluster.PATIENCE_S", 0.5)
     (tmp_path / "none.json").write_text("[]")
