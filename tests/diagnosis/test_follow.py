@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import io
+import runpy
 import struct
+from pathlib import Path
 
+import pytest
+
+from ibdissect.capture.opening import open_capture
 from ibdissect.diagnosis.follow import ConnectionFollower
+from ibdissect.diagnosis.objects import json_text
+from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap, rc
-from tests.diagnosis.lab import US, Lab, diagnosis, joined
+from tests.diagnosis.lab import MS, US, Lab, diagnosis, joined
+from tests.diagnosis.test_causes import exhausted, slow_rnr
 
 
 def test_native_packets() -> None:
@@ -54,3 +62,33 @@ def test_from_python() -> None:
     with ibdissect.open(io.BytesIO(lab.pcap())) as capture:
         (found,) = capture.connections()
     assert (found.cause, found.counts.messages) == ("healthy", 5)
+
+
+def told(data: bytes, window: int) -> str:
+    """The JSON of `ibdissect diagnose`."""
+    follower = ConnectionFollower()
+    for chunk in open_capture(io.BytesIO(data), window=window).chunks():
+        follower.feed(ChunkTable(chunk))
+    return "\n".join(json_text([follower.result("capture")]))
+
+
+def generated(repo: Path) -> bytes:
+    """Many connections at a time, as `benchmarks/generate.py` makes them."""
+    out = io.BytesIO()
+    runpy.run_path(str(repo / "benchmarks" / "generate.py"))["write"](out, 1500, roce=True, connections=200)
+    return out.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["many", "failed", "slow"])
+@pytest.mark.parametrize("window", [64, 5000, 50_000])
+def test_windows_of_any_size(what: str, window: int, repo: Path) -> None:
+    if what == "many":
+        data = generated(repo)
+    else:
+        lab = Lab()
+        (exhausted if what == "failed" else slow_rnr)(lab)
+        lab.good(9000 * MS, 7000, 20)
+        data = lab.pcap()
+    whole = told(data, 32 << 20)
+    assert '"cause"' in whole and told(data, window) == whole
