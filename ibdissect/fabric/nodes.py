@@ -150,6 +150,10 @@ class Port:
         peer, since = self.facing.at(frame)
         return (peer if peer is not None and frame < peer.node.until else None), since
 
+    def lost_link(self, after: int, before: int) -> bool:
+        """Whether the link of the port ended between two frames: the node behind it may have been restarted or replaced."""
+        return any(peer is None and after < frame < before for peer, frame in self.facing.values())
+
     @property
     def lid(self) -> int:
         """Latest base LID; 0 if it has none."""
@@ -267,6 +271,10 @@ class Node:
     def apart(self, other: Node) -> bool:
         """Whether directed routes led to both nodes, and none of their origins led to nodes of the other's: they may be of two subnets."""
         return self.origin is not None and other.origin is not None and self.origin.group() is not other.origin.group()
+
+    def lost_link(self, after: int, before: int) -> bool:
+        """Whether a link of the node ended between two frames."""
+        return any(port.lost_link(after, before) for port in self.ports.values())
 
     def manager(self, entered: int) -> Port | None:
         """The port whose keys apply to an SMP that entered by port `entered`: port 0 of a switch, else the port itself."""

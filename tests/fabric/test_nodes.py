@@ -19,6 +19,17 @@ def test_a_cable_is_known_from_its_frame_on() -> None:
     assert near.facing_at(4) == (None, 0) and near.facing_at(6) == (far, 5)
 
 
+def test_a_lost_link_is_remembered() -> None:
+    node = Node(1, 0, 1)
+    near, far = Port(node, 1, 1), Port(Node(2, 1, 1), 1, 1)
+    node.ports = {1: near, 2: Port(node, 2, 1)}
+    near.face(far, 5)
+    near.face(None, 8)
+    near.face(far, 11)
+    assert [after for after in range(12) if node.lost_link(after, 20)] == [*range(8)]
+    assert not node.lost_link(0, 8) and node.lost_link(0, 9)
+
+
 def test_the_keys_of_a_switch_are_at_its_port_0() -> None:
     node = Node(1, 0, 1)
     node.ports = {0: Port(node, 0, 1), 3: Port(node, 3, 1)}

@@ -7,8 +7,9 @@ from typing import Any
 
 from ibdissect.fabric import SWITCH, ChunkFollowed
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, DescriptionsRecorded, NodeInfos, NodesRecorded, PortGuids
+from ibdissect.fabric.vantage import AGES_NS
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen, each, fault, on_chunk, on_event
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
+from ibdissect.rules.shared.attribute_rule import AttributeRule, JudgedByNode, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.table import ChunkTable
 from ibdissect.table.mask import occurrences_where
@@ -134,7 +135,7 @@ class NodeDescriptionText(Rule):
                 yield fault(seen, {"text": view.node_string}, self.at, of=view, key=data)
 
 
-class NodeInconsistent(AttributeRule):
+class NodeInconsistent(JudgedByNode):
     """Two ports of a node disagree about the node.
 
     NodeInfo is the same at all ports except for PortGUID and LocalPortNum. The subnet manager takes two nodes with one NodeGUID (cloned
@@ -143,7 +144,8 @@ class NodeInconsistent(AttributeRule):
     Compare the GUIDs burnt into both adapters.
 
     Two answers with one NodeGUID, or a NodeRecord and a later answer. An `info` where a switch has another number of ports: its split mode
-    may have changed; and after a NodeRecord: the node may have new firmware since the subnet manager read it.
+    may have changed; and after a NodeRecord, after a link of the node was down, and where the answers are far apart: the node may have
+    new firmware since then.
     """
 
     code, name, severity = "SEM034", "nodeinfo-inconsistent-ports", ERROR
@@ -154,6 +156,8 @@ class NodeInconsistent(AttributeRule):
     at = NodeInfo.node_guid
     records = NodesRecorded
     why = "said otherwise of the same NodeGUID"
+    restarts = True
+    holds_ns = AGES_NS
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         different = (smps.bodies != smps.before)[:, OF_NODE].any(axis=1)
@@ -183,7 +187,7 @@ class NodeInconsistent(AttributeRule):
         return smp.columns.recorded or (possible and all(getattr(now, name) == getattr(before, name) for name in others))
 
 
-class PortGuidTwice(AttributeRule):
+class PortGuidTwice(JudgedByNode):
     """Two ports have the same PortGUID.
 
     GIDs are built from it, and the subnet manager identifies ports by it: one of the two ports gets no LID, or both fight for one.
@@ -191,7 +195,8 @@ class PortGuidTwice(AttributeRule):
     Compare the GUIDs burnt into both devices.
 
     Two NodeInfos with one PortGUID, of different nodes or of different ports of an adapter or router. Or two NodeInfos of one switch
-    with different PortGUIDs, since all its ports show that of its port 0.
+    with different PortGUIDs, since all its ports show that of its port 0. An `info` after a link of the node was down, and where the
+    answers are far apart: the adapter may have been replaced.
     """
 
     code, name, severity = "SEM035", "portguid-not-unique-ca", ERROR
@@ -201,6 +206,8 @@ class PortGuidTwice(AttributeRule):
     source = PortGuids
     at = NodeInfo.port_guid
     why = "the other port"
+    restarts = True
+    holds_ns = AGES_NS
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         other_port = smps.now(NodeInfo.local_port_num) != smps.was(NodeInfo.local_port_num)
@@ -223,7 +230,7 @@ class PortGuidTwice(AttributeRule):
             seen, node = Seen(event.table, smp.rows), smp.now(NodeInfo.node_guid)
             arguments = {"node": node, "guid": smp.now(NodeInfo.port_guid), "before": smp.was(NodeInfo.port_guid)}
             yield fault(
-                seen, arguments, NodeInfo.port_guid, of=seen.first(NodeInfo), proof=self.earlier(smp), key=node,
+                seen, arguments, NodeInfo.port_guid, of=seen.first(NodeInfo), proof=self.earlier(smp), key=node, about=(smp.slot,),
                 message="switch 0x{node:016x} shows PortGUID 0x{guid:016x}, 0x{before:016x} before; all its ports have that of port 0",
             )  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
 from ibdissect.bounded import Dropped, KeptList
-from ibdissect.fabric import ChunkFollowed, FabricFollower, Node
+from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Node
 from ibdissect.fabric.vantage import AGES_NS, Vantage
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.capture_loss import CaptureLoss
@@ -124,6 +124,9 @@ class LearntFactRule(Rule):
     holds_ns: ClassVar[int] = AGES_NS
     """That while: for what a manager changes as hosts come and go, or `CONFIGURED_NS`."""
 
+    restarts: ClassVar[bool] = False
+    """Whether the facts are those of a node's hardware and firmware, which may be others after a restart or a replacement."""
+
     refutable: ClassVar[bool] = False
     """Whether a good answer also refutes what a packet says by itself."""
 
@@ -176,7 +179,11 @@ class LearntFactRule(Rule):
         if any(vantage.astray(one, first, last, nodes) for one in self.written) or vantage.handed_over(first, last, nodes):
             return True
         age = loss.nanoseconds_between(first, last)
-        if age <= AGES_NS or vantage.manages(nodes, hit.frame):
+        if age <= AGES_NS:
+            return False
+        if self.restarts and any(node.kind != SWITCH and node.lost_link(first, last) for node in nodes or ()):
+            return True
+        if vantage.manages(nodes, hit.frame):
             return False
         return age > self.holds_ns or (P_KEY_TABLE in self.written and vantage.repartitions(first, last))
 
