@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
+import ibdissect
+from ibdissect.export import messages
 from ibdissect.flow.statistics import Statistics
+from ibdissect.pictures.portrait import Portrait, read
+from ibdissect.session.check import Options
 from ibdissect.session.reading import open_reading
 from tests import changed_captures, independent_counter
 
@@ -96,3 +100,76 @@ def test_the_independent_counter_agrees_about_changed_captures(path: Path, chang
     changed = tmp_path / "changed.pcap"
     changed.write_bytes(changed_captures.written(changed_captures.CHANGES[change](every)))
     assert not differences(changed)
+
+
+# -- the outputs agree with each other
+
+OTHER_SIZES = {"batch-snap64.pcap", "frag.pcap"}
+"""Where `diagnose` does not know what READs without RETH, and packets in IP fragments, carry."""
+
+CONSISTENT = [path for path in CAPTURES if path.stat().st_size <= min(LARGEST, 200_000)]
+
+
+def by_ends(entries: Iterable[dict[str, Any]], *, message: bool) -> Counter[tuple[Any, ...]]:
+    """Sums by unordered pair of ends, for what the screen and reports show of both directions together."""
+    found = Counter[tuple[Any, ...]]()
+    for entry in entries:
+        ends = (entry["service"], *sorted((entry["source"], entry["destination"])))
+        if message:
+            found[(*ends, "messages")] += entry["messages"]
+        else:
+            found[(*ends, "repeated")] += entry["repeated"] + entry["repeated_responses"]
+            found[(*ends, "missing")] += entry["missing"] + entry["missing_responses"]
+            found[(*ends, "naks")] += entry["naks"]
+            found[(*ends, "rnr")] += entry["rnr_naks"]
+    return +found
+
+
+@pytest.mark.parametrize("path", CONSISTENT, ids=lambda path: str(path.relative_to(SHARED)))
+def test_all_outputs_agree(path: Path) -> None:
+    """`stats`, the snapshot that the screen and `report` show, the messages of export and sql, `diagnose` and Python."""
+    stats = counted(str(path))
+    with read(str(path), Options(rules=[], names=False)) as portrait:
+        assert isinstance(portrait, Portrait)
+        shot = portrait.shot
+    # Frames, and what is in them: the screen and the report.
+    assert (shot.traffic.frames, shot.traffic.octets) == (stats["frames"], stats["bytes"])
+    assert sorted(count for _, count in shot.traffic.opcodes) == sorted(entry["frames"] for entry in stats["opcodes"])
+    assert sorted(count for _, count in shot.traffic.p_keys) == sorted(entry["frames"] for entry in stats["p_keys"])
+    # Streams and messages.
+    shown = Counter[tuple[Any, ...]]()
+    for one in shot.conversations:
+        ends = (one.service, *sorted((str(one.near), str(one.far))))
+        for name, number in (("repeated", one.repeated), ("missing", one.missing), ("naks", one.naks), ("rnr", one.not_ready)):
+            shown[(*ends, name)] += number if one.counted else 0
+    assert +shown == by_ends(stats["streams"], message=False)
+    told = Counter[tuple[Any, ...]]()
+    for one in shot.conversations:
+        told[(one.service, *sorted((str(one.near), str(one.far))), "messages")] += one.messages
+    assert +told == by_ends(stats["messages"], message=True)
+    # Management: requests by kind, on the screen and in stats.
+    kinds = sorted((found.answered, found.unanswered, found.retries) for _, found in shot.kinds)
+    assert kinds == sorted((entry["answered"], entry["unanswered"], entry["retries"]) for entry in stats["response_times"])
+    median = {found.answered: found.quantile(0.95) for _, found in shot.kinds if found.times.count}
+    assert median == {entry["answered"]: entry["p95_ns"] for entry in stats["response_times"] if "p95_ns" in entry}
+    # The table of messages, and connections as Python and `diagnose` have them.
+    with ibdissect.open(str(path)) as capture:
+        columns = ["service", "complete", "bytes", "packets", "retries", "naks", "cnps"]
+        every = [row for batch in messages.batches(capture) for row in batch.select(columns).to_pylist()]
+        rows = [row for row in every if row["service"] != "CM"]
+        connections = capture.connections()
+    sums, wanted = Counter[str](), Counter[str]()
+    for row in rows:
+        sums.update(messages=1, complete=row["complete"], bytes=row["bytes"] or 0, unknown_sizes=row["bytes"] is None,
+                    **{name: row[name] for name in ("packets", "retries", "naks", "cnps")})  # fmt: skip
+    for entry in stats["messages"]:
+        names = ("messages", "complete", "bytes", "unknown_sizes", "packets", "retries", "naks", "cnps")
+        wanted.update({name: entry[name] for name in names})
+    assert +sums == +wanted
+    if connections and path.name not in OTHER_SIZES and "points" not in str(path) and "faults" not in str(path):
+        connected = [entry for entry in stats["messages"] if entry["service"] in ("RC", "UC", "XRC")]
+        atomics = 8 * sum(entry["kinds"].get("ATOMIC", 0) for entry in connected)
+        assert sum(one.counts.messages for one in connections) == sum(entry["messages"] for entry in connected)
+        assert sum(one.counts.payload_bytes for one in connections) == sum(entry["bytes"] for entry in connected) - atomics
+        for ours, theirs in (("naks", "naks"), ("rnr_naks", "rnr_naks"), ("packets_sent_again", "repeated")):
+            assert sum(getattr(one.counts, ours) for one in connections) == sum(entry[theirs] for entry in stats["streams"]), ours

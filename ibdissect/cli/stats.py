@@ -39,7 +39,8 @@ def command(
     """Print statistics of a capture; `-` reads standard input. Several captures, folders or globs are counted one by one (JSON: a list).
     Exit status 2: a capture could not be read.
 
-    -Y and --frames limit what is counted; response times, connections, streams and messages are followed in all frames.
+    -Y and --frames limit what is counted; response times, connections, streams and messages are followed in all frames. docs/numbers.md
+    defines each number.
     """
     alone = jobs is None and engine is None
     if alone and not as_set:

@@ -197,7 +197,8 @@ class Study:
         selected = selection.rows(table) if selection is not None else None
         self._linter.feed(table, selected)
         self.checked += len(table) if selected is None else int(np.count_nonzero(selected))
-        self.traffic.feed(table, selected)
+        # Frames are counted with the copies that the linter left out, as `stats` does; all else without.
+        self.traffic.feed(model.reading.table_of(table.chunk) if self._linter.left_out(table) else table, selected)
         self.flows.feed(table)
         model.findings.settle()
         self._messages.feed(table)
