@@ -410,11 +410,11 @@ def _partners(
     return found
 
 
-def _in_sequence(some: list[Packet], steps: tuple[int, ...] = (0, 1)) -> Iterator[Packet]:
+def _in_sequence(some: list[Packet]) -> Iterator[Packet]:
     """Without damaged packets that are out of step; if the first one's ICRC is wrong, too, ICRCs say nothing."""
     sealed, last = some[0].sound, some[0].psn
     for i, packet in enumerate(some):
-        if i and sealed and not packet.sound and ahead(packet.psn, last) not in steps:
+        if i and sealed and not packet.sound and ahead(packet.psn, last) not in (0, 1):
             continue
         last = packet.psn
         yield packet
@@ -438,8 +438,12 @@ def _stream(key: tuple[Any, ...], some: list[Packet], mtu: int) -> Stream:
     if key[4]:
         return found
     following, gaps, vague = None, set[int](), False
-    for packet in _in_sequence(some, (1,)):
+    sealed, cursor = some[0].sound, -1
+    for packet in some:
         step = ahead(packet.psn, following) if following is not None else 0
+        if cursor >= 0 and sealed and not packet.sound and packet.psn != cursor:
+            continue  # damaged, and out of step
+        cursor = (packet.psn + (_uses(packet, mtu) or 1)) % PSNS
         if following is None or abs(step) > FAR:
             following, gaps, vague, step = packet.psn, set(), False, 0
         if step > 0 and not vague:
