@@ -348,6 +348,7 @@ def count(path: str) -> dict[str, Any]:
             for mark in one.marks:
                 marks[mark] += 1
     found["marks"] = dict(marks)
+    found["records"] = _records(packets)
     streams: dict[tuple[Any, ...], list[Packet]] = defaultdict(list)
     for packet in packets:
         if packet.service in ("RC", "UC", "XRC") and packet.op in EXTENDED:
@@ -358,6 +359,26 @@ def count(path: str) -> dict[str, Any]:
     found["messages"] = _messages(streams, partners, mtus)
     for key, some in _datagrams(packets).items():
         found["messages"][key] = some
+    return found
+
+
+def _records(packets: list[Packet]) -> Counter[int]:
+    """Records of subnet administration by attribute, in answers in several segments of which all were seen."""
+    found: Counter[int] = Counter()
+    seen: dict[Any, dict[int, bytes]] = defaultdict(dict)
+    for packet in packets:
+        body = packet.body
+        if packet.mad is None or packet.mad[0] != 3 or not packet.mad[1] & 0x80 or len(body) < 256 or body[24:26] != b"\1\1":
+            continue
+        key = packet.ends, body[8:16], packet.mad
+        segments = seen[key]
+        segments[int.from_bytes(body[28:32], "big")] = body
+        last = next((number for number, one in segments.items() if one[26] & 4), 0)
+        if last and len(segments) == last:
+            size = 200 * (last - 1) + int.from_bytes(segments[last][32:36], "big") - 20
+            step = 8 * int.from_bytes(segments[1][44:46], "big")
+            found[packet.mad[2]] += size // step if step else 0
+            del seen[key]
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ibdissect
-from ibdissect.export import messages
+from ibdissect.export import messages, records
 from ibdissect.flow.statistics import Statistics
 from ibdissect.pictures.portrait import Portrait, read
 from ibdissect.session.check import Options
@@ -98,6 +98,17 @@ def test_the_independent_counter_agrees_about_changed_captures(path: Path, chang
     changed = tmp_path / "changed.pcap"
     changed.write_bytes(changed_captures.written(changed_captures.CHANGES[change](every)))
     assert not differences(changed)
+
+
+OF_SUBNETS = [SHARED / "captures/opensm" / name for name in ("10-partitions.pcap", "14-saquery.pcap", "26-informinfo-reports.pcap")]
+
+
+@pytest.mark.parametrize("path", OF_SUBNETS, ids=lambda path: path.name)
+def test_the_independent_counter_agrees_about_records(path: Path) -> None:
+    with ibdissect.open(str(path)) as capture:
+        rows = [row for batch in records.batches(capture) for row in batch.select(["attribute", "complete"]).to_pylist()]
+    shown = Counter(row["attribute"] for row in rows if row["complete"])
+    assert sorted(shown.values()) == sorted((+independent_counter.count(str(path))["records"]).values()) and shown
 
 
 # -- the outputs agree with each other
