@@ -10,7 +10,7 @@ from itertools import chain
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
-from ibdissect.errors import PluginError, defined_in, nearest
+from ibdissect.errors import PluginError, SpecError, defined_in, nearest
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.handlers import MARKS, handler_methods
 from ibdissect.lint.rule import REGISTRY, Rule
@@ -28,11 +28,13 @@ from ibdissect.wire.places import (
     Parsed,
     Place,
     QKey,
+    Stream,
     UdpPort,
     VendorOui,
 )
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.tail import Behind as InTail
+from ibdissect.wire.tail import length_of
 
 ARGUMENTS = dict(zip(MARKS, (("view", "seen"), ("event", "context"), ("table", "context"), ("context",)), strict=True))
 """What a handler gets, by its mark."""
@@ -177,6 +179,13 @@ def _place(struct: StructType, place: object) -> Iterator[str]:
         yield f".carried_by: VendorOui: only classes 0x30 to 0x4f have an OUI, not 0x{place.mgmt_class:02x}; use Mad(class, attribute)"
     if isinstance(place, UdpPort) and place.port == ROCE_PORT:
         yield f".carried_by: UdpPort({ROCE_PORT}) is RoCE v2's own port; say how the payload of a queue pair is found: DestQP, CmPayload"
+    if isinstance(place, Stream):
+        if not isinstance(place.over, CmPayload):
+            yield f".carried_by: Stream: {place.over!r} has no stream of bytes; write Stream(CmPayload(...), length=...)"
+        try:
+            length_of(struct, place.length)
+        except SpecError as error:
+            yield f".carried_by: Stream: length {str(error).partition(': ')[2]}"
     conditions = place.when if isinstance(place, (Inside, Behind, Parsed)) else ()
     for condition in conditions:
         pair = isinstance(condition, tuple) and len(condition) == 2

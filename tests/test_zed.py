@@ -25,7 +25,8 @@ VALUES = {
     ("zed.pcap", "zed.inventory.name"): ["1=spine-7/leaf-3"], ("zed.pcap", "zed.tlv.type"): ["1=1,2,9"],
     ("zed.pcap", "zed.optics.wavelength"): ["1=850"], ("zed.pcap", "zed.power.watts"): ["1=7"],
     ("badlen.pcap", "zed.inventory.serial"): ["1=0x0000dead"], ("badlen.pcap", "zed.tlv.type"): [], ("badlen.pcap", "zed.lane.errors"): [],
-    ("stream.pcap", "zed.item.size"): ["6=300,250", "11=10"], ("stream2.pcap", "zed.item.size"): ["4=200", "6=340", "11=10"],
+    ("stream.pcap", "zed.item.size"): ["6=300,250", "9=100,100", "11=10,10"],
+    ("stream2.pcap", "zed.pdu.length"): ["6=552", "9=212", "11=20,20"],
     ("udp.pcap", "zed.item.text"): ["1=udp"],
 }  # fmt: skip
 

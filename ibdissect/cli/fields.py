@@ -91,11 +91,14 @@ def _rows(struct: Any, computed: Any = (), places: Any = ()) -> list[dict[str, A
 def where(struct: Any, places: Any = ()) -> str:
     """The places of a structure (`Catalog.places`; else those that it names) in words: `SMP 0x0015`, `inside Notice.data_details`."""
     from ibdissect.wire.mad import CLASS_PREFIX
-    from ibdissect.wire.places import Behind, CmPayload, CmService, Inside, Mad, MadFormat, Parsed
+    from ibdissect.wire.places import Behind, CmPayload, CmService, Inside, Mad, MadFormat, Parsed, Stream
     from ibdissect.wire.tail import Laid
 
     said = []
     for place in places or struct.carried_by:
+        if isinstance(place, Stream):
+            said.append(f"stream of {where(struct, (place.over,))}")
+            continue
         if isinstance(place, MadFormat):
             said.append("class " + ", ".join(f"0x{number:02x}" for number in sorted(place.classes)))
         elif isinstance(place, Mad):

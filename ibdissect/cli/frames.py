@@ -140,7 +140,9 @@ class Json(Printer):
                 whole = json.dumps(as_json(ended[frame], table.catalog, self.json.presenter))
                 line = f'{line[:-1]}, "reassembled": {whole}}}'
             if frame in messages:
-                line = f'{line[:-1]}, "message": {json.dumps(message_json(messages[frame], table, self.json.presenter))}}}'
+                some_messages = [message_json(one, table, self.json.presenter) for one in messages[frame]]
+                several = f', "messages": {json.dumps(some_messages)}' if len(some_messages) > 1 else ""
+                line = f'{line[:-1]}, "message": {json.dumps(some_messages[0])}{several}}}'
             if self.members:
                 path, number = place(self.members, frame)
                 line = f'{{"file": {json.dumps(printable(path))}, "file_frame": {number}, {line[1:]}'

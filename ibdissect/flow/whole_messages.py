@@ -29,6 +29,7 @@ from ibdissect.wire.places import CmPayload
 from ibdissect.wire.text import counted
 from ibdissect.wire.ulp import rpcrdma
 
+from .pdu_streams import Streams, streams_of
 from .rdma_chunks import Chunks, Range
 from .reassembly import Reassembled
 from .stream_packets import (
@@ -100,17 +101,25 @@ class MessageJoiner:
         self._chunks = Chunks()
         self._held = self._chunks.held
         self._held.waiting.append(self._open)
+        self._streams = Streams()
 
     def feed(self, table: ChunkTable) -> None:
         """Take the packets of a chunk; messages that they complete go to `found`."""
+        streams = streams_of(table.catalog)
         for packet in self._packets(table):
+            if streams and self._streams.claim(table, packet):
+                time_ns = int(table.chunk.time_ns[packet.span.frame - table.chunk.first])
+                since = self._services.since(packet.to[1], packet.to[0], time_ns)
+                for pdu in self._streams.take(packet, since, table, time_ns):
+                    self._found.put(packet.span.frame, pdu)
+                continue
             message = self._take_send(packet) if packet.code in PART else self._take_rdma(packet)
             if message is not None:
                 self._found.put(packet.span.frame, message)
 
     def _packets(self, table: ChunkTable) -> Iterator[_Packet]:
         """The packets of SENDs to services with a declared structure, and those that move chunks of RPC-over-RDMA."""
-        of_interest = WITH_RDMA if self._services.serves(rpcrdma.SERVICE) else IN_PARTS
+        of_interest = WITH_RDMA if self._services.serves(rpcrdma.SERVICE) or streams_of(table.catalog) else IN_PARTS
         rows, services, sides = self._services.messages(table, of_interest)
         claimed = self._relevant(table, rows, services)
         if not len(claimed):
@@ -135,7 +144,10 @@ class MessageJoiner:
         wanted, numbers = np.zeros(len(services), np.bool_), np.array(services, np.uint64)
         for place in set(places):
             wanted |= about(table, place, numbers)
-        return np.flatnonzero((wanted & IN_PARTS[table.located.opcode[rows]]) | about(table, RPC, numbers))
+        wanted &= IN_PARTS[table.located.opcode[rows]]
+        for kind in streams_of(table.catalog):
+            wanted |= about(table, kind[0].over, numbers)
+        return np.flatnonzero(wanted | about(table, RPC, numbers))
 
     def _take_send(self, packet: _Packet) -> WholeMessage | None:
         """Take a packet of a SEND; returns the message that it completes, with its chunks."""
@@ -208,16 +220,20 @@ def layers_of(message: WholeMessage, catalog: Catalog, services: Services, prese
     return dissect_row(ChunkTable.of_message(message, message.spans[-1].frame, catalog, services), 0, presenter).layers
 
 
-def messages_in(table: ChunkTable) -> dict[int, WholeMessage]:
+def messages_in(table: ChunkTable) -> dict[int, list[WholeMessage]]:
     """The messages that frames of the chunk completed, by frame."""
-    return {table.chunk.first + row: one for row, one in table.shown.joined if isinstance(one, WholeMessage)}
+    found: dict[int, list[WholeMessage]] = {}
+    for row, one in table.shown.joined:
+        if isinstance(one, WholeMessage) and one.data:
+            found.setdefault(table.chunk.first + row, []).append(one)
+    return found
 
 
 def completed(table: ChunkTable, row: int, presenter: Presenter, ended: Reassembled | None = None) -> list[Node]:
     """The nodes for `Tree.joined`: the records (all of a transfer that `ended`) and the message that a row completes."""
     frame = table.chunk.first + row
     layers = reassembled_nodes(ended, table.once(joined_in).get(frame, ()), table.catalog, presenter)
-    if (message := table.once(messages_in).get(frame)) is not None:
+    for message in table.once(messages_in).get(frame, ()):
         below = layers_of(message, table.catalog, table.services, presenter)
         below += _moved_nodes(message)
         layers.append(Node("", "Message", 0, 0, 0, 0, None, headline(message), below, raw=message.data))

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table.insides import of_streams
 from ibdissect.table.joined import SaRecord, starts
 from ibdissect.table.mask import Judge
 from ibdissect.table.rows import is_in
@@ -74,6 +75,8 @@ def judged(table: ChunkTable, shown: ChunkTable, struct: type[Struct] | None) ->
     if struct is None or not shown.joined:
         return None
     found = shown.occurrences(struct)
+    if len(found) and struct in of_streams(table.catalog):
+        return np.ones(len(found), np.bool_)
     if not len(found) or found.at.max() < shown.window:
         return None
     apart = shown.once(of_records)[np.searchsorted(shown.once(starts), found.at, "right")]
@@ -81,8 +84,8 @@ def judged(table: ChunkTable, shown: ChunkTable, struct: type[Struct] | None) ->
 
 
 def of_records(shown: ChunkTable) -> Bool:
-    """Which of `joined` are records, not messages; first of all, bool[k + 1], the window itself, which is none."""
-    return np.array([False, *(isinstance(one, SaRecord) for _, one in shown.joined)])
+    """Which of `joined` are records or PDUs, not messages; first of all, bool[k + 1], the window itself, which is none."""
+    return np.array([False, *(isinstance(one, SaRecord) or one.stream is not None for _, one in shown.joined)])
 
 
 def hit_at(rule: Rule, table: ChunkTable, entries: Int) -> Hit:

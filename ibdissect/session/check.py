@@ -27,6 +27,7 @@ from ibdissect.lint.grouping import OnOccurrence
 from ibdissect.lint.rule import REGISTRY, Rule, family
 from ibdissect.rules import load
 from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table.insides import of_streams
 from ibdissect.table.networks import Networks
 from ibdissect.table.rows import is_in
 from ibdissect.table.services import Services
@@ -211,7 +212,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     divider, since = None, 1
     ahead = options.threads > 1 and reader.rereadable and not options.timing
     once = not reader.rereadable or reader.far  # keys are numbered in the same pass
-    reading.joins = once or options.selection is not None
+    reading.joins = once or options.selection is not None or bool(of_streams(reading.catalog))
     passed = PassedFrames() if once else None
     try:
         edges = options.selection.edges if options.selection is not None else ()

@@ -14,14 +14,14 @@ import numpy as np
 
 from ibdissect.capture.scattered import gather
 from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.places import CmPayload, TcpData
+from ibdissect.wire.places import CmPayload, Stream, TcpData
 from ibdissect.wire.ulp.ip import TCP
 
 from .bits import any_set
 from .insides import holds_key
 from .locate import Bool, Int
 from .payloads import served, tcp_data
-from .services import IN_PARTS
+from .services import IN_PARTS, IS_SEND
 from .table import ChunkTable
 
 Pieces = tuple[Int, Int, Int]
@@ -42,7 +42,7 @@ def opaque_bytes(table: ChunkTable) -> Pieces:
     """Row, start and end of bytes that may be a key of an upper layer, or part of one, unless they are zero. int64[k] each, at most one for
     each row. Call as `table.once(opaque_bytes)`.
     """
-    rows, at, stop = (np.concatenate(part) for part in zip(_in_messages(table), *_in_segments(table), strict=True))
+    rows, at, stop = (np.concatenate(part) for part in zip(_in_messages(table), *_in_streams(table), *_in_segments(table), strict=True))
     order = np.argsort(rows, kind="stable")
     rows, at, stop = rows[order], at[order], stop[order]
     there = at < stop
@@ -70,6 +70,21 @@ def _in_messages(table: ChunkTable) -> Pieces:
         reach[there.rows] = np.minimum(reach[there.rows], there.at + struct.size)
         found[there.rows] = False
     return rows, np.where(found, payload, reach)[rows], stop[rows]
+
+
+def _in_streams(table: ChunkTable) -> Iterator[Pieces]:
+    """The payloads of SENDs of a stream, unless PDUs that begin and end in the packet cover it: others are in several, or unknown."""
+    if not _streams(table.catalog):
+        return
+    rows, services, sides = table.services.messages(table, IS_SEND)
+    of = np.array(services, np.uint64), np.array(sides, np.int64)
+    at, stop = table.located.at("payload")[rows], table.located.payload_end[rows]
+    for place, struct in _streams(table.catalog):
+        mine = served(table, place.over, *of)
+        there = table.occurrences(struct)
+        covered = np.bincount(there.rows, (there.stop - there.at) * (there.at < table.window), minlength=len(table))[rows]
+        mine &= covered < stop - at
+        yield rows[mine], at[mine], stop[mine]
 
 
 def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
@@ -116,3 +131,10 @@ def _starting(catalog: Catalog) -> tuple[StructType, ...]:
 
 def _carrying(struct: StructType) -> list[CmPayload]:
     return [place for place in struct.carried_by if isinstance(place, CmPayload)]
+
+
+@cache
+def _streams(catalog: Catalog) -> tuple[tuple[Stream, StructType], ...]:
+    """The streams that may hold a key."""
+    places = ((place, struct) for struct in catalog.structs for place in struct.carried_by if isinstance(place, Stream))
+    return tuple((place, struct) for place, struct in places if holds_key(catalog, struct))

@@ -27,7 +27,7 @@ from ibdissect.capture.scattered import gather
 from ibdissect.failures import complain, guarded
 from ibdissect.wire.catalog import Catalog, StructType, is_foreign
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.places import Inside, Parsed
+from ibdissect.wire.places import Inside, Parsed, Stream
 from ibdissect.wire.spec import Field
 from ibdissect.wire.tail import NAME as TAIL
 from ibdissect.wire.tail import Found, Laid, Part, Walked, walk
@@ -71,6 +71,20 @@ def holds_key(catalog: Catalog, struct: StructType) -> bool:
         waiting += more - seen
         seen |= more
     return False
+
+
+@cache
+def of_streams(catalog: Catalog) -> frozenset[StructType]:
+    """The structures that are PDUs of streams, and those inside them: only `ChunkTable.shown` has them."""
+    found = {struct for struct in catalog.structs if any(isinstance(place, Stream) for place in struct.carried_by)}
+    waiting = list(found)
+    while waiting:
+        one = waiting.pop()
+        more = {field.of for field in one.fields if field.of is not None}
+        more |= {other for field in one.fields for _, other in inner_of(catalog).get(field, ())}
+        waiting += more - found
+        found |= more
+    return frozenset(found)
 
 
 @cache

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.wire.places import Parsed
+from ibdissect.wire.places import Parsed, Stream
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.tail import Laid
 
@@ -65,6 +65,8 @@ class WholeMessage(Record, frozen=True):
     """Bytes at its start that an earlier frame, or the same one, shows already."""
     chunks: tuple[Span, ...] = ()
     """The spans that RDMA READ or WRITE moved (`flow.rdma_chunks`)."""
+    stream: object = None
+    """Of a PDU of a stream: its place (`places.Stream`). One that lies in one packet has no `data` here, only its span."""
 
 
 Joined = Callable[[], Sequence[tuple[int, SaRecord | WholeMessage]]]
@@ -123,10 +125,21 @@ def in_order(table: ChunkTable, rows: Int, at: Int) -> Int:
 
 def whole_messages(table: ChunkTable) -> tuple[Occurrences, npt.NDArray[np.uint64], Int]:
     """The messages that rows completed; the service of each, and the side it goes to."""
-    of = [(i, row, one) for i, (row, one) in enumerate(table.joined) if isinstance(one, WholeMessage)]
+    of = [(i, row, one) for i, (row, one) in enumerate(table.joined) if isinstance(one, WholeMessage) and one.stream is None]
     at, index = starts(table), np.array([i for i, _, _ in of], np.int64)
     found = Occurrences(np.array([row for _, row, _ in of], np.int64), at[index], at[index + 1])
     return found, np.array([one.service for _, _, one in of], np.uint64), np.array([one.side for _, _, one in of], np.int64)
+
+
+def pdus(table: ChunkTable, place: Stream) -> Occurrences:
+    """The PDUs of a stream that rows completed."""
+    begin, found = starts(table), []
+    for i, (row, one) in enumerate(table.joined):
+        if isinstance(one, WholeMessage) and one.stream is place:
+            at = int(begin[i]) if one.data else int(table.chunk.offset[row]) + one.spans[0].offset
+            found.append((row, at, at + sum(span.length for span in one.spans)))
+    rows, first, stop = np.array(found, np.int64).reshape(-1, 3).T
+    return Occurrences(rows, first, stop)
 
 
 def known_bytes(table: ChunkTable) -> Int:

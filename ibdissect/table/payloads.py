@@ -12,12 +12,25 @@ from ibdissect.capture.scattered import gather
 from ibdissect.wire.encapsulation import SLL, SLL2, UDP, VLAN, Ethernet
 from ibdissect.wire.headers import BTH, DETH, RWH, ImmDt
 from ibdissect.wire.numbers import CM_CLASS
-from ibdissect.wire.places import Behind, CmPayload, CmService, CmWrite, DestQP, Ethertype, QKey, SaPiece, TcpData, UdpPort, VendorOui
+from ibdissect.wire.places import (
+    Behind,
+    CmPayload,
+    CmService,
+    CmWrite,
+    DestQP,
+    Ethertype,
+    QKey,
+    SaPiece,
+    Stream,
+    TcpData,
+    UdpPort,
+    VendorOui,
+)
 from ibdissect.wire.spec import field_named
 from ibdissect.wire.ulp.ip import TCP
 from ibdissect.wire.ulp.ipoib import IPoIB
 
-from .joined import whole_messages
+from .joined import pdus, whole_messages
 from .locate import Bool, Int
 from .occurrences import Occurrences, merged
 from .sa_tables import pieces, starts_data
@@ -138,6 +151,11 @@ def _messages(table: ChunkTable, place: CmPayload) -> Occurrences:
     return found.pick((table.chunk.data[found.at] & mask) == value)
 
 
+def _stream(table: ChunkTable, place: Stream) -> Occurrences:
+    """PDUs of a stream; only in `ChunkTable.shown`."""
+    return pdus(table, place)
+
+
 def served(table: ChunkTable, place: CmPayload, services: npt.NDArray[np.uint64], sides: Int) -> Bool:
     """Which messages belong to the place's service and go to its side."""
     wanted = about(table, place, services)
@@ -176,6 +194,6 @@ def _vendor(table: ChunkTable, place: VendorOui) -> Occurrences:
 
 FINDERS: dict[type, Callable[[ChunkTable, Any], Occurrences]] = {
     Behind: _behind, CmPayload: _messages, CmService: _cm, CmWrite: _writes, DestQP: _to_qp, Ethertype: _ethertype, QKey: _with_q_key,
-    SaPiece: pieces, TcpData: _tcp, UdpPort: _udp, VendorOui: _vendor,
+    SaPiece: pieces, Stream: _stream, TcpData: _tcp, UdpPort: _udp, VendorOui: _vendor,
 }  # fmt: skip
 """The function that finds the bytes for each kind of place."""

@@ -47,6 +47,10 @@ IN_PARTS = np.isin(np.arange(256), [code for code, part in PART.items() if part 
 """Whether an OpCode is part of a SEND of several packets."""
 
 
+IS_SEND = IN_PARTS | STARTS_MESSAGE
+"""Whether an OpCode is a SEND, of any part."""
+
+
 class Services:
     """Which service each queue pair serves, since when. `feed` the chunks of one capture in order, then query any of them."""
 
@@ -133,6 +137,11 @@ class Services:
     def serves(self, service: int) -> bool:
         """Whether a queue pair is known for a service."""
         return any(one == service for ends in list(self._ends.values()) for history in list(ends.values()) for _, one, _ in history)
+
+    def since(self, qp: int, address: bytes, time_ns: int) -> int:
+        """When the service began that a queue pair of an address has at a time; 0 for none."""
+        history = self._ends.get(qp, {}).get(address, [])
+        return next((moment for moment, _, _ in reversed(history) if moment <= time_ns), 0)
 
     def messages(self, table: ChunkTable, opcodes: Bool = STARTS_MESSAGE) -> tuple[Int, list[int], list[int]]:
         """Rows of a chunk whose payload starts a message on a known connection, or that have one of these OpCodes; the service id of each,

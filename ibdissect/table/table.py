@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from .bits import extract, part_of_little
 from .computed import values_of
 from .find_structures import HEADERS, find
 from .first_bytes import Front, Place, tight, u16
-from .joined import Joined, WholeMessage, in_order, not_in_first
+from .joined import Joined, SaRecord, Span, WholeMessage, in_order, not_in_first
 from .locate import EXTENDED_STRUCTS, Bool, Int, Located, locate
 from .occurrences import Occurrences
 from .services import Services
@@ -59,7 +59,7 @@ class ChunkTable:
         """`shown_by`: the table that returns this one as its `shown`. `located`: where the headers are, if known."""
         self.window = chunk.data.size
         """Bytes of the window; those of `joined` follow them in `chunk.data`."""
-        self.joined = joined() if shown_by is not None else ()
+        self.joined: Sequence[tuple[int, SaRecord | WholeMessage]] = joined() if shown_by is not None else ()
         """The records that straddle segments, each with the row that completed it; only in `shown`."""
         if self.joined:
             chunk = replace(chunk, data=np.concatenate([chunk.data, *(np.frombuffer(one.data, np.uint8) for _, one in self.joined)]))
@@ -98,6 +98,8 @@ class ChunkTable:
         located = Located(1, size, ~yes, code, Front(chunk), size, {"payload": at}, size, code + SEND_ONLY, size, yes)
         made = cls(chunk, catalog, services, located=located)
         made._messages = at, np.array([message.service], np.uint64), np.array([message.side])
+        if message.stream is not None:
+            made.joined = ((0, replace(message, data=b"", spans=(Span(frame, 0, len(message.data)),))),)
         return made
 
     def __len__(self) -> int:

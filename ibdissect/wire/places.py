@@ -172,6 +172,18 @@ class CmPayload(Place, Record, frozen=True):
     """As in `CmService`."""
 
 
+class Stream(Place, Record, frozen=True):
+    """PDUs of a stream of bytes: one may lie in several messages, several in one. It belongs to the frame that completes it.
+
+    Only in order and without a gap from the beginning of the connection on: a PDU is never guessed.
+    """
+
+    over: CmPayload
+    """The messages whose bytes, one after the other in each direction, are the stream."""
+    length: object
+    """Bytes of a whole PDU: a field of the structure, or arithmetic on its fields (`length + 8`). `carried_by` follows the fields then."""
+
+
 def smp(attr_id: int) -> tuple[Mad, ...]:
     """An SM attribute in LID-routed and in directed-route SMPs."""
     return Mad(0x01, attr_id), Mad(0x81, attr_id)

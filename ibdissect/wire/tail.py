@@ -329,6 +329,12 @@ def _way(field: Field[Any], known: list[Field[Any]]) -> tuple[Field[Any], int] |
     return None
 
 
+def length_of(struct: StructType, length: object) -> Callable[[Data], int]:
+    """What computes the length of a PDU from its first bytes, at least those of the structure's fixed fields (`places.Stream`)."""
+    number = _number(struct, "carried_by", length, list(struct.fields))
+    return lambda data: number(data, {struct: 0})
+
+
 # -- packets
 
 

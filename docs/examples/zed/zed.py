@@ -1,5 +1,5 @@
 """ZED's vendor class: lanes, a name, TLVs with a key; a stream protocol; private data."""
-from ibdissect.wire.places import CmPayload, CmService, UdpPort, VendorOui
+from ibdissect.wire.places import CmPayload, CmService, Stream, UdpPort, VendorOui
 from ibdissect.wire.spec import Struct, enum, flag, guid, lid, nested, pad, secret, text, uint
 from ibdissect.wire.tail import choice, repeat
 
@@ -95,9 +95,9 @@ class Pdu(Struct):
     """One message of the stream protocol."""
 
     prefix, key, section, size = "zed", "pdu", "ZED 9", 8
-    carried_by = (CmPayload(0x0000_00AC_E200_0007), UdpPort(5555))
     op = enum(8, {1: "read", 2: "reply"}, "Operation", at="0")
     tag = uint(8, "Tag", at="1", holds="number")
     length = uint(16, "PDU Length", at="2", unit="bytes")
     session = secret(32, "S_Key", "Session Key", at="4")
     items = repeat(nested(Item, "Item"))
+    carried_by = Stream(CmPayload(0x0000_00AC_E200_0007), length=length), UdpPort(5555)

@@ -1,0 +1,142 @@
+"""Which PDUs do the SENDs of a queue pair carry, if they are a stream of bytes (`wire.places.Stream`)?
+
+A PDU may lie in several messages, and a message may hold several. Each belongs to the frame that completes it. The bytes of one direction
+are followed from the first SEND of the connection on, and only as long as none is missing: where a packet is lost or cut off, nobody knows
+where the next PDU begins, so nothing is shown until the connection ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct as Record
+from msgspec import field as each_new
+
+from ibdissect.bounded import KeptDict
+from ibdissect.table.joined import Span, WholeMessage
+from ibdissect.table.payloads import served
+from ibdissect.table.services import PART
+from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.places import Stream
+from ibdissect.wire.tail import length_of
+
+from .stream_packets import IS_RESPONSE, OPERATION, READ_REQUEST
+
+if TYPE_CHECKING:
+    from ibdissect.table import ChunkTable
+
+MAX_STREAMS = 1024
+"""Directions of connections that are followed; further ones are not."""
+MAX_BYTES = 1 << 16
+"""Bytes of a PDU; a longer one ends its stream."""
+PSN_BITS = 24
+Kind = tuple[Stream, int, Callable[[bytes], int]]
+"""A stream, the bytes that its length needs, and what computes it from these."""
+
+
+@cache
+def streams_of(catalog: Catalog) -> tuple[Kind, ...]:
+    """The streams that structures declare."""
+    places = [(place, struct) for struct in catalog.structs for place in struct.carried_by if isinstance(place, Stream)]
+    return tuple((place, struct.size, length_of(struct, place.length)) for place, struct in places)
+
+
+class _Side(Record):
+    """One direction of a connection."""
+
+    since: int
+    """When the service of the queue pair began."""
+    kind: Kind | None
+    psn: int
+    """PSN of the packet that comes next."""
+    skips: bool = False
+    """It may be a later one, behind a READ, which takes several PSNs."""
+    lost: bool = False
+    data: bytearray = each_new(default_factory=bytearray)
+    spans: list[Span] = each_new(default_factory=list)
+
+
+class Streams:
+    """Follows the streams of a capture. Call `take` with its packets in capture order."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[int, int], Kind] = {}
+        self._sides = KeptDict[tuple[bytes, int], _Side](MAX_STREAMS, "streams of bytes over queue pairs")
+
+    @property
+    def dropped(self) -> Any:
+        """What was not followed, because there is a bound."""
+        return self._sides.dropped
+
+    def claim(self, table: ChunkTable, packet: Any) -> bool:
+        """Whether a packet to a queue pair is of a stream."""
+        return self._kind(table, packet.service, packet.side) is not None
+
+    def _kind(self, table: ChunkTable, service: int, side: int) -> Kind | None:
+        known = self._kinds.get((service, side))
+        if known is None:
+            of = np.array([service], np.uint64), np.array([side], np.int64)
+            known = next((kind for kind in streams_of(table.catalog) if served(table, kind[0].over, *of)[0]), None)
+            if known is not None and len(self._kinds) < MAX_STREAMS:
+                self._kinds[service, side] = known
+        return known
+
+    def take(self, packet: Any, since: int, table: ChunkTable, time_ns: int) -> Iterator[WholeMessage]:
+        """The PDUs that a request packet (`whole_messages`) to a queue pair completes, in order. `since`: when its service began."""
+        if IS_RESPONSE[packet.code]:
+            return
+        side = self._sides.get(packet.to)
+        if side is not None and side.since != since:
+            del self._sides[packet.to]
+            side = None
+        if side is None:
+            kind = self._kind(table, packet.service, packet.side)
+            self._sides.keep(packet.to, side := _Side(since, kind, packet.psn), packet.span.frame, time_ns)
+            if packet.to not in self._sides:
+                return
+        if side.kind is None or side.lost:
+            return
+        ahead = (packet.psn - side.psn) % (1 << PSN_BITS)
+        if ahead >> (PSN_BITS - 1):
+            return  # sent again
+        side.lost = (ahead > 0 and not side.skips) or not packet.complete
+        side.psn, side.skips = (packet.psn + 1) % (1 << PSN_BITS), packet.code & OPERATION == READ_REQUEST
+        if packet.code in PART and not side.lost:
+            side.data += packet.data
+            side.spans.append(packet.span)
+            yield from _cut(side, packet)
+        if side.lost:
+            side.data, side.spans = bytearray(), []
+
+
+def _cut(side: _Side, packet: Any) -> Iterator[WholeMessage]:
+    """The PDUs that are complete now, taken from the front."""
+    assert side.kind is not None
+    place, least, length = side.kind
+    while len(side.data) >= least:
+        size = length(bytes(side.data[:least]))
+        if not max(least, 1) <= size <= MAX_BYTES:
+            side.lost = True
+            return
+        if size > len(side.data):
+            return
+        spans, side.spans = _split(side.spans, size)
+        data = bytes(side.data[:size]) if len(spans) > 1 else b""
+        del side.data[:size]
+        yield WholeMessage(data, tuple(spans), packet.service, packet.side, stream=place)
+
+
+def _split(spans: list[Span], size: int) -> tuple[list[Span], list[Span]]:
+    """The first `size` bytes of spans, and the others."""
+    first, rest = [], []
+    for span in spans:
+        here = min(span.length, size)
+        size -= here
+        if here:
+            first.append(Span(span.frame, span.offset, here))
+        if here < span.length:
+            rest.append(Span(span.frame, span.offset + here, span.length - here))
+    return first, rest
