@@ -56,7 +56,7 @@ def found(frames: Sequence[bytes], *, edges: Iterable[int] = ()) -> dict[int, by
     whole: dict[int, bytes] = {}
     with Capture(io.BytesIO(erf_pcap(frames))) as opened:
         for table in opened.tables(edges=list(edges)):
-            whole |= {frame: one.data for frame, one in whole_messages.messages_in(table).items()}
+            whole |= {frame: one.data for frame, (one,) in whole_messages.messages_in(table).items()}
     return whole
 
 
@@ -77,7 +77,7 @@ def test_the_whole_says_what_one_packet_would_say(kind: str) -> None:
     frames = [*connection(service, private), *packets(data)]
     with Capture(io.BytesIO(erf_pcap(frames))) as opened:
         (table,) = opened.tables()
-        (joined,) = whole_messages.messages_in(table).values()
+        ((joined,),) = whole_messages.messages_in(table).values()
         layers = layers_of(joined, table.catalog, table.services, Presenter(opened.masker))
     assert (joined.data, joined.service, joined.side) == (whole.data, whole.service, whole.side)
     assert said(layers) == said(alone) and len(said(layers)) > 10
