@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import ibdissect
 from tests import commands
 
 FOLDER = Path(__file__).parents[1] / "docs/examples/zed"
@@ -57,3 +58,15 @@ def test_the_key_is_hidden(capture: str, form: str) -> None:
 def test_the_plugin_has_no_function() -> None:
     text = (FOLDER / "zed.py").read_text(encoding="utf-8")
     assert "def " not in text and "lambda" not in text and "Parsed" not in text
+
+
+def test_a_tree_gives_values_by_filter_name() -> None:
+    with ibdissect.open(str(FOLDER / "zed.pcap"), plugins=[PLUGIN]) as capture:
+        tree = capture.dissect(1)
+    assert (tree["bth.psn"], tree["infiniband.bth.psn"]) == (0, 0)
+    assert (tree["zed.lane.errors"], tree["zed.inventory.name"], tree["zed.optics.key"]) == (5, "spine-7/leaf-3", "Optics_Key#1")
+    assert "zed.power.watts" in tree and "zed.item.size" not in tree
+    with pytest.raises(KeyError):
+        tree["zed.item.size"]
+    with ibdissect.open(str(FOLDER / "stream.pcap"), plugins=[PLUGIN]) as capture:
+        assert capture.dissect(6)["zed.item.size"] == 300  # of the message that the frame completes

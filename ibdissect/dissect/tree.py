@@ -88,6 +88,20 @@ class Tree:
         """Whether the capture holds fewer bytes than the frame had on the wire."""
         return self.caplen < self.length
 
+    def __getitem__(self, name: str) -> Any:
+        """The first value with a filter name, `tree["bth.psn"]`: `infiniband.` is optional. KeyError if the frame has none.
+
+        A masked key is its text; of a structure, it is the node.
+        """
+        for node in self.walk(joined=True):
+            if node.name and name in (node.name, node.name.removeprefix("infiniband.")):
+                return node if node.field is None or node.field.kind == "nested" else node.text if node.value is None else node.value
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether the frame has a field of that filter name."""
+        return any(node.name and name in (node.name, node.name.removeprefix("infiniband.")) for node in self.walk(joined=True))
+
     def walk(self, *, joined: bool = False) -> Iterator[Node]:
         """Every node of the frame; with `joined`, then those of what it completes."""
         for layer in (*self.layers, *self.joined) if joined else self.layers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import CookedLinux, Dot1Q, Ether
-from scapy.packet import Padding, Raw
+from scapy.packet import Padding, Raw, fuzz
 
 from ibdissect.layers import (  # type: ignore[attr-defined, unused-ignore]  # the derived ones exist at run time only
     AETH,
@@ -36,8 +37,10 @@ from ibdissect.layers import (  # type: ignore[attr-defined, unused-ignore]  # t
     PKeyTable,
     PortInfo,
     SMPDirected,
+    layer,
 )
 from ibdissect.wire import crc
+from ibdissect.wire.catalog import builtin
 from ibdissect.wire.encapsulation import ETHERTYPES_VLAN
 
 
@@ -189,3 +192,10 @@ for conf.interactive in (True, False):
     names = {"PortInfo", "PortInfoExtended", "PortInfoRecord"}
     assert names <= set(whole) and int(words[ends[0]]) > 300
     assert not names <= set(other) and int(words[ends[1]]) <= 300
+
+
+@pytest.mark.slow
+def test_every_class_can_be_fuzzed() -> None:
+    random.seed(1)
+    for struct in builtin().structs:
+        assert len(bytes(fuzz(layer(struct)()))) >= struct.size, struct
