@@ -116,7 +116,7 @@ class Array(ScapyField):  # type: ignore[type-arg]
         entries += [self._blank() for _ in range(self.count - len(entries))]
         return Entries(entries) if self.holds_packets else entries
 
-    def randval(self) -> None:
+    def randval(self) -> Any:
         """Nothing: `fuzz()` leaves arrays at their defaults, as Scapy's own lists."""
 
     def getfield(self, pkt: Packet, s: Any) -> tuple[Any, Any]:
