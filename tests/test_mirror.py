@@ -100,7 +100,7 @@ TOPICS = {
     "oracle": "oracle",
     "pictures": "browser",
     "report": "formats",
-    "robustness": "slice",
+    "robustness": "proofs slice",
     "rules": "alone early follower_order gate later_facts messages rules who",
     "rules/MKY": "leases_and_violations",
     "rules/PKY": "random_traffic",

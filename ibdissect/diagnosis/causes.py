@@ -163,9 +163,10 @@ def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | No
         yield wrong
     if half.fatal_frame:
         yield _refused_request(raw, half, side)
-    if half.short_frame:
-        facts = {"size": half.short_size, "wanted": half.short_wanted}
-        yield Found("read-length-wrong", first=half.short_request, decisive=half.short_frame, blamed=1 - side, facts=facts)
+    if half.wrong_frame:
+        cause = "read-length-wrong" if half.wrong_size >= 0 else "read-order-wrong"
+        facts = {"size": half.wrong_size, "wanted": half.wrong_wanted}
+        yield Found(cause, first=half.wrong_request, decisive=half.wrong_frame, blamed=1 - side, facts=facts)
     if half.rnr_naks and rnr_exhausted(raw, half, capture):
         yield Found("rnr-exhausted", first=half.rnr_first, decisive=half.rnr_frame, blamed=1 - side)
     if asks is not None and back is not None and half.requests and half.answers and mixed_versions(asks, back):

@@ -153,8 +153,12 @@ def _reused(s: Story) -> str:
     return f"{s.asks} used {counted(s.half.reused, 'PSN')} for another message than before; {taken}: its data is lost"
 
 
-def _short_read(s: Story) -> str:
+def _wrong_read(s: Story) -> str:
     return f"{s.answers} answered a READ of {s.facts['wanted']} bytes with {s.facts['size']} bytes"
+
+
+def _late_read(s: Story) -> str:
+    return f"{s.answers} began its answer to a READ of {s.facts['wanted']} bytes with a later part"
 
 
 HOW = {"constant": "as a constant", "swapped": "with its bytes reversed", "vlan": "over the VLAN tag, too", "other": "wrongly"}
@@ -238,7 +242,8 @@ SAID: dict[str, Callable[[Story], str]] = {
     "refused": _refused, "duplicate-qp-after-restart": _duplicate, "connect-unanswered": _unanswered, "retries-exhausted": _exhausted,
     "path-mtu": _path_mtu, "mtu-mismatch": _mtu_mismatch, "remote-invalid-request": _invalid, "remote-access-error": _access,
     "remote-operational-error": _operational, "rnr-exhausted": _rnr_exhausted, "rnr-timer-ignored": _rnr_ignored, "psn-reused": _reused,
-    "read-length-wrong": _short_read, "icrc-wrong-at-sender": _icrc, "roce-version-mix": _versions, "wrong-partition": _partition,
+    "read-length-wrong": _wrong_read, "read-order-wrong": _late_read,
+    "icrc-wrong-at-sender": _icrc, "roce-version-mix": _versions, "wrong-partition": _partition,
     "ack-stuck": _stuck,
     "slow-by-loss": _slow("packets of {s.asks} were lost and sent again {n}", "loss_recovery", "losses"),
     "slow-by-reordering": _slow(

@@ -54,6 +54,16 @@ def fill(holes: list[list[int]], pos: int, end: int) -> bool:
     return False
 
 
+def wrong_read(half: Any, read: list[int], p: Any, size: int) -> None:
+    """Responses up to this one do not make what the READ asked for: so many bytes, or -1, a later part first. `read` as in `Half.reads`.
+
+    Counts once a direction, and not where another READ of another length may have these responses: part of one may be asked for again.
+    """
+    rivals = [one for one in half.reads if one[0] < read[0] + read[1] and (one[0], one[3]) != (read[0], read[3])]
+    if not half.wrong_frame and not rivals and read[3] >= 0:
+        half.wrong_frame, half.wrong_request, half.wrong_size, half.wrong_wanted = p.frame, read[4], size, read[3]
+
+
 def add_gap(gaps: dict[int, list[int]], gap: int) -> None:
     """Keep a time that an answer ended, in classes of a sixteenth of an octave: [number, sum]."""
     shift = max(0, gap.bit_length() - 5)

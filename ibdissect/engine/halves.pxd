@@ -16,7 +16,7 @@ cdef class Half:
     cdef public i64 rounds, answered, nak_code, fatal_frame, fatal_request, fatal_size, fatal_reads, reorder_proof, loss_proof
     cdef public bint unasked
     cdef public i64 last_ack, last_msn, same_acks, same_frame, same_first, reused, reused_first, reused_frame
-    cdef public i64 short_frame, short_request, short_size, short_wanted, largest, mark_frame, mark_last
+    cdef public i64 wrong_frame, wrong_request, wrong_size, wrong_wanted, largest, mark_frame, mark_last
     cdef public i64 losses, timeouts, rnrs, loss_first, loss_last, timeout_first, timeout_last, rnr_begin, rnr_last, dropped
     cdef public object gaps, holes, reads, episodes, late, nakked, unanswered
     cdef i64[::1] sent, heard, quiet

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ibdissect.wire.headers import RNR_TIMER_US
 
-from .episodes import LOSS, RNR, TIMEOUT, add_gap, close_episode, count_again, fill, open_episode, skip, wider
+from .episodes import LOSS, RNR, TIMEOUT, add_gap, close_episode, count_again, fill, open_episode, skip, wider, wrong_read
 
 try:
     import cython
@@ -51,7 +51,7 @@ class Half:
         self.recover = self.rnr = self.round_next = self.open_pos = self.last_ack = self.answered = NOWHERE
         self.state = IDLE
         self.started = self.half_sent = self.asked = self.in_round = self.unasked = False
-        self.mtu = self.agreed_mtu = self.timer = self.since = self.short_wanted = 0
+        self.mtu = self.agreed_mtu = self.timer = self.since = self.wrong_wanted = 0
         self.requests = self.answers = self.messages = self.payload = self.again = self.naks = self.rnr_naks = 0
         self.marks = self.mark_groups = self.mark_time = self.mark_frame = self.mark_last = self.copies = self.missed = self.dropped = 0
         self.transferring = self.rnr_wait = self.loss_recovery = self.timeout = self.idle = 0
@@ -62,7 +62,7 @@ class Half:
         self.nak_code = self.fatal_frame = self.fatal_request = self.fatal_size = self.fatal_reads = 0
         self.reorder_proof = self.loss_proof = self.same_acks = self.same_frame = self.same_first = 0
         self.last_msn = self.largest = -1
-        self.reused = self.reused_first = self.reused_frame = self.short_frame = self.short_request = self.short_size = 0
+        self.reused = self.reused_first = self.reused_frame = self.wrong_frame = self.wrong_request = self.wrong_size = 0
         self.losses = self.timeouts = self.rnrs = self.loss_first = self.loss_last = 0
         self.timeout_first = self.timeout_last = self.rnr_begin = self.rnr_last = 0
         self.gaps, self.holes, self.reads = {}, [], []
@@ -186,8 +186,7 @@ class Half:
             self.copies += 1
             return 1
         if self.open_pos > _CANDIDATE and pos > self.open_pos:  # the READ before ends where this begins
-            if pos < self.front or self.open_dma < 0 or pos - self.open_pos <= (self.open_dma + 255) // 256:
-                self.front = pos
+            self.front = pos if pos < self.front or self.open_dma < 0 or pos - self.open_pos <= (self.open_dma + 255) // 256 else self.front
             self.open_pos = NOWHERE
         n: i64 = self.psns(p)
         if self.open_pos == _CANDIDATE:
@@ -204,6 +203,7 @@ class Half:
                 again = True
                 self.resent(p, pos, end)
         self.spend(p.time, True)
+        follows: cython.bint = self.requests and pos == self.front
         if not again:
             if pos > self.front:
                 self.dropped += skip(self.holes, self.front, pos)
@@ -211,8 +211,7 @@ class Half:
                 self.in_round, self.rounds = False, 0
             self.payload += p.size
             self.messages += p.last
-            if p.first:
-                self.msg_frame = p.frame
+            self.msg_frame = p.frame if p.first else self.msg_frame
             if self.reliable:
                 self.dropped += self.open.add(pos, end, p.time, p.frame, p.size, self.msg_frame)
             if self.una == pos:
@@ -228,7 +227,7 @@ class Half:
         if not self.reliable:
             self.una = self.front
         if p.op == 12 or p.op == 19 or p.op == 20:
-            self.reads.append([pos, n, 0, p.dma if p.has_reth else -1, p.frame, 0])
+            self.reads.append([pos, n, 0, p.dma if p.has_reth else -1, p.frame, 0, follows])
             if len(self.reads) > 8 * RING:  # more than can be under way
                 self.reads.pop(0)
         if (p.op == 0 or p.op == 1 or p.op == 6 or p.op == 7) and not self.mtu:
@@ -372,8 +371,7 @@ class Half:
             self.rnrs += 1
             self.rnr_begin = self.rnr_begin or p.frame
             self.rnr_count += 1
-            if self.rnr_count == 1:
-                self.rnr_first = p.frame
+            self.rnr_first = p.frame if self.rnr_count == 1 else self.rnr_first
             self.rnr, self.rnr_time, self.rnr_frame, self.rnr_code, self.rnr_last = pos, p.time, p.frame, code, p.frame
             self.asked = True
             open_episode(self, RNR, p.time, p.time)
@@ -435,8 +433,10 @@ class Half:
             one[2] = pos - one[0] + 1
             one[5] += p.size
             seen = True
-            if (p.op == 15 or p.op == 16) and one[3] >= 0 and one[5] >= 0 and one[5] < one[3] and not self.short_frame:
-                self.short_frame, self.short_request, self.short_size, self.short_wanted = p.frame, one[4], one[5], one[3]
+            if pos == one[0] and one[6] and (p.op == 14 or p.op == 15):
+                wrong_read(self, one, p, -1)
+            elif p.op < 17 and one[5] >= 0 and (one[5] >= one[3] if p.op < 15 else one[5] != one[3]):
+                wrong_read(self, one, p, one[5])
             if one[2] >= one[1] or p.op == 15 or p.op >= 16:
                 self.reads.pop(0)
             break

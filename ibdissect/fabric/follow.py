@@ -21,7 +21,7 @@ from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapS
 from .keys import refuses
 from .learn import M_KEY_SIZE, KeyedRequest, Learner, Smp
 from .model import Subnet
-from .nodes import NOBODY, Hop, Port
+from .nodes import NOBODY, SWITCH, Hop, Port
 from .records import Records
 from .routes import Routes
 from .senders import Senders
@@ -287,6 +287,12 @@ class FabricFollower:
             return
         guard = port.guard
         held = guard.check(method, presented, smp.frame, smp.time_ns) if guard is not None else None
+        if held is None and method == numbers.GET and attribute == numbers.PORT_INFO and hop.node.kind != SWITCH:
+            other = hop.node.ports.get(smp.modifier & 0xFF)  # both ports' keys are checked
+            if other is not None and other is not port and other.guard is not None and other.guard.pending is None:
+                found = other.guard.held.now
+                if found is not None and refuses(found, method, presented):
+                    port, guard, held = other, other.guard, found
         if held is not None:
             assert guard is not None
             if self._may_hold(port, presented, guard.held.since):

@@ -112,6 +112,13 @@ def read_short(lab: Lab) -> None:
     lab.answer(5 * US, 100, opcode=RESPONSE_ONLY, size=500)
 
 
+def read_disordered(lab: Lab) -> None:
+    lab.good(0, 99, 1)
+    lab.ask(TIMEOUT, 100, 0, READ, dma=1000)
+    for i, code in enumerate((0x0E, 0x0D, 0x0F)):
+        lab.answer(TIMEOUT + (5 + i) * US, 100 + i, opcode=code, size=(256, 256, 488)[i])
+
+
 def versions(lab: Lab) -> None:
     from ibdissect.wire.encapsulation import Ethernet
     from ibdissect.wire.headers import AETH, BTH, GRH
@@ -203,6 +210,7 @@ CAUSES: dict[str, tuple[str, str, Case]] = {
     "access": ("remote-access-error", "failed", nak(2)), "operational": ("remote-operational-error", "failed", nak(3)),
     "RNR exhausted": ("rnr-exhausted", "failed", rnr_exhausted), "RNR timer": ("rnr-timer-ignored", "odd", rnr_ignored),
     "PSN": ("psn-reused", "odd", psn_reused), "READ": ("read-length-wrong", "failed", read_short),
+    "parts of a READ": ("read-order-wrong", "failed", read_disordered),
     "versions": ("roce-version-mix", "failed", versions), "partition": ("wrong-partition", "failed", partition),
     "stuck": ("ack-stuck", "failed", stuck), "loss": ("slow-by-loss", "slow", lossy),
     "loss before the capture": ("slow-by-loss", "slow", lambda lab: lossy(lab, seen=False)),

@@ -29,6 +29,7 @@ WORDS = {
     "refused": "10.0.0.2 refused the connection that 10.0.0.1 asked for: reason 12, primary remote port GID rejected",
     "unanswered": "10.0.0.1 sent its REQ four times in 300 ms and got no answer from 10.0.0.2, and gave up",
     "RNR exhausted": "10.0.0.2 had no receive buffer for PSN 103 twice, and 10.0.0.1, whose RNR retry count is 1, gave up",
+    "parts of a READ": "10.0.0.2 began its answer to a READ of 1000 bytes with a later part",
     "READ": "10.0.0.2 answered a READ of 1000 bytes with 500 bytes",
     "ICRC": "10.0.0.1 writes the ICRC as a constant, in all 6 packets that can be checked",
     "partition": "10.0.0.1 sends with P_Key 0x8002, agreed was 0x8001: 10.0.0.2 drops its packets silently",

@@ -120,10 +120,44 @@ def test_a_read_takes_a_psn_for_each_response(modules: Any) -> None:
     assert wire.half.again == 0 and not wire.half.holes
     for i, (op, size) in enumerate(((13, 1024), (14, 1024), (15, 1))):
         wire.answer(2000 + i, 10 + i, op=op, size=size)
-    assert not wire.half.short_frame and wire.half.payload == 64 + 2049
+    assert not wire.half.wrong_frame and wire.half.payload == 64 + 2049
     wire.ask(3000, 14, op=12, dma=100, has_reth=True, size=0)
     wire.answer(4000, 14, op=16, size=99)
-    assert (wire.half.short_size, wire.half.short_wanted) == (99, 100)
+    assert (wire.half.wrong_size, wire.half.wrong_wanted) == (99, 100)
+
+
+RESPONSES = {
+    "in full": ((13, 1024), (14, 1024), (15, 952)), "longer": ((13, 1024), (14, 1024), (15, 953)), "no end": ((13, 1500), (14, 1500)),
+    "later part first": ((14, 1024), (13, 1024), (15, 952)), "short, with a hole": ((13, 1024), (), (15, 900)),
+}  # fmt: skip
+WRONG = {"in full": None, "longer": 3001, "no end": 3000, "later part first": -1, "short, with a hole": None}
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+@pytest.mark.parametrize("name", WRONG)
+def test_responses_make_what_a_read_asked_for(modules: Any, name: str) -> None:
+    wire = Wire(modules)
+    wire.ask(1000, 9)
+    wire.ask(1100, 10, op=12, dma=3000, has_reth=True, size=0)
+    for i, part in enumerate(RESPONSES[name]):
+        if part:
+            wire.answer(2000 + i, 10 + i, op=part[0], size=part[1])
+    assert (wire.half.wrong_size if wire.half.wrong_frame else None) == WRONG[name]
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_a_read_of_which_a_part_is_asked_again_is_not_judged(modules: Any) -> None:
+    """The requester asks for the rest of a READ that it asked for before the capture began; responses to both may come."""
+    wire = Wire(modules)
+    wire.ask(1000, 12, op=12, dma=952, has_reth=True, size=0)
+    wire.answer(2000, 12, op=15, size=952)
+    assert not wire.half.wrong_frame  # perhaps of the READ before
+    wire.ask(2500, 13)
+    for psn, dma in ((14, 3000), (15, 1976)):
+        wire.ask(3000 + psn, psn, op=12, dma=dma, has_reth=True, size=0)
+    for i, (op, size) in enumerate(((13, 1024), (13, 1024), (15, 900))):
+        wire.answer(4000 + i, 14 + i, op=op, size=size)
+    assert not wire.half.wrong_frame
 
 
 @pytest.mark.parametrize("modules", MODULES, ids=IDS)

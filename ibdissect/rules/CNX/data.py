@@ -61,3 +61,19 @@ class SenderComputesIcrc(StoryRule):
 
     def flow_of(self, one: Connection) -> object:
         return one.ends[one.blamed or 0].address
+
+
+class ReadOrderWrong(StoryRule):
+    """The answer to a READ begins with a later part.
+
+    The requester drops it and asks again, or ends the connection; one that takes it has a part of the data in the wrong place.
+
+    Report it to the maker of the responder: the first packet of an answer is a First or an Only.
+
+    A READ that follows the request before it, so that it is no repetition, and a Middle or Last with its PSN.
+    """
+
+    code, name, severity = "CNX018", "read-order-wrong", ERROR
+    reference = "IBA 9.7.5.1.9, 9.4.4"
+    cause = "read-order-wrong"
+    example = "a READ of 3000 bytes, answered with RDMA READ Response Middle, First and Last"

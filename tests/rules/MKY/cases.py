@@ -7,7 +7,7 @@ from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
 from tests.craft import erf_pcap, smp, ud
-from tests.fabric.made import ANSWER, REPRESS, SET, answer, ask, node, node_info, p_keys, port_info
+from tests.fabric.made import ANSWER, GUID, REPRESS, SET, answer, ask, node, node_info, p_keys, port_info
 from tests.rules.cases import case
 from tests.rules.made.attributes import sm
 from tests.rules.made.attributes import written as attribute_written
@@ -60,6 +60,16 @@ case("MKY003", [shown(2), ask(5, NODE_INFO)], [shown(1), ask(5, NODE_INFO)], fra
 # a query of the node's own port may bypass the check
 case("MKY003", [shown(2), ask(5, NODE_INFO, m_key=OTHER, slid=9)], [shown(2), ask(5, NODE_INFO, m_key=OTHER, slid=5)],
      frames=[2], also=ALSO, twin_also=ALSO)  # fmt: skip
+# the PortInfo of an adapter's other port: both ports' keys are checked
+TWO_PORTS = [node_info(5, num_ports=2), node_info(6, num_ports=2, local_port_num=2, node_guid=GUID + 0x50, system_image_guid=GUID + 0x53),
+             answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=2), modifier=1, m_key=KEY)]  # fmt: skip
+SECOND = {protect: answer(6, PORT_INFO, port_info(6, m_key=OTHER, m_key_protect_bits=protect, local_port_num=2), modifier=2, m_key=OTHER)
+          for protect in (1, 2)}  # fmt: skip
+OTHERS_INFO = ask(5, PORT_INFO, m_key=KEY, modifier=2)
+case("MKY003", [*TWO_PORTS, SECOND[2], OTHERS_INFO], [*TWO_PORTS, SECOND[1], OTHERS_INFO], frames=[5], also=ALSO, twin_also=ALSO)
+case("MKY003", [*TWO_PORTS, SECOND[2], OTHERS_INFO],
+     [*TWO_PORTS, SECOND[2], OTHERS_INFO, answer(5, PORT_INFO, port_info(6, local_port_num=1), modifier=2, m_key=KEY)],
+     frames=[5], also=ALSO, twin_also=ALSO)  # fmt: skip
 case("MKY004", [ask(5, PORT_INFO), answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=1))],
      [ask(5, PORT_INFO), answer(5, PORT_INFO, port_info(5, m_key=0, m_key_protect_bits=1))], frames=[2], also=ALSO)  # fmt: skip
 # the answer to the Set that installs the key shows it to who wrote it
