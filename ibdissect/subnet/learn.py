@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec import Struct as Record
 
 from ibdissect.fabric import SWITCH, Node, Port, Subnet
-from ibdissect.fabric.file_lines import KnownFile, doubtful, line_number
+from ibdissect.fabric.file_lines import KnownFile, doubtful, file_and_line, line_number
 from ibdissect.fabric.keys import Guard, MKey
 from ibdissect.fabric.nodes import NodeFacts, SmFacts
 from ibdissect.fabric.partitions import PKeys
@@ -27,6 +27,7 @@ from .facts import End, Fact
 from .partitions_conf import memberships
 from .text import guid as guid_of
 from .text import lmc_of
+from .whole import whole
 
 F = TypeVar("F")
 P = TypeVar("P", facts.InfoFact, facts.LanesFact, facts.MKeyFact, facts.TableFact, facts.WeightsFact)
@@ -97,6 +98,9 @@ class _Learner:
         ends = {end.guid for _, link in self.cached for end in (link.near, link.far)}
         agreed = bool(ends) and all(guid in self.by_guid and self.by_guid[guid].lid for guid in ends)  # so guid2lid is not truncated
         lists = {fact.sure or agreed: line for line, fact in self._of(facts.WholeFact)}
+        sure = whole(self.subnet) if True not in lists and (infos := self._of(facts.InfoFact)) else False
+        if sure is not False:
+            lists[bool(sure)] = line_number(file_and_line(infos[-1][0])[0], 0)
         self.subnet.listed = lists[True] if True in lists else doubtful(lists[False]) if lists else 0
 
     def _states(self) -> None:
@@ -199,6 +203,8 @@ class _Learner:
             port = self.port(fact.end, line) if not fact.end.guid and not fact.end.node else None
             if port is not None and fact.lmc >= 0 and port.node.guid == 0:
                 self.subnet.assign(port, fact.end.lid, fact.lmc, line)
+            elif port is not None and fact.lmc > 0 and id(port) not in lmcs and port.lid == fact.end.lid:
+                self.subnet.assign(port, fact.end.lid, fact.lmc, max(line, port.lids.since))  # PortInfo of a node without LMC elsewhere
 
     def port(self, end: End, line: int) -> Port | None:
         """The port that a line names, created if new; None if the line does not identify one."""

@@ -51,7 +51,11 @@ class Pcap:
 
 def read(path: Path) -> Pcap:
     """A classic pcap file. ValueError for anything else."""
-    raw = path.read_bytes()
+    return read_bytes(path.read_bytes(), str(path))
+
+
+def read_bytes(raw: bytes, path: str = "it") -> Pcap:
+    """The same of a file in memory."""
     for order in "<>":
         magic = struct.unpack_from(order + "I", raw)[0]
         if magic in (0xA1B2C3D4, 0xA1B23C4D):
