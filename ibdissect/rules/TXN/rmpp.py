@@ -31,6 +31,7 @@ GONE_ON_NS = 500_000_000
 """A sender that is not asked for a segment again for so long has sent it: managers wait a quarter of that for an acknowledgement."""
 MAX_WAITING = 4096
 ABORT_CODES = frozenset(range(118, 128))
+IMPOSSIBLE_SEGMENT = (RMPP.data1 == 0) | ((RMPP.first == 1) & (RMPP.data1 != 1)) | ((RMPP.first == 0) & (RMPP.data1 == 1))
 
 
 def of_transfer(event: TransferEvent, **arguments: object) -> Hit:
@@ -254,3 +255,21 @@ class RMPPStatus(Rule):
     ) & IN_USE
     message = "RMPP status {rmpp_status!t} in a segment of type {rmpp_type!t}, which must not have it"
     example = "a DATA segment with status 1"
+
+
+class RMPPHeader(Rule):
+    """The header of an RMPP packet contradicts itself.
+
+    The receiver aborts the transfer: with status 121 (unsupported type), or 120 (First and segment number do not fit).
+
+    Correct the sender.
+
+    One packet: a type above 4, a DATA segment with number 0, segment 1 without First, or First in another segment. Other versions of RMPP
+    are not judged.
+    """
+
+    code, name, severity = "TXN021", "rmpp-header-wrong", ERROR
+    reference = "IBA 13.6.2.1, 13.6.2.3"
+    when = ((RMPP.rmpp_type > ABORT) | ((RMPP.rmpp_type == DATA) & IMPOSSIBLE_SEGMENT)) & (RMPP.rmpp_version == 1) & IN_USE
+    message = "RMPP type {rmpp_type!t}, segment {data1}, flags {rmpp_flags!t}: no such packet exists"
+    example = "a DATA segment 3 with the First flag"

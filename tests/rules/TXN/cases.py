@@ -240,6 +240,11 @@ case("TXN005", [*ONE_LID, COUNTERS, counted(3), ONE_LID[1]], [*TWO_LIDS, COUNTER
 case("TXN014", table(rmpp_type=4, rmpp_status=126), table(rmpp_type=2))
 case("TXN015", table(rmpp_type=3, rmpp_status=1), table(rmpp_type=2))
 case("TXN016", table(rmpp_status=1), table())
+case("TXN021", table(first=1, segment_number=3), table(first=1, segment_number=1))
+case("TXN021", table(segment_number=1), table(segment_number=2))
+case("TXN021", table(segment_number=0), table(rmpp_type=2, segment_number=0))  # an ACK of nothing asks again from the first
+case("TXN021", table(rmpp_type=5), table(rmpp_type=5, active=0))
+case("TXN021", table(first=1, segment_number=3), table(first=1, segment_number=3, rmpp_version=2), twin_also=["MAD015"])
 case("TXN016", table(rmpp_type=3, rmpp_status=5), table(rmpp_type=3, rmpp_status=1), twin_also=["TXN015"])
 case("TXN016", table(rmpp_type=4, rmpp_status=50), table(rmpp_type=4, rmpp_status=118), twin_also=["TXN014"])
 case("TXN016", table(rmpp_type=4, rmpp_status=1), table(rmpp_type=4, rmpp_status=118), twin_also=["TXN014"])
