@@ -38,6 +38,8 @@ class Division(Record, frozen=True):
     """What distinguishes the subnets, in words."""
     expected: bool = False
     """Whether the site's policy names the subnets."""
+    once: bool = False
+    """Whether the capture can be read only once, so that nothing is tried to tell its subnets apart."""
 
     @property
     def subnets(self) -> list[int]:

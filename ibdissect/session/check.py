@@ -206,12 +206,14 @@ def _mixed(linter: Linter) -> bool:
 
 def _check(reading: Reading, options: Options, failures: Failures, progress: Progress | None, stop: Stop) -> CaptureReport:
     reader = reading.reader
+    once = not reader.rereadable or reader.far  # keys are numbered in the same pass
     report = CaptureReport(path=reading.path, phases=None if reader.rereadable else 1)
     fresh: list[Finding] = []
+    if once and not options.division.numbers:
+        options = replace(options, division=replace(options.division, once=True))
     linter, table = linter_of(options, reading, failures, on_finding=fresh.append), None
     divider, since = None, 1
     ahead = options.threads > 1 and reader.rereadable and not options.timing
-    once = not reader.rereadable or reader.far  # keys are numbered in the same pass
     reading.joins = once or options.selection is not None or bool(of_streams(reading.catalog))
     passed = PassedFrames() if once else None
     try:
@@ -227,7 +229,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
             if passed is not None:
                 passed.feed(table, linter.awaited())
             _count(report, table, selected)
-            if divider is None and _mixed(linter) and not options.division.numbers and reader.rereadable and not reader.far:
+            if divider is None and _mixed(linter) and not options.division.numbers and not once:
                 divider, since = Divider(options.division, _listed_ports(options)), table.chunk.first
             if divider is not None:
                 divider.feed(reading.table_of(table.chunk) if linter.left_out(table) else table)

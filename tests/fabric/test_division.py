@@ -88,6 +88,21 @@ def test_a_rule_that_is_selected_alone_judges_each_subnet_alone() -> None:
         assert [one.code for one in check(io.BytesIO(raw), Options(rules=[repeated])).findings] == found
 
 
+class Pipe(io.BytesIO):
+    """What can be read only once."""
+
+    def seekable(self) -> bool:
+        return False
+
+
+def test_a_pipe_says_that_it_cannot_be_divided() -> None:
+    raw = mixed([*HERE, data(2, 1, LIMITED)], [*THERE, data(2, 1, FULL), data(2, 1, FULL)], interfaces=True)
+    rules = [rule for rule in load() if rule.code in ("CAP017", "PKY001")]
+    said = [check(source, Options(rules=rules)).findings for source in (Pipe(raw), io.BytesIO(raw))]
+    assert [[one.code for one in found] for found in said] == [["CAP017"], ["CAP017", "PKY001"]]
+    assert ["save it as a file" in found[0].message for found in said] == [True, False]
+
+
 def test_files_describe_the_subnet_whose_ports_they_list(tmp_path: Path) -> None:
     there = subnet(0x255, 2, (1, 2, 3, 4), FULL)
     raw = mixed([*HERE, data(2, 1, LIMITED)], [*there, data(2, 1, FULL)], interfaces=True)

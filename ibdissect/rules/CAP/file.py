@@ -383,6 +383,8 @@ class SubnetsAreMixed(Rule):
         proof = [(frame, f"{kind} differs from before") for kind, frame in found.examples()]
         division = context.get(Division)
         then = f"{division.how} tell them apart, and each is checked alone" if division.how else "rules that know the subnet report nothing"
+        if division.once:
+            then += "; save it as a file, which can be read again to tell them apart: this could be read only once"
         mixed = "two managers of the subnet have transaction ids that begin alike" if found.related else "packets of two subnets are mixed"
         severity = INFO if division.expected or found.related else None
         arguments = {"mixed": mixed, "what": what, "then": then}
