@@ -201,3 +201,27 @@ class PathCodes(Rule):
     at = PathRecord.rate
     message = "a path with MTU code {mtu} and rate code {rate}: MTU codes are 1 to 5, rates begin with 2"
     example = "SubnAdmGetResp(PathRecord) with rate 1"
+
+
+def _unicast_gid(table: ChunkTable) -> Bool:
+    """The destination is a GID of a port."""
+    gids = table.values(PathRecord.dgid)
+    found: Bool = gids.any(axis=1) & (gids[:, 0] != 0xFF)
+    return found
+
+
+class PathToMulticastLid(Rule):
+    """A PathRecord leads to a port's GID over a multicast LID.
+
+    Packets of a connection go to a multicast group then, or nowhere: adapters refuse to connect to such a LID.
+
+    Correct the subnet administration, or the record that an administrator wrote.
+
+    One record of an answer is enough. Silent for records without a GID and for the permissive LID.
+    """
+
+    code, name, severity = "SA027", "path-record-to-mlid", ERROR
+    reference = "IBA 15.2.5.16, 4.1.1"
+    when = Where(PathRecord, _unicast_gid) & PathRecord.dlid.between(FIRST_MULTICAST, LAST_MULTICAST) & SA_ANSWER
+    message = "a path to {dgid}, which is a port, over multicast LID 0x{dlid:04x}"
+    example = "SubnAdmGetResp(PathRecord) with DGID fe80::7 and DLID 0xC005"
