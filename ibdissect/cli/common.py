@@ -181,9 +181,7 @@ class Common(Record, dict=True):
             return None
         from .frame_selection import FrameSelection
 
-        names = self.known_names if self.filter is not None and ".node" in self.filter else None
-        hosts = names.node_by_address if names is not None else None
-        selection = FrameSelection.parse(self.filter, self.frames, catalog, show_keys=self.show_keys, hosts=hosts)
+        selection = FrameSelection.parse(self.filter, self.frames, catalog, show_keys=self.show_keys)
         if (context := click.get_current_context(silent=True)) is not None:
             context.call_on_close(lambda: self.tell_hidden(selection.hidden_checksums))
         return selection

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +17,7 @@ from ibdissect.wire.catalog import Catalog
 if TYPE_CHECKING:
     from ibdissect.dfilter.answers import Answers
     from ibdissect.dfilter.compile import Filter
+    from ibdissect.dfilter.computed import Findings
 
 ENDLESS = (1 << 63) - 1
 
@@ -28,27 +28,22 @@ class FrameSelection(Record):
     ranges: tuple[tuple[int, int], ...]
     """(first, last) of each range of frames; empty: all."""
     filter: Filter | None = None
-    findings: Mapping[int, Iterable[str]] = field(default_factory=dict)
-    """Rule codes by frame, for a filter that uses findings."""
+    findings: Findings = field(default_factory=dict)
+    """By frame, for a filter that uses findings."""
     answers: Answers | None = None
     """Answers in the whole capture, for a filter that uses later answers."""
     reached: int = 0
     """The last frame that was looked at."""
 
     @classmethod
-    def parse(cls, text: str | None, frames: str | None, catalog: Catalog | None, *, show_keys: bool = False,
-              hosts: Mapping[int | bytes, str] | None = None) -> FrameSelection:  # fmt: skip
-        """Make them from the options -Y and --frames; `hosts` are names of nodes by LID. Raises FilterError or ConfigError."""
+    def parse(cls, text: str | None, frames: str | None, catalog: Catalog | None, *, show_keys: bool = False) -> FrameSelection:
+        """Make them from the options -Y and --frames. Raises FilterError or ConfigError."""
         ranges = parse_frames(frames) if frames is not None else ()
         if text is None:
             return cls(ranges)
         from ibdissect.dfilter.compile import compile_filter  # loaded only when there is a filter
 
-        found = compile_filter(text, catalog, hide_keys=not show_keys, hosts=hosts)
-        if found.hosts and hosts is None:
-            name = next(name for name in found.names if name.endswith(".node"))
-            raise ConfigError("-Y", name, "needs files that say who is who", hint="name them with --subnet")
-        return cls(ranges, found)
+        return cls(ranges, compile_filter(text, catalog, hide_keys=not show_keys))
 
     @property
     def hidden_checksums(self) -> int:

@@ -91,6 +91,8 @@ def selection_of(opened: Capture, common: Common) -> FrameSelection | None:
     if selection is not None and (only := selection.filter) is not None:
         selection.findings = opened.codes() if only.codes else {}
         selection.answers = opened.answers(only.names) if only.ahead else None
+        if only.nodes:
+            only.know(opened.ends())
     return selection
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +17,15 @@ from ibdissect.wire.spec import Struct
 
 from . import literals
 from .check import SEARCHABLE, Checker, ends_of, is_literal, is_value
-from .computed import HOST_NAMES, Findings, State
+from .computed import FINDING_NAMES, NODE_NAMES, Findings, State
 from .names import KIND_NAMES, Source, names_of
 from .pattern import Pattern
 from .syntax import Inverse, Logic, Membership, Node, Relation, String, Truth, parse
 from .values import Computation, Constant, Function, NamedOperand, NotZero, Operand
 
 if TYPE_CHECKING:
+    from ibdissect.fabric.ends import Ends
+
     from .answers import Answers
 
 SMALL_RANGE = 256
@@ -39,20 +41,20 @@ class Filter:
 
     def __init__(
         self, text: str, catalog: Catalog, first_ns: int | None = None, hide_keys: bool = False,
-        hosts: Mapping[int | bytes, str] | None = None,
+        ends: Ends | None = None,
     ) -> None:
         self.text, self.catalog = text, catalog
-        self._state, self._given = State(first_ns=first_ns, hide_keys=hide_keys, hosts=hosts or {}), first_ns
+        self._state, self._given = State(first_ns=first_ns, hide_keys=hide_keys, ends=ends), first_ns
         tree = parse(text)
         compiler = _Compiler(Checker(text, names_of(catalog), self._state))
         self.expr: Expr = And(()) if tree is None else compiler.condition(tree)
         """The condition for `ibdissect.table.mask`; `And(())` for an empty filter."""
         self.names: frozenset[str] = frozenset(compiler.checker.used)
         """The full names that the filter reads."""
-        self.codes = "ibdissect.code" in self.names
+        self.codes = not self.names.isdisjoint(FINDING_NAMES)
         """Whether the filter uses findings; then `rows` needs them."""
-        self.hosts = not self.names.isdisjoint(HOST_NAMES)
-        """Whether the filter uses names of nodes; then it selects nothing without `hosts`."""
+        self.nodes = not self.names.isdisjoint(NODE_NAMES)
+        """Whether the filter uses names of nodes; then it selects nothing without `ends`."""
         self.pairs = not self.names.isdisjoint(ANSWER_NAMES)
         """Whether the filter uses names that match requests with answers."""
         self._whole = not self.names.isdisjoint(MESSAGE_NAMES)
@@ -60,6 +62,20 @@ class Filter:
         """Whether the filter uses answers in later frames, or messages; then `rows` needs `answers` of the whole capture."""
         self._empty = tree is None
         self._own: Answers | None = None
+
+    @property
+    def filter(self) -> Filter:
+        """Itself: it selects by nothing else."""
+        return self
+
+    @property
+    def ends(self) -> Ends | None:
+        """Which nodes send and receive packets, as far as the filter was told."""
+        return self._state.ends
+
+    def know(self, ends: Ends) -> None:
+        """Say which nodes send and receive packets."""
+        self._state.ends = ends
 
     @property
     def hidden_checksums(self) -> int:
@@ -71,7 +87,7 @@ class Filter:
     ) -> Bool:  # fmt: skip
         """Rows of the chunk that the filter selects, bool[n].
 
-        `findings`: codes by frame number. `answers`: matched requests and answers; without it the filter matches the chunks it
+        `findings`: by frame number. `answers`: matched requests and answers; without it the filter matches the chunks it
         is fed, and knows an answer only from the chunk that contains it. `marked`: frames that are marked.
         """
         if self._empty:
@@ -97,7 +113,7 @@ class Filter:
     def __reduce__(self) -> tuple[Any, ...]:
         # The text is enough. The built-in catalog is not pickled; the receiver has it too.
         catalog = None if self.catalog is builtin() else self.catalog
-        return partial(compile_filter, hide_keys=self._state.hide_keys, hosts=self._state.hosts), (self.text, catalog)
+        return partial(compile_filter, hide_keys=self._state.hide_keys, ends=self._state.ends), (self.text, catalog)
 
     def __repr__(self) -> str:
         return f"Filter({self.text!r})"
@@ -105,14 +121,14 @@ class Filter:
 
 def compile_filter(
     text: str, catalog: Catalog | None = None, *, first_ns: int | None = None, hide_keys: bool = False,
-    hosts: Mapping[int | bytes, str] | None = None,
+    ends: Ends | None = None,
 ) -> Filter:  # fmt: skip
     """Compile a filter; raises FilterError with reason and column.
 
     `first_ns` is the time of frame 1, by default taken from the first chunk. `hide_keys`: comparisons with keys are refused and
-    their bytes read as zero, because otherwise a key could be guessed bit by bit. `hosts`: names of nodes by LID.
+    their bytes read as zero, because otherwise a key could be guessed bit by bit. `ends`: which nodes send and receive packets.
     """
-    return Filter(text, catalog if catalog is not None else builtin(), first_ns, hide_keys, hosts)
+    return Filter(text, catalog if catalog is not None else builtin(), first_ns, hide_keys, ends)
 
 
 class _Compiler:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import Struct as Record
@@ -12,26 +12,34 @@ from msgspec import field
 from ibdissect.capture.scattered import u16
 from ibdissect.dissect.named_values import ANSWER_NAMES, MESSAGE, MESSAGE_KINDS, frame_numbers
 from ibdissect.dissect.value import Presenter
-from ibdissect.fabric.roce_network import mapped
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.series import Blobs, Numbers, Series, blobs_of
 from ibdissect.wire.encapsulation import PROTOCOL_TCP, IPv4, IPv6
-from ibdissect.wire.headers import LRH
-from ibdissect.wire.spec import Field
 from ibdissect.wire.ulp.ip import TCP
 
 from .names import COMPUTED
 
 if TYPE_CHECKING:
     from ibdissect.dissect.summary import Summaries
+    from ibdissect.fabric.ends import Ends, Named
 
     from .answers import Answers
 
-Findings = Mapping[int, Iterable[str]]
-"""Frame number -> codes of the findings in it."""
-_SOURCES: tuple[Field[Any], ...] = (LRH.slid, IPv4.source, IPv6.source)
-_DESTINATIONS: tuple[Field[Any], ...] = (LRH.dlid, IPv4.destination, IPv6.destination)
-HOST_NAMES = {"ibdissect.src.node": _SOURCES, "ibdissect.dst.node": _DESTINATIONS, "ibdissect.node": _SOURCES + _DESTINATIONS}
+class Told(NamedTuple):
+    """What filters may ask of a finding."""
+
+    code: str
+    rule: str
+    """Name of its rule."""
+    severity: str
+
+
+Findings = Mapping[int, Iterable[Told]]
+"""The findings in each frame, by number."""
+FINDING_NAMES = {"ibdissect.code": 0, "ibdissect.rule": 1, "ibdissect.severity": 2}
+"""Which part of a finding each is."""
+NODE_NAMES = {"ibdissect.src.node": (0,), "ibdissect.dst.node": (1,), "ibdissect.node": (0, 1)}
+"""Which of the two ends each is about."""
 KIND = f"{MESSAGE}kind"
 
 
@@ -45,8 +53,10 @@ class State(Record, eq=False):
     findings: Findings = field(default_factory=dict)
     answers: Answers | None = None
     """Matched requests and answers, if the filter uses them."""
-    hosts: Mapping[int | bytes, str] = field(default_factory=dict)
-    """Names of nodes by LID, or by address of RoCE (16 bytes)."""
+    ends: Ends | None = None
+    """Which nodes are at the ends of packets, if the filter uses their names."""
+    named: tuple[ChunkTable, tuple[Named, Named]] | None = None
+    """The nodes looked up last: their chunk, senders and receivers."""
     marked: Collection[int] = ()
     """Frames that the user marked."""
     hide_keys: bool = False
@@ -65,9 +75,15 @@ class State(Record, eq=False):
         if self.first_ns is None and len(table):
             self.first_ns = int(table.chunk.time_ns[0])
 
+    def nodes(self, table: ChunkTable) -> tuple[Named, Named]:
+        """The nodes that sent the packets of a chunk, and those they went to."""
+        if self.named is None or self.named[0] is not table:
+            self.named = table, self.ends.of(table) if self.ends is not None else ({}, {})
+        return self.named[1]
+
     def end(self, table: ChunkTable) -> None:
         """Call when all values of the chunk have been read."""
-        self.lines = None
+        self.lines = self.named = None
         if len(table):
             self.before_ns = int(table.chunk.time_ns[-1])
 
@@ -91,16 +107,15 @@ def texts_of(name: str, table: ChunkTable, state: State, rows: Int) -> tuple[Int
         of_row, kinds = state.answers.values(name, first, len(table))
         wanted = np.isin(of_row, rows)
         return of_row[wanted], [MESSAGE_KINDS[kind] for kind in kinds[wanted].tolist()]
-    if name in HOST_NAMES:
-        chosen, found = set(rows.tolist()), []
-        for field_ in HOST_NAMES[name]:
-            values = table.values(field_)
-            ends = values.tolist() if values.ndim == 1 else [mapped(bytes(address)) for address in values]
-            pairs = zip(table.occurrences(field_.owner).rows.tolist(), ends, strict=True)
-            found += [(row, state.hosts[end]) for row, end in pairs if end in state.hosts and row in chosen]
-        found.sort()
+    if name in NODE_NAMES:
+        nodes = state.nodes(table)
+        sides = [nodes[side] for side in NODE_NAMES[name]]
+        found = [(row, text) for row in rows.tolist() for text in dict.fromkeys(text for side in sides for text in side.get(row, ()))]
     else:
-        by_frame = state.findings if name == "ibdissect.code" else table.chunk.comments
+        comments = table.chunk.comments
+        by_frame: Mapping[int, Iterable[str]] = comments if name not in FINDING_NAMES else {
+            frame: dict.fromkeys(one[FINDING_NAMES[name]] for one in there) for frame, there in state.findings.items()
+        }  # fmt: skip
         found = [(row, text) for row in (rows.tolist() if by_frame else ()) for text in by_frame.get(first + row, ())]
     return np.array([row for row, _ in found], np.int64), [text for _, text in found]
 

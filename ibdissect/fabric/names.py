@@ -39,6 +39,10 @@ class Names(Record):
             return text
         return self.node_by_address.get(packed) or self.port_by_guid.get(int.from_bytes(packed[8:], "big"), text)
 
+    def node_of(self, port: str) -> str:
+        """The name of the node that has a port of this name."""
+        return port if not port or port in self.node_by_guid.values() else port.rpartition(" port ")[0]
+
     def sentence(self, text: str) -> str:
         """A text with names in place of NodeGUIDs, and after LIDs and IPv4 addresses."""
         return IN_TEXT.sub(self._named, text)

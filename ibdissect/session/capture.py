@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
@@ -27,8 +27,9 @@ from .reading import Progress, Reading, Selection, plain_files
 
 if TYPE_CHECKING:
     from ibdissect.dfilter.answers import Answers
-    from ibdissect.dfilter.computed import State
+    from ibdissect.dfilter.computed import Findings, State
     from ibdissect.diagnosis.connection import Connection
+    from ibdissect.fabric.ends import Ends
     from ibdissect.flow.reassembly import Reassembled
     from ibdissect.lint.finding import CaptureReport
     from ibdissect.session.check import Options
@@ -95,7 +96,8 @@ class Capture(Reading):
         self._index: FrameIndex | None = None
         self._columns: Columns | None = None
         self._answers: Answers | None = None
-        self._codes: dict[int, list[str]] | None = None
+        self._ends: Ends | None = None
+        self._codes: Findings | None = None
         self.options: Callable[[], Options] = self._options
         """How findings are made where a filter or a column needs them."""
         self.on_incomplete: Callable[[str], None] = self._refuse_incomplete
@@ -175,38 +177,39 @@ class Capture(Reading):
             self._answers = found
         return self._answers
 
-    def codes(self) -> Mapping[int, list[str]]:
-        """Codes of the findings in each frame; found in one check on first use. CaptureError for a pipe."""
+    def codes(self) -> Findings:
+        """Code, rule and severity of the findings in each frame; found in one check on first use. CaptureError for a pipe."""
         if self._codes is None:
             self.read_twice("for its findings")
-            found: dict[int, list[str]] = {}
-            for finding in self.report(self.options()).findings:
-                found.setdefault(finding.frame, []).append(finding.code)
+            from ibdissect.dfilter.computed import Told
+
+            found: dict[int, list[Told]] = {}
+            for one in self.report(self.options()).findings:
+                found.setdefault(one.frame, []).append(Told(one.code, one.name, one.severity.value))
             self._codes = found
         return self._codes
 
-    @property
-    def hosts(self) -> Mapping[int | bytes, str]:
-        """Names of nodes by LID, from files about the subnet; empty without any."""
-        if self.subnet is None:
-            return {}
-        from ibdissect.subnet.names import names_of
+    def ends(self) -> Ends:
+        """Which nodes send and receive packets, from the capture and from files about the subnet; found in one pass on first use.
+        CaptureError for a pipe without files.
+        """
+        if self._ends is None:
+            from .nodes import ends_in
 
-        return names_of(self.subnet).node_by_address
+            self._ends = ends_in(self, self.subnet)
+        return self._ends
 
     def state(self, names: Iterable[str]) -> State:
         """What columns of these names need beyond their frames: findings, answers, names of nodes. ConfigError, CaptureError."""
-        from ibdissect.dfilter.computed import HOST_NAMES, State
+        from ibdissect.dfilter.computed import FINDING_NAMES, NODE_NAMES, State
         from ibdissect.dissect.named_values import ANSWER_NAMES
 
         wanted, state = set(names), State(presenter=self.presenter(), hide_keys=not self.show_keys)
-        if wanted & HOST_NAMES.keys():
-            if self.subnet is None:
-                raise ConfigError("ibdissect.src.node", "ibdissect.dst.node", "need files that say who is who", hint="name them: subnet")
-            state.hosts = self.hosts
+        if wanted & NODE_NAMES.keys():
+            state.ends = self.ends()
         if wanted & ANSWER_NAMES:
             state.answers = self.answers(wanted)
-        if "ibdissect.code" in wanted:
+        if wanted & FINDING_NAMES.keys():
             state.findings = self.codes()
         return state
 
@@ -269,7 +272,7 @@ class Capture(Reading):
         if filter:
             from ibdissect.dfilter.compile import compile_filter
 
-            options.selection = only = compile_filter(filter, self.catalog, hide_keys=not self.show_keys, hosts=self.hosts)
+            options.selection = only = compile_filter(filter, self.catalog, hide_keys=not self.show_keys)
             if only.codes or only.ahead:
                 raise FilterError(filter, "the filter needs the results of this check itself", hint="choose rules with select")
         return self.report(options).findings

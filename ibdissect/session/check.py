@@ -150,6 +150,10 @@ def check_reading(reading: Reading, options: Options, *, progress: Progress | No
     """Check an open capture from its beginning; it stays open."""
     try:
         with collected(Failures(show_keys=options.show_keys)) as failures:
+            if options.selection is not None and (only := options.selection.filter) is not None and only.nodes:
+                from .nodes import tell
+
+                tell(options.selection, reading, options.subnet)
             if options.division.numbers:
                 options = replace(options, division=division_of(reading, options.division, _listed_ports(options)))
             return _check(reading, options, failures, progress, stop or (lambda: False))

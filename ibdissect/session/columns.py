@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from ibdissect.dfilter.answers import Answers
     from ibdissect.dfilter.compile import Filter
+    from ibdissect.dfilter.computed import Findings
+    from ibdissect.fabric.ends import Ends
 
     from .arrow import ArrowColumns
 
@@ -44,12 +46,11 @@ class Source(Protocol):
 
     @property
     def path(self) -> str: ...
-    @property
-    def hosts(self) -> Mapping[int | bytes, str]: ...
 
     def tables(self) -> Iterator[ChunkTable]: ...
     def answers(self, names: Iterable[str] = ()) -> Answers: ...
-    def codes(self) -> Mapping[int, list[str]]: ...
+    def codes(self) -> Findings: ...
+    def ends(self) -> Ends: ...
     def state(self, names: Iterable[str]) -> State: ...
 
 
@@ -86,9 +87,12 @@ class Columns(Tabular):
         from ibdissect.dfilter.compile import compile_filter  # loaded only when there is a filter
 
         both = text if self._only is None else f"({self._only.text}) and ({text})"
-        catalog, hide, hosts = self._capture.catalog, not self._capture.show_keys, self._capture.hosts
+        catalog, hide = self._capture.catalog, not self._capture.show_keys
         compile_filter(text, catalog, hide_keys=hide)  # so that an error refers to this text alone
-        return Columns(self._capture, compile_filter(both, catalog, hide_keys=hide, hosts=hosts), self.names)
+        only = compile_filter(both, catalog, hide_keys=hide)
+        if only.nodes:
+            only.know(self._capture.ends())
+        return Columns(self._capture, only, self.names)
 
     def select(self, *names: str) -> Columns:
         """The same frames with other columns in their rows. FilterError for an unknown name.

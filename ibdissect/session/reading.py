@@ -30,6 +30,7 @@ from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.sa import SARecordPiece
 
 if TYPE_CHECKING:
+    from ibdissect.dfilter.compile import Filter
     from ibdissect.dissect.value import Presenter
     from ibdissect.fabric.division import Division
     from ibdissect.flow.transfers import Joiner
@@ -48,6 +49,10 @@ class Selection(Protocol):
     """Which frames are wanted: a display filter, frame numbers, or both."""
 
     def rows(self, table: ChunkTable) -> npt.NDArray[np.bool_]: ...
+
+    @property
+    def filter(self) -> Filter | None:
+        """The display filter, if there is one."""
 
     @property
     def edges(self) -> Sequence[int]:

@@ -33,7 +33,7 @@ Cell = npt.NDArray[Any]
 OF_KIND = {"uint": "int64", "bool": "bool", "abstime": "seconds", "reltime": "seconds", "none": "bool"}
 """Types of values by kind, for names that are not declared fields; others are text."""
 OF_NAME = {"frame.time": "time", "frame.interface_id": "int32", "_ws.malformed": "text"}
-SEVERAL = frozenset({"ibdissect.code", "frame.comment", "tcp.port"})
+SEVERAL = frozenset({"ibdissect.code", "ibdissect.rule", "ibdissect.severity", "ibdissect.node", "frame.comment", "tcp.port"})
 """Names of the frame that may have several values."""
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.fabric import ChunkFollowed, FabricFollower, Subnet
 from ibdissect.fabric.describe import node_name
-from ibdissect.fabric.routes import Routes
+from ibdissect.fabric.ends import Ends
 from ibdissect.failures import Failures, collected
 from ibdissect.flow.events import Repeated
 from ibdissect.flow.exchanges import Exchange, Exchanges, Kind
@@ -158,6 +158,7 @@ class Study:
         self._linter.context.damage = self.model.damage
         get = self._linter.context.get
         self._follower, self._transactions = get(FabricFollower), get(Transactions)
+        self.model.ends.follower = self._follower
         self._streams, self._connections, self.stories = get(Streams), get(Connections), get(Stories)
         followers: list[Any] = self._linter.followers  # Any: the engine asks for nothing but `feed`
         for follower in (self._follower, self._transactions, self._streams, self._connections, self.stories):
@@ -266,12 +267,12 @@ class Study:
             from ibdissect.fabric.names import names_in  # not needed for the first rows
 
             self._named, self.names = state, names_in(self._follower.subnet)
-            self.model.hosts.update(self.names.node_by_address)
+            self.model.ends.names = self.names
 
     @property
-    def routes(self) -> Routes:
-        """Directed routes so far; another thread adds to them."""
-        return self._follower.routes
+    def ends(self) -> Ends:
+        """Which nodes are at the ends of packets, as far as is known; another thread adds to it."""
+        return self.model.ends
 
     def _count(self) -> None:
         self._name()

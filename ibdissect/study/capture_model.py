@@ -17,13 +17,14 @@ from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.sets import CaptureSet
 from ibdissect.dfilter.answers import Answers
-from ibdissect.dfilter.computed import State
+from ibdissect.dfilter.computed import FINDING_NAMES, State
 from ibdissect.dissect.build import dissect_rows
 from ibdissect.dissect.named_values import Run, answer_text
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError, FilterError
+from ibdissect.fabric.ends import Ends
 from ibdissect.flow.whole_messages import whole_tree
 from ibdissect.session.reading import Reading, plain_files
 from ibdissect.session.rows import each_once, named_columns, objects, occurrences, plain_values
@@ -96,8 +97,8 @@ class CaptureModel:
         """Comments that the user added, by frame; the reader's comments contain them, too."""
         self.decodings: list[Decoding] = []
         """How the user wants messages to queue pairs decoded."""
-        self.hosts: dict[int | bytes, str] = {}
-        """Names of nodes by LID, as far as the study has learnt them."""
+        self.ends = Ends()
+        """Which nodes are at the ends of packets, as far as the study has learnt it."""
         self.first_ns = self.last_ns = 0
         self.error: str | None = None
         """Why reading ended early, if it did."""
@@ -207,7 +208,7 @@ class CaptureModel:
         comments = [_comment("Comment", text) for text in table.chunk.comments.get(frame, ())]
         if self.numbers and comments:
             found.layers.insert(0, _journey(comments.pop(0).text, self.numbers))
-        found.layers += comments
+        found.layers[:0] = comments
         return found
 
     def trees(self, frames: Sequence[int]) -> dict[int, Tree]:
@@ -222,9 +223,10 @@ class CaptureModel:
         """Texts of fields by frame and filter name, for columns that the user added; the first occurrence in each frame."""
         found: dict[int, dict[str, str]] = {}
         show, every = self.presenter(frames[-1]), np.arange(len(frames))
-        table, state = self.table(frames), State(presenter=show, hide_keys=not self.show_keys)
+        table, state = self.table(frames), State(presenter=show, hide_keys=not self.show_keys, ends=self.ends)
+        state.findings = self.findings.told(frames[0], frames[-1] - frames[0] + 1) if FINDING_NAMES.keys() & set(names) else {}
         for column in named_columns(self.catalog, names, first=True):
-            rows, texts, _ = occurrences(column, table, state, every, partial(_texts, show))
+            rows, texts, _ = occurrences(column, table, state, every, partial(text_of, show))
             for row, text in zip(rows.tolist(), texts.tolist(), strict=True):
                 if text:
                     found.setdefault(frames[row], {}).setdefault(column.name, printable(text))
@@ -246,23 +248,23 @@ class CaptureModel:
         from ibdissect.dfilter.compile import compile_filter  # the grammar is not needed for the first rows
 
         try:
-            return compile_filter(text, self.catalog, first_ns=self.first_ns, hide_keys=not self.show_keys, hosts=self.hosts), None
+            return compile_filter(text, self.catalog, first_ns=self.first_ns, hide_keys=not self.show_keys, ends=self.ends), None
         except FilterError as error:
             return None, error
 
     def matches(self, matcher: Filter, chunk: Chunk) -> npt.NDArray[np.bool_]:
-        codes = self.findings.codes(chunk.first, len(chunk)) if matcher.codes else None
+        codes = self.findings.told(chunk.first, len(chunk)) if matcher.codes else None
         return matcher.rows(self.reading.table_of(chunk), codes, self.answers, self.marked)
 
     def matching(self, matcher: Filter, frames: Sequence[int]) -> set[int]:
         """Which of a few frames (ascending) match, as far as is known."""
-        codes = {frame: tuple(one.code for one in self.findings.of_frame(frame)) for frame in frames} if matcher.codes else None
+        codes = {frame: self.findings.told(frame, 1).get(frame, ()) for frame in frames} if matcher.codes else None
         hits = matcher.rows(self.table(frames), codes, self.answers, self.marked) if frames else ()
         return {frame for frame, hit in zip(frames, hits, strict=True) if hit}
 
     def known_to(self, matcher: Filter) -> int:
         """Number of frames that a filter can judge now: a filter on findings or answers must wait for the thread that finds them."""
-        if (matcher.ahead or matcher.hosts) and not (self.studied or self.live):
+        if (matcher.ahead or matcher.nodes) and not (self.studied or self.live):
             return 0  # the answer to a request, or who a LID belongs to, may be any number of frames away
         return self.studied_to if matcher.codes or matcher.pairs else self.index.frames
 
@@ -324,7 +326,8 @@ def _journey(comment: str, numbers: Mapping[str, npt.NDArray[np.int64]]) -> Node
     return found
 
 
-def _texts(show: Presenter, run: Run, _hidden: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+def text_of(show: Presenter, run: Run, _hidden: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """The texts of the values of a field; empty for bytes that may hold a key."""
     field = run.field
     if field.kind in ("raw", "rest") and not field.is_text:
         return objects([""] * len(run.rows))  # these bytes may hold a key that another structure shows

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from ibdissect.dissect.tree import Node
+import re
+
+from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.walk import LEFT_OVER
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.headers import Payload
+
+from .capture_model import Line
+from .packet_columns import Column
 
 
 def _beside_bytes(node: Node) -> bool:
@@ -49,3 +54,34 @@ def as_filter(node: Node | None) -> str | None:
     place, start = ("frame", node.offset) if left_over else (name, 0)
     count = min(len(raw) // 2, 16)
     return f"{place}[{start}:{count}] == {':'.join(raw[i : i + 2] for i in range(0, 2 * count, 2))}"
+
+
+def combined(now: str, text: str, how: str) -> str:
+    """A filter with another condition: `and`, `or`, `and not` to what there is, or `not` instead of it."""
+    plain = re.fullmatch(r'[\w.:\[\]]+( == ([^\s"()]+|"[^"]*"))?', text)
+    one = text if plain and not how.endswith("not") else f"({text})"
+    if how == "not" or not now:
+        return f"not {one}" if how.endswith("not") else text
+    return f"({now}) {how} {one}"
+
+
+def quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def cell_filter(line: Line, column: Column, tree: Tree | None, nodes: tuple[str, str] = ("", "")) -> str | None:
+    """The filter for what stands in a column of the list; None if no filter says it. `nodes`: names of sender and receiver, if shown."""
+    key = column.key
+    if column.field:
+        node = next((node for node in tree.walk(joined=True) if node.name == column.field), None) if tree is not None else None
+        return as_filter(node)
+    if key == "p_key":
+        return f"infiniband.bth.p_key == 0x{line.p_key:04x}" if line.p_key is not None else None
+    if key in ("source", "destination"):
+        name = nodes[key == "destination"]
+        field = "ibdissect.src.node" if key == "source" else "ibdissect.dst.node"
+        return f"{field} == {quoted(name)}" if name else f"_ws.col.{key} == {quoted(getattr(line, key))}"
+    if key in ("protocol", "info"):
+        return f"_ws.col.{key} == {quoted(getattr(line, key))}"
+    return f"frame.len == {line.length}" if key == "length" else f"frame.number == {line.frame}"

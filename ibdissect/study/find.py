@@ -16,7 +16,7 @@ from ibdissect.dissect.tree import Node, Tree
 from ibdissect.table.cut_keys import without_keys
 
 from .capture_model import CaptureModel
-from .shown_frames import Rows
+from .shown_frames import Rows, SortedRows
 
 if TYPE_CHECKING:
     from ibdissect.dfilter.compile import Filter
@@ -73,6 +73,10 @@ def hits(model: CaptureModel, query: Query, frames: list[int]) -> list[int]:
         or folded in lines.protocol[row].casefold()
         or raw in chunk.frame_bytes(row).lower()
     ]
+
+
+NEAR = 1024
+"""Matches of a piece of a sorted list among which the nearest is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,9 @@ def find(
         for low, high in pieces if forward else reversed(pieces):
             if not wanted() or model.stopped:
                 return None
-            found = hits(model, query, rows.frames(low, high))
+            found = hits(model, query, sorted(rows.frames(low, high)))
             if found:
+                if isinstance(rows, SortedRows):
+                    return (min if forward else max)(map(rows.nearest, found[:NEAR])), round_
                 return rows.nearest(found[0 if forward else -1]), round_
     return None

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.dfilter.computed import Told
 from ibdissect.lint.finding import Finding, Related, Severity, Span
 from ibdissect.lint.rule import Rule
 from ibdissect.wire.text import counted
@@ -189,11 +190,17 @@ class FindingsStore:
         return max(map(self._severity, self.places(frame)), key=lambda severity: severity.rank, default=None)
 
     def codes(self, frame: int, count: int) -> dict[int, tuple[str, ...]]:
-        """Codes by frame in `count` frames from `frame`, as the filter `ibdissect.code` wants them."""
-        found: dict[int, tuple[str, ...]] = {}
+        """Codes by frame in `count` frames from `frame`."""
+        return {number: tuple(one.code for one in there) for number, there in self.told(frame, count).items()}
+
+    def told(self, frame: int, count: int) -> dict[int, tuple[Told, ...]]:
+        """By frame in `count` frames from `frame`, what filters may ask of findings."""
+        found: dict[int, tuple[Told, ...]] = {}
         part = self._settled[(where := self.places(frame, count)).start : where.stop]
-        for number_, kind in zip(part["frame"].tolist(), part["kind"].tolist(), strict=True):
-            found[number_] = (*found.get(number_, ()), self._kinds[kind][0].code)
+        for number_, kind, index in zip(*(part[name].tolist() for name in ("frame", "kind", "finding")), strict=True):
+            rule, severity = self._kinds[kind]
+            severity = self._findings[index].severity if index >= 0 else severity
+            found[number_] = (*found.get(number_, ()), Told(rule.code, rule.name, severity.value))
         return found
 
     def frames(self) -> Int:

@@ -41,7 +41,7 @@ class Column:
 
 COLUMNS = (
     Column("number", "No.", "right", 5, 10),
-    Column("time", "Time", "right", 11, 26, 1),
+    Column("time", "Time", "right", 11, 27, 1),
     Column("source", "Source", "left", 9, 39),
     Column("destination", "Destination", "left", 9, 39),
     Column("protocol", "Proto", "left", 5, 9),

@@ -75,5 +75,37 @@ class FilteredRows:
         return row
 
 
-Rows = AllRows | FilteredRows
+class SortedRows:
+    """The frames of other rows in the order of a column's values; frames that come later are not in it."""
+
+    def __init__(self, of: AllRows | FilteredRows, numbers: npt.NDArray[np.uint32], key: str, *, down: bool) -> None:
+        """`key` of the column; `down`: the highest first."""
+        self.of, self.key, self.down, self._numbers = of, key, down, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def numbers(self) -> npt.NDArray[np.uint32]:
+        """Frame numbers, as shown."""
+        return self._numbers
+
+    def frame(self, row: int) -> int:
+        return int(self._numbers[row])
+
+    def frames(self, start: int, stop: int) -> list[int]:
+        """Frame numbers as shown, not ascending."""
+        found: list[int] = self._numbers[max(start, 0) : max(stop, 0)].tolist()
+        return found
+
+    def nearest(self, frame: int) -> int:
+        """The row of a frame, or else of the one with the nearest number; 0 when nothing is shown."""
+        return int(np.abs(self._numbers.astype(np.int64) - frame).argmin()) if len(self._numbers) else 0
+
+
+def in_order(rows: Rows) -> AllRows | FilteredRows:
+    """The same frames in the order of the capture."""
+    return rows.of if isinstance(rows, SortedRows) else rows
+
+
+Rows = AllRows | FilteredRows | SortedRows
 """The displayed frames in order; they grow while the capture is read."""

@@ -113,6 +113,8 @@ class TuiApp(ThemedApp):
         self._look_soon = False
         self._typed_ahead: list[events.Key] = []
         """Keys that came before there was a screen."""
+        self._held: list[events.Key] | None = None
+        """Keys that wait until the filter bar has read an Enter or Escape; None: none was typed there."""
         self._excepthook = threading.excepthook
         self._begin_with_theme()
 
@@ -236,6 +238,7 @@ class TuiApp(ThemedApp):
         return super().check_action(action, parameters)
 
     def action_command(self, keys: str) -> None:
+        self.main.catch_up()
         BY_KEYS[keys].run(self)
 
     async def on_event(self, event: events.Event) -> None:
@@ -243,15 +246,39 @@ class TuiApp(ThemedApp):
         if isinstance(event, (events.InputEvent, events.Paste)) and not self._screen_stack:  # Textual would raise an error
             self._typed_ahead += [event] if isinstance(event, events.Key) else []
             return
+        if isinstance(event, events.Key) and not event.is_forwarded and self._held is not None:
+            self._held.append(event)
+            return
+        ends = isinstance(event, events.Key) and not event.is_forwarded and event.key in ("enter", "escape")
+        if ends and self._screen_stack and self.screen is self.main and self.focused is self.main.filter_bar.input:
+            self._held = []  # where the next keys go is known when the bar has read this one
         early = self.screen.early if isinstance(event, events.Key) and self._screen_stack and isinstance(self.screen, Prompt) else None
         if isinstance(event, events.Key) and not event.is_forwarded and early is not None:
             early.append("\n" if event.key == "enter" else event.character or "" if event.is_printable else "")
         else:
             await super().on_event(event)
 
+    def play_held(self) -> None:
+        """Let keys go on that were typed while the filter bar was left: in their order, before any typed later."""
+
+        async def play() -> None:
+            held, self._held = self._held or [], None
+            for i, key in enumerate(held):
+                if self._held is not None:  # one of them was Enter in the filter bar again
+                    self._held += held[i:]
+                    break
+                await self.on_event(key)
+
+        self.call_later(play)
+
     def action_menu(self) -> None:
-        """A click with the right button."""
-        menu.menu(self)
+        """A click with the right button: about the cell of the list, or the field of the tree."""
+        self.main.catch_up()
+        packets = self.main.packets
+        if self.focused is packets and packets.clicked_column is not None:
+            menu.of_cell(self, packets.clicked_column)
+        else:
+            menu.menu(self)
 
     async def action_quit(self) -> None:
         self.exit()

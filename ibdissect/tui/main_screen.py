@@ -21,8 +21,8 @@ from ibdissect.study.field_notes import FieldNotes
 from ibdissect.study.find import Place
 from ibdissect.wire.text import counted, printable
 
-from .keys import coloring
-from .messages import ByteSelected, ExplainFinding, FilterEntered, FilterLeft, FrameSelected, JumpTo, NodeSelected
+from .keys import coloring, columns
+from .messages import ByteSelected, ExplainFinding, FilterEntered, FilterLeft, FrameSelected, JumpTo, KeysWanted, NodeSelected, SortWanted
 from .panes.bars import KeyBar, TitleBar
 from .panes.bytes_pane import BytesPane
 from .panes.filter_bar import FilterBar
@@ -198,12 +198,21 @@ class MainScreen(Screen[None]):
 
     # -- what the panes say
 
+    def catch_up(self) -> None:
+        """Have tree and bytes of the frame at the cursor now: they follow it a moment later, and a command may be about their field."""
+        tree, frame = self.tree_pane.frame_tree, self.packets.frame
+        if frame and (tree is None or tree.frame != frame):
+            self._show(frame)
+
     def on_frame_selected(self, message: FrameSelected) -> None:
-        tree = self.model.tree(message.frame)
+        self._show(message.frame)
+
+    def _show(self, frame: int) -> None:
+        tree = self.model.tree(frame)
         self.bytes_pane.show_tree(tree)
         place = self.reveal(tree) if self.reveal is not None else None
         self.reveal = None
-        self.tree_pane.show_tree(tree, self.model.findings.of_frame(message.frame), place.node if place is not None else None)
+        self.tree_pane.show_tree(tree, self.model.findings.of_frame(frame), place.node if place is not None else None)
         self.bytes_pane.found = place.span if place is not None else None
 
     def on_node_selected(self, message: NodeSelected) -> None:
@@ -220,6 +229,12 @@ class MainScreen(Screen[None]):
     def on_filter_entered(self, message: FilterEntered) -> None:
         self.owner.filtering.leave()
         self.owner.filtering.apply(message.text)
+
+    def on_sort_wanted(self, message: SortWanted) -> None:
+        columns.sort_by(self.owner, message.column)
+
+    def on_keys_wanted(self, _: KeysWanted) -> None:
+        self.owner.play_held()
 
     def on_jump_to(self, message: JumpTo) -> None:
         self.owner.jumping.to_finding(message.frame, message.finding)

@@ -59,6 +59,18 @@ class FilterLeft(Message):
 
 
 @dataclass
+class KeysWanted(Message):
+    """The filter bar has read an Enter or Escape: keys typed behind it may go on."""
+
+
+@dataclass
+class SortWanted(Message):
+    """Sort the packet list by a column; by the same again: the other way round, then by time."""
+
+    column: str
+
+
+@dataclass
 class Sized(Message):
     """The user resized a pane (in per cent) or a column (in cells)."""
 

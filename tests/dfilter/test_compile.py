@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.dfilter.compile import compile_filter
+from ibdissect.dfilter.computed import Told
 from ibdissect.dfilter.names import names_of
 from ibdissect.dfilter.syntax import MAX_DEPTH, MAX_TEXT, parse, read_by_grammar, read_plainly
 from ibdissect.errors import FilterError
@@ -111,9 +112,15 @@ def test_around_infiniband() -> None:
 
 
 def test_findings_are_asked_for(native: ChunkTable) -> None:
-    found = compile_filter('ibdissect.code == "PKY001" or ibdissect.code matches "^lnk"')
-    assert found.codes and not compile_filter("bth").codes
-    assert found.rows(native, {1: ["PKY001", "X"], 3: ["LNK024"], 4: ["PKY002"]}).nonzero()[0].tolist() == [0, 2]
+    first = [Told("PKY001", "Limited", "error"), Told("X", "x", "info")]
+    there = {1: first, 3: [Told("LNK024", "Rate", "info")], 4: [Told("PKY002", "A", "error")]}
+    for text, rows in (
+        ('ibdissect.code == "PKY001" or ibdissect.code matches "^lnk"', [0, 2]), ('ibdissect.severity == "error"', [0, 3]),
+        ('ibdissect.severity == "info"', [0, 2]), ('ibdissect.rule == "Rate"', [2]), ('ibdissect.severity == "warning"', []),
+    ):  # fmt: skip
+        found = compile_filter(text)
+        assert found.codes and not compile_filter("bth").codes
+        assert found.rows(native, there).nonzero()[0].tolist() == rows, text
     assert not found.rows(native).any()
 
 

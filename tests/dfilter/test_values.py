@@ -13,8 +13,9 @@ from ibdissect.capture.writing import CaptureWriter
 from ibdissect.dfilter.computed import State
 from ibdissect.dfilter.names import names_of
 from ibdissect.dfilter.values import column
-from ibdissect.errors import ConfigError, FilterError
+from ibdissect.errors import FilterError
 from tests.craft import erf_pcap, ethernet_pcap, native, smp
+from tests.fabric.made import answer, node
 
 KEY = 0x1122334455667788
 
@@ -79,8 +80,14 @@ def test_bytes_with_keys_are_hidden(hide: bool, hidden: list[bool]) -> None:
             assert f"{KEY:016x}" in values[1]
 
 
-def test_names_of_nodes_need_files() -> None:
-    with ibdissect.open(io.BytesIO(erf_pcap([native()]))) as capture, pytest.raises(ConfigError, match="need files that say who is who"):
-        capture.table()["ibdissect.src.node"]
-    with pytest.raises(FilterError, match="did you mean frame"):
+def test_names_of_nodes() -> None:
+    shown = [answer(5, 0x11, node(5)), answer(5, 0x10, b"host".ljust(64, b"\0")), native(slid=5), native(slid=6)]
+    with ibdissect.open(io.BytesIO(erf_pcap(shown))) as capture:
+        senders = capture.table()["ibdissect.src.node"]
+        assert senders.frame.tolist() == [1, 2, 3] and set(senders.value.tolist()) == {"host"}, "a later frame may say who it was"
+        assert capture.table().filter('ibdissect.src.node == "host" && bth.opcode == 4').frames().tolist() == [3]
+
+
+def test_an_unknown_name() -> None:
+    with ibdissect.open(io.BytesIO(erf_pcap([native()]))) as capture, pytest.raises(FilterError, match="did you mean frame"):
         names_of(capture.catalog).named("frame.nmber")

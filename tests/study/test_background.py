@@ -52,7 +52,7 @@ def test_study(tmp_path: Path) -> None:
     assert shot.fabric.nodes == 1 and shot.fabric.partitions == 2
     assert sum(shot.traffic.line.packets) == TOTAL and sum(count for _, count in shot.traffic.opcodes) == TOTAL
     assert dict(shot.traffic.talkers)["LID 3", "LID 5"] > 10
-    assert study.names is not None and "host" in study.names.node_by_address[5] and model.hosts == study.names.node_by_address
+    assert study.names is not None and "host" in study.names.node_by_address[5] and model.ends.names is study.names
 
 
 @pytest.mark.slow

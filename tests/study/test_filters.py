@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.filters import as_filter
+from ibdissect.study.capture_model import CaptureModel, Line
+from ibdissect.study.filters import as_filter, cell_filter, combined
+from ibdissect.study.packet_columns import BY_KEY
 from ibdissect.table.table import ChunkTable
 from tests.conftest import REPO
 from tests.study import made
@@ -40,3 +41,21 @@ def test_masked_fields_and_layers_make_no_filter(tmp_path: Path) -> None:
     assert as_filter(next(node for node in nodes if node.label == "BTH")) is None
     assert as_filter(None) is None
     model.close()
+
+
+def test_a_filter_with_one_more_condition() -> None:
+    assert combined("", "a == 1", "and") == "a == 1" and combined("", "a == 1", "not") == "not (a == 1)"
+    assert combined("b", "a == 1", "or") == "(b) or a == 1" and combined("b", "a == 1", "and not") == "(b) and not (a == 1)"
+    for how in ("and", "or", "and not", "not"):
+        compile_filter(combined("frame.number == 1 or arp", 'ibdissect.node == "a b"', how))
+
+
+@pytest.mark.parametrize(("key", "wanted"), [
+    ("number", "frame.number == 7"), ("length", "frame.len == 90"), ("p_key", "infiniband.bth.p_key == 0x8001"),
+    ("protocol", '_ws.col.protocol == "RC"'), ("source", 'ibdissect.src.node == "a \\"b\\""'),
+    ("destination", '_ws.col.destination == "LID 4"'),
+])  # fmt: skip
+def test_the_filter_of_a_cell(key: str, wanted: str) -> None:
+    line = Line(frame=7, time_ns=1, source="LID 3", destination="LID 4", protocol="RC", p_key=0x8001, length=90, info="", malformed=False)
+    assert cell_filter(line, BY_KEY[key], None, ('a "b"', "")) == wanted
+    compile_filter(wanted)

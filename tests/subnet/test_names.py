@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.dfilter.compile import compile_filter
+from ibdissect.fabric.ends import Ends
 from ibdissect.fabric.names import Names
 from ibdissect.subnet import read_files
 from ibdissect.subnet.names import names_of
@@ -48,8 +49,8 @@ def test_hosts_of_roce(tmp_path: Path) -> None:
     assert names.address("192.168.0.9") == "192.168.0.9"
     assert names.sentence("192.168.0.1 sends to 192.168.0.9") == "192.168.0.1 (node01) sends to 192.168.0.9"
     table = ethernet_table([roce2(), roce2(ip={"source": bytes(4)})])
-    assert compile_filter('ibdissect.src.node == "node01"', hosts=names.node_by_address).rows(table).tolist() == [True, False]
-    assert compile_filter('ibdissect.node == "node02"', hosts=names.node_by_address).rows(table).all()
+    assert compile_filter('ibdissect.src.node == "node01"', ends=Ends(names)).rows(table).tolist() == [True, False]
+    assert compile_filter('ibdissect.node == "node02"', ends=Ends(names)).rows(table).all()
 
 
 def test_filters(names: Names) -> None:
@@ -60,7 +61,7 @@ def test_filters(names: Names) -> None:
         ('ibdissect.dst.node == "host B"', [True, True, True]),
         ('not ibdissect.src.node', [False, True, False]),
     ):  # fmt: skip
-        matcher = compile_filter(text, hosts=names.node_by_address)
-        assert matcher.hosts
+        matcher = compile_filter(text, ends=Ends(names))
+        assert matcher.nodes
         assert pickle.loads(pickle.dumps(matcher)).rows(table).tolist() == matcher.rows(table).tolist() == rows
     assert not compile_filter('ibdissect.src.node == "host B"').rows(table).any()

@@ -41,7 +41,7 @@ async def test_events_of_a_hidden_tab_stay_in_it(tmp_path: Path) -> None:
         await until(pilot, lambda: first.model.error)
         assert first.model.error == "study of made.pcap ended: ZeroDivisionError: division by zero" and second.model.error is None
         go_on = threading.Event()
-        second.filtering._work.run(lambda _: 1 // int(not go_on.wait(10)), "filter", second.model)
+        second.filtering.work.run(lambda _: 1 // int(not go_on.wait(10)), "filter", second.model)
         await app.show(first)
         go_on.set()
         await until(pilot, lambda: second.model.error)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ibdissect.study import packet_columns
 from ibdissect.study.packet_columns import Column
+from ibdissect.study.shown_frames import SortedRows, in_order
+from ibdissect.study.sorting import sort_rows
 
 from ..screens.choice import ColumnChoice
 from .command import Command
@@ -34,6 +37,54 @@ def toggle_names(app: TuiApp) -> None:
     app.main.findings_pane.redraw()
     named, known = app.main.packets.named, app.study.names is not None and app.study.names.node_by_guid
     app.main.key_bar.say(("names where they are known" if known else "no names are known yet") if named else "addresses")
+
+
+def sort_by(app: TuiApp, key: str) -> None:
+    """Sort the list by a column: the lowest first, by the same column again the highest, then by time."""
+    packets, model = app.main.packets, app.model
+    now = packets.rows
+    same = isinstance(now, SortedRows) and now.key == key
+    column = next((one for one in packets.columns if one.key == key), None)
+    if column is None or (same and isinstance(now, SortedRows) and now.down):
+        app.filtering.work.cancel()
+        packets.show_rows(in_order(now), packets.frame)
+        app.main.key_bar.say("in the order of the capture")
+        return
+    if app.filtering.busy and not isinstance(now, SortedRows):
+        app.note("The filter is still looking for frames: sort when it is done")
+        return
+    base, names = in_order(now), packets.named
+
+    def work(wanted: Callable[[], bool]) -> None:
+        rows = sort_rows(model, base, column, down=same, wanted=wanted, name=packets.address if names else None)
+        if rows is not None and wanted():
+            app.call_later(done, rows)
+
+    def done(rows: SortedRows) -> None:
+        if packets is app.main.packets:
+            packets.show_rows(rows, packets.frame)
+            way = "highest first" if rows.down else "lowest first"
+            app.main.key_bar.say(f"sorted by {column.title}, {way}; o and the same column twice: by time")
+
+    app.main.key_bar.say(f"sorting by {column.title}…")
+    app.filtering.work.run(work, "sort", model)
+
+
+def choose_sort(app: TuiApp) -> None:
+    """Offer the columns that the list can be sorted by, and the order of the capture."""
+    packets = app.main.packets
+    now = packets.rows
+
+    def said(column: Column) -> str:
+        if not isinstance(now, SortedRows) or now.key != column.key:
+            return "lowest first"
+        return "by time again" if now.down else "highest first"
+
+    entries = [(column.key, column.title, said(column)) for column in packets.columns]
+    if isinstance(now, SortedRows):
+        entries.sort(key=lambda entry: entry[0] != now.key)
+        entries.append(("", "by time", "in the order of the capture"))
+    app.choose("Sort the list by", entries, lambda key: sort_by(app, key))
 
 
 def choose_columns(app: TuiApp) -> None:
@@ -71,6 +122,7 @@ COMMANDS = (
             "time format", "time", 18),
     Command("Z", "Time reference", set_reference, "Look", "count times from this frame"),
     Command("i", "Names of ports", toggle_names, "Look", "names of nodes, or addresses"),
+    Command("o", "Sort the list", choose_sort, "Look", "sort the list by a column; so does a click on its heading"),
     Command("v", "Columns", choose_columns, "Look", "columns and their widths"),
     Command("plus", "Add the selected field as a column", add_column, "Look", "add the selected field as a column"),
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ibdissect.study.filters import combined
 from ibdissect.study.shown_frames import FilteredRows
 from ibdissect.study.threads import Latest
 
@@ -23,14 +24,15 @@ class Filtering:
     def __init__(self, app: TuiApp) -> None:
         self.app = app
         self.text = ""
-        self._work = Latest()
+        self.work = Latest()
+        """Fills or sorts the list."""
         self._anchor: tuple[int, int] | None = None
         """Frame and row to stay at while the filter is still finding frames."""
 
     @property
     def busy(self) -> bool:
         """Whether the filter is still checking frames."""
-        return self._work.busy
+        return self.work.busy
 
     def edit(self) -> None:
         """Put the focus into the filter bar."""
@@ -59,11 +61,11 @@ class Filtering:
         frame = packets.frame
         self.text, self._anchor = text, None
         if matcher is None:
-            self._work.cancel()
+            self.work.cancel()
             packets.show_rows(model.rows, frame)
         else:
             rows = FilteredRows()
-            self._work.run(lambda wanted: model.fill(rows, matcher, wanted, app.news), "filter", model, app.news)
+            self.work.run(lambda wanted: model.fill(rows, matcher, wanted, app.news), "filter", model, app.news)
             packets.show_rows(rows, frame)
             self._anchor = (frame, 0)
         app.news()
@@ -97,8 +99,19 @@ class Filtering:
         elif apply:
             self.enter(text)
         else:
-            self.app.main.filter_bar.put(text)
-            self.edit()
+            self.prepare(text)
+
+    def prepare(self, text: str) -> None:
+        """Put a filter into the bar, to be changed before it is applied."""
+        self.app.main.filter_bar.put(text)
+        self.edit()
+
+    def combine(self, text: str) -> None:
+        """Offer to add a condition to the filter, or to have its opposite."""
+        now = self.text
+        ways = ("and", "or", "and not", "not") if now else ("not",)
+        entries = [(one, how, one) for how in ways if (one := combined(now, text, how))]
+        self.app.choose("Filter", entries, self.enter)
 
     def saved(self) -> None:
         app, now = self.app, self.text

@@ -11,7 +11,7 @@ from ibdissect.dissect.tree import Tree
 from ibdissect.lint.finding import Finding
 from ibdissect.study.find import Place
 from ibdissect.study.findings_store import Int
-from ibdissect.study.shown_frames import FilteredRows
+from ibdissect.study.shown_frames import FilteredRows, SortedRows
 
 from ..panes.tree_pane import nodes_of
 from .command import Command
@@ -33,6 +33,8 @@ class Jumping:
         self.ahead: list[int] = []
         self._asked = 0
         """Frame at which `f` found no finding within the filter; pressed again there, it leaves the filter."""
+        self._found = 0
+        """Frame that `f` or `d` went to last."""
 
     def to(self, frame: int | None, reveal: Reveal | None = None) -> None:
         """Go to a frame, and to what `reveal` finds in its tree; a frame that the filter hides is shown without it."""
@@ -97,16 +99,19 @@ class Jumping:
 
     def _shown(self, frames: Int) -> Int:
         rows = self.app.main.packets.rows
-        return frames[np.isin(frames, rows.numbers())] if isinstance(rows, FilteredRows) else frames
+        return frames[np.isin(frames, rows.numbers())] if isinstance(rows, FilteredRows | SortedRows) else frames
 
     def _next(self, frames: Int, forward: bool, what: str) -> None:
-        here = self.app.main.packets.frame
-        place = int(np.searchsorted(frames, here, "right")) if forward else int(np.searchsorted(frames, here)) - 1
+        packets = self.app.main.packets
+        here = packets.frame
+        first = not packets.cursor and self._found != here  # nobody has looked at the first frame yet
+        place = int(np.searchsorted(frames, here, "left" if first else "right")) if forward else int(np.searchsorted(frames, here)) - 1
         around = place in (-1, len(frames))
         frame = int(frames[place % len(frames)])
         note = f"the only {what}" if frame == here else f"went round to the {'first' if forward else 'last'} {what}"
         self.app.main.key_bar.say(note if around else "")
         if what == "finding":
+            self._found = frame
             self.to_finding(frame)
         else:
             self.to(frame)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ibdissect.study import writing
 from ibdissect.study.number_text import number
+from ibdissect.study.shown_frames import in_order
 from ibdissect.study.threads import Work
 from ibdissect.wire.text import counted, printable
 
@@ -60,8 +61,9 @@ def copy(app: TuiApp) -> None:
         ]  # fmt: skip
         entries += [(text, what, text) for what, text in texts if text]
     if line is not None:
-        summary = f"{line.frame}\t{line.source}\t{line.destination}\t{line.protocol}\t{line.length}\t{line.info}"
-        entries.append((summary, "line of the list", line.info))
+        cells = app.main.packets.cells(app.main.packets.cursor)
+        entries.append(("  ".join(cells), "line of the list", line.info))
+        entries.append((",".join('"' + text.replace('"', '""') + '"' for text in cells), "line as CSV", line.info))
 
     def done(text: str) -> None:
         app.copy_to_clipboard(text)
@@ -82,7 +84,7 @@ def write(app: TuiApp) -> None:
         if answer[0].startswith("marked"):
             take, total = (lambda low, high: marked[low:high]), len(marked)
         else:
-            take, total = rows.frames, len(rows)
+            take, total = in_order(rows).frames, len(rows)
 
         def work() -> None:
             app.call_later(written, app, path, *writing.write(model, take, total, path))

@@ -2,47 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ibdissect.study.decoding import decodings
+from ibdissect.study.filters import cell_filter
+from ibdissect.study.packet_columns import Column
 from ibdissect.study.related_frames import counterpart
 
-from . import coloring
+from . import coloring, columns
 from .command import Command
 
 if TYPE_CHECKING:
     from ..app import TuiApp
 
 
-COLOR = "color "
-"""Prefix of the key of the coloring entry; its filter follows. Other entries have the keys of commands."""
+COLOR, APPLY, PREPARE, COMBINE, COPY, SORT = "color ", "apply ", "prepare ", "combine ", "copy ", "sort "
+"""Prefixes of keys of entries; a filter, a text or a column follows. Other entries have the keys of commands."""
 
 
 def menu(app: TuiApp) -> None:
     """Offer the actions that apply here, each with its effect."""
     node, frame = app.main.tree_pane.node, app.main.packets.frame
     title = node.label if node is not None else f"Frame {frame}"
-
-    def done(key: str) -> None:
-        if key.startswith(COLOR):
-            coloring.choose(app, key.removeprefix(COLOR))
-        else:
-            app.action_command(key)
-
     if frame:
-        app.choose(title, list(_entries(app, frame)), done)
+        app.choose(title, [*_of_field(app), *_entries(app, frame)], partial(_done, app))
 
 
-def _entries(app: TuiApp, frame: int) -> Iterator[tuple[str, str, str]]:
-    node, model = app.main.tree_pane.node, app.model
-    if text := app.main.tree_pane.as_filter:
-        yield "a", "Apply as filter", text
-        yield "p", "Prepare as filter", text
+def of_cell(app: TuiApp, column: Column) -> None:
+    """Offer the actions for a cell of the packet list and for its frame."""
+    packets = app.main.packets
+    line = packets.line(packets.cursor)
+    if line is None:
+        return
+    text = packets.cells(packets.cursor)[packets.columns.index(column)]
+    entries = [*_of_value(cell_filter(line, column, app.main.tree_pane.frame_tree, packets.nodes(line.frame)))]
+    entries += [(f"{SORT}{column.key}", "Sort the list", f"by {column.title}"), (f"{COPY}{text}", "Copy", text)]
+    app.choose(f"{column.title}: {text}", [*entries, *_entries(app, line.frame)], partial(_done, app))
+
+
+def _done(app: TuiApp, key: str) -> None:
+    filtering = app.filtering
+    ways: dict[str, Callable[[str], object]] = {
+        COLOR: partial(coloring.choose, app), APPLY: filtering.enter, PREPARE: filtering.prepare, COMBINE: filtering.combine,
+        COPY: app.copy_to_clipboard, SORT: partial(columns.sort_by, app),
+    }  # fmt: skip
+    for prefix, way in ways.items():
+        if key.startswith(prefix):
+            way(key.removeprefix(prefix))
+            return
+    app.action_command(key)
+
+
+def _of_value(text: str | None) -> Iterator[tuple[str, str, str]]:
+    if text:
+        yield f"{APPLY}{text}", "Apply as filter", text
+        yield f"{COMBINE}{text}", "Filter: and, or, not", text
+        yield f"{PREPARE}{text}", "Prepare as filter", text
         yield f"{COLOR}{text}", "Color", text
+
+
+def _of_field(app: TuiApp) -> Iterator[tuple[str, str, str]]:
+    node = app.main.tree_pane.node
+    yield from _of_value(app.main.tree_pane.as_filter)
     if node is not None and node.field is not None and node.name:
         yield "plus", "Add as column", node.name
     yield "y", "Copy", "field, value, bytes, frame"
+
+
+def _entries(app: TuiApp, frame: int) -> Iterator[tuple[str, str, str]]:
+    model = app.model
     for finding in model.findings.of_frame(frame)[:1]:
         yield "e", "Explain", f"{finding.code} {finding.name}"
     if other := counterpart(model, frame):

@@ -17,7 +17,7 @@ from ibdissect.study.number_text import number
 from ibdissect.study.saved_state import FilterHistory
 from ibdissect.wire.text import printable
 
-from ..messages import FilterEntered, FilterLeft
+from ..messages import FilterEntered, FilterLeft, KeysWanted
 from ..widgets.cells import fit, width_of
 from ..widgets.line import PlainInput
 
@@ -89,8 +89,9 @@ class FilterBar(Vertical):
         self.set_class(error is not None, "invalid")
         reason.display = error is not None
         if error is not None:
-            indent = " " * (LABEL + max(0, min(error.column, max(self.size.width - 40, 0))))
-            reason.update(Text(printable(f"{indent}▴ {error.reason}" + (f"; {error.hint}" if error.hint else ""))))
+            said = printable(f"▴ {error.reason}" + (f"; {error.hint}" if error.hint else ""))
+            room = max(self.size.width - width_of(said) - 1, 0)  # a long sentence begins left of its place rather than being cut
+            reason.update(Text(" " * min(LABEL + max(error.column, 0), room) + said))
 
     @on(Input.Changed, "#filter-input")
     def _changed(self, event: Input.Changed) -> None:
@@ -128,6 +129,7 @@ class FilterBar(Vertical):
             self.hide_choices()
         else:
             self.post_message(FilterLeft())
+        self.post_message(KeysWanted())
 
     def action_clear_line(self) -> None:
         self.input.value = ""
@@ -175,6 +177,7 @@ class FilterBar(Vertical):
         if self.model.filter(event.value)[1] is None:
             self.history.add(event.value)
             self.post_message(FilterEntered(event.value.strip()))
+        self.post_message(KeysWanted())
 
     async def on_click(self, _: events.Click) -> None:
         """A click focuses the bar, as / does."""

@@ -13,17 +13,18 @@ from textual.cache import LRUCache
 from textual.timer import Timer
 
 from ibdissect.dissect.named_values import ANSWER_NAMES
+from ibdissect.fabric.describe import port_name
 from ibdissect.study import packet_columns
 from ibdissect.study.background import Study
 from ibdissect.study.capture_model import CaptureModel, Line
 from ibdissect.study.ladder import Step
-from ibdissect.study.node_names import PERMISSIVE, route_ends
+from ibdissect.study.node_names import PERMISSIVE
 from ibdissect.study.packet_columns import BY_KEY, GUTTER, NARROWEST, Column, TimeFormat
-from ibdissect.study.shown_frames import Rows
+from ibdissect.study.shown_frames import Rows, SortedRows
 from ibdissect.wire.text import printable
 
-from ..messages import FrameSelected, Sized
-from ..widgets.cells import fit, width_of
+from ..messages import FrameSelected, Sized, SortWanted
+from ..widgets.cells import cut, fit, width_of
 from ..widgets.line_list import LineList
 
 if TYPE_CHECKING:
@@ -72,6 +73,10 @@ class PacketList(LineList):
         """Ink by frame, by page."""
         self._pulled = ""
         """The column that the mouse is resizing."""
+        self._was_pulled = False
+        """Whether the last press of the mouse was at the end of a column."""
+        self.clicked_column: Column | None = None
+        """The column of the cell that was clicked last."""
         self._resting: Timer | None = None
         self._posted = 0
         self._laid_out_for = 0
@@ -125,10 +130,14 @@ class PacketList(LineList):
         self.forget()
         self._lay_out()
 
-    def address(self, text: str) -> str:
-        """What is shown for an address: the name of its port where it is known and wanted."""
+    def address(self, text: str, frame: int = 0) -> str:
+        """What is shown for an address: the name of its port where it is known and wanted. `frame`: of the port that had the LID there."""
         names = self.study.names
-        return printable(names.address(text)) if self.named and names is not None else text
+        if not self.named or names is None:
+            return text
+        if frame and text.startswith("LID ") and (port := self.study.ends.port(int(text[4:]), frame)) is not None:
+            return port_name(port)
+        return printable(names.address(text))
 
     def sentence(self, text: str) -> str:
         """A sentence with names in place of GUIDs and after LIDs, where they are known and wanted."""
@@ -186,7 +195,11 @@ class PacketList(LineList):
         page = self._pages.get(number)
         if page is None:
             frames = self.rows.frames(number * PAGE, (number + 1) * PAGE)
+            shown, frames = frames, sorted(frames)
             page = self.with_names(self.model.lines(frames))
+            if shown != frames:
+                by_frame = {line.frame: line for line in page}
+                page = [by_frame[frame] for frame in shown]
             self._pages[number] = page
             fields = [column.field for column in self.columns if column.field and column.field not in ANSWER_NAMES]
             if fields and frames:
@@ -221,7 +234,7 @@ class PacketList(LineList):
         segments = [
             Segment("●" if marked else " ", self.ink("marked")),
             Segment(f"{worst.sign if worst else ' '} ", self.ink(worst.value) if worst else None),
-            Segment(" "),
+            Segment("#" if self.model.reader.comments.get(frame) and not self.model.numbers else " ", self.ink("accent")),
         ]
         for column in self.columns:
             given = self.given.get(column.key)
@@ -239,9 +252,11 @@ class PacketList(LineList):
         """The same packets with names for the addresses of their ends, where they are known and wanted."""
         if not self.named or self.study.names is None:
             return page
-        named = [replace(one, source=self.address(one.source), destination=self.address(one.destination)) for one in page]
+        named = [
+            replace(one, source=self.address(one.source, one.frame), destination=self.address(one.destination, one.frame)) for one in page
+        ]  # fmt: skip
         directed = [i for i, one in enumerate(page) if PERMISSIVE in (one.source, one.destination)]
-        ends = route_ends(self.model.table([page[i].frame for i in directed]), self.study.routes) if directed else {}
+        ends = self.study.ends.routed(self.model.table([page[i].frame for i in directed])) if directed else {}
         for row, (source, destination) in ends.items():
             one = named[directed[row]]
             named[directed[row]] = replace(one, source=source or one.source, destination=destination or one.destination)
@@ -272,12 +287,24 @@ class PacketList(LineList):
             return f"[repeated PSN] {line.info}"
         return str(getattr(line, key))
 
+    def cells(self, row: int) -> list[str]:
+        """The texts of a row in all columns, also in those without room."""
+        line = self.line(row)
+        return [self._text(row, line, column) for column in self.columns] if line is not None else []
+
+    def nodes(self, frame: int) -> tuple[str, str]:
+        """The nodes that sent and received a frame, as filters know them; empty where the list shows an address."""
+        if not self.named or self.study.names is None:
+            return "", ""
+        source, destination = (side.get(0, [""])[-1] for side in self.study.ends.of(self.model.table([frame])))
+        return source, destination
+
     def _color(self, index: int, frame: int) -> str | None:
         """The ink that a coloring rule gives a frame."""
         page = index // PAGE
         if page not in self._colored:
             inks: dict[int, str] = {}
-            frames = self.rows.frames(page * PAGE, (page + 1) * PAGE) if self.rules else []
+            frames = sorted(self.rows.frames(page * PAGE, (page + 1) * PAGE)) if self.rules else []
             for matcher, ink in reversed(self.rules or ()):
                 inks |= dict.fromkeys(self.model.matching(matcher, frames), ink)
             self._colored[page] = inks
@@ -310,6 +337,7 @@ class PacketList(LineList):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self._pulled = self._end_at(event.x) if not event.y else ""
+        self._was_pulled = bool(self._pulled)
         if self._pulled:
             event.stop()
             self.capture_mouse()
@@ -351,5 +379,29 @@ class PacketList(LineList):
 
     @property
     def head(self) -> str:
-        cells = [fit(column.title, self.given[column.key], column.align) for column in self.columns if column.key in self.given]
+        cells = [fit(self._title(column), self.given[column.key], column.align) for column in self.columns if column.key in self.given]
         return " " * GUTTER + "  ".join(cells)
+
+    def _title(self, column: Column) -> str:
+        """The title, with a sign for the column that the list is sorted by."""
+        rows = self.rows
+        if not isinstance(rows, SortedRows) or rows.key != column.key:
+            return column.title
+        return cut(column.title, self.given[column.key] - 1) + ("▾" if rows.down else "▴")
+
+    def column_at(self, x: int) -> Column | None:
+        """The column at a cell of a line."""
+        at = GUTTER
+        for key, width in self.given.items():
+            if at <= x < at + width:
+                return next(column for column in self.columns if column.key == key)
+            at += width + 2
+        return None
+
+    async def on_click(self, event: events.Click) -> None:
+        """A click on a heading sorts by it: the lowest first, then the highest, then by time again."""
+        if event.y:
+            self.clicked_column = self.column_at(event.x)
+            await super().on_click(event)
+        elif not self._was_pulled and event.button == 1 and (column := self.column_at(event.x)) is not None:
+            self.post_message(SortWanted(column.key))

@@ -32,7 +32,7 @@ def cut(text: str, width: int) -> str:
         return ""
     if width_of(text) <= width:
         return text
-    return set_cell_size(text, width - 1).rstrip() + "…"
+    return set_cell_size(text, width - 1).rstrip(" …") + "…"
 
 
 def fit(text: str, width: int, align: str = "left") -> str:

@@ -93,10 +93,35 @@ class TreeList(LineList, Generic[T]):
         if above is not None:
             self.select(above)
 
-    def action_search(self) -> None:
-        """Open everything first, so that closed lines are searched, too."""
-        self.action_open_all()
-        super().action_search()
+    def action_again(self, step: int) -> None:
+        """Go to the next or previous item that holds the text, also below closed ones: first to those that begin with it."""
+        folded, shown, at = self.sought.strip().casefold(), self.lines, self.item
+        ways = self._all()
+        self.lines = [(len(way) - 1, way[-1]) for way in ways]
+        texts = ["".join(part.text for part in self.parts(i, 1000)).casefold() for i in range(len(ways) if folded else 0)]
+        self.lines = shown
+        found = [i for i, text in enumerate(texts) if folded in text]
+        found.sort(key=lambda i: not texts[i].lstrip(" ▸▾").startswith(folded))
+        if not found:
+            self.app.bell()
+            return
+        key = self.key(at) if at is not None else None
+        here = next((place for place, i in enumerate(found) if self.key(ways[i][-1]) == key), -1 if step > 0 else 0)
+        way = ways[found[(here + step) % len(found)]]
+        for item in way[:-1]:
+            self.mark_open(item, True)
+        self.rebuild()
+        self.select(next(i for i, (_, item) in enumerate(self.lines) if self.key(item) == self.key(way[-1])), center=True)
+
+    def _all(self) -> list[tuple[T, ...]]:
+        """Every item, in order, with those above it."""
+        found: list[tuple[T, ...]] = []
+        rest: list[tuple[T, ...]] = [(root,) for root in reversed([*self.roots()])]
+        while rest:
+            way = rest.pop()
+            found.append(way)
+            rest += [(*way, item) for item in reversed(self.below(way[-1]))]
+        return found
 
     def action_open_all(self) -> None:
         rest = list(self.roots())

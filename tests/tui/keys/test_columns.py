@@ -10,8 +10,10 @@ from textual.widgets import SelectionList
 
 from ibdissect.fabric.names import Names
 from ibdissect.study import packet_columns
+from ibdissect.study.shown_frames import SortedRows
 from ibdissect.tui.panes.bars import KeyBar
 from ibdissect.tui.screens.choice import ColumnChoice
+from tests.study.made import TOTAL
 from tests.tui import made
 from tests.tui.made import running, shows, text, until
 
@@ -125,3 +127,31 @@ async def test_widths_are_changed_with_keys_and_mouse_and_remembered(tmp_path: P
         await pilot.press("v", *["left"] * 7, "enter")
         await pilot.pause()
         assert app.main.packets.given["number"] == number and "number" not in app.main.packets.chosen, "narrower than possible: what fits"
+
+
+async def test_the_list_is_sorted_by_a_click_and_by_a_key(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        packets = app.main.packets
+        lengths = {frame: line.length for frame in range(1, TOTAL + 1) if (line := packets.model.lines([frame])[0])}
+        at = 4 + sum(packets.given[column.key] + 2 for column in packets.columns[:6])
+        for down, sign in ((False, "▴"), (True, "▾")):
+            ordered = sorted(lengths, key=lambda frame: -lengths[frame] if down else lengths[frame])  # noqa: B023
+            await pilot.click(packets, offset=(at + 1, 0))
+            await until(pilot, lambda: isinstance(packets.rows, SortedRows) and packets.rows.down == down)  # noqa: B023
+            lines = [packets.line(row) for row in range(TOTAL)]
+            assert sign in packets.head and [line.frame for line in lines if line is not None] == ordered
+            assert packets.frame == 1, "the cursor stays at its frame"
+        await pilot.press("g", "7", "enter")
+        await until(pilot, lambda: packets.frame == 7)
+        await pilot.click(packets, offset=(at + 1, 0))
+        await until(pilot, lambda: packets.rows is app.model.rows)
+        assert packets.frame == 7
+        await pilot.press("o", "enter")
+        await until(pilot, lambda: isinstance(packets.rows, SortedRows) and packets.rows.key == "number")
+
+
+async def test_the_end_of_a_heading_sorts_nothing(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        packets = app.main.packets
+        await pilot.click(packets, offset=(4 + packets.given["number"], 0))
+        assert packets.rows is app.model.rows

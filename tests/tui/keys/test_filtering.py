@@ -95,3 +95,16 @@ async def test_filters_are_saved_by_name(tmp_path: Path) -> None:
         await pilot.press("B", "end", "enter")
         await until(pilot, lambda: app.screen is app.main)
     assert "lrh.slid" not in (tmp_path / "screen.json").read_text()
+
+
+async def test_keys_typed_right_behind_enter_are_commands(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("slash")
+        for key, character in (*((one, one) for one in "arp"), ("enter", None), ("g", "g"), ("7", "7"), ("enter", None)):
+            app.post_message(events.Key(key, character))
+        await until(pilot, lambda: app.filtering.text == "" and app.main.packets.frame == 7)
+        assert app.main.filter_bar.input.value == "", "frame 7 is no match: the filter is taken away"
+        await pilot.press("slash")
+        for key, character in (("x", "x"), ("enter", None), ("g", "g")):
+            app.post_message(events.Key(key, character))
+        await until(pilot, lambda: app.main.filter_bar.input.value == "xg"), "no valid filter: the bar keeps the keys"

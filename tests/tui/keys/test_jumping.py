@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.craft import erf_pcap as made_frames
 from tests.tui import made
 from tests.tui.made import running, shows, type_text, until
 
@@ -68,3 +69,15 @@ async def test_find_leads_to_what_it_found(tmp_path: Path) -> None:
         await shows(pilot, 7)
         start, stop = app.main.bytes_pane.span
         assert app.main.bytes_pane.data[start:stop] == b"needle"
+
+
+async def test_the_first_frame_may_have_a_finding(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    data = made.frames()[2]
+    path.write_bytes(made_frames([data[:-1] + b"\0", *made.frames()[:2], data]))
+    async with running(path) as (app, pilot):
+        assert app.model.findings.frames().tolist()[:1] == [1]
+        await pilot.press("f")
+        assert app.main.key_bar.note == "" and app.main.packets.frame == 1
+        await pilot.press("f")
+        await shows(pilot, 4)

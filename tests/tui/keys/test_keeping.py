@@ -51,7 +51,8 @@ async def test_copy(tmp_path: Path) -> None:
         assert isinstance(screen, Choice)
         texts = {what: key for key, what, _ in screen.entries}
         assert texts["as filter"] == "infiniband.bth.p_key == 0x9999" and texts["bytes in hex"] == "99 99"
-        assert texts["line of the list"].startswith("3\tLID 3\t") and "port 1\tRC" in texts["line of the list"]
+        assert texts["line of the list"].startswith("3  0.002 000  LID 3  ") and "port 1  RC  9999  34  SEND" in texts["line of the list"]
+        assert texts["line as CSV"].startswith('"3","0.002 000","LID 3",') and "\t" not in "".join(texts.values())
         screen.query_one(OptionList).highlighted = list(texts).index("as filter")
         await pilot.press("enter")
         assert app.clipboard == "infiniband.bth.p_key == 0x9999"

@@ -10,7 +10,7 @@ from textual.widgets import OptionList
 from ibdissect.study.filters import as_filter
 from ibdissect.tui.screens.choice import Choice
 from tests.tui import made
-from tests.tui.made import running, until
+from tests.tui.made import running, shows, until
 
 
 @pytest.mark.parametrize("key", ["space", "shift+f10", "f22"])
@@ -70,3 +70,27 @@ async def test_a_click_with_the_right_button(tmp_path: Path) -> None:
         app.main.packets.rows = type(app.model.rows)()
         await pilot.press("space")
         assert app.screen is app.main, "no frame, no menu"
+
+
+async def test_a_right_click_is_about_the_cell_that_it_hits(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        packets = app.main.packets
+        app.jump(3)
+        await shows(pilot, 3)
+        at = 4 + sum(packets.given[column.key] + 2 for column in packets.columns[:5])
+        await pilot.click(packets, offset=(at + 1, 1 + 7), button=3)
+        await until(pilot, lambda: isinstance(app.screen, Choice))
+        assert isinstance(app.screen, Choice) and packets.frame == 8
+        entries = {title: preview for _, title, preview in app.screen.entries}
+        assert entries["Apply as filter"] == entries["Color"] == "infiniband.bth.p_key == 0xffff" and entries["Mark"] == "frame 8"
+        await pilot.press("down", "enter", "enter")
+        await until(pilot, lambda: app.filtering.text == "not (infiniband.bth.p_key == 0xffff)")
+        assert packets.rows.frames(0, 9) == [3]
+
+
+async def test_commands_are_about_the_frame_that_is_selected(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, _):
+        app.main.tree_pane.reveal(10)
+        app.main.packets.select(2)  # the tree follows a moment later
+        app.action_command("a")
+        assert app.filtering.text == "infiniband.bth.p_key == 0x9999"

@@ -1,0 +1,36 @@
+"""Which nodes send and receive the packets of a capture, as it shows from its beginning to its end?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ibdissect.fabric import FabricFollower
+from ibdissect.fabric.ends import Ends
+from ibdissect.fabric.names import names_in
+
+from .reading import Reading, Selection
+
+if TYPE_CHECKING:
+    from ibdissect.subnet import SubnetFiles
+
+
+def ends_in(reading: Reading, files: SubnetFiles | None = None) -> Ends:
+    """What a capture and files show; the capture is read once for it. Of a pipe only the files count; CaptureError without any."""
+    follower = FabricFollower()
+    if files is not None:
+        from ibdissect.subnet import learn
+
+        learn(follower.subnet, files.files)
+    if files is None or reading.reader.rereadable:
+        reading.read_twice("to learn which nodes send and receive")
+        for table in reading.tables(keys=False):
+            for _ in follower.feed(table):
+                pass
+    return Ends(names_in(follower.subnet), follower)
+
+
+def tell(selection: Selection | None, reading: Reading, files: SubnetFiles | None = None) -> None:
+    """Say who is who to a selection whose filter uses names of nodes."""
+    only = selection.filter if selection is not None else None
+    if only is not None and only.nodes:
+        only.know(ends_in(reading, files))

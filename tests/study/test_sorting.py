@@ -1,0 +1,47 @@
+"""Is the list sorted by numbers as numbers, by texts with their numbers, and by time again?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibdissect.study.packet_columns import BY_KEY, added
+from ibdissect.study.shown_frames import FilteredRows, SortedRows, in_order
+from ibdissect.study.sorting import sort_rows
+from tests import craft
+from tests.study.made import opened, written
+
+FRAMES = [
+    craft.native(0x04, bytes(size), slid=slid, dlid=5, bth={"p_key": p_key, "psn": psn})
+    for size, slid, p_key, psn in ((8, 10, 0xFFFF, 30), (64, 9, 0x8001, 4), (16, 10, 0x0001, 200), (4, 1, 0x7FFF, 30))
+]
+
+
+@pytest.mark.parametrize(
+    ("key", "up", "down"),
+    [
+        ("number", [1, 2, 3, 4], [4, 3, 2, 1]), ("time", [1, 2, 3, 4], [4, 3, 2, 1]), ("length", [4, 1, 3, 2], [2, 3, 1, 4]),
+        ("source", [4, 2, 1, 3], [1, 3, 2, 4]), ("p_key", [3, 4, 2, 1], [1, 2, 4, 3]), ("protocol", [1, 2, 3, 4], [1, 2, 3, 4]),
+        ("infiniband.bth.psn", [2, 1, 4, 3], [3, 1, 4, 2]), ("infiniband.reth.dmalen", [1, 2, 3, 4], [1, 2, 3, 4]),
+    ],
+)  # fmt: skip
+def test_order(tmp_path: Path, key: str, up: list[int], down: list[int]) -> None:
+    model = opened(written(tmp_path, *FRAMES))
+    column = BY_KEY.get(key) or added(key)
+    for downwards, order in ((False, up), (True, down)):
+        rows = sort_rows(model, model.rows, column, down=downwards, wanted=lambda: True)
+        assert rows is not None and rows.frames(0, 9) == order, (key, downwards)
+        assert [rows.nearest(frame) for frame in order] == [0, 1, 2, 3] and in_order(rows) is model.rows
+    assert sort_rows(model, model.rows, BY_KEY["info"], down=False, wanted=lambda: False) is None
+    model.close()
+
+
+def test_only_the_frames_shown_are_sorted(tmp_path: Path) -> None:
+    model, base = opened(written(tmp_path, *FRAMES)), FilteredRows()
+    matcher, _ = model.filter("infiniband.lrh.slid == 10")
+    assert matcher is not None
+    model.fill(base, matcher, lambda: True, lambda: None)
+    rows = sort_rows(model, base, BY_KEY["length"], down=True, wanted=lambda: True)
+    assert isinstance(rows, SortedRows) and rows.frames(0, 9) == [3, 1] and rows.frame(1) == 1 and rows.nearest(4) == 0
+    model.close()
