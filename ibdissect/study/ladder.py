@@ -13,10 +13,21 @@ from ibdissect.capture.scattered import u24
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.value import Presenter
 from ibdissect.flow.recovery import FAR, PSNS, distance
-from ibdissect.flow.stream_packets import IN_STREAM, IS_RESPONSE, OPERATION, READ_REQUEST
+from ibdissect.flow.stream_packets import (
+    GOES_ON,
+    IN_STREAM,
+    IS_RESPONSE,
+    LEAVES_OPEN,
+    OPERATION,
+    READ_FIRST,
+    READ_LAST,
+    READ_MIDDLE,
+    READ_ONLY,
+    READ_REQUEST,
+)
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.sa_tables import RMPP_END
-from ibdissect.wire.headers import BTH
+from ibdissect.wire.headers import BTH, RETH
 from ibdissect.wire.mad import RMPP_CLASSES
 from ibdissect.wire.numbers import DATA
 from ibdissect.wire.text import printable
@@ -25,6 +36,7 @@ MAX_STEPS = 10_000
 """Steps kept."""
 MAX_ENDS = 6
 """Ends that get a line of their own."""
+READS = (READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY)
 AGAIN, REFUSED, LOST, MALFORMED = "again", "refused", "lost", "malformed"
 """Marks of steps: sent before; a NAK, RNR NAK or rejection; PSNs or segments before it are missing; the packet is malformed."""
 
@@ -53,8 +65,12 @@ class Ladder:
         self.steps: list[Step] = []
         self.left_out = 0
         """Packets beyond MAX_STEPS."""
-        self._next: dict[tuple[str, str, int], tuple[int, bool]] = {}
-        """The PSN after the highest one of each stream of requests, and whether a READ had that: it uses an unknown number."""
+        self._next: dict[tuple[str, str, int], tuple[int, int]] = {}
+        """The PSN after the highest one of each stream of requests, and how many bytes were read there: 0 if it was no READ."""
+        self._answers: dict[tuple[str, str, int], tuple[int, bool]] = {}
+        """The PSN after the last response of each stream, and whether more responses of the same READ must follow it."""
+        self._mtu: dict[frozenset[str], int] = {}
+        """Bytes in a packet with others behind it, by ends."""
         self._segments: dict[tuple[str, str, bytes], int] = {}
         """The next segment of each RMPP transfer."""
         self._seen: set[tuple[object, ...]] = set()
@@ -76,12 +92,17 @@ class Ladder:
         bth = np.maximum(located.at("bth")[rows], 0)
         in_stream = (bth > 0) & IN_STREAM[located.opcode[rows]] & (bth + BTH.size <= located.limit[rows])
         qps, psns = (u24(chunk.data, np.where(in_stream, bth, 0) + at) for at in (5, 9))
+        read, _ = table.of_rows(RETH.dmalen)
         for i, row in enumerate(rows.tolist()):
             label, way = printable(lines.info[i]), (printable(lines.source[i]), printable(lines.destination[i]))
             if located.malformed[row]:
                 mark, note = MALFORMED, "malformed"
             elif in_stream[i]:
-                mark, note = self._of_stream((*way, int(qps[i])), int(psns[i]), int(located.opcode[row]), label)
+                opcode = int(located.opcode[row])
+                if LEAVES_OPEN[opcode]:
+                    self._mtu[frozenset(way)] = int(located.payload_end[row] - located.at("payload")[row])
+                of = self._of_response if IS_RESPONSE[opcode] else self._of_request
+                mark, note = of((*way, int(qps[i])), int(psns[i]), opcode, label, int(read[row]))
             elif mads[row] >= 0:
                 mark, note = self._of_mad(way, chunk.data[mads[row] : located.payload_end[row]].tobytes(), label)
             else:
@@ -91,18 +112,37 @@ class Ladder:
                 mark, note = AGAIN, "sent again"
             self.steps.append(Step(number, int(chunk.time_ns[row]), *way, label, mark, note))
 
-    def _of_stream(self, way: tuple[str, str, int], psn: int, opcode: int, label: str) -> tuple[str, str]:
-        """Mark of a packet of RC, UC or XRC."""
-        if IS_RESPONSE[opcode]:
-            return (REFUSED, "refused") if "NAK" in label.split(" QP ")[0] else ("", "")
-        expected, after_read = self._next.get(way, (psn, False))
+    def _of_response(self, way: tuple[str, str, int], psn: int, opcode: int, label: str, _: int) -> tuple[str, str]:
+        """Mark of a response: a NAK, or one of a READ before which others are missing, or that came before."""
+        if "NAK" in label.split(" QP ")[0]:
+            return REFUSED, "refused"
+        goes_on, operation = bool(GOES_ON[opcode]), opcode & OPERATION
+        expected, is_open = self._answers.get(way, (psn, goes_on))
+        ahead = distance(psn, expected)
+        again = -FAR < ahead < 0 and (way, psn, operation) in self._seen
+        if operation in READS:
+            self._seen.add((way, psn, operation))
+        if ahead >= 0 or ahead <= -FAR or not again:
+            self._answers[way] = (psn + 1) % PSNS, bool(LEAVES_OPEN[opcode])
+        if again:
+            return AGAIN, "sent again"
+        if (goes_on or is_open) and 0 < ahead < FAR:
+            return LOST, _missing(ahead, "response")
+        return "", ""
+
+    def _of_request(self, way: tuple[str, str, int], psn: int, opcode: int, _: str, read: int) -> tuple[str, str]:
+        """Mark of a request of RC, UC or XRC."""
+        expected, before = self._next.get(way, (psn, 0))
+        mtu = self._mtu.get(frozenset(way[:2]), 0)
+        if before and mtu:  # a READ uses a number for each of its responses
+            expected, before = (expected - 1 + -(-before // mtu)) % PSNS, 0
         ahead = distance(psn, expected)
         if -FAR < ahead < 0 and (way, psn) in self._seen:
             return AGAIN, "sent again"
         self._seen.add((way, psn))
         if ahead >= 0 or ahead <= -FAR:
-            self._next[way] = (psn + 1) % PSNS, (opcode & OPERATION) == READ_REQUEST
-        return (LOST, _missing(ahead, "packet")) if 0 < ahead < FAR and not after_read else ("", "")
+            self._next[way] = (psn + 1) % PSNS, read if (opcode & OPERATION) == READ_REQUEST else 0
+        return (LOST, _missing(ahead, "packet")) if 0 < ahead < FAR and not before else ("", "")
 
     def _of_mad(self, way: tuple[str, str], mad: bytes, label: str) -> tuple[str, str]:
         """Mark of a management datagram: one that came before, bit for bit, or a segment of RMPP after a gap."""

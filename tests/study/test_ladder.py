@@ -45,6 +45,26 @@ def test_marks(tmp_path: Path) -> None:
     assert found.steps[1].note == "2 packets before it are missing" and found.ends == ["LID 1", "LID 2"]
 
 
+def response(psn: int, kind: int = 0x0E) -> bytes:
+    ext = {} if kind == 0x0E else {"AETH": {"syndrome": 0x1F, "msn": 1}}
+    return craft.rc(kind, bytes(256), slid=2, dlid=1, bth={"psn": psn, "destqp": 8}, ext=ext)
+
+
+def test_responses_of_a_read_that_are_missing(tmp_path: Path) -> None:
+    frames = [read(5), response(5, 0x0D), response(6), response(9), response(10, 0x0F), nak(50), response(60, 0x10)]
+    found = ladder(frames, tmp_path).steps
+    assert [step.mark for step in found] == ["", "", "", LOST, "", REFUSED, ""] and found[3].note == "2 responses before it are missing"
+    cut = ladder([response(5, 0x0D), response(8, 0x10), response(5, 0x0D)], tmp_path).steps
+    assert [(step.mark, step.note) for step in cut] == [("", ""), (LOST, "2 responses before it are missing"), (AGAIN, "sent again")]
+
+
+def test_requests_behind_a_read_whose_length_is_known(tmp_path: Path) -> None:
+    most = -(-9000 // 256)  # the READ uses as many numbers as it has responses
+    for psn, mark in ((5 + most, ""), (5 + most + 1, LOST)):
+        steps = ladder([read(5), response(5, 0x0D), send(psn)], tmp_path).steps
+        assert steps[-1].mark == mark, psn
+
+
 def test_a_read_of_the_rest_is_sent_again(tmp_path: Path) -> None:
     frames = [send(1), read(2), read(5)]
     assert [step.mark for step in ladder(frames, tmp_path, {3}).steps] == ["", "", AGAIN]

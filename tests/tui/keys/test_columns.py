@@ -135,7 +135,7 @@ async def test_the_list_is_sorted_by_a_click_and_by_a_key(tmp_path: Path) -> Non
         lengths = {frame: line.length for frame in range(1, TOTAL + 1) if (line := packets.model.lines([frame])[0])}
         at = 4 + sum(packets.given[column.key] + 2 for column in packets.columns[:6])
         for down, sign in ((False, "▴"), (True, "▾")):
-            ordered = sorted(lengths, key=lambda frame: -lengths[frame] if down else lengths[frame])  # noqa: B023
+            ordered = sorted(lengths, key=lambda frame: -lengths[frame] if down else lengths[frame])
             await pilot.click(packets, offset=(at + 1, 0))
             await until(pilot, lambda: isinstance(packets.rows, SortedRows) and packets.rows.down == down)  # noqa: B023
             lines = [packets.line(row) for row in range(TOTAL)]
