@@ -21,6 +21,7 @@ from ibdissect.dissect.walk import LEFT_OVER, Walk
 from ibdissect.table.find_structures import HEADERS
 from ibdissect.table.locate import EXTENDED_STRUCTS, Int
 from ibdissect.table.table import ChunkTable, Column
+from ibdissect.wire.column import ComputedField
 from ibdissect.wire.headers import Payload
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
 
@@ -151,7 +152,9 @@ def _with_columns(table: ChunkTable, values: dict[Field[Any], Values]) -> Iterat
                 else:
                     values.pop(one, None)
     for one, kept in values.items():
-        if one.owner not in LEFT_OVER:
+        if isinstance(one, ComputedField):  # the length of a header that is shown beside its number of words
+            yield from _one_column(table, one, kept)
+        elif one.owner not in LEFT_OVER:
             yield Disagreement(f"{one.filter_name}: in the tree, not in the columns", sorted(set(kept.rows)))
 
 
