@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.errors import ConfigError
-from ibdissect.lint.baseline import BEYOND, Baseline, Comparison, baseline_text, entries_of, parse_baseline
+from ibdissect.lint.baseline import BEYOND, Baseline, Comparison, baseline_text, entries_of, name_from, parse_baseline
 from ibdissect.lint.finding import CaptureReport, Finding, Secret, Severity
 
 
@@ -139,3 +139,27 @@ def test_damage_is_named(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=r"base\.json: ") as caught:
         parse_baseline(text, "base.json")
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("capture", "name"), [("-", "-"), ("s3://b/x.pcap", "s3://b/x.pcap"), ("/a/b/c.pcap", "b/c.pcap"), ("/c.pcap", "../c.pcap")]
+)
+def test_standard_input_and_urls_keep_their_names(capture: str, name: str) -> None:
+    assert name_from("/a", capture) == name
+
+
+def test_what_a_capture_holds_is_no_finding() -> None:
+    text = json.dumps([{"tool": "ibdissect baseline", "schema": 1}, {"capture": "x.pcap", "sha256": "00"}])
+    baseline = parse_baseline(text, "b.json")
+    assert baseline.contents == {"x.pcap": "00"} and not baseline.entries
+
+
+@pytest.mark.parametrize("status", ["unreadable", "empty"])
+def test_a_capture_that_could_not_be_checked_fixes_nothing(status: str) -> None:
+    baseline = kept(report("a.pcap", found("X001", 1)))
+    again = Comparison(baseline)
+    left = dict(again.left)
+    one = report("a.pcap", found("X001", 1))
+    one.status = status
+    again.apply(one, ["X001"])
+    assert again.left == left and not again.checked and len(one.findings) == 1
