@@ -96,6 +96,7 @@ _GRH = cython.declare(cython.Py_ssize_t, GRH.size)
 _DS = cython.declare(cython.Py_ssize_t, _at(IPv4.dsfield))
 _IP_LENGTH = cython.declare(cython.Py_ssize_t, _at(IPv4.total_length))
 _IP_ID = cython.declare(cython.Py_ssize_t, _at(IPv4.identification))
+_FLAGS4 = cython.declare(cython.Py_ssize_t, _at(IPv4.more_fragments))
 _TTL = cython.declare(cython.Py_ssize_t, _at(IPv4.ttl))
 _SOURCE = cython.declare(cython.Py_ssize_t, _at(IPv4.source))
 _DESTINATION = cython.declare(cython.Py_ssize_t, _at(IPv4.destination))
@@ -178,7 +179,9 @@ class Reader:
             p.src_lo, p.dst_lo = _MAPPED | b32(self.data, at + _SOURCE), _MAPPED | b32(self.data, at + _DESTINATION)
             p.marked, p.ttl = self.data[at + _DS] & 3 == 3, self.data[at + _TTL]
             ident = b16(self.data, at + _IP_ID)
-            stop = min(at + b16(self.data, at + _IP_LENGTH), self.udp[i] + b16(self.data, self.udp[i] + _UDP_LENGTH))
+            stop = self.udp[i] + b16(self.data, self.udp[i] + _UDP_LENGTH)
+            if not self.data[at + _FLAGS4] & 0x20:  # more fragments: UDP has the length of all
+                stop = min(stop, at + b16(self.data, at + _IP_LENGTH))
         else:
             at = self.grh[i]
             p.version = ROCE1
