@@ -53,7 +53,7 @@ ERROR = 2 ** (1 / BUCKETS_PER_OCTAVE) - 1
 class Room(Record):
     """How many more times may be kept exactly."""
 
-    left: int = MAX_EXACT
+    left: int = field(default_factory=lambda: MAX_EXACT)
 
 
 class Times(Record):

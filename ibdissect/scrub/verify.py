@@ -1,7 +1,8 @@
 """Is an identity or a key of the capture left in its scrubbed copy? Searched at every bit offset, and as text.
 
 A value with enough bits to rule out chance is searched everywhere in the file; a shorter one (an IP address, an R_Key) only where the copy
-has the same bits as the capture, since only those could have stayed. LIDs, QPNs and values of a few bits are not searched.
+has the same bits as the capture, since only those could have stayed, and an IP address only at whole bytes, where all headers have it: a
+length before zeros looks like 10.0.0.2 two bits further. LIDs, QPNs and values of a few bits are not searched.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ Forms = dict[bytes, str]
 def verify(opened: Capture, scrubber: Scrubber, file: IO[bytes], target: str) -> None:
     """Search the finished copy for what `scrubber` replaced. Raises CaptureError if anything is left; it does not repeat the value."""
     anywhere, in_place, texts = _forms(scrubber)
+    addresses = {form: in_place.pop(form) for form, kind in [*in_place.items()] if kind == "ip4"}
     file.seek(0)
     for at, block in _blocks(file, max(map(len, (*anywhere, *texts)), default=1)):
         for where, kind in (*_found(block, anywhere, range(8)), *_found(block, texts, range(1))):
@@ -37,7 +39,7 @@ def verify(opened: Capture, scrubber: Scrubber, file: IO[bytes], target: str) ->
     file.seek(0)
     with Capture(file) as copy:
         for frame, before, after in _pairs(_frames(opened), _frames(copy)):
-            for where, kind in _found(after, in_place, range(8), before):
+            for where, kind in (*_found(after, addresses, range(1), before), *_found(after, in_place, range(8), before)):
                 raise CaptureError(target, f"not written: it would still hold a {kind} of the capture, {where} bytes after frame {frame}")
 
 
