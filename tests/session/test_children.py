@@ -66,13 +66,18 @@ def hostile(tmp_path: Path) -> Path:
     return folder
 
 
+def hear_hangups() -> None:
+    """In a process that is about to start: the signal that `nohup` hides from whatever runs below it."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @contextmanager
 def on_a_terminal(words: list[str], folder: Path, **more: str) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[], bytes]]]:
     """A command on a terminal of its own, which is read, and what it has printed."""
     environment = {name: value for name, value in os.environ.items() if name not in (children.SAFE, "CI")}
     main, terminal = pty.openpty()
     process = subprocess.Popen(
-        words, cwd=folder, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+        words, cwd=folder, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True, preexec_fn=hear_hangups,
         env={**environment, "TERM": "xterm-256color", **more},
     )  # fmt: skip
     os.close(terminal)
@@ -242,7 +247,9 @@ def test_workers_end_with_the_command(tmp_path: Path, number: int, words: tuple[
         with on_a_terminal(command, tmp_path) as (process, _):
             _ends(process, number, least)
         return
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=hear_hangups
+    ) as process:
         assert process.stdout is not None
         _ends(process, number, least)
         assert process.stdout.read() == b"", "nobody holds the other end"
