@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct as Record
 from msgspec import field
 
@@ -19,7 +21,11 @@ class End(Record, frozen=True):
     """None: the capture does not show it."""
 
     def __str__(self) -> str:
-        return self.address if self.qpn is None else f"{self.address} QP 0x{self.qpn:06x}"
+        return self.said(str)
+
+    def said(self, name: Callable[[str], str]) -> str:
+        """It in words, with the name of its address."""
+        return name(self.address) if self.qpn is None else f"{name(self.address)} QP 0x{self.qpn:06x}"
 
 
 class SetUpState(Record, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ibdissect.wire.text import Paint, counted, printable
 
@@ -30,10 +30,25 @@ def worst_first(connections: list[Connection]) -> list[Connection]:
     return sorted(connections, key=lambda one: (ORDER[one.verdict], SEVERITIES.get(one.severity, 3), -cost(one), one.first_frame))
 
 
+def verdicts(connections: Iterable[Connection]) -> str:
+    """How many connections have each verdict: `2 failed, 81 healthy`."""
+    number = Counter(one.verdict for one in connections)
+    return ", ".join(f"{number[verdict]:,} {SAID[verdict]}" for verdict in ORDER if number[verdict])
+
+
+def proofs(one: Connection) -> list[tuple[int, str]]:
+    """The frames that prove what is said of a connection, and what each is."""
+    first, decisive = one.evidence
+    return [
+        (frame, what)
+        for frame, what in ((first, "where it began"), (decisive if decisive != first else None, "what decides it"))
+        if frame is not None
+    ]
+
+
 def lines(diagnosis: Diagnosis, paint: Paint, start_ns: int, top: int, *, every: bool = False) -> Iterator[str]:
     """The diagnosis as text; `start_ns`: when the capture begins. `top`: most connections that are told; `every`: healthy ones, too."""
-    number = Counter(one.verdict for one in diagnosis.connections)
-    counts = ", ".join(f"{number[verdict]:,} {SAID[verdict]}" for verdict in ORDER if number[verdict])
+    counts = verdicts(diagnosis.connections)
     yield f"{paint(printable(diagnosis.path), 'path')}: {counted(len(diagnosis.connections), 'connection', ',')} in " + (
         f"{counted(diagnosis.frames, 'frame', ',')}{': ' + counts if counts else ''}"
     )

@@ -93,14 +93,19 @@ class Tree:
 
         A masked key is its text; of a structure, it is the node.
         """
-        for node in self.walk(joined=True):
-            if node.name and name in (node.name, node.name.removeprefix("infiniband.")):
-                return node if node.field is None or node.field.kind == "nested" else node.text if node.value is None else node.value
-        raise KeyError(name)
+        node = self._first(name)
+        if node is None:
+            raise KeyError(name)
+        return node if node.field is None or node.field.kind == "nested" else node.text if node.value is None else node.value
 
     def __contains__(self, name: object) -> bool:
         """Whether the frame has a field of that filter name."""
-        return any(node.name and name in (node.name, node.name.removeprefix("infiniband.")) for node in self.walk(joined=True))
+        return self._first(name) is not None
+
+    def _first(self, name: object) -> Node | None:
+        return next(
+            (node for node in self.walk(joined=True) if node.name and name in (node.name, node.name.removeprefix("infiniband."))), None
+        )
 
     def walk(self, *, joined: bool = False) -> Iterator[Node]:
         """Every node of the frame; with `joined`, then those of what it completes."""

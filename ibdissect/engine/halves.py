@@ -186,7 +186,8 @@ class Half:
             self.copies += 1
             return 1
         if self.open_pos > _CANDIDATE and pos > self.open_pos:  # the READ before ends where this begins
-            self.front = pos if pos < self.front or self.open_dma < 0 or pos - self.open_pos <= (self.open_dma + 255) // 256 else self.front
+            if pos < self.front or self.open_dma < 0 or pos - self.open_pos <= (self.open_dma + 255) // 256:
+                self.front = pos
             self.open_pos = NOWHERE
         n: i64 = self.psns(p)
         if self.open_pos == _CANDIDATE:
@@ -211,7 +212,8 @@ class Half:
                 self.in_round, self.rounds = False, 0
             self.payload += p.size
             self.messages += p.last
-            self.msg_frame = p.frame if p.first else self.msg_frame
+            if p.first:
+                self.msg_frame = p.frame
             if self.reliable:
                 self.dropped += self.open.add(pos, end, p.time, p.frame, p.size, self.msg_frame)
             if self.una == pos:
@@ -371,7 +373,8 @@ class Half:
             self.rnrs += 1
             self.rnr_begin = self.rnr_begin or p.frame
             self.rnr_count += 1
-            self.rnr_first = p.frame if self.rnr_count == 1 else self.rnr_first
+            if self.rnr_count == 1:
+                self.rnr_first = p.frame
             self.rnr, self.rnr_time, self.rnr_frame, self.rnr_code, self.rnr_last = pos, p.time, p.frame, code, p.frame
             self.asked = True
             open_episode(self, RNR, p.time, p.time)

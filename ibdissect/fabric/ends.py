@@ -42,19 +42,12 @@ class Ends(Record, eq=False):
         for side in (0, 1):
             for field in (LIDS[side], *ADDRESSES[side]):
                 rows = table.occurrences(field.owner).rows
-                if len(rows):
-                    self._take(found[side], rows, self._names_of(field, table, rows))
+                for row, name in zip(rows.tolist(), self._names_of(field, table, rows) if len(rows) else (), strict=True):
+                    _add(found[side], row, name)
         for row, ends in self.routed(table).items():
             for side, name in enumerate(ends):
-                if name and name not in found[side].setdefault(row, []):
-                    found[side][row].append(name)
+                _add(found[side], row, name)
         return found
-
-    @staticmethod
-    def _take(found: Named, rows: Int, names: list[str]) -> None:
-        for row, name in zip(rows.tolist(), names, strict=True):
-            if name and name not in found.setdefault(row, []):
-                found[row].append(name)
 
     def _names_of(self, field: Field[Any], table: ChunkTable, rows: Int) -> list[str]:
         values = table.values(field)
@@ -120,6 +113,11 @@ class Ends(Record, eq=False):
             return "", ""
         hop = routes.directed(origin, path)
         return _name(origin.home.now[0] if origin.home.now is not None else None), _name(hop.node if hop is not None else None)
+
+
+def _add(found: Named, row: int, name: str) -> None:
+    if name and name not in found.setdefault(row, []):
+        found[row].append(name)
 
 
 def _name(node: Node | None) -> str:

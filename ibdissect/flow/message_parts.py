@@ -9,9 +9,9 @@ from ibdissect.capture.scattered import looked_up
 from ibdissect.dissect.named_values import MESSAGE_KINDS
 from ibdissect.table import Bool, Int
 from ibdissect.table.rows import Columns, is_in, places_in, run_starts
-from ibdissect.wire.opcodes import OPCODES, UC, UD
+from ibdissect.wire.opcodes import OPCODES, READ_REQUEST, SERVICE, UC, UD
 
-from .stream_packets import GOES_ON, LEAVES_OPEN, READ_REQUEST, SERVICE
+from .stream_packets import GOES_ON, LEAVES_OPEN
 
 PLACE_BITS = 36
 """A place is the number of a stream of requests, and in its lower bits the unwrapped PSN. A message is a range of places."""

@@ -13,12 +13,12 @@ from ibdissect.table.connections import Connections
 from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.rows import run_starts
-from ibdissect.wire.opcodes import SERVICES
+from ibdissect.wire.opcodes import SERVICE, SERVICES
 
 from .events import StreamEnds
 from .message_parts import PLACE_BITS
 from .recovery import FAR, PSNS, distance
-from .stream_packets import IS_RESPONSE, SERVICE, Packets
+from .stream_packets import IS_RESPONSE, Packets
 
 UNKNOWN = -1
 _STATE: dict[str, int] = {

@@ -22,7 +22,21 @@ from ibdissect.table.connections import Connections
 from ibdissect.table.rows import SPREAD, run_starts
 from ibdissect.table.sizes import payload_sizes
 from ibdissect.wire.headers import BTH, RNR
-from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES, RC, RD, UD, XRC
+from ibdissect.wire.opcodes import (
+    ACKNOWLEDGE,
+    ATOMIC_ACKNOWLEDGE,
+    CNP_OPCODE,
+    OPCODES,
+    OPERATION,
+    RC,
+    RD,
+    READ_FIRST,
+    READ_ONLY,
+    READ_REQUEST,
+    SERVICE,
+    UD,
+    XRC,
+)
 
 from .congestion import SPECIAL_QP
 from .events import StreamEnds
@@ -40,18 +54,7 @@ from .message_parts import (
 )
 from .message_streams import UNKNOWN, MessageStreams
 from .recovery import PSNS
-from .stream_packets import (
-    ACKNOWLEDGE,
-    ATOMIC_ACKNOWLEDGE,
-    IS_RESPONSE,
-    OPERATION,
-    READ_FIRST,
-    READ_ONLY,
-    READ_REQUEST,
-    SERVICE,
-    Packets,
-    packets,
-)
+from .stream_packets import IS_RESPONSE, Packets, packets
 
 MAX_STREAMS = 65536
 """Streams followed; when there are more, all messages end and all streams are forgotten."""

@@ -20,10 +20,11 @@ from ibdissect.table.joined import Span, WholeMessage
 from ibdissect.table.payloads import served
 from ibdissect.table.services import PART
 from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.opcodes import OPERATION, READ_REQUEST
 from ibdissect.wire.places import Stream
 from ibdissect.wire.tail import length_of
 
-from .stream_packets import IS_RESPONSE, OPERATION, READ_REQUEST
+from .stream_packets import IS_RESPONSE
 
 if TYPE_CHECKING:
     from ibdissect.table import ChunkTable
@@ -40,8 +41,7 @@ Kind = tuple[Stream, int, Callable[[bytes], int]]
 @cache
 def streams_of(catalog: Catalog) -> tuple[Kind, ...]:
     """The streams that structures declare."""
-    places = [(place, struct) for struct in catalog.structs for place in struct.carried_by if isinstance(place, Stream)]
-    return tuple((place, struct.size, length_of(struct, place.length)) for place, struct in places)
+    return tuple((place, struct.size, length_of(struct, place.length)) for place, struct in catalog.streams)
 
 
 class _Side(Record):

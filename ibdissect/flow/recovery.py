@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from ibdissect.bounded import Dropped
 from ibdissect.wire.headers import ACK, NAK, RNR
+from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION, READ_REQUEST
 
 from .events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEnds, StreamEvent, Wrapped
-from .stream_packets import ACKNOWLEDGE, GOES_ON, LEAVES_OPEN, OPERATION, READ, READ_REQUEST, STARTS_WRITE, UNKNOWN
+from .stream_packets import GOES_ON, LEAVES_OPEN, READ, STARTS_WRITE, UNKNOWN
 
 PSNS = 1 << 24
 FAR = 1 << 16

@@ -14,10 +14,8 @@ from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE
 from ibdissect.table.rows import SPREAD, U64, order_of, run_starts
 from ibdissect.table.sizes import payload_sizes
 from ibdissect.wire.headers import AETH, BTH, RETH
-from ibdissect.wire.opcodes import OPCODES, RC, UC, XRC
+from ibdissect.wire.opcodes import OPCODES, OPERATION, RC, READ_REQUEST, SERVICE, UC, XRC
 
-SERVICE, OPERATION = 0xE0, 0x1F
-READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE = range(0x0C, 0x13)
 NO_MESSAGE, SEND, WRITE, READ = range(4)
 
 

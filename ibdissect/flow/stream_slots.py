@@ -16,11 +16,11 @@ from ibdissect.table.connections import Connections
 from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.rows import is_in
-from ibdissect.wire.opcodes import SERVICES
+from ibdissect.wire.opcodes import SERVICE, SERVICES
 
 from .events import StreamEnds
 from .recovery import FAR, PSNS, GapTotal, Stream, distance
-from .stream_packets import SERVICE, UNKNOWN, Packets
+from .stream_packets import UNKNOWN, Packets
 
 MAX_STREAMS = 65536
 """Streams remembered; the oldest is evicted first."""

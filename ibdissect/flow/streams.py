@@ -14,10 +14,11 @@ from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.crcs import wrong_icrcs
 from ibdissect.table.rows import run_starts
 from ibdissect.wire.headers import NAK, RNR
+from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION
 
 from .events import LengthWrong, Repeated, StreamEvent, Wrapped
 from .recovery import FAR, MAX_RETRIES, MTUS, PSNS, Packet, Stream
-from .stream_packets import ACKNOWLEDGE, LEAVES_OPEN, OPERATION, STARTS_WRITE, UNKNOWN, Packets, packets
+from .stream_packets import LEAVES_OPEN, STARTS_WRITE, UNKNOWN, Packets, packets
 from .stream_slots import StreamSlots
 
 _BY_FRAME = attrgetter("frame")

@@ -25,6 +25,7 @@ from ibdissect.table.payloads import about
 from ibdissect.table.services import FIRST, IN_PARTS, LAST, ONLY, PART, Services
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.headers import BTH, RETH
+from ibdissect.wire.opcodes import OPERATION, READ_FIRST, READ_ONLY, READ_REQUEST
 from ibdissect.wire.places import CmPayload
 from ibdissect.wire.text import counted
 from ibdissect.wire.ulp import rpcrdma
@@ -38,11 +39,7 @@ from .stream_packets import (
     IS_RESPONSE,
     LEAVES_OPEN,
     NO_MESSAGE,
-    OPERATION,
     READ,
-    READ_FIRST,
-    READ_ONLY,
-    READ_REQUEST,
     STARTS_WRITE,
     WRITE,
 )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 from msgspec import Struct as Record
@@ -10,7 +9,7 @@ from msgspec import field
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis
 from ibdissect.diagnosis.slices import slices
-from ibdissect.diagnosis.text import ORDER, SAID, numbers, time_by_parts, where_time_went, worst_first
+from ibdissect.diagnosis.text import numbers, proofs, time_by_parts, verdicts, where_time_went, worst_first
 from ibdissect.diagnosis.words import duration
 from ibdissect.wire.text import counted
 
@@ -76,30 +75,25 @@ class Stories(Record):
 def stories(diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = str) -> Stories:
     """The stories of the worst connections; `start_ns`: when the capture begins, `name`: the name of an address."""
     found = diagnosis.connections
-    number = Counter(one.verdict for one in found)
-    counts = ", ".join(f"{number[verdict]:,} {SAID[verdict]}" for verdict in ORDER if number[verdict])
     bad = [one for one in worst_first(found) if not one.healthy]
     where = [line.strip() for line in where_time_went(found, lambda text, _: text)][2:]
     told = [_story(one, start_ns, name) for one in bad[:SHOWN]]
     return Stories(
-        f"{counted(len(found), 'connection', ',')}: {counts}", [one.why for one in diagnosis.shared], told, len(bad) - len(told), where,
-        diagnosis.notes,
+        f"{counted(len(found), 'connection', ',')}: {verdicts(found)}", [one.why for one in diagnosis.shared], told, len(bad) - len(told),
+        where, diagnosis.notes,
     )  # fmt: skip
 
 
 def _story(one: Connection, start_ns: int, name: Callable[[str], str]) -> Story:
-    ends = " → ".join(f"{name(end.address)}" + (f" QP 0x{end.qpn:06x}" if end.qpn is not None else "") for end in one.ends)
+    ends = " → ".join(end.said(name) for end in one.ends)
     since = one.since_ns if one.since_ns is not None else one.start_ns
     when = f"since {duration(max(since - start_ns, 0))} after the capture began, frames {one.first_frame:,} to {one.last_frame:,}"
-    first, decisive = one.evidence
-    proofs = [Proof(first, "where it began")] if first is not None else []
-    if decisive is not None and decisive != first:
-        proofs.append(Proof(decisive, "what decides it"))
     parts, at = [], 0.0
     for part in slices(one):
         width = part.share * WIDTH
         parts.append(Part(part.part, at, width, f"{part.said}: {part.share:.1%}, {duration(part.ns)}"))
         at += width
     return Story(
-        one.cause, one.severity, f"{one.transport} {ends}", one.why, one.advice, when, numbers(one), time_by_parts(one), parts, proofs
+        one.cause, one.severity, f"{one.transport} {ends}", one.why, one.advice, when, numbers(one), time_by_parts(one), parts,
+        [Proof(*proof) for proof in proofs(one)],
     )  # fmt: skip

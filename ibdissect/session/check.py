@@ -151,9 +151,9 @@ def check_reading(reading: Reading, options: Options, *, progress: Progress | No
     try:
         with collected(Failures(show_keys=options.show_keys)) as failures:
             if options.selection is not None and (only := options.selection.filter) is not None and only.nodes:
-                from .nodes import tell
+                from .nodes import ends_in
 
-                tell(options.selection, reading, options.subnet)
+                only.know(ends_in(reading, options.subnet))
             if options.division.numbers:
                 options = replace(options, division=division_of(reading, options.division, _listed_ports(options)))
             return _check(reading, options, failures, progress, stop or (lambda: False))

@@ -8,7 +8,7 @@ from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.ends import Ends
 from ibdissect.fabric.names import names_in
 
-from .reading import Reading, Selection
+from .reading import Reading
 
 if TYPE_CHECKING:
     from ibdissect.subnet import SubnetFiles
@@ -27,10 +27,3 @@ def ends_in(reading: Reading, files: SubnetFiles | None = None) -> Ends:
             for _ in follower.feed(table):
                 pass
     return Ends(names_in(follower.subnet), follower)
-
-
-def tell(selection: Selection | None, reading: Reading, files: SubnetFiles | None = None) -> None:
-    """Say who is who to a selection whose filter uses names of nodes."""
-    only = selection.filter if selection is not None else None
-    if only is not None and only.nodes:
-        only.know(ends_in(reading, files))

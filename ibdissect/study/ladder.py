@@ -13,23 +13,13 @@ from ibdissect.capture.scattered import u24
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.value import Presenter
 from ibdissect.flow.recovery import FAR, PSNS, distance
-from ibdissect.flow.stream_packets import (
-    GOES_ON,
-    IN_STREAM,
-    IS_RESPONSE,
-    LEAVES_OPEN,
-    OPERATION,
-    READ_FIRST,
-    READ_LAST,
-    READ_MIDDLE,
-    READ_ONLY,
-    READ_REQUEST,
-)
+from ibdissect.flow.stream_packets import GOES_ON, IN_STREAM, IS_RESPONSE, LEAVES_OPEN
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.sa_tables import RMPP_END
 from ibdissect.wire.headers import BTH, RETH
 from ibdissect.wire.mad import RMPP_CLASSES
 from ibdissect.wire.numbers import DATA
+from ibdissect.wire.opcodes import OPERATION, READ_FIRST, READ_LAST, READ_MIDDLE, READ_ONLY, READ_REQUEST
 from ibdissect.wire.text import printable
 
 MAX_STEPS = 10_000

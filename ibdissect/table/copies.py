@@ -11,6 +11,7 @@ from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.scattered import gather
 from ibdissect.wire.headers import BTH, DETH
 from ibdissect.wire.mad import BASE_VERSION_IB
+from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION
 
 from .addresses import GID_SIZE, SHOWN, by_header
 from .locate import Bool, Int
@@ -21,10 +22,8 @@ from .table import ChunkTable
 
 SURELY_NS, AT_MOST_NS = 1000, 3000
 """Nobody sends a packet again within 1 us. Copies of a mirror come up to 3 us apart, and so do a few real repetitions."""
-OPERATION, ACKNOWLEDGE = 0x1F, 0x11
-"""Bits of an OpCode that tell the operation, and that of an ACK: responders acknowledge two equal requests at once."""
 SHARE = 32
-"""Of ACKs, and between 1 and 3 us, frames are copies only if so far one of so many frames was repeated: a mirror repeats many."""
+"""Of ACKs (responders acknowledge two equal requests at once), and between 1 and 3 us, frames are copies only if so far one of so many frames was repeated: a mirror repeats many."""
 APART = 8
 """A copy comes at most this many frames after its original."""
 SHORTEST = 16

@@ -136,5 +136,4 @@ def _carrying(struct: StructType) -> list[CmPayload]:
 @cache
 def _streams(catalog: Catalog) -> tuple[tuple[Stream, StructType], ...]:
     """The streams that may hold a key."""
-    places = ((place, struct) for struct in catalog.structs for place in struct.carried_by if isinstance(place, Stream))
-    return tuple((place, struct) for place, struct in places if holds_key(catalog, struct))
+    return tuple((place, struct) for place, struct in catalog.streams if holds_key(catalog, struct))

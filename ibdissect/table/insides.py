@@ -27,7 +27,7 @@ from ibdissect.capture.scattered import gather
 from ibdissect.failures import complain, guarded
 from ibdissect.wire.catalog import Catalog, StructType, is_foreign
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.places import Inside, Parsed, Stream
+from ibdissect.wire.places import Inside, Parsed
 from ibdissect.wire.spec import Field
 from ibdissect.wire.tail import NAME as TAIL
 from ibdissect.wire.tail import Found, Laid, Part, Walked, walk
@@ -76,7 +76,7 @@ def holds_key(catalog: Catalog, struct: StructType) -> bool:
 @cache
 def of_streams(catalog: Catalog) -> frozenset[StructType]:
     """The structures that are PDUs of streams, and those inside them: only `ChunkTable.shown` has them."""
-    found = {struct for struct in catalog.structs if any(isinstance(place, Stream) for place in struct.carried_by)}
+    found = {struct for _, struct in catalog.streams}
     waiting = list(found)
     while waiting:
         one = waiting.pop()

@@ -18,7 +18,7 @@ from .column import ComputedField
 from .encapsulation import ROCE_PORT
 from .mad import COMMON_ATTRIBUTES, MAD, method_name
 from .numbers import LID_ROUTED, SMP_CLASSES
-from .places import Inside, Mad, MadFormat, Place, VendorOui
+from .places import Inside, Mad, MadFormat, Place, Stream, VendorOui
 from .spec import BIT_KINDS, Field, Struct, field_named
 from .tail import Laid
 from .undecoded import UNDECODED
@@ -52,6 +52,8 @@ class Catalog:
                 laid.setdefault(inner, []).append(there)
         self.tail_parts = frozenset(chain.from_iterable(struct.tail.structs() for struct in self.structs if struct.tail is not None))
         """Structures made of the parts of others."""
+        self.streams = tuple((place, struct) for struct in self.structs for place in struct.carried_by if isinstance(place, Stream))
+        """The streams that structures declare as their places."""
         self._laid = MappingProxyType({struct: tuple(found) for struct, found in laid.items()})
         for struct in self.structs:
             for field in struct.fields:

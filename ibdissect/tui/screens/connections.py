@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from textual import events
 from textual.binding import Binding
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis, End, SharedCause
-from ibdissect.diagnosis.text import ORDER, SAID, cost, worst_first
+from ibdissect.diagnosis.text import cost, verdicts, worst_first
 from ibdissect.study.connections import connection_filter, diagnosed, slice_filter
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
@@ -189,8 +188,7 @@ class ConnectionScreen(Overlay[Chosen]):
 
     def __init__(self, diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = str, *, finished: bool = True) -> None:
         found = diagnosis.connections
-        number_of = Counter(one.verdict for one in found)
-        counts = ", ".join(f"{number(number_of[verdict])} {SAID[verdict]}" for verdict in ORDER if number_of[verdict])
+        counts = verdicts(found)
         so_far = "" if finished else f" of the first {counted(diagnosis.frames, 'frame', ',')}"
         self.shared, self.table = SharedList(diagnosis.shared), ConnectionTable(worst_first(found), start_ns, name)
         self.of_one = ToldList(start_ns, name)
@@ -237,7 +235,7 @@ def use(app: TuiApp, chosen: Chosen) -> None:
     if chosen.frame is not None:
         app.jump(chosen.frame)
     elif chosen.ladder:
-        draw(app, connection_filter(one), one.evidence[0] or one.first_frame, one)
+        draw(app, connection_filter(one), one.evidence[0] or one.first_frame, lambda: one)
     else:
         text, frame = slice_filter(one, chosen.part, app.model) if chosen.part is not None else (connection_filter(one), one.evidence[0])
         app.filtering.enter(text)

@@ -100,12 +100,12 @@ def _open(app: TuiApp) -> None:
 def _find(app: TuiApp, shot: Snapshot) -> None:
     model, frame = app.model, app.main.packets.frame
     text = filter_for_ladder(model, frame, shot.conversations, app.study.connections.all) or app.filtering.text
-    one = connection_of(diagnosed(app.study).connections, model.table([frame]), frame) if app.study.finished else None
-    draw(app, text, frame, one)
+    study = app.study
+    draw(app, text, frame, lambda: connection_of(diagnosed(study).connections, model.table([frame]), frame) if study.finished else None)
 
 
-def draw(app: TuiApp, text: str, frame: int, one: Connection | None) -> None:
-    """Open the ladder of the frames that a filter shows, at a frame. `one`: the connection they belong to, if it is known."""
+def draw(app: TuiApp, text: str, frame: int, owner: Callable[[], Connection | None]) -> None:
+    """Open the ladder of the frames that a filter shows, at a frame. `owner`: finds the connection they belong to, which may take long."""
     model = app.model
     matcher, _ = model.filter(text)
 
@@ -126,10 +126,11 @@ def draw(app: TuiApp, text: str, frame: int, one: Connection | None) -> None:
                 replace(step, source=short.get(step.source, step.source), destination=short.get(step.destination, step.destination))
                 for step in ladder.steps
             ]
+        one = owner() if wanted() else None
         if wanted():
-            app.call_later(show, ladder)
+            app.call_later(show, ladder, one)
 
-    def show(ladder: Ladder) -> None:
+    def show(ladder: Ladder, one: Connection | None) -> None:
         what = f"{one.transport} {one.ends[0]} → {one.ends[1]}" if one is not None else text or "all frames"
         app.push_screen(LadderScreen(ladder, frame, what, model.first_ns, one), app.jump)
 

@@ -9,6 +9,7 @@ from msgspec import Struct as Record
 
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.diagnosis.slices import Slice, episodes_in, slices, widths
+from ibdissect.diagnosis.text import proofs
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
 
@@ -47,7 +48,7 @@ class Told(Record):
 
 def told(one: Connection, width: int, start_ns: int, name: Callable[[str], str] = str) -> list[Told]:
     """What is said of a connection, for a width; `start_ns`: when the capture begins."""
-    ends = (name(end.address) + (f" QP 0x{end.qpn:06x}" if end.qpn is not None else "") for end in one.ends)
+    ends = (end.said(name) for end in one.ends)
     found = [
         Told(
             (
@@ -60,11 +61,10 @@ def told(one: Connection, width: int, start_ns: int, name: Callable[[str], str] 
     found += [Told(((line, ""),)) for line in _wrapped(one.why, width)]
     if one.advice:
         found += [Told(((line, "accent"),)) for line in _wrapped(f"To do: {one.advice}", width)]
-    first, decisive = one.evidence
-    for frame, what in ((first, "where it began"), (decisive if decisive != first else None, "what decides it")):
-        if frame is not None:
-            since = f", {duration(max(one.since_ns - start_ns, 0))} after the start" if frame == first and one.since_ns is not None else ""
-            found.append(Told((("▸ ", "accent"), (f"frame {number(frame)}", "strong"), (f"  {what}{since}", "dim")), frame=frame))
+    for frame, what in proofs(one):
+        begun = frame == one.evidence[0] and one.since_ns is not None
+        since = f", {duration(max((one.since_ns or 0) - start_ns, 0))} after the start" if begun else ""
+        found.append(Told((("▸ ", "accent"), (f"frame {number(frame)}", "strong"), (f"  {what}{since}", "dim")), frame=frame))
     found += [_slice(one, part) for part in sorted(slices(one), key=lambda part: -part.ns)]
     found += [Told(((line, "dim"),)) for line in _wrapped(_numbers(one), width)]
     return found
