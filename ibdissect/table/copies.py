@@ -23,7 +23,8 @@ from .table import ChunkTable
 SURELY_NS, AT_MOST_NS = 1000, 3000
 """Nobody sends a packet again within 1 us. Copies of a mirror come up to 3 us apart, and so do a few real repetitions."""
 SHARE = 32
-"""Of ACKs (responders acknowledge two equal requests at once), and between 1 and 3 us, frames are copies only if so far one of so many frames was repeated: a mirror repeats many."""
+"""Of ACKs (responders acknowledge two equal requests at once), and between 1 and 3 us, frames are copies only if so far one of so many
+frames was repeated: a mirror repeats many."""
 APART = 8
 """A copy comes at most this many frames after its original."""
 SHORTEST = 16
