@@ -106,7 +106,7 @@ def test_two_rings_are_two_captures(ring: list[str], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format_", ["text", "junit", "sarif", "github", "jsonl", "gitlab", "markdown"])
 def test_reports_name_the_files(ring: list[str], format_: str) -> None:
-    said = run("lint", "--set", *ring, "--format", format_, text=True).stdout
+    said = re.sub(r"T\d\d:\d\d:\d\d", "", run("lint", "--set", *ring, "--format", format_, text=True).stdout)  # "at 11:31" is no frame 31
     assert Path(ring[2]).name in said.replace("\\", "") and ":31" not in said
 
 
