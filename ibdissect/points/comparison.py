@@ -103,7 +103,8 @@ class Comparison:
         if routes.missing.any():
             holes = [Holes() for _ in self.points]
             for number, packets in enumerate(self._packets):
-                repeats, missing = self._repeats[number], routes.missing[classes.number(self._alike(number, packets))]
+                alike, repeats = self._alike(number, packets), self._repeats[number]
+                missing = routes.missing[classes.number(alike)] & ~alike.ambiguous[:, None]  # an equal packet there may be this one
                 for i, one in enumerate(holes):
                     sightings = packets.at[packets.frame[:, i] > 0, i], repeats.time[repeats.point == i]
                     one.feed(np.concatenate(sightings), packets.time[missing[:, i]], int(packets.time[-1]))
