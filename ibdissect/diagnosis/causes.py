@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.engine.kinds import ROCE1, ROCE2
+from ibdissect.engine.kinds import ROCE1, ROCE2, SOON_NS
 from ibdissect.engine.setups import SetUp
 from ibdissect.wire.headers import RNR_TIMER_US
 
@@ -54,6 +54,8 @@ class Capture(Record):
     """How a host writes the ICRC wrongly; None if it does not."""
     earlier: dict[tuple[int, int], list[Raw]]
     """Connections by an end's host (its number) and queue pair."""
+    large_only: set[int] = field(default_factory=set)
+    """The paths (their `id`) on which several queue pairs were given up, each with packets larger than any that was acknowledged there."""
 
 
 def judge(raw: Raw, capture: Capture, times: Times | None) -> Found:
@@ -183,8 +185,10 @@ def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | No
 
 def given_up(raw: Raw, half: Any, capture: Capture) -> bool:
     """Whether a request was repeated, never acknowledged, and then given up."""
-    if half.una >= half.front or not half.requests or half.last_try_end <= half.una or half.tries < 2 or half.rnr >= half.una:
+    if half.una >= half.front or not half.requests or half.rnr >= half.una:
         return False
+    if half.tries < 2 or half.last_try_end <= half.una:
+        return _abandoned(raw, half)
     setup = raw.setup
     if not half.answers and not sees(raw, raw.requester if half is raw.main else 1 - raw.requester)[1]:
         return bool(half.rounds >= ONE_WAY_ROUNDS and half.last_try == half.last_request)
@@ -194,6 +198,27 @@ def given_up(raw: Raw, half: Any, capture: Capture) -> bool:
         return True
     quiet = capture.end_ns - max(half.last_request_time, half.last_answer_time)
     return ended or (limit is not None and half.tries > limit) or quiet > 2 * max(half.longest_wait, 1)
+
+
+def _abandoned(raw: Raw, half: Any) -> bool:
+    """Whether a request that the capture shows once was never answered and the requester then ended the connection, with a DREQ that the
+    other host, silent since then, did not answer either: the other tries were before the capture."""
+    setup, side = raw.setup, raw.requester if half is raw.main else 1 - raw.requester
+    if setup is None or setup.reqs or setup.drep is not None or half.answers or not sees(raw, side)[1]:
+        return False
+    ended = [time for _, time, by in setup.dreqs if by == side]
+    return bool(ended and ended[0] - half.last_request_time > SOON_NS and raw.hosts[1 - side].last_time < half.last_request_time)
+
+
+def large_only(raws: list[Raw], capture: Capture) -> set[int]:
+    """The paths on which several queue pairs were given up, all with packets larger than any that was acknowledged there."""
+    sizes: dict[int, list[bool]] = {}
+    for raw in raws:
+        for half in filter(None, (raw.half(0), raw.half(1))):
+            if half.tries > 1 and given_up(raw, half, capture):
+                first = half.open.first()
+                sizes.setdefault(id(half.path), []).append(first is not None and first[2] > half.path.largest >= 0)
+    return {path for path, larger in sizes.items() if len(larger) > 1 and all(larger)}
 
 
 def rnr_limit(raw: Raw, half: Any) -> int | None:
@@ -265,11 +290,12 @@ def mixed_versions(asks: Any, back: Any) -> bool:
 def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found]:
     """A request was repeated and never acknowledged."""
     open_ = half.open.first()
-    first = open_[1] if open_ is not None else half.last_try
+    last, when = (half.last_try, half.last_try_time) if half.last_try else (half.last_request, half.last_request_time)
+    first = open_[1] if open_ is not None else last
     target = raw.hosts[1 - side]
     detail: dict[str, object] = {}
     facts: dict[str, Any] = {"tries": half.tries, "psn": half.una & 0xFFFFFF, "first_ns": half.first_try_time}
-    facts |= {"last_ns": half.last_try_time, "size": open_[2] if open_ is not None else 0, "largest": half.path.largest}
+    facts |= {"last_ns": when if half.last_try else half.first_try_time, "size": open_[2] if open_ is not None else 0, "largest": half.path.largest}
     shown = sees(raw, side)[1]
     if half.same_acks >= 2 and half.last_answer_time >= half.first_try_time:
         yield Found("ack-stuck", first=half.same_first, decisive=half.same_frame, blamed=1 - side, facts=facts)
@@ -277,20 +303,21 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     agreed = raw.setup.agreed.get("p_key") if raw.setup is not None else None
     if agreed is not None and asks is not None and asks.pkey >= 0 and (asks.pkey ^ agreed) & 0x7FFF:
         facts |= {"p_key": asks.pkey, "agreed": agreed}
-        yield Found("wrong-partition", first=first, decisive=half.last_try, blamed=side, facts=facts)
+        yield Found("wrong-partition", first=first, decisive=last, blamed=side, facts=facts)
     if not shown and not half.answers:
         facts["one_way"] = True
-    alive = target.last_time > half.last_try_time or target.last_time > half.first_try_time + half.longest_wait
+    alive = target.last_time > when or (bool(half.last_try) and target.last_time > half.first_try_time + half.longest_wait)
     if alive:
         facts["alive"] = target.last_frame
     facts["passed"] = half.path.passed > half.first_try_time or bool(half.naks and half.last_answer_time > half.first_try_time)
     just_before = half.tries > MOST_RETRIES and half.first_try_time - half.path.passed < half.longest_wait
-    if open_ is not None and shown and open_[2] > half.path.largest >= 0 and half.largest >= 0 and (facts["passed"] or just_before):
-        yield Found("path-mtu", first=first, decisive=half.last_try, facts=facts)
+    apart = half.largest >= 0 or id(half.path) in capture.large_only  # it is not that the queue pair was dead from the beginning
+    if open_ is not None and shown and open_[2] > half.path.largest >= 0 and apart and (facts["passed"] or just_before):
+        yield Found("path-mtu", first=first, decisive=last, facts=facts)
     detail["tries"] = half.tries
     if shown:
         detail["scope"] = "qp" if alive else "host"
-    yield Found("retries-exhausted", first=first, decisive=half.last_try, blamed=1 - side, detail=detail, facts=facts)
+    yield Found("retries-exhausted", first=first, decisive=last, blamed=1 - side, detail=detail, facts=facts)
 
 
 def _slow(raw: Raw, half: Any, side: int, times: Times | None) -> Iterator[Found]:

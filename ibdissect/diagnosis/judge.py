@@ -9,7 +9,7 @@ from ibdissect.wire.opcodes import SERVICES
 
 from .advice import advice
 from .assemble import Raw, bytes_of, text_of
-from .causes import Capture, Found, judge, sees, unanswered
+from .causes import Capture, Found, judge, large_only, sees, unanswered
 from .checksums import Checksums
 from .connection import Connection, Diagnosis, End, SetUpState, Times
 from .frame_times import FrameTimes
@@ -30,6 +30,7 @@ class Verdicts:
                 if qpn is not None:
                     earlier.setdefault((raw.hosts[side].number, qpn), []).append(raw)
         self.capture = Capture(int(lanes.last_time), lambda host: checksums.of(bytes_of(host)), earlier)
+        self.capture.large_only = large_only(raws, self.capture)
         self.raws, self.when, self.notes = raws, when, notes_of(lanes)
         self.times = [times_of(raw.main) for raw in raws]
         self.found = [judge(raw, self.capture, times) for raw, times in zip(raws, self.times, strict=True)]
