@@ -295,7 +295,8 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     target = raw.hosts[1 - side]
     detail: dict[str, object] = {}
     facts: dict[str, Any] = {"tries": half.tries, "psn": half.una & 0xFFFFFF, "first_ns": half.first_try_time}
-    facts |= {"last_ns": when if half.last_try else half.first_try_time, "size": open_[2] if open_ is not None else 0, "largest": half.path.largest}
+    facts |= {"last_ns": when if half.last_try else half.first_try_time, "largest": half.path.largest}
+    facts["size"] = open_[2] if open_ is not None else 0
     shown = sees(raw, side)[1]
     if half.same_acks >= 2 and half.last_answer_time >= half.first_try_time:
         yield Found("ack-stuck", first=half.same_first, decisive=half.same_frame, blamed=1 - side, facts=facts)

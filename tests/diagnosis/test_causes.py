@@ -478,7 +478,9 @@ def test_a_retry_count_is_used_up_by_one_more_rnr_nak(naks: int, used_up: bool) 
     assert (found.cause == "rnr-exhausted") is used_up
 
 
-@pytest.mark.parametrize(("sizes", "cause"), [((4096, 4096), "path-mtu"), ((4096,), "retries-exhausted"), ((4096, 64), "retries-exhausted")])
+@pytest.mark.parametrize(
+    ("sizes", "cause"), [((4096, 4096), "path-mtu"), ((4096,), "retries-exhausted"), ((4096, 64), "retries-exhausted")]
+)
 def test_queue_pairs_that_were_dead_when_the_capture_began(sizes: tuple[int, ...], cause: str) -> None:
     """One may be dead for any reason; several whose packets are all larger than what passes there point at the path."""
     labs = [Lab(qa=0x500 + n, qb=0x600 + n) for n in range(len(sizes))]
@@ -500,7 +502,8 @@ def test_the_last_try_of_a_connection_that_was_given_up(change: str) -> None:
         lab.answer(5 * US, 100)
     lab.down(100 * US if change == "at once" else TIMEOUT, answered=change == "answered")
     lab.put(SEC, C, A, 0x64, 5, 1, ext={"DETH": {"q_key": 1, "srcqp": 5}}, payload=bytes(64))
-    found = next(one for one in joined(lab, *([alive(SEC)] if change == "alive" else [])).diagnosis().connections if one.ends[0].address == "10.0.0.1")
+    every = joined(lab, *([alive(SEC)] if change == "alive" else [])).diagnosis().connections
+    found = next(one for one in every if one.ends[0].address == "10.0.0.1")
     assert found.cause == {"": "retries-exhausted", "acknowledged": "healthy"}.get(change, "cannot-tell")
     if not change:
         assert found.detail == {"tries": 1, "scope": "host"} and "once, it was never acknowledged" in found.why
