@@ -37,6 +37,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
+PROOFS = "tests/rules/test_rules.py"
+"""The first proof of each rule is in the fast lane."""
 RULE_TESTS = ("tests/rules/test_rules.py::test_proof", "tests/rules/test_alone.py::test_alone")
 
 
@@ -49,6 +51,8 @@ class Target(NamedTuple):
     """Glob patterns of test files; those that notice most come first."""
     codes: tuple[str, ...] = ()
     """Prefixes of the rule codes whose proofs in RULE_TESTS also run."""
+    fast: bool = False
+    """Only tests of the fast lane."""
 
 
 TARGETS = {
@@ -63,14 +67,28 @@ TARGETS = {
     ),
     "wire": Target(
         "ibdissect/wire/*.py ibdissect/wire/ulp/*.py",
-        ("tests/wire/test_*.py", "tests/ulp/test_*.py", "tests/dissect/test_*.py", "tests/test_coverage.py", "tests/table/test_insides.py"),
+        ("tests/wire/test_*.py", "tests/ulp/test_*.py", "tests/dissect/test_*.py", "tests/test_coverage.py", "tests/table/test_insides.py",
+         "tests/layers/test_*.py", PROOFS),
+        fast=True,
     ),
     "table": Target(
         "ibdissect/table/*.py",
-        ("tests/table/test_*.py", "tests/dfilter/test_[cklmnpv]*.py", "tests/session/test_columns.py", "tests/ulp/test_services.py"),
+        ("tests/table/test_*.py", "tests/dfilter/test_[cklmnpv]*.py", "tests/session/test_columns.py", "tests/ulp/test_services.py",
+         "tests/test_secrets*.py", PROOFS),
+        fast=True,
     ),
-    "fabric": Target("ibdissect/fabric/*.py", ("tests/fabric/test_*.py", "tests/table/test_bits.py", "tests/rules/test_early.py")),
-    "lint": Target("ibdissect/lint/*.py", ("tests/lint/test_*.py", "tests/cli/test_checking.py")),
+    "fabric": Target(
+        "ibdissect/fabric/*.py",
+        ("tests/fabric/test_*.py", "tests/table/test_bits.py", "tests/rules/test_early.py", "tests/rules/test_gate.py",
+         "tests/subnet/test_*.py", PROOFS),
+        fast=True,
+    ),
+    "lint": Target(
+        "ibdissect/lint/*.py",
+        ("tests/lint/test_*.py", "tests/cli/test_checking.py", "tests/session/test_check.py",
+         "tests/report/test_[fmstw]*.py", PROOFS),
+        fast=True,
+    ),
     "scrub": Target("ibdissect/scrub/*.py", ("tests/scrub/test_[!sv]*.py", "tests/scrub/test_s*.py", "tests/scrub/test_verify.py")),
 }
 
@@ -270,7 +288,7 @@ class InPlace:
     """A pytest plugin that runs the collected tests once per mutant."""
 
     def __init__(self, chosen: Sequence[Mutant], trees: dict[Path, ast.Module], seconds: int) -> None:
-        self.chosen, self.trees, self.seconds = chosen, trees, seconds
+        self.chosen, self.trees, self.seconds = chosen, trees, seconds  # at least so many; twice what the tests take without a mistake
         self.statuses: dict[int, int] = {}
         """By index of the mutant; without mutants that must be made before the tests are imported."""
 
@@ -289,6 +307,7 @@ class InPlace:
                 raise pytest.UsageError("the tests fail without any mistake")
             told.seek(0)
             calls: list[tuple[float, set[tuple[Path, int]]]] = pickle.load(told)
+        self.seconds = max(self.seconds, int(2 * sum(seconds for seconds, _ in calls)))
         for index, mutant in enumerate(self.chosen):
             key = (mutant.file, mutant.function)
             about = sorted((seconds, i) for i, (seconds, called) in enumerate(calls) if key in called)
@@ -354,6 +373,8 @@ def prepare(target: Target, scratch: str) -> tuple[list[Path], list[str]]:
     assert not loaded, f"{loaded} cannot be changed any more"
     tests = [str(path.relative_to(ROOT)) for pattern in target.tests for path in sorted(ROOT.glob(pattern))]
     arguments = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:ibdissect", "-W", "ignore", "--basetemp", scratch]
+    if target.fast:
+        arguments += ["-m", "not slow"]
     if target.codes:
         cases = importlib.import_module("tests.rules.cases").CASES
         for code in sorted(code for code in cases if code.startswith(target.codes)):
@@ -381,11 +402,11 @@ def main() -> int:
         if options.sample is not None and options.sample < len(chosen):
             chosen = [chosen[i] for i in sorted(random.Random(options.seed).sample(range(len(chosen)), options.sample))]
         print(f"{len(chosen)} of {len(every)} mutants of {len(files)} files", flush=True)
-        statuses = in_place(chosen, trees, arguments)
+        statuses, seconds = in_place(chosen, trees, arguments)
         for index, one in enumerate(chosen):
             if index not in statuses:
                 code = compiled(trees[one.file], one)
-                statuses[index] = tried(60, lambda: afresh(one, code, arguments))  # noqa: B023
+                statuses[index] = tried(seconds, lambda: afresh(one, code, arguments))  # noqa: B023
             if not statuses[index]:
                 print(one, flush=True)
     killed, hung = sum(map(bool, statuses.values())), sum(status < 0 for status in statuses.values())
@@ -393,15 +414,19 @@ def main() -> int:
     return 0
 
 
-def in_place(chosen: Sequence[Mutant], trees: dict[Path, ast.Module], arguments: list[str]) -> dict[int, int]:
-    """Statuses of mutants in functions that tests call; runs in a child, so that this process never imports the target."""
+def in_place(chosen: Sequence[Mutant], trees: dict[Path, ast.Module], arguments: list[str]) -> tuple[dict[int, int], int]:
+    """Statuses of mutants in functions that tests call, and the limit of seconds.
+
+    Runs in a child, so that this process never imports the target.
+    """
     with tempfile.TemporaryFile() as told:
 
         def run() -> int:
             plugin = InPlace(chosen, trees, 60)
             silent()
             status = int(pytest.main(arguments, [plugin]))
-            os.write(told.fileno(), pickle.dumps(plugin.statuses))
+            told.write(pickle.dumps((plugin.statuses, plugin.seconds)))
+            told.flush()
             return status
 
         child = os.fork()
@@ -410,8 +435,8 @@ def in_place(chosen: Sequence[Mutant], trees: dict[Path, ast.Module], arguments:
         if os.waitpid(child, 0)[1]:
             raise SystemExit("the tests fail, or cannot be run, without any mistake")
         told.seek(0)
-        statuses: dict[int, int] = pickle.load(told)
-    return statuses
+        statuses, seconds = pickle.load(told)
+    return statuses, seconds
 
 
 if __name__ == "__main__":

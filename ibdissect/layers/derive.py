@@ -22,18 +22,23 @@ class Layer(Packet):
     Building always calls `post_build`, even for dissected bytes, because it adds the fields after the payload.
     """
 
-    __slots__ = ["behind", "tail", "whole"]
+    __slots__ = ["behind", "cut", "tail", "whole"]
     tail: dict[str, int | bytes]
     behind: bytes
     whole: bool
+    cut: int
     fields_desc: ClassVar[list[Any]] = []
     declared: ClassVar[StructType] = Struct
     parts: ClassVar[frozenset[str]] = frozenset()
     """Names of the sub-fields, which are implemented as properties."""
 
     def pre_dissect(self, s: bytes) -> bytes:
-        """Reset the dissection state: `tail` (fields after the payload), `behind` (bytes without a layer), `whole` (not truncated)."""
-        self.tail, self.behind, self.whole = {}, b"", False
+        """Reset the dissection state.
+
+        `tail`: fields after the payload. `behind`: bytes without a layer. `whole`: not truncated; `cut`: how many of the bytes that
+        outer lengths promise are missing, 0 if that is unknown.
+        """
+        self.tail, self.behind, self.whole, self.cut = {}, b"", False, 0
         return s
 
     def do_dissect(self, s: bytes) -> bytes:

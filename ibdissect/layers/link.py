@@ -39,6 +39,7 @@ class _LRH(Carrier):
         end = (int.from_bytes(s[4:6], "big") & 0x7FF) * 4
         self.whole = _LEAST <= end <= len(s)
         if not self.whole:
+            self.cut = max(end - len(s), 0)
             return s
         there = end + 2 <= len(s)
         if there:
@@ -81,11 +82,12 @@ class _GRH(Layer):
     def pre_dissect(self, s: bytes) -> bytes:
         s = super().pre_dissect(s)
         if isinstance(self.underlayer, LRH):
-            self.whole = self.underlayer.whole
+            self.whole, self.cut = self.underlayer.whole, self.underlayer.cut
             return s
         end = headers.GRH.size + int.from_bytes(s[4:6], "big")
         self.whole = end <= len(s)
         if not self.whole:
+            self.cut = end - len(s)
             return s
         self.behind = s[end:]
         return s[:end]

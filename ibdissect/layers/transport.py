@@ -64,14 +64,18 @@ class _BTH(_Chained):
         s = super().pre_dissect(s)
         below = self.underlayer
         if isinstance(below, (LRH, GRH)):
-            self.whole = below.whole
+            self.whole, self.cut = below.whole, below.cut
         elif isinstance(below, UDP):
             room, ip = ip_room(below), below.underlayer
             goes_on = below.len > room and isinstance(ip, IP) and ip.flags.MF  # in another IP fragment
             self.whole = len(s) + _UDP == min(below.len, room) and not goes_on
+            self.cut = 0 if goes_on else max(min(below.len, room) - _UDP - len(s), 0)
         else:
             self.whole = True
-        size = headers.BTH.size
+        size, rest = headers.BTH.size, _ICRC - self.cut
+        if not self.whole and 0 < rest < _ICRC and len(s) - rest >= size:
+            self.tail = {"icrc": s[-rest:]}  # cut off within the ICRC
+            return s[:-rest]
         if not self.whole or len(s) < size + _ICRC:
             return s
         end = len(s) - _ICRC

@@ -144,7 +144,8 @@ class Dissected:
     def _checks(
         self, rows: npt.NDArray[np.int64], fields: list[dict[str, Any]], what: StructType, name: str, size: int
     ) -> Iterator[Disagreement]:
-        seen = {row: values[name].to_bytes(size, "big") for row, values in zip(rows.tolist(), fields, strict=True) if values[name] != b""}
+        given = [(row, values[name]) for row, values in zip(rows.tolist(), fields, strict=True)]
+        seen = {row: value.to_bytes(size, "big") for row, value in given if isinstance(value, int)}  # bytes: absent, or cut off
         found, matrix = self.table.occurrences(what), self.table.matrix(what)
         chosen = set(self.rows)
         ours = {row: bytes(matrix[i]) for i, row in enumerate(found.rows.tolist()) if row in chosen}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.session.capture import Capture
-from tests.craft import build, gmp, native, roce2, smp, ud
+from tests.craft import build, gmp, mad, native, roce2, smp, ud
 
 from .agree import Seen, Views, columns, trees
 from .container import pcapng
@@ -105,6 +105,19 @@ def test_a_first_fragment_has_no_icrc() -> None:
         with Capture(io.BytesIO(pcapng([link]))) as capture:
             table = next(table for table in capture.tables() if len(table))
             assert table.located.at("bth")[0] > 0 and table.located.at("icrc")[0] < 0
+
+
+@pytest.mark.parametrize("less", range(6))
+def test_frames_that_end_in_their_icrc(less: int) -> None:
+    """A datagram of a byte less than a MAD has no SA header, whatever is left of its ICRC."""
+    sa = mad(0x03, 3, 0x16, DATA)
+    udp = roce2(0x64, sa, bth={"destqp": 1}, udp={"length": 288 - less}, ip={"total_length": 308 - less})
+    native_frame = ud(sa, grh={"pay_len": 280 - less})
+    roce1 = bytes(12) + b"\x89\x15" + native_frame[8:-2]
+    for link, frame in [(LINK_ETHERNET, udp), (LINK_ETHERNET, roce1), (LINK_INFINIBAND, native_frame)]:
+        for cut in range(8):
+            short = frame[: len(frame) - cut]
+            assert disagreements([(link, short, len(short)), (link, short, len(frame))]) == [], (link, cut)
 
 
 def test_views_that_differ_are_noticed() -> None:
