@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -45,6 +48,8 @@ class Failures:
         self.show_keys = show_keys
         self.window = (0, 0)
         """First and last frame of the current window; zeros before the first and after the last window."""
+        self.ended = False
+        """Whether the last window was checked."""
         self.found: dict[tuple[str, str], Failure] = {}
         self.others = 0
 
@@ -72,7 +77,7 @@ class Failures:
         first, last = self.window
         if frame or first == last > 0:
             return f" in frame {frame or first}"
-        return f" in frames {first} to {last}" if first else " at the end of the capture"
+        return f" in frames {first} to {last}" if first else " at the end of the capture" * self.ended
 
 
 def error_text(error: BaseException, *, show_keys: bool = False) -> str:
@@ -143,6 +148,76 @@ def tell(found: Iterable[str]) -> None:
         warnings.warn(text, PluginWarning, stacklevel=2)
 
 
+PATIENCE_S, PATIENCE_OF_RULES_S = 20, 300
+"""Seconds that a plugin's function may take for one packet, and a handler of a rule for one event or window."""
+
+
+class TookTooLong(Exception):
+    """A plugin's function did not end."""
+
+
+class _Stop(BaseException):
+    """Raised in a function that does not end; no `except Exception` of its own keeps it."""
+
+
+class _Call(Record, eq=False):
+    """A running function of a plugin."""
+
+    most: int
+    seconds: int = 0
+    stopped: bool = False
+
+
+_CALLS: dict[int, _Call] = {}
+"""By thread."""
+_LOCK = threading.Lock()
+_WATCHERS: dict[int, threading.Thread] = {}
+"""By process: a fork has none."""
+_ENDLESS = set[object]()
+"""Functions that did not end, which are not called again."""
+
+
+@contextmanager
+def patient(function: Callable[..., Any], most: int | None = None) -> Iterator[None]:
+    """Stop a plugin's function that runs for more than `most` seconds, and raise TookTooLong; one that was stopped before is not called."""
+    thread = threading.get_ident()
+    if thread in _CALLS or (getattr(function, "__module__", None) or "").startswith("ibdissect."):
+        yield
+        return
+    seconds = most if most is not None else PATIENCE_S
+    code = getattr(function, "__code__", function)
+    if code in _ENDLESS:
+        raise TookTooLong("it did not end on an earlier packet, so it was not called again")
+    if os.getpid() not in _WATCHERS:
+        _WATCHERS[os.getpid()] = watcher = threading.Thread(target=_watch, name="patience", daemon=True)
+        watcher.start()
+    _CALLS[thread] = call = _Call(seconds)
+    try:
+        yield
+    except _Stop:
+        pass
+    finally:
+        with _LOCK:
+            del _CALLS[thread]
+            if call.stopped:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), None)
+    if call.stopped:
+        _ENDLESS.add(code)
+        raise TookTooLong(f"it did not end within {seconds} s")
+
+
+def _watch() -> None:
+    """Count the seconds of running functions. A machine that was suspended does not count, so the clock is not asked."""
+    while True:
+        time.sleep(1)
+        with _LOCK:
+            for thread, call in _CALLS.items():
+                call.seconds += 1
+                if call.seconds >= call.most and not call.stopped:
+                    call.stopped = True
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Stop))
+
+
 def guarded(function: Callable[..., Iterable[T] | None], *arguments: Any, limit: int) -> tuple[list[T], bool]:
     """Up to `limit` items that `function` yields, and whether these are all: it neither raised nor had more.
 
@@ -150,11 +225,12 @@ def guarded(function: Callable[..., Iterable[T] | None], *arguments: Any, limit:
     """
     found: list[T] = []
     try:
-        items = function(*arguments)
-        if items is None:
-            raise TypeError("it returned nothing; write `yield`, or return a list")
-        for item in islice(items, limit + 1):
-            found.append(item)
+        with patient(function):
+            items = function(*arguments)
+            if items is None:
+                raise TypeError("it returned nothing; write `yield`, or return a list")
+            for item in islice(items, limit + 1):
+                found.append(item)
         if len(found) > limit and not function.__module__.startswith("ibdissect."):
             raise ValueError(f"it gave more than {limit} results, which were left out")
     except Exception as error:  # plugin code: an exception loses only its own result

@@ -40,6 +40,8 @@ ARGUMENTS = dict(zip(MARKS, (("view", "seen"), ("event", "context"), ("table", "
 """What a handler gets, by its mark."""
 MOST_BYTES = 65536
 """Largest structure: more than a MAD or a datagram holds."""
+MOST_DATA = 232
+"""Bytes of a MAD behind its common header (IBA 13.4.2)."""
 MOST_BITS = 64
 """Largest integer; `raw` and `gid` hold more."""
 OUI_CLASSES = range(0x30, 0x50)
@@ -175,6 +177,8 @@ def _place(struct: StructType, place: object) -> Iterator[str]:
         value = getattr(place, attribute)
         if value is not None and not (isinstance(value, int) and low <= value <= high):
             yield f".carried_by: {type(place).__name__}: {attribute} {value!r} is out of range: {said}"
+    if isinstance(place, (Mad, VendorOui)) and getattr(place, "base_version", 1) == 1 and struct.size > MOST_DATA:
+        yield f".size: {struct.size} bytes do not fit into a MAD, whose data has at most {MOST_DATA}; declare the rest as a list (`repeat`)"
     if isinstance(place, VendorOui) and place.mgmt_class not in OUI_CLASSES:
         yield f".carried_by: VendorOui: only classes 0x30 to 0x4f have an OUI, not 0x{place.mgmt_class:02x}; use Mad(class, attribute)"
     if isinstance(place, UdpPort) and place.port == ROCE_PORT:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError, IbdissectError, PluginError
-from ibdissect.failures import complain, error_text
+from ibdissect.failures import complain, error_text, patient
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.plugin_declarations import check_modules, check_names, check_rules
 from ibdissect.rules import load as load_rules
@@ -153,7 +153,9 @@ def _shown(show: Any, bits: int) -> Any:
     @wraps(show)
     def careful(value: Any) -> str:
         try:
-            return printable(str(show(value)))
+            with patient(show):
+                text = show(value)
+            return printable(str(text))
         except Exception as error:  # foreign code
             complain(show, error)
             return bytes(value).hex() if isinstance(value, (bytes, bytearray, memoryview)) else hex_text(value, bits)

@@ -6,11 +6,13 @@ import json
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
 
-from ibdissect.failures import MOST, NAMED, Failures
+from ibdissect import failures as failures_module
+from ibdissect.failures import MOST, NAMED, Failures, TookTooLong, guarded, patient
 from ibdissect.flow.transactions import Transactions
 from ibdissect.pytest_plugin import NotClean, assert_clean
 from ibdissect.rules.AM.packet import NodeDescriptionModifier
@@ -178,3 +180,35 @@ def test_a_command_that_dies_or_loads_a_plugin_leaves_nothing_to_the_next(tmp_pa
         (tmp_path / f"{name}.toml").write_text(f'plugins = ["{name}.py"]')
     for name, status in (("one", 0), ("other", 0), ("deadly", -9), ("one", 0)):
         assert commands.run("rules", "BAD001", "--config", f"{name}.toml", cwd=tmp_path).returncode == status, name
+
+
+def endless() -> None:
+    while True:
+        try:
+            while True:
+                pass
+        except Exception:
+            continue
+
+
+@pytest.mark.slow
+def test_a_function_that_does_not_end_is_stopped_and_not_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures_module, "PATIENCE_S", 1)
+    with pytest.raises(TookTooLong, match="did not end within 1 s"), patient(endless):
+        endless()
+    with pytest.raises(TookTooLong, match="not called again"), patient(endless):
+        raise AssertionError("was called")
+    assert not failures_module._CALLS
+
+
+@pytest.mark.slow
+def test_slow_functions_and_ours_are_not_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow() -> list[int]:
+        sleep(2.5)
+        return [1]
+
+    monkeypatch.setattr(failures_module, "PATIENCE_S", 8)
+    assert guarded(slow, limit=1) == ([1], True)
+    slow.__module__ = "ibdissect.wire.x"
+    monkeypatch.setattr(failures_module, "PATIENCE_S", 1)
+    assert guarded(slow, limit=1) == ([1], True)

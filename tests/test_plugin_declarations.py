@@ -81,7 +81,8 @@ DECLARATIONS = {
         struct() + struct(place="Inside(X.a, ((X.a, 1),))").replace("X(", "Y(").replace('"x"', '"y"'),
         "Y.carried_by: Inside: when (<Field X.a>, 1) must be (field, (value, value, ...))",
     ),
-    "65537 bytes": (struct("a = raw(65537, 'A')", size=65537), "X: has 65537 bytes, a structure has at most 65536"),
+    "65537 bytes": (struct("a = raw(65537, 'A')", "UdpPort(5)", 65537), "X: has 65537 bytes, a structure has at most 65536"),
+    "too large for a MAD": (struct("a = raw(233, 'A')", size=233), "X.size: 233 bytes do not fit into a MAD, whose data has at most 232"),
     "column": (struct() + 'c = column(X, "a", X.a + 1, "C")', "X: column 'a' has the filter name of field a"),
     "nothing": ("x = 1", "declares nothing: neither a structure"),
     "severity": (rule(HANDLER + "yield", severity='"error"'), "rule BBB001: severity 'error' is none of ERROR, WARNING, INFO"),
@@ -115,7 +116,8 @@ def test_mistakes_are_said_at_load(mistake: str, tmp_path: Path) -> None:
         struct(), struct(place="(UdpPort(1), UdpPort(65535))"), struct(place="VendorOui(0xFFFFFF, 0x4F, 0xFFFF)"),
         struct('a = uint(64, "A")\n    b = enum(8, {255: "b"}, "B")\n    c = rest("C")', size=9),
         struct() + struct(place="Inside(X.a, ((X.a, range(3)),))").replace("X(", "Y(").replace('"x"', '"y"'),
-        struct("a = raw(65536, 'A')", size=65536), rule(HANDLER + "yield"), struct() + 'c = column(X, "b", X.a + 1, "C")',
+        struct("a = raw(65536, 'A')", "UdpPort(5)", 65536),
+        struct("a = raw(232, 'A')", size=232), rule(HANDLER + "yield"), struct() + 'c = column(X, "b", X.a + 1, "C")',
     ],
 )  # fmt: skip
 def test_what_is_right_is_taken(text: str, tmp_path: Path) -> None:
@@ -144,16 +146,29 @@ PARSED = struct('n = uint(16, "N")\n    body = rest("Body")') + (
         ("pass", "TypeError: it returned nothing; write `yield`, or return a list"),
         ("return ['a']", "TypeError: it gave str, not a start"),
         ("return [(0, None)]", "TypeError: it gave tuple, not a start"), ("yield -1", "ValueError: it gave -1; bytes are counted from 0"),
+        ("return [0, 0]", "ValueError: it gave bytes 0 to 0 and 0 to 0, which overlap"),
         ("return range(4097)", "ValueError: it gave more than 4096 results"), ("raise OSError('x')", "OSError: x"),
     ],
 )  # fmt: skip
 def test_functions_that_fail_end_every_command_with_2(body: str, said: str, capture: Path, tmp_path: Path) -> None:
     plugin = tmp_path / "fails.py"
     plugin.write_text(IMPORTS + PARSED.format(body))
-    for words in (("show", "--format", "tree"), ("show", "-Y", "bb.y.b == 1"), ("export", "-e", "bb.y.b", "-o", str(tmp_path / "a.csv"))):
+    shown = ("show", "--format", "tree"), ("show", "-Y", "bb.y.b == 1"), ("export", "-e", "bb.y.b", "-o", str(tmp_path / "a.csv"))
+    for words in (*shown, ("stats",), ("diagnose",), ("fabric",), ("lint",)):
         done = commands.run(*words, "--plugin", str(plugin), str(capture), text=True)
-        assert done.returncode == 2 and done.stderr.startswith(f"error: plugin function find ({plugin}:"), words
-        assert said in done.stderr and "Traceback" not in done.stderr
+        assert done.returncode == 2 and f"plugin function find ({plugin}:" in done.stderr.partition("\n")[0], words
+        assert said in done.stderr and "Traceback" not in done.stderr and "at the end" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "more",
+    ["X.a.show = lambda value: 1 // 0", 'c = column(X, "c", lambda x: x.nope, "C")', 'c = column(X, "c", lambda x: "s", "C")'],
+)
+def test_functions_that_nothing_asks_for_fail_too(more: str, capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "fails.py").write_text(IMPORTS + struct() + more + "\n")
+    done = commands.run("stats", "--plugin", str(tmp_path / "fails.py"), str(capture), text=True)
+    assert done.returncode == 2 and done.stderr.startswith("error: plugin function <lambda> (") and done.stderr.count("\n") == 1
 
 
 @pytest.mark.slow

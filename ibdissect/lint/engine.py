@@ -14,7 +14,7 @@ from ibdissect.fabric.division import Division
 from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.fabric.refuted import Refuted
-from ibdissect.failures import Failures
+from ibdissect.failures import PATIENCE_OF_RULES_S, Failures, patient
 from ibdissect.table import Bool, ChunkTable, crcs, not_roce
 from ibdissect.table.copies import Copies
 from ibdissect.table.insides import of_streams
@@ -43,6 +43,8 @@ class Follower(Protocol):
         raise NotImplementedError
 
 
+MOST_HITS = 1 << 20
+"""Hits that a plugin's handler may give at once, for an event or a window."""
 Held = list[tuple[Rule, ChunkTable, Bool]]
 
 
@@ -159,7 +161,7 @@ class Linter:
     def finish(self) -> list[Finding]:
         """All findings, ordered by frame and code."""
         if self.failures is not None:
-            self.failures.window = 0, 0
+            self.failures.window, self.failures.ended = (0, 0), True
         for part in self.parts.values():
             self._finish(part)
         unreliable = self._unreliable()
@@ -260,21 +262,26 @@ class Linter:
         """Run a handler and keep its hits."""
         rule = self.rules[handler[0]]
         try:
-            hits = handler[1](rule, *arguments)
             if not type(rule).__module__.startswith("ibdissect."):
-                hits = self._checked(handler[1], hits)
-            if hits is not None:
-                self.findings.take(rule, map(self._with_mads, hits) if rule.explains else hits)
+                with patient(handler[1], PATIENCE_OF_RULES_S):
+                    self._keep(rule, self._checked(handler[1], handler[1](rule, *arguments)))
+            elif (hits := handler[1](rule, *arguments)) is not None:
+                self._keep(rule, hits)
         except Exception as error:
             frame = next((one.frame for one in arguments if isinstance(getattr(one, "frame", None), int)), None)
             self._note_failure(f"rule {rule.code}", error, frame)
+
+    def _keep(self, rule: Rule, hits: Any) -> None:
+        self.findings.take(rule, map(self._with_mads, hits) if rule.explains else hits)
 
     def _checked(self, method: Callable[..., Any], hits: Any) -> Iterator[Hit | LazyHit]:
         """What a plugin's handler gives; raises TypeError or ValueError if that is no hit, or at a frame that the capture does not have."""
         if hits is None:
             raise TypeError(f"{method.__name__} returned nothing; write `yield`, or return a list")
         table = self.context.table
-        for hit in hits:
+        for number, hit in enumerate(hits):
+            if number == MOST_HITS:
+                raise ValueError(f"{method.__name__} gave more than a million hits at once; the others were left out")
             if not isinstance(hit, (Hit, LazyHit)):
                 raise TypeError(f"{method.__name__} gave {type(hit).__name__}, which is no hit; yield fault(...)")
             if hit.frame < 0 or (table is not None and hit.frame >= table.chunk.first + len(table)):

@@ -24,6 +24,7 @@ from ibdissect.lint.set_members import name_frames
 from ibdissect.table import ChunkTable
 from ibdissect.table.joined import JoinedRecords, SaRecord, WholeMessage
 from ibdissect.table.networks import Networks
+from ibdissect.table.plugin_functions import functions_of, try_functions
 from ibdissect.table.secrets import Masker
 from ibdissect.table.services import Services
 from ibdissect.wire.catalog import Catalog, builtin
@@ -87,7 +88,7 @@ class Reading:
         """Messages of upper layers that came in several packets, from the frames read so far."""
         self._joiner: Joiner | None = None
         self._message_joiner: MessageJoiner | None = None
-        self._joined_to = self._messages_to = 0
+        self._joined_to = self._messages_to = self._tried_to = 0
         self.keys_to = 0
         """Last frame whose keys have been numbered."""
 
@@ -168,6 +169,10 @@ class Reading:
         if self.joins and last > self._messages_to:
             self._join_messages(self._after(table, self._messages_to))
             self._messages_to = last
+        if last > self._tried_to:
+            if functions_of(self.catalog):
+                try_functions(self._after(table, self._tried_to))
+            self._tried_to = last
         if keys and last > self.keys_to:
             if not self.show_keys:
                 self.masker.feed(self._after(table, self.keys_to))

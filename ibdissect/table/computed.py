@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.failures import complain
+from ibdissect.failures import complain, patient
 from ibdissect.wire.column import ComputedField, evaluate
 from ibdissect.wire.expr import Arith
 from ibdissect.wire.spec import Struct
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def value_of(field: ComputedField, view: Struct) -> int | str:
     """The value for one view; 0 or "" if the plugin's function raises, which is reported once."""
     try:
-        value = field.read(view, 0)
+        with patient(field.formula):
+            value = field.read(view, 0)
         return str(value) if field.kind == "text" else max(-(1 << 63), min(int(value), (1 << 63) - 1))
     except Exception as error:  # plugin code: an exception loses only its own value
         complain(field.formula, error)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 from operator import index as number_of
 from typing import TYPE_CHECKING, Any
 
@@ -305,9 +306,19 @@ def _parsed(table: ChunkTable, struct: StructType, place: Parsed, first: int, st
         found, whole = guarded(place.find, table.chunk.data[first:stop].tobytes(), limit=MOST_PARSED)
         pairs = [_span(place, struct, given) for given in found]
         pairs = [(a, b) for a, b in pairs if a != b or struct.size == 0]
+        _refuse_overlaps(place, pairs)
         good = [(a, b) for a, b in pairs if a >= 0 and a + struct.size <= b <= stop - first]
         known[key] = sorted((first + a, first + b) for a, b in good), whole and len(good) == len(pairs)
     return known[key]
+
+
+def _refuse_overlaps(place: Parsed, pairs: Spans) -> None:
+    """Report a plugin's function that finds one structure at places that overlap."""
+    if len(pairs) > 1 and not place.find.__module__.startswith("ibdissect."):
+        for (a, b), (c, d) in pairwise(sorted(pairs)):
+            if c < b and a >= 0:
+                complain(place.find, ValueError(f"it gave bytes {a} to {b - 1} and {c} to {d - 1}, which overlap"))
+                return
 
 
 def _laid(table: ChunkTable, struct: StructType, place: Laid, outer: Occurrences, here: Bool) -> tuple[Int, Int, Int, Bool]:
