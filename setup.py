@@ -18,7 +18,11 @@ STABLE = ("Py_LIMITED_API", "0x030b0000")
 
 
 class Reproducible(build_ext):
-    """Keeps the build folder's name out of the library, so that two builds are the same to the byte."""
+    """Keeps the build folder's name out of the library, so that two builds are the same to the byte; compiles on all cores."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
 
     def build_extensions(self) -> None:
         if self.compiler.compiler_type == "unix":
