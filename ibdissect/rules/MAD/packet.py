@@ -13,8 +13,8 @@ from ibdissect.table import ChunkTable
 from ibdissect.table.bits import value_at
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
-from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, CLASS_VERSION, MAD, RMPP, class_text
-from ibdissect.wire.numbers import ABORT, CC_CLASS, PM_CLASS, SA_CLASS, SMP_CLASSES, TRAP_REPRESS
+from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, CLASS_VERSION, MAD, RMPP, RMPP_CLASSES, class_text
+from ibdissect.wire.numbers import ABORT, CC_CLASS, DATA, PM_CLASS, SA_CLASS, SMP_CLASSES, STATUS, TRAP_REPRESS
 from ibdissect.wire.pm import PerfMgtFormat
 from ibdissect.wire.undecoded import UNDECODED
 
@@ -109,6 +109,30 @@ class StatusReservedBits(Rule):
     when = ((MAD.status & 0x00E0) != 0) & _RESPONSE & _IB
     message = "status 0x{status:04x} has reserved bits (7-5) set"
     example = "a SubnAdmGetResp with status 0x0020"
+
+
+class StatusInRequest(NamesRequest):
+    """A request carries a status.
+
+    The status belongs to answers; requests have 0 there. A request with another value is a copied answer, or its sender did not clear the
+    header: receivers may take it for an answer with an error.
+
+    Clear the header before a request is sent; find out who builds it.
+
+    One request of a class of the standard is enough. The direction bit of directed routes is no status, and acknowledgements of RMPP repeat
+    the header of what they acknowledge.
+    """
+
+    code, name, severity = "MAD021", "status-in-request", WARNING
+    reference = "IBA 13.4.3, 13.4.7"
+    when = (
+        ((MAD.status & STATUS) != 0) & ~_RESPONSE & MAD.mgmt_class.isin(METHODS_OF) & _IB
+        & (~MAD.mgmt_class.isin(RMPP_CLASSES) | (RMPP.rmpp_type <= DATA))
+    )  # fmt: skip
+    on, at = MAD, MAD.status
+    flow = (LRH.slid, LRH.dlid, MAD.mgmt_class, MAD.method, MAD.attribute_id)
+    message = "{what} has status 0x{status:04x}, which only answers have"
+    example = "a SubnGet(NodeInfo) with status 0x001c"
 
 
 class StatusUnknownCode(Rule):

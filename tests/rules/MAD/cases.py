@@ -9,8 +9,12 @@ from typing import Any
 from ibdissect.wire.classport import ClassPortInfo
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
+from ibdissect.wire.sa import mask_for
+from ibdissect.wire.sa_paths import PathRecord
+from ibdissect.wire.sa_records import LinearForwardingTableRecord as LFTRecord
+from ibdissect.wire.sa_records import PortInfoRecord
 from ibdissect.wire.spec import Struct
-from tests.craft import build, erf_pcap, gmp, smp
+from tests.craft import build, erf_pcap, gmp, sa_mad, smp, ud
 from tests.rules.cases import case
 from tests.rules.made.mads import counters, sa, table
 
@@ -85,3 +89,35 @@ case("MAD018", sa(0x14, 0x35, mask=1), sa(0x14, 0x35, mask=1, rmpp={"rmpp_versio
 ASKED = smp(GET, 0x15, modifier=1, slid=1, dlid=2)
 case("MAD019", [ASKED, smp(RESPONSE, 0x15, modifier=2, slid=2, dlid=1)], [ASKED, smp(RESPONSE, 0x15, modifier=0x80000001, slid=2, dlid=1)],
      frames=[2], twin_also=["AM009", "SEM005"])  # fmt: skip
+# what a request selects and its answer is about
+GET_TABLE, TABLE_ANSWER = 0x12, 0x92
+
+
+def query(method: int, record: type[Struct], *names: str, **values: Any) -> bytes:
+    """A query of LID 1 for a record by some of its components; without any, the answer of LID 2."""
+    attribute = record.carried_by[0].attr_id
+    mask = mask_for(record, names)
+    ends = {"slid": 1, "dlid": 2} if method < 0x80 else {"slid": 2, "dlid": 1}
+    rmpp = {"rmpp_version": 1, "rmpp_type": 1, "active": 1, "segment_number": 1, "first": 1, "last": 1, "payload_length": 20 + record.size}
+    table = {"rmpp": rmpp, "offset": -(-record.size // 8)} if method == TABLE_ANSWER else {}
+    return ud(sa_mad(method, attribute, build(record, **values), mask=mask, **table), **ends)
+
+
+case("MAD020", [query(GET, LFTRecord, "lid", lid=9), query(RESPONSE, LFTRecord, lid=3)],
+     [query(GET, LFTRecord, "lid", lid=9), query(RESPONSE, LFTRecord, lid=8)], frames=[2])
+case("MAD020", [query(GET_TABLE, PortInfoRecord, "end_port_lid", end_port_lid=9), query(TABLE_ANSWER, PortInfoRecord, end_port_lid=3)],
+     [query(GET_TABLE, PortInfoRecord, end_port_lid=9), query(TABLE_ANSWER, PortInfoRecord, end_port_lid=3)], frames=[2])
+GID_7, GID_8 = (bytes([0xFE, 0x80, *bytes(13), last]) for last in (7, 8))
+case("MAD020", [query(GET, PathRecord, "dgid", dgid=GID_7), query(RESPONSE, PathRecord, dgid=GID_8, dlid=8)],
+     [query(GET, PathRecord, "dgid", dgid=GID_7), query(RESPONSE, PathRecord, dgid=GID_7, dlid=8)], frames=[2])
+case("MAD020", [query(GET, PathRecord, "p_key", p_key=0x8001), query(RESPONSE, PathRecord, p_key=0x8002)],
+     [query(GET, PathRecord, "p_key", p_key=0x8001), query(RESPONSE, PathRecord, p_key=0x0001)], frames=[2])
+case("MAD020", [ASK, gmp(PERF, RESPONSE, 0x12, build(PortCounters, port_select=2), slid=2, dlid=1)],
+     [gmp(PERF, GET, 0x12, build(PortCounters, port_select=0xFF), slid=1, dlid=2),
+      gmp(PERF, RESPONSE, 0x12, build(PortCounters, port_select=2), slid=2, dlid=1)], frames=[2])
+# a status where there is none
+case("MAD021", smp(1, NODE_INFO, header={"status": 0x1C}), smp(0x81, NODE_INFO, header={"status": 0x1C}))
+case("MAD021", sa(1, mask=1, status=0x0100), sa(0x81, mask=1, status=0x0100))
+case("MAD021", counters(status=4), counters())
+ACKED = {"rmpp_version": 1, "rmpp_type": 2, "active": 1}
+case("MAD021", sa(0x12, 0x35, mask=1, status=0x0100), sa(0x12, 0x35, mask=1, status=0x0100, rmpp=ACKED))
