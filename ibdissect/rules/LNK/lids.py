@@ -66,8 +66,8 @@ class LidConflict(LearntFactRule):
     as in a first sweep, must both show the LID then. An `info` in five cases: no known cables and switches lead from one to the other;
     the first port has another LID later (a manager may be exchanging LIDs); the second had another one before, and the capture shows
     neither who wrote the new one nor the LID of the first port again; the capture misses packets between the two; a SubnSet was not
-    answered. Silent if the directed route to the first node now leads to another (the node may have been replaced), or if no sender of
-    directed routes found both nodes (they may be in two subnets).
+    answered. Silent if the directed route to the first node now leads to another (the node may have been replaced), if no sender of
+    directed routes found both nodes (they may be in two subnets), or if nothing joins two ports of one adapter.
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
@@ -101,6 +101,12 @@ class LidConflict(LearntFactRule):
         ports = context.get(FabricFollower).subnet.by_key(hit.key[0]), self.others.get(hit.key)
         return [port.node for port in ports if port is not None]
 
+    def stands(self, hit: Hit, context: Context) -> bool:
+        """Two ports of one adapter may be in two subnets, unless cables and switches join them."""
+        subnet = context.get(FabricFollower).subnet
+        other, port = self.others.get(hit.key), subnet.by_key(hit.key[0])
+        return other is None or port is None or other.node is not port.node or context.get(Islands).join(subnet, other, port)
+
     @on_event(ChunkFollowed)
     def look(self, event: ChunkFollowed, context: Context) -> None:
         event.once(context.get(LidWrites).take)
@@ -108,7 +114,7 @@ class LidConflict(LearntFactRule):
     @on_event(LidAssigned)
     def assigned(self, event: LidAssigned, context: Context) -> Iterator[Hit]:
         other = event.taken_from
-        if other is None or not other.node.guid or not event.port.node.guid or other.node is event.port.node:
+        if other is None or not other.node.guid or not event.port.node.guid:
             return
         if not self._together(other, event.port, context):
             return

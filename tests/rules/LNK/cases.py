@@ -196,6 +196,22 @@ case("LNK024", port_sweep(5), port_sweep(5, second=7), frames=[7])  # of two sub
 OTHER_SWITCH = smp(ANSWER, NODE_INFO, switch(9, local_port_num=3), path=[1], header={"transaction_id": 0x1234})
 FOUND = [[*port_sweep(5)[:5], OTHER_SWITCH, *port_sweep(lid)[5:]] for lid in (5, 6)]
 case("LNK024", *FOUND, frames=[8], severity="info")
+
+
+def two_ports(second: int, *, elsewhere: bool = False) -> list[bytes]:
+    """The same for both ports of one adapter, the second perhaps `elsewhere`: nothing shows where its cable leads."""
+    ports = [node(5, num_ports=2, local_port_num=number, port_guid=0x51 + number) for number in (1, 2)]
+    infos = [port_info(lid, local_port_num=number) for number, lid in ((1, 5), (2, second))]
+    to_second: dict[str, Any] = {"slid": 77, "dlid": 1} if elsewhere else {"path": [1, 5]}
+    return [
+        *port_sweep(5)[:3],
+        *(smp(ANSWER, *one, path=[1, 4]) for one in ((NODE_INFO, ports[0]), (PORT_INFO, infos[0]))),
+        *(smp(ANSWER, *one, **to_second) for one in ((NODE_INFO, ports[1]), (PORT_INFO, infos[1]))),
+    ]
+
+
+case("LNK024", two_ports(5), two_ports(6), frames=[7], severity="error")
+case("LNK024", two_ports(5), two_ports(5, elsewhere=True), frames=[7])
 # a first sweep: LIDs are assigned before the ports are active; both must show theirs again then
 HOSTS = port_sweep(5)
 STARTED = [smp(ANSWER, PORT_INFO, port_info(5, port_state=2), path=[1, at], header={"transaction_id": 0x1234}) for at in (4, 5)]
