@@ -11,6 +11,7 @@ from .history import AFTER_ALL
 
 QueuePair = tuple[int, int]
 """LID and queue pair number."""
+NO_PATH = (0, 0)
 
 
 class Connection(Record):
@@ -43,6 +44,8 @@ class Connection(Record):
     """Whether it is a native connection in one subnet, both ports with a unicast LID."""
     served: int
     """The service id as `CmPayload` has it: also says which kind of queue of NVMe it is."""
+    alternates: tuple[tuple[int, int], ...] = ()
+    """LIDs of the active and the passive side on alternate paths: that of the REQ, and the last one that an APR granted."""
     reqs: int = 1
     last_req_ns: int = 0
     """The time of the latest REQ."""
@@ -65,6 +68,8 @@ class Connection(Record):
     rejected_by: End = NOWHERE
     lap_frame: int = 0
     """The latest request for an alternate path."""
+    lap_path: tuple[int, int] = NO_PATH
+    """The LIDs that it names."""
     apr_frame: int = 0
     ap_status: int = -1
     dreq_frame: int = 0
@@ -85,10 +90,33 @@ class Connection(Record):
         """The queue pairs of the active and the passive side."""
         return (self.active_lid, self.active_qpn), (self.passive_lid, self.passive_qpn)
 
+    @property
+    def every_queue_pair(self) -> list[QueuePair]:
+        """Those of the primary path, and on alternate paths."""
+        ways = [(lids[0], self.active_qpn) for lids in self.paths] + [(lids[1], self.passive_qpn) for lids in self.paths]
+        return list(dict.fromkeys(ways))
+
+    @property
+    def paths(self) -> tuple[tuple[int, int], ...]:
+        """LIDs of the active and the passive side: the primary path first."""
+        return ((self.active_lid, self.passive_lid), *self.alternates)
+
+    def is_active(self, near: QueuePair) -> bool:
+        """Whether a queue pair is that of the active side, on any path."""
+        return any(near == (active, self.active_qpn) for active, _ in self.paths)
+
     def far(self, near: QueuePair) -> QueuePair:
-        """The queue pair on the other side."""
-        active, passive = self.queue_pairs
-        return passive if near == active else active
+        """The queue pair on the other side, on the first path on which `near` is."""
+        lids = self.far_lids(near)
+        if self.is_active(near):
+            return lids[0], self.passive_qpn
+        return (lids[0] if lids else self.active_lid), self.active_qpn
+
+    def far_lids(self, near: QueuePair) -> list[int]:
+        """The LIDs of the other side on all paths on which `near` is."""
+        if self.is_active(near):
+            return [passive for active, passive in self.paths if active == near[0]]
+        return [active for active, passive in self.paths if near == (passive, self.passive_qpn)]
 
     @property
     def sides(self) -> tuple[tuple[End, int], tuple[End, int]]:

@@ -174,8 +174,12 @@ class Connections:
             connection.mra_of, connection.mra_timeout = view.message_mraed, view.service_timeout
         elif isinstance(view, LAP):
             connection.lap_frame, connection.apr_frame = frame, 0
+            connection.lap_path = _alternate(view, back=sender != connection.active)
         elif isinstance(view, APR):
             connection.apr_frame, connection.ap_status = frame, view.ap_status
+            if not view.ap_status and connection.in_subnet and connection.lap_path != events.NO_PATH:
+                connection.alternates = (*connection.alternates[:1], connection.lap_path)
+                self._occupy(connection, frame, time_ns)
             yield events.PathAnswered(frame, time_ns, connection)
         else:
             connection.ended = min(connection.ended, frame)
@@ -215,6 +219,7 @@ class Connections:
             view.retry_count, view.max_cm_retries, view.remote_cm_response_timeout, view.primary_local_ack_timeout,
             sender.lid is not None and bool(view.primary_subnet_local) and all(0 < lid < FIRST_MULTICAST for lid in lids),
             _served(view.service_id, bytes(view.private_data)), last_req_ns=time_ns,
+            alternates=tuple(path for path in (_alternate(view),) if path != events.NO_PATH),
         )  # fmt: skip
         self.all.keep(connection, frame, time_ns)
         self.by_id.put(key, connection, frame, time_ns)
@@ -234,8 +239,13 @@ class Connections:
             for one in before:
                 one.ended = min(one.ended, connection.req_frame)
             self.by_side.put(side, [*before, connection][-KEPT:], frame, time_ns)
-        for lid, qp in connection.queue_pairs if connection.in_subnet else ():
-            others = self.by_queue_pair.get((lid, qp), [])
+        if connection.in_subnet:
+            self._occupy(connection, frame, time_ns)
+
+    def _occupy(self, connection: Connection, frame: int, time_ns: int) -> None:
+        """The connection has its queue pairs from now on."""
+        for lid, qp in connection.every_queue_pair:
+            others = [one for one in self.by_queue_pair.get((lid, qp), []) if one is not connection]
             for one in others:
                 if one.active.network == connection.active.network:  # elsewhere the LID is another port
                     one.ended = min(one.ended, connection.req_frame)
@@ -243,6 +253,14 @@ class Connections:
             elsewhere = [one for one in others if one.active.network != connection.active.network][-KEPT:]
             self.by_queue_pair.put((lid, qp), [*elsewhere, *earlier, connection], frame, time_ns)
             self._occupied[slot(np.array([lid << 24 | qp], np.int64))] = True
+
+
+def _alternate(view: Any, *, back: bool = False) -> tuple[int, int]:
+    """LIDs of an alternate path in this subnet as a REQ or LAP names them, those of its sender second if `back`; NO_PATH for none."""
+    lids = view.alternate_local_port_lid, view.alternate_remote_port_lid
+    if not view.alternate_subnet_local or not all(0 < lid < FIRST_MULTICAST for lid in lids):
+        return events.NO_PATH
+    return (lids[1], lids[0]) if back else lids
 
 
 def _served(service_id: int, private_data: bytes) -> int:

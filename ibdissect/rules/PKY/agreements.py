@@ -49,8 +49,8 @@ class OtherPartition(AgreedRule):
     needs = (Connections, Streams)
 
     def __init__(self) -> None:
-        self.used = KeptDict[tuple[int, int], set[QueuePair]](MAX_OTHERS, "connections in other partitions")
-        """By REQ and partition: the queue pairs that received packets in another partition than the connection's."""
+        self.used = KeptDict[tuple[int, int], set[bool]](MAX_OTHERS, "connections in other partitions")
+        """By REQ and partition: the sides that received packets in another partition than the connection's; True: the active one."""
         self.psns = KeptDict[object, int](MAX_OTHERS, "connections in other partitions")
         """The PSN of the first such packet of each finding."""
 
@@ -61,7 +61,7 @@ class OtherPartition(AgreedRule):
         for hit in super().found(table, native, index, pair, end, value):
             used = self.used.get_or_make((pair.req_frame, value & BASE), set, hit.frame, hit.time_ns)
             if used is not None:
-                used.add(end)
+                used.add(pair.is_active(end))
             row = np.array([hit.frame - table.chunk.first], np.int64)
             self.psns.keep(hit.key, int(table.values_at(BTH.psn, row)[0]), hit.frame, hit.time_ns)
             if used is None or hit.key not in self.psns:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_chunk
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.connections import Connections
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import distinct_values
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.opcodes import SERVICES
 from ibdissect.wire.spec import Field
 
@@ -61,7 +64,7 @@ class AgreedRule(Rule):
         seen = Seen(table, int(native.rows[mine[0]]))
         yield fault(
             seen, {
-                "slid": pair.far(end)[0], "dlid": end[0], "qp": end[1], "seen": value, "agreed": pair.p_key,
+                "slid": seen.value(LRH.slid), "dlid": end[0], "qp": end[1], "seen": value, "agreed": pair.p_key,
                 "service": SERVICES.get(value << SERVICE_SHIFT, "?"), "asked": pair.service,
             },
             self.field, seen.value(self.field), rows=native.rows[mine], key=(end, pair.req_frame, value),
@@ -72,5 +75,6 @@ class AgreedRule(Rule):
 def of_pair(table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair) -> Bool:
     """Which of the packets to `end` were sent by the other end while the connection lasted."""
     frames = native.rows[index] + table.chunk.first
-    mine: Bool = (frames > pair.rep_frame) & (frames < pair.ended) & (native.slid[index] == pair.far(end)[0])
+    sender = np.isin(native.slid[index], pair.far_lids(end))
+    mine: Bool = (frames > pair.rep_frame) & (frames < pair.ended) & sender
     return mine

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
+from ibdissect.wire.cm import APR, LAP
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.notice import Notice, TrapPKey, TrapSwitchPKey
 from ibdissect.wire.sa import SAFormat
@@ -213,6 +214,25 @@ case(
 )
 # after the end of the connection the number may belong to another one
 case("PKY005", [*SETUP, packet(0x8002)], [*SETUP, LEAVE, packet(0x8002)], frames=[4])
+# the alternate path of the REQ, and one that was granted later
+OTHER_PATH = {"alternate_local_port_lid": 11, "alternate_remote_port_lid": 12, "alternate_subnet_local": 1}
+MOVED = [request(partition_key=0x8001, **OTHER_PATH), reply(), READY]
+
+
+def moved(p_key: int, *, slid: int = 11, dlid: int = 12) -> bytes:
+    """A packet of the connection on another path."""
+    return rc(0x04, b"data", bth={"destqp": 0x200, "psn": 900, "p_key": p_key}, slid=slid, dlid=dlid)
+
+
+case("PKY005", [*MOVED, moved(0x8002)], [*MOVED, moved(0x8001)], frames=[4])
+case("PKY005", [*MOVED, moved(0x8002)], [*SETUP, moved(0x8002)], frames=[4])
+case("PKY005", [*MOVED, moved(0x8002)], [*MOVED, moved(0x8002, slid=1)], frames=[4])
+LOAD = gmp(0x07, 3, 0x19, build(LAP, local_communication_id=0x1001, remote_communication_id=0x2002, **OTHER_PATH), at=24, **ACTIVE)
+GRANT, REFUSE = (
+    gmp(0x07, 3, 0x1A, build(APR, local_communication_id=0x2002, remote_communication_id=0x1001, ap_status=status), at=24, **PASSIVE)
+    for status in (0, 1)
+)
+case("PKY005", [*SETUP, LOAD, GRANT, moved(0x8002)], [*SETUP, LOAD, REFUSE, moved(0x8002)], frames=[6])
 # the responder accepts it: the queue pairs were set up again unseen
 TAKEN = rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x100, "psn": 900, "p_key": 0x8001}, **PASSIVE)
 case("PKY005", [*SETUP, packet(0x8002)], [*SETUP, packet(0x8002), TAKEN], frames=[4])
