@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped
@@ -37,24 +36,28 @@ def _same(asked: U64, held: U64) -> Bool:
 
 def _same_port(asked: U64, held: U64) -> Bool:
     """A request for all ports may be answered by the number of any."""
-    return (asked == held) | (asked == ALL_PORTS)
+    alike: Bool = (asked == held) | (asked == ALL_PORTS)
+    return alike
 
 
 def _same_guid(asked: U64, held: U64) -> Bool:
     """Nobody asks for GUID 0: it was left empty."""
-    return (asked == held) | (asked == 0)
+    alike: Bool = (asked == held) | (asked == 0)
+    return alike
 
 
 def _same_lid(asked: U64, held: U64) -> Bool:
     """A record has the base LID of a port, which has 2**LMC of them."""
     lid, base = asked.astype(np.int64), held.astype(np.int64)
     size = np.minimum(base & -base, 1 << MAX_LMC)
-    return (lid == base) | (lid == 0) | ((base < lid) & (lid < base + size))
+    alike: Bool = (lid == base) | (lid == 0) | ((base < lid) & (lid < base + size))
+    return alike
 
 
 def _same_partition(asked: U64, held: U64) -> Bool:
     """Full and limited members are in the same partition."""
-    return ((asked ^ held) & np.uint64(BASE) == 0) | (asked & np.uint64(BASE) == 0)
+    alike: Bool = ((asked ^ held) & np.uint64(BASE) == 0) | (asked & np.uint64(BASE) == 0)
+    return alike
 
 
 _KINDS: dict[str, Alike] = {
@@ -201,15 +204,10 @@ class AnotherAnswered(LearntFactRule):
             what = context.catalog.request_text(selector.mgmt_class, int(event.request_method[k]), selector.attribute)
             view: Any = table.view(selector.struct, int(index[i]))
             yield seen.frame, fault(
-                seen, {"what": what, "field": selector.name, "asked": self._text(selector, wanted[i]), "held": self._text(selector, held[i])},
+                seen, {"what": what, "field": selector.name, "asked": _text(selector, wanted[i]), "held": _text(selector, held[i])},
                 selector.field if selector.field.owner is selector.struct else None,
                 of=view if selector.field.owner is selector.struct else None, proof=[(int(event.last_frames[k]), "request")],
             )  # fmt: skip
-
-    @staticmethod
-    def _text(selector: Selector, value: np.uint64) -> str:
-        number = int(value)
-        return str(number) if selector.bits <= 8 or selector.alike is _same_lid else f"0x{number:0{selector.bits // 4}x}"
 
     def _settle(self, selector: Selector, answered: Int, table: ChunkTable) -> None:
         """Keep the latest requests without an answer."""
@@ -222,3 +220,8 @@ class AnotherAnswered(LearntFactRule):
             self.asked[selector] = Asked(asked.frame[left], asked.value[left])
         else:
             del self.asked[selector]
+
+
+def _text(selector: Selector, value: np.uint64) -> str:
+    number = int(value)
+    return str(number) if selector.bits <= 8 or selector.alike is _same_lid else f"0x{number:0{selector.bits // 4}x}"

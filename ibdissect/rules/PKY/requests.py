@@ -34,8 +34,8 @@ class RequestNotShared(LearntFactRule):
 
     Compare the P_Key tables of both ports with the partition that the application chose (its P_Key index, or the path of the SA).
 
-    The REQ of a native connection in one subnet, and the P_Key tables of both ports, read before it. An `info` if the connection was set up
-    nevertheless: the tables may be outdated.
+    The REQ of a native connection in one subnet, and the P_Key tables of both ports of its primary or alternate path, read before it. An
+    `info` if the connection was set up nevertheless: the tables may be outdated.
     """
 
     code, name, severity = "PKY022", "req-pkey-not-shared", WARNING
@@ -56,12 +56,15 @@ class RequestNotShared(LearntFactRule):
         for i in np.arange(len(found)).tolist():
             view: REQ = table.view(REQ, i)
             seen, key = Seen(table, int(found.rows[i])), view.partition_key
-            lids = view.primary_local_port_lid, view.primary_remote_port_lid
-            if not view.primary_subnet_local or not key & BASE:
-                continue
-            ends = [subnet.owner(lid, seen.frame)[0] for lid in lids]
-            reason, shown = _unshared(ends, lids, key & BASE, seen.frame)
-            if reason:
+            paths = [
+                (view.primary_subnet_local, view.primary_local_port_lid, view.primary_remote_port_lid),
+                (view.alternate_subnet_local, view.alternate_local_port_lid, view.alternate_remote_port_lid),
+            ]
+            for lids in dict.fromkeys((near, far) for local, near, far in paths if local and near and far and key & BASE):
+                ends = [subnet.owner(lid, seen.frame)[0] for lid in lids]
+                reason, shown = _unshared(ends, lids, key & BASE, seen.frame)
+                if not reason:
+                    continue
                 yield fault(
                     seen, {"slid": lids[0], "dlid": lids[1], "p_key": key, "reason": reason}, REQ.partition_key, of=view,
                     proof=[(one, "showed a P_Key table") for one in sorted(set(shown))], key=(*lids, key),

@@ -6,24 +6,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict, KeptList
-from ibdissect.fabric import SWITCH, ChunkFollowed, Port
-from ibdissect.fabric.lid_writes import LidWrites
+from ibdissect.bounded import BoundedDict
+from ibdissect.fabric import ChunkFollowed
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.flow.datagrams import Queries
-from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
+from ibdissect.rules.shared.path_lids import PathLidsRule
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.bits import extract
-from ibdissect.table.history import AFTER_ALL
+from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.mask import occurrences_where
-from ibdissect.table.rows import Entry, groups, parts, run_starts
+from ibdissect.table.rows import Entry
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import FIRST_MULTICAST, GET_TABLE, P_KEY_TABLE, PORT_INFO, SET
+from ibdissect.wire.numbers import GET_TABLE, P_KEY_TABLE, PORT_INFO, SET
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
 from ibdissect.wire.sa_service import ServiceRecord
 
@@ -54,7 +52,7 @@ class SendOnlyNoGroup(RefusedJoin):
         return alone
 
 
-class PathLids(Rule):
+class PathLids(PathLidsRule):
     """A path contains a LID that the port with its GID does not have.
 
     Packets on this path reach another port or none; connections time out.
@@ -68,74 +66,13 @@ class PathLids(Rule):
     reference = "IBA 15.2.5.16; python-rdma PathRecord"
     message = "{which} {lid} for port GUID 0x{guid:016x}, which had LID {held} and never that one"
     example = "PortInfo with LID 5 of a port, set and answered, and a PathRecord with DLID 9 for its GID"
+    struct = PathRecord
+    ends = (
+        ("DLID", PathRecord.dgid, PathRecord.dlid, PathRecord.sgid), ("SLID", PathRecord.sgid, PathRecord.slid, PathRecord.sgid),
+    )  # fmt: skip
 
-    def __init__(self) -> None:
-        self.uncertain = KeptList[tuple[Port, Hit]](MAX_KEPT, "paths with another port's LID")
-        """Findings that hold if the port's LID did not change unseen."""
-
-    @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        """Each distinct pair of GUID and LID once; GIDs of other subnets and alias GUIDs are not known and not judged."""
-        table, writes = event.table, context.get(LidWrites)
-        event.once(writes.take)
-        found = table.occurrences(PathRecord)
-        if not len(found):
-            return
-        good = occurrences_where(SA_ANSWER, table, PathRecord)
-        rows, edges = table.matrix(PathRecord), dict[int, Int]()
-        for which, gid, field in (("DLID", PathRecord.dgid, PathRecord.dlid), ("SLID", PathRecord.sgid, PathRecord.slid)):
-            near, guids = extract(rows, gid.bit, 64) == extract(rows, PathRecord.sgid.bit, 64), extract(rows, gid.bit + 64, 64)
-            index = np.flatnonzero(good & near & (guids != 0))
-            if not len(index):
-                continue
-            pairs = guids[index], table.values(field)[index]
-            first, of_pair = groups(pairs)
-            by_pair, ends = index[np.argsort(of_pair, kind="stable")], np.cumsum(np.bincount(of_pair)).tolist()
-            for k in np.lexsort((pairs[1][first], pairs[0][first])).tolist():
-                guid, lid = int(pairs[0][first[k]]), int(pairs[1][first[k]])
-                frame = table.chunk.first + int(found.rows[index[first[k]]])
-                port = next((one for one in event.once(_by_guid).get(guid, ()) if one.frame <= frame < one.node.until), None)
-                if port is None or not 0 < lid < FIRST_MULTICAST or _has_lid(port, lid, frame):
-                    continue
-                mine = by_pair[ends[k - 1] if k else 0 : ends[k]]
-                if guid not in edges:  # a port may have shown its LID in most frames, and be wrong in as many records
-                    edges[guid] = np.sort(np.fromiter(port.changes(table.chunk.first) | writes.change_frames(port), np.int64))
-                piece = np.searchsorted(edges[guid], table.chunk.first + found.rows[mine], "right")
-                for part in parts(mine, run_starts(piece)):
-                    seen = Seen(table, int(found.rows[part[0]]))
-                    shown, (held, since) = writes.last_shown(port, seen.frame), port.lids.at(seen.frame)
-                    if not shown or held is None or since >= seen.frame or _has_lid(port, lid, seen.frame):
-                        continue
-                    hit = fault(
-                        seen, {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(PathRecord, int(part[0])),
-                        proof=[(shown, "the port's LID")], rows=found.rows[part], key=(guid, lid),
-                    )  # fmt: skip
-                    if writes.is_certain(port, seen.frame):
-                        yield hit
-                    else:
-                        self.uncertain.keep((port, hit), hit.frame, hit.time_ns)
-
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
-        for port, hit in self.uncertain:
-            if context.get(LidWrites).is_certain(port, hit.frame, until=AFTER_ALL):
-                yield hit
-
-
-def _by_guid(event: ChunkFollowed) -> dict[int, list[Port]]:
-    """Ports by GUID, those of nodes that were dropped in this chunk as well; the latest first."""
-    found: dict[int, list[Port]] = {}
-    for node in (*reversed(event.subnet.slots.values()), *event.subnet.gone.values()):
-        for port in node.ports.values():
-            if port.guid and (port.number == 0 or node.kind != SWITCH):
-                found.setdefault(port.guid, []).append(port)
-    return found
-
-
-def _has_lid(port: Port, lid: int, frame: int) -> bool:
-    """Whether a port had a LID at a frame or before, as far as it is known."""
-    lids = [value for value, shown in (*port.lids.past, (port.lids.now, port.lids.since)) if value is not None and shown <= frame]
-    return any(base <= lid < base + (1 << lmc) for base, lmc in lids)
+    def judged(self, table: ChunkTable) -> Bool:
+        return occurrences_where(SA_ANSWER, table, PathRecord)
 
 
 class NoPathsAsked(Rule):

@@ -7,6 +7,7 @@ from typing import Any
 
 from ibdissect.wire.cm import REJ, REP, REQ, RTU
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, rc
+from tests.fabric.made import answer, ask, node, port_info
 from tests.rules.cases import case
 from tests.rules.made.connections import (
     ACTIVE,
@@ -104,3 +105,19 @@ case("CM015", classes_request(primary_local_ack_timeout=0), classes_request(prim
 # REPs are counted as REQs are.
 ASKING = request(max_cm_retries=1)
 case("CM005", [ASKING, *[reply()] * 3], [ASKING, *[reply()] * 2], frames=[4])
+# paths that do not exist: LIDs that no port has
+ASIDE = {"alternate_local_port_lid": 11, "alternate_remote_port_lid": 12, "alternate_subnet_local": 1}
+case("CM019", request(primary_remote_port_lid=0xC001), request(primary_remote_port_lid=0xBFFF))
+case("CM019", request(primary_local_port_lid=0xFFFF), request(primary_local_port_lid=0xFFFF, primary_subnet_local=0))
+case("CM019", request(**{**ASIDE, "alternate_remote_port_lid": 0xC000}), request(**{**ASIDE, "alternate_remote_port_lid": 0xBFFF}))
+case("CM019", request(**{**ASIDE, "alternate_local_port_lid": 0}), request(**ASIDE))
+# ... and those of another port
+FAR_GID, NEAR_GID = (bytes([0xFE, 0x80, *bytes(6), *(0x0002C90300001000 + (lid << 4) + 1).to_bytes(8, "big")]) for lid in (5, 6))
+TO_5 = {**ASIDE, "alternate_local_port_gid": NEAR_GID, "alternate_local_port_lid": 6, "alternate_remote_port_gid": FAR_GID}
+SHOWN = [answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5))]
+WRITTEN = ask(5, 0x15, method=2, body=port_info(5, port_state=0, port_physical_state=0), header={"transaction_id": 77})
+case("CM020", [*SHOWN, WRITTEN, request(**TO_5)], [*SHOWN, WRITTEN, request(**{**TO_5, "alternate_remote_port_lid": 5})], frames=[4])
+FIRST = {"primary_local_port_gid": NEAR_GID, "primary_remote_port_gid": FAR_GID}
+case("CM020", [*SHOWN, WRITTEN, request(**FIRST)], [*SHOWN, WRITTEN, request(**FIRST, primary_remote_port_lid=5)], frames=[4])
+OTHER_SUBNET = {**TO_5, "alternate_remote_port_gid": bytes([0xFD, *FAR_GID[1:]])}
+case("CM020", [*SHOWN, WRITTEN, request(**TO_5)], [*SHOWN, WRITTEN, request(**OTHER_SUBNET)], frames=[4])

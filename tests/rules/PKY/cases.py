@@ -338,6 +338,10 @@ BOTH_LIMITED, ONE_FULL = (
 )  # fmt: skip
 ASKS = request(partition_key=0x1234, primary_local_port_lid=1, primary_remote_port_lid=2, primary_subnet_local=1)
 case("PKY022", [*BOTH_LIMITED, ASKS], [*ONE_FULL, ASKS], frames=[7])
+ASIDE = {"primary_local_port_lid": 8, "primary_remote_port_lid": 9, "alternate_local_port_lid": 1, "alternate_remote_port_lid": 2}
+MOVES = request(partition_key=0x1234, alternate_subnet_local=1, **ASIDE)
+case("PKY022", [*BOTH_LIMITED, MOVES], [*ONE_FULL, MOVES], frames=[7])
+case("PKY022", [*BOTH_LIMITED, MOVES], [*BOTH_LIMITED, request(partition_key=0x1234, **ASIDE)], frames=[7])
 PORT_5 = b"\xfe\x80" + bytes(6) + (0x0002C90300001051).to_bytes(8, "big")
 JOINED = member(p_key=0x8123, join_state=1, port_gid=PORT_5)
 OUTSIDE, INSIDE = ([answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, key))] for key in (0x8124, 0x8123))

@@ -1,0 +1,101 @@
+"""How do rules find a path that names a port by its GID, and by a LID that the port never had?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ibdissect.bounded import KeptList
+from ibdissect.fabric import SWITCH, ChunkFollowed, Port
+from ibdissect.fabric.lid_writes import LidWrites
+from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_end, on_event
+from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table.bits import extract
+from ibdissect.table.history import AFTER_ALL
+from ibdissect.table.rows import groups, parts, run_starts
+from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.spec import Field, Struct
+
+MAX_KEPT = 4096
+
+
+class PathLidsRule(Rule):
+    """Base of rules about structures that name both ends of a path by GID and by LID."""
+
+    struct: ClassVar[type[Struct]]
+    ends: ClassVar[tuple[tuple[str, Field[Any], Field[Any], Field[Any]], ...]]
+    """What the message calls each LID, the GID and the LID, and a GID of this subnet, whose prefix the first must have."""
+
+    def judged(self, table: ChunkTable) -> Bool:
+        """Which occurrences say something."""
+        raise NotImplementedError
+
+    def __init__(self) -> None:
+        self.uncertain = KeptList[tuple[Port, Hit]](MAX_KEPT, "paths with another port's LID")
+        """Findings that hold if the port's LID did not change unseen."""
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """Each distinct pair of GUID and LID once; GIDs of other subnets and alias GUIDs are not known and not judged."""
+        table, writes, struct = event.table, context.get(LidWrites), self.struct
+        event.once(writes.take)
+        found = table.occurrences(struct)
+        if not len(found):
+            return
+        good = self.judged(table)
+        rows, edges = table.matrix(struct), dict[int, Int]()
+        for which, gid, field, local in self.ends:
+            near, guids = extract(rows, gid.bit, 64) == extract(rows, local.bit, 64), extract(rows, gid.bit + 64, 64)
+            index = np.flatnonzero(good & near & (guids != 0))
+            if not len(index):
+                continue
+            pairs = guids[index], table.values(field)[index]
+            first, of_pair = groups(pairs)
+            by_pair, ends = index[np.argsort(of_pair, kind="stable")], np.cumsum(np.bincount(of_pair)).tolist()
+            for k in np.lexsort((pairs[1][first], pairs[0][first])).tolist():
+                guid, lid = int(pairs[0][first[k]]), int(pairs[1][first[k]])
+                frame = table.chunk.first + int(found.rows[index[first[k]]])
+                port = next((one for one in event.once(_by_guid).get(guid, ()) if one.frame <= frame < one.node.until), None)
+                if port is None or not 0 < lid < FIRST_MULTICAST or _has_lid(port, lid, frame):
+                    continue
+                mine = by_pair[ends[k - 1] if k else 0 : ends[k]]
+                if guid not in edges:  # a port may have shown its LID in most frames, and be wrong in as many records
+                    edges[guid] = np.sort(np.fromiter(port.changes(table.chunk.first) | writes.change_frames(port), np.int64))
+                piece = np.searchsorted(edges[guid], table.chunk.first + found.rows[mine], "right")
+                for part in parts(mine, run_starts(piece)):
+                    seen = Seen(table, int(found.rows[part[0]]))
+                    shown, (held, since) = writes.last_shown(port, seen.frame), port.lids.at(seen.frame)
+                    if not shown or held is None or since >= seen.frame or _has_lid(port, lid, seen.frame):
+                        continue
+                    hit = fault(
+                        seen, {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(struct, int(part[0])),
+                        proof=[(shown, "the port's LID")], rows=found.rows[part], key=(guid, lid),
+                    )  # fmt: skip
+                    if writes.is_certain(port, seen.frame):
+                        yield hit
+                    else:
+                        self.uncertain.keep((port, hit), hit.frame, hit.time_ns)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        for port, hit in self.uncertain:
+            if context.get(LidWrites).is_certain(port, hit.frame, until=AFTER_ALL):
+                yield hit
+
+
+def _by_guid(event: ChunkFollowed) -> dict[int, list[Port]]:
+    """Ports by GUID, those of nodes that were dropped in this chunk as well; the latest first."""
+    found: dict[int, list[Port]] = {}
+    for node in (*reversed(event.subnet.slots.values()), *event.subnet.gone.values()):
+        for port in node.ports.values():
+            if port.guid and (port.number == 0 or node.kind != SWITCH):
+                found.setdefault(port.guid, []).append(port)
+    return found
+
+
+def _has_lid(port: Port, lid: int, frame: int) -> bool:
+    """Whether a port had a LID at a frame or before, as far as it is known."""
+    lids = [value for value, shown in (*port.lids.past, (port.lids.now, port.lids.since)) if value is not None and shown <= frame]
+    return any(base <= lid < base + (1 << lmc) for base, lmc in lids)
