@@ -91,6 +91,8 @@ class MainScreen(Screen[None]):
             packets.columns.insert(1, packet_columns.POINT)
         packets.chosen = {key: int(cells) for key, cells in memory.by_kind("width").items() if cells.isdecimal()}
         packets.rules = None  # compiled after the first rows
+        self.tree_pane.chosen_layers = {name: how == "open" for name, how in memory.by_kind("layer").items()}
+        self.tree_pane.keep_layer = lambda name, wanted: self.owner.memory.keep(f"layer {name}", "open" if wanted else "closed")
         self.layout_.wanted = {pane: there == "shown" for pane, there in memory.by_kind("pane").items()}
         if unknown:
             memory.note = f"columns of the last run that are unknown now: {', '.join(map(printable, unknown[:3]))}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ibdissect.lint.finding import Finding
+from ibdissect.study.tree_layers import proof_text
 
 from ..screens.page import finding_page
 from .command import Command
@@ -12,10 +13,17 @@ from .command import Command
 if TYPE_CHECKING:
     from ..app import TuiApp
 
+PROOFS = 32
+"""Frames of a finding whose values are shown."""
+
 
 def explain(app: TuiApp, finding: Finding) -> None:
     """Why it matters, what to do, and which frames prove it."""
-    app.push_screen(finding_page(finding, app.study.rules.get(finding.code), app.model.catalog), app.jump)
+    there = sorted({one.frame for one in finding.related if 0 < one.frame <= app.model.index.frames})[:PROOFS]
+    said = {line.frame: line.info for line in app.model.lines(there)}
+    said |= {frame: text for frame, tree in app.model.trees(there).items() if (text := proof_text(tree, finding))}
+    page = finding_page(finding, app.study.rules.get(finding.code), app.model.catalog, said)
+    app.push_screen(page, lambda frame: app.jumping.to_proof(frame, finding))
 
 
 def explain_frame(app: TuiApp) -> None:

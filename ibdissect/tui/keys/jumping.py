@@ -12,6 +12,7 @@ from ibdissect.lint.finding import Finding
 from ibdissect.study.find import Place
 from ibdissect.study.findings_store import Int
 from ibdissect.study.shown_frames import FilteredRows, SortedRows
+from ibdissect.study.tree_layers import proof_node
 
 from ..panes.tree_pane import nodes_of
 from .command import Command
@@ -53,6 +54,18 @@ class Jumping:
             return Place(node) if node is not None else None
 
         self.to(frame, field)
+
+    def to_proof(self, frame: int | None, finding: Finding) -> None:
+        """Go to the field of a frame that proves a finding."""
+
+        def field(tree: Tree) -> Place | None:
+            node = proof_node(tree, finding)
+            return Place(node) if node is not None else None
+
+        if frame == finding.frame:
+            self.to_finding(frame, finding)
+        else:
+            self.to(frame, field)
 
     def step(self, back: bool) -> None:
         source, target = (self.past, self.ahead) if back else (self.ahead, self.past)

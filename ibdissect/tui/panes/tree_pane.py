@@ -16,6 +16,7 @@ from ibdissect.lint.finding import Finding
 from ibdissect.lint.set_members import place_text
 from ibdissect.study.field_notes import layer_note
 from ibdissect.study.filters import as_filter
+from ibdissect.study.tree_layers import closed_layers, name_of
 from ibdissect.wire.text import printable
 
 from ..messages import JumpTo, NodeSelected
@@ -58,8 +59,16 @@ class TreePane(TreeList[TreeLine]):
         self.knowledge, self.members = knowledge, members
         self.frame_tree: Tree | None = None
         self.findings: list[Finding] = []
-        self.closed_layers: set[str] = {"ERF", "Ethernet", "Trailer", "VCRC", "ICRC", "LRH", "GRH"}
-        """Labels and structures of layers that are closed; layers are open unless they are here, everything below is closed."""
+        self.chosen_layers: dict[str, bool] = {}
+        """Names of layers that the user opened (True) or closed; others are open if they matter, everything below is closed."""
+        self.keep_layer: Callable[[str, bool], object] = lambda name, wanted: None
+        """Called with the name of a layer that the user opened or closed."""
+        self._around: set[str] = set()
+        """Names of the layers that do not matter in this frame."""
+        self._revealed: set[str] = set()
+        """Paths of layers that are open until the cursor is in another one and another frame is shown."""
+        self._for_now = False
+        """Whether layers are opened for this frame only."""
         self._marks: dict[int, list[Finding]] = {}
 
     @property
@@ -81,8 +90,9 @@ class TreePane(TreeList[TreeLine]):
 
     def show_tree(self, tree: Tree, findings: list[Finding], target: Node | None = None) -> None:
         """Show a frame; the cursor goes to `target`, else stays on the same field if the frame has it."""
-        before = self.node
+        before, path = self.node, self.item.path.partition("/")[0] if self.item is not None else ""
         self.frame_tree, self.findings, self.lines = tree, findings, []
+        self._around, self._revealed = closed_layers(tree), self._revealed & {path}
         self.rebuild()
         if target is not None:
             self.reveal_node(target)
@@ -108,7 +118,10 @@ class TreePane(TreeList[TreeLine]):
         while line := next((line for line in level if line.node is not None and any(below is target for below in line.node.walk())), None):
             if line.node is target:
                 break
-            self.mark_open(line, True)
+            if "/" in line.path:
+                self.mark_open(line, True)
+            else:
+                self._revealed.add(line.path)
             level = self.below(line)
         self.rebuild()
         self.select(next((i for i, (_, line) in enumerate(self.lines) if line.node is target), 0), tell=False)
@@ -148,16 +161,28 @@ class TreePane(TreeList[TreeLine]):
     def is_open(self, item: TreeLine) -> bool:
         if "/" in item.path:
             return item.path in self.opened
-        struct = item.node.struct if item.node is not None else None
-        return item.path not in self.closed_layers and (struct is None or struct.__name__ not in self.closed_layers)
+        if item.node is None or item.path in self._revealed:
+            return item.node is not None
+        name = name_of(item.node)
+        if name in self.chosen_layers:
+            return self.chosen_layers[name]
+        return name not in self._around or any(id(node) in self._marks for node in item.node.walk())
 
     def mark_open(self, item: TreeLine, wanted: bool) -> None:
         if "/" in item.path:
             (self.opened.add if wanted else self.opened.discard)(item.path)
-        elif not wanted:
-            self.closed_layers.add(item.path)
-        else:
-            self.closed_layers -= {item.path, item.node.struct.__name__ if item.node is not None and item.node.struct is not None else ""}
+        elif self._for_now:
+            self._revealed.add(item.path)
+        elif item.node is not None:
+            self._revealed.discard(item.path)
+            self.chosen_layers[name_of(item.node)] = wanted
+            self.keep_layer(name_of(item.node), wanted)
+
+    def action_open_all(self) -> None:
+        """The whole tree of this frame."""
+        self._for_now = True
+        super().action_open_all()
+        self._for_now = False
 
     def _marked(self, tree: Tree) -> dict[int, list[Finding]]:
         """Findings by the innermost node that holds their bytes."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from rich.text import Text
 from textual import on
@@ -96,8 +98,10 @@ def help_page(commands: tuple[Command, ...]) -> PageScreen:
     return PageScreen(Text("Keys"), body)
 
 
-def finding_page(finding: Finding, rule: type[Rule] | None, catalog: Catalog) -> PageScreen:
-    """What a finding means, why it matters, what to do, and the frames that prove it."""
+def finding_page(
+    finding: Finding, rule: type[Rule] | None, catalog: Catalog, said: Mapping[int, str] = MappingProxyType({})
+) -> PageScreen:  # fmt: skip
+    """What a finding means, why it matters, what to do, and the frames that prove it. `said`: what each of these says."""
     colour = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold blue"}[finding.severity]
     title = Text.assemble((f"{finding.severity.sign} {finding.code} {finding.name}", colour), f"  {finding.severity.value}")
     body = Text()
@@ -120,7 +124,7 @@ def finding_page(finding: Finding, rule: type[Rule] | None, catalog: Catalog) ->
     frames = [(finding.frame, "the finding")] + [(one.frame, one.why) for one in finding.related if one.frame]
     seen: dict[int, str] = {}
     for frame, why in frames:
-        seen.setdefault(frame, why)
+        seen.setdefault(frame, f"{why}  {said[frame]}" if frame in said else why)
     return PageScreen(title, body, list(seen.items()))
 
 

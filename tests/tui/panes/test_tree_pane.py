@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ibdissect.tui.panes.bytes_pane import BytesPane
+from ibdissect.tui.screens.page import PageScreen
 from tests.study.made import TOTAL
 from tests.tui import drawn, made
 from tests.tui.made import SIZE, app_on, running, shows, until
@@ -88,3 +89,39 @@ async def test_layers_open_by_a_click_on_their_arrow(tmp_path: Path) -> None:
         assert len(tree.lines) > lines and tree.cursor == place, "beside the arrow a click selects"
         await pilot.click("#tree", offset=(1, place))
         await until(pilot, lambda: len(tree.lines) == lines)
+
+
+async def test_layers_that_matter_are_open_and_what_the_user_opens_is_remembered(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    async with running(path) as (app, pilot):
+        tree = app.main.tree_pane
+
+        def is_open(label: str) -> bool:
+            return next(tree.is_open(line) for _, line in tree.lines if line.node is not None and line.path == label)
+
+        assert is_open("NodeInfo") and not is_open("BTH") and not is_open("MAD")
+        app.jump(3)
+        await shows(pilot, 3)
+        assert is_open("BTH") and not is_open("LRH"), "data"
+        app.jump(1)
+        await shows(pilot, 1)
+        tree.focus()
+        tree.select(next(i for i, (_, line) in enumerate(tree.lines) if line.path == "MAD"))
+        await pilot.press("right")
+        assert is_open("MAD")
+    async with running(path) as (app, _):
+        tree = app.main.tree_pane
+        assert is_open("MAD") and not is_open("BTH"), "remembered in the profile"
+
+
+async def test_a_proof_opens_at_the_field_that_proves(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        finding = next(one for one in app.model.findings.of_frame(3) if one.code == "PKY003")
+        app.explain(finding)
+        await until(pilot, lambda: isinstance(app.screen, PageScreen))
+        assert isinstance(app.screen, PageScreen)
+        assert "P_KeyTable P_Key: 0xffff, 0x1234" in dict(app.screen.frames)[2]
+        app.screen.dismiss(2)
+        await shows(pilot, 2)
+        node = app.main.tree_pane.node
+        assert node is not None and node.name == "infiniband.p_keytable.p_key" and not {"BTH"} & app.main.tree_pane._revealed
