@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct as Record
 
-BUDGET = 2 << 30
+BUDGET = 3 << 30
 """Most bytes of all state of a check, if all its bounds are reached at once. tests/test_budget.py adds up the shares."""
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ibdissect.bounded import BUDGET, BoundedDict, KeptDict, KeptList
+from ibdissect.diagnosis import frame_times
+from ibdissect.diagnosis.stories import Stories
+from ibdissect.engine import episodes, lanes, pairing, setups, waits
 from ibdissect.fabric import groups, model, nodes
 from ibdissect.flow import rdma_chunks, reassembly, recovery, stream_slots
 from ibdissect.lint.engine import Linter
@@ -31,9 +36,14 @@ OTHERS = {
     "members of groups": groups.MAX_ALL_MEMBERS * 200, "streams": stream_slots.MAX_STREAMS * 1400, "gaps": recovery.MAX_ALL_GAPS * 220,
     "segments": reassembly.MAX_BYTES, "records that straddle segments": joined.MAX_BYTES, "messages of several packets": joined.MAX_BYTES,
     "parts and chunks of such messages": rdma_chunks.MAX_HELD,
+    "lanes": lanes.MAX_LANES * 450, "directions": lanes.MAX_LANES * 8000, "hosts": lanes.MAX_HOSTS * 400,
+    "packets under way": waits.MAX_ALL_WAITING * 64, "ranges, READs and classes of waits": episodes.MAX_ENTRIES * 220,
+    "episodes": episodes.MAX_ALL * 250, "packets that wait for their pair": lanes.MAX_HELD * 350,
+    "PSNs for pairing": (2 * pairing.MAX_PSNS + pairing.MAX_PSNS // 2) * 200, "tries": setups.MAX_ALL_TRIES * 160,
+    "set-ups": setups.MAX_SETUPS * (2900 + 2 * 300), "times of frames": frame_times.MAX_TIMES * 8,
 }  # fmt: skip
 """State that is no container of `bounded`: its bound, and what an entry takes."""
-OF_OTHERS = (nodes.Node, nodes.Port, nodes.Origin, model.Subnet)
+OF_OTHERS = (Stories, nodes.Node, nodes.Port, nodes.Origin, model.Subnet)
 
 
 def weight(root: Any, counted: set[int]) -> int:  # Any: it walks objects of all types
@@ -77,6 +87,41 @@ def shares(linter: Linter) -> dict[str, float]:
             held = weight(one, counted)
             found[path] = max(found.get(path, 0), one.limit * (held / len(one) if len(one) > 3 else EMPTY))
     return found
+
+
+def test_the_engine_takes_what_its_shares_say() -> None:
+    """A direction, a lane, a host and a set-up, measured by the memory of a process that makes many of them."""
+    program = """
+import gc
+from ibdissect.engine.halves import Half
+from ibdissect.engine.lanes import Host, Lane
+from ibdissect.engine.packets import Packet
+from ibdissect.engine.setups import AGREED, SetUp
+from ibdissect.engine.waits import Path, Room
+path, host, kept = Path(Room()), Host(1, 2, 3), []
+def half(i):
+    one, p = Half(path), Packet()
+    p.op, p.first, p.last, p.size, p.psn, p.time, p.frame = 4, True, True, 64, 5, 10, 1
+    one.request(p)
+    p.op, p.syndrome = 17, 31
+    one.answer(p)
+    return one
+def setup(i):
+    one = SetUp((0, i << 40), (0, i + 1 << 40), 0)
+    one.reqs, one.agreed = [(i, i << 40)], {name: 7777 * i for name in AGREED}
+    one.mra, one.rep, one.rtu, one.rej = (i + 10000, i << 40, 3), (i + 20000, i << 40), (i + 30000, i << 40), (i + 40000, i << 40, 3, 1)
+    return one
+for make in (lambda i: Lane(i << 40, i, host, host, i, 0, i), half, lambda i: ((i, i + 1 << 40), Host(i, i << 40, i)), setup):
+    gc.collect()
+    before = int(open('/proc/self/statm').read().split()[1])
+    kept.append([make(i) for i in range(5000)])
+    print((int(open('/proc/self/statm').read().split()[1]) - before) * 4096 // 5000)
+"""
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("needs /proc")
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    lane, half, host, setup = map(int, told)
+    assert 200 < lane <= 450 and half <= 8000 and host <= 400 and setup <= 2900, told
 
 
 def test_all_bounds_together_stay_within_the_budget() -> None:

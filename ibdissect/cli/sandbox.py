@@ -17,7 +17,7 @@ sandbox_option = click.option(
 )
 
 MOST_MEMORY = 8 << 30
-"""Bytes of data of a process. A check needs below 2 GB, whatever the capture."""
+"""Bytes of data of a process. A check needs below 3 GB, whatever the capture."""
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 """Numbers of the system calls, the same on all architectures."""
 NO_NEW_PRIVILEGES, O_PATH = 38, 0o10000000

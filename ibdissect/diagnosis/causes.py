@@ -20,6 +20,8 @@ STALE, TIMEOUT_REASON, INFINITE = 10, 4, 7
 """REJ reasons of a queue pair that is still connected and of a timeout; the RNR retry count that means forever."""
 MOST_RETRIES = 7
 """A retry count has three bits."""
+MOST_CM_RETRIES = 15
+"""Max CM Retries has four bits."""
 MANY_CNPS, MANY_PAUSES = 5, 3
 WRONG_SHARE = 0.9
 """A host whose ICRCs are wrong in this part of its packets writes them wrongly; fewer were damaged on the way."""
@@ -72,8 +74,11 @@ def judge(raw: Raw, capture: Capture, times: Times | None) -> Found:
 
 def unanswered(setup: SetUp, raw: Raw, capture: Capture) -> bool:
     """Whether nobody answered the REQs, and the asker stopped asking."""
-    if setup.rej is not None and not (setup.rej[2] == TIMEOUT_REASON and setup.rej[3] == 0):
-        return False
+    if setup.rej is not None:
+        _, _, reason, side = setup.rej
+        timeout = reason == TIMEOUT_REASON or (reason is None and raw.hosts[0].heard)  # cut off: without a REP there is no other one
+        if side or not timeout:
+            return False
     if setup.rep is not None or setup.rtu is not None or raw.main is not None:
         return False
     if setup.rej is not None or not setup.tries:
@@ -98,7 +103,7 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
         asked = [frame for frame, _ in setup.reqs]
         decisive = setup.rej[0] if setup.rej is not None else setup.mra[0] if setup.mra is not None else asked[-1]
         limit = setup.agreed.get("max_cm_retries")
-        goes_on = setup.rej is None and setup.mra is None and limit is not None and setup.tries <= limit
+        goes_on = setup.rej is None and setup.mra is None and setup.tries <= (MOST_CM_RETRIES if limit is None else limit)
         severity = WARNING if goes_on else ERROR
         first, facts = asked[0] if asked else decisive, dict[str, Any](asked_for_time=setup.mra is not None)
         return Found("connect-unanswered", severity=severity, first=first, decisive=decisive, blamed=1, facts=facts)
@@ -180,12 +185,13 @@ def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | No
         yield Found("psn-reused", ODD, ERROR, half.reused_first, half.reused_frame, side)
     if half.hurried >= 2 or (half.hurried and half.hurried == half.rnrs):
         yield Found("rnr-timer-ignored", ODD, WARNING, half.rnr_first or half.hurried_frame, half.hurried_frame, side)
-    yield from _slow(raw, half, side, times)
+    if not half.unread and not half.forgotten:  # an answer that is cut off may have asked for what was sent again
+        yield from _slow(raw, half, side, times)
 
 
 def given_up(raw: Raw, half: Any, capture: Capture) -> bool:
     """Whether a request was repeated, never acknowledged, and then given up."""
-    if half.una >= half.front or not half.requests or half.rnr >= half.una:
+    if half.una >= half.front or not half.requests or half.rnr >= half.una or half.unread:
         return False
     if half.tries < 2 or half.last_try_end <= half.una:
         return _abandoned(raw, half)
@@ -342,7 +348,7 @@ def _rest(raw: Raw, capture: Capture) -> Found:
     """Nothing is wrong, or the capture cannot show whether something is."""
     half = raw.main
     if half is not None and half.since:
-        shown = bool(half.requests and half.answers)
+        shown = bool(half.requests and half.answers) and not half.unread and not half.forgotten
         return Found("healthy", HEALTHY, NONE) if shown else Found("cannot-tell", CANNOT_TELL, NONE)
     shown = raw.setup is not None and raw.setup.rtu is not None
     return Found("healthy", HEALTHY, NONE) if shown else Found("cannot-tell", CANNOT_TELL, NONE)

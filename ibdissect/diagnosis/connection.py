@@ -73,6 +73,8 @@ class Counts(Record, frozen=True):
     rnr_naks: int = 0
     cnps: int = 0
     ce: int = 0
+    unread_answers: int = 0
+    """Answers that are cut off before they say whether they are ACKs or NAKs: `naks` and `rnr_naks` are without them, times unknown."""
 
 
 class Episode(Record, frozen=True):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ibdissect.wire.opcodes import SERVICES
+from ibdissect.wire.text import counted
 
 from .advice import advice
 from .assemble import Raw, bytes_of, text_of
@@ -31,7 +32,7 @@ class Verdicts:
                     earlier.setdefault((raw.hosts[side].number, qpn), []).append(raw)
         self.capture = Capture(int(lanes.last_time), lambda host: checksums.of(bytes_of(host)), earlier)
         self.capture.large_only = large_only(raws, self.capture)
-        self.raws, self.when, self.notes = raws, when, notes_of(lanes)
+        self.raws, self.when, self.notes = raws, when, notes_of(lanes, raws)
         self.times = [times_of(raw.main) for raw in raws]
         self.found = [judge(raw, self.capture, times) for raw, times in zip(raws, self.times, strict=True)]
         self._told: dict[int, Connection] = {}
@@ -114,13 +115,20 @@ def end_of(raw: Raw, found: Found, capture: Capture) -> tuple[str, int | None]:
     return "open", None
 
 
-def notes_of(lanes: Any) -> list[str]:
+def notes_of(lanes: Any, raws: list[Raw]) -> list[str]:
     """Which bounds were reached."""
     found = []
     if lanes.dropped:
         found.append(f"more queue pairs than are followed: {lanes.dropped} packets of further ones were not read")
-    if not lanes.room[0]:
+    if lanes.hosts_dropped:
+        found.append("more hosts than are remembered: packets of further ones were not read")
+    halves = {id(half): half for raw in raws for side in (0, 1) if (half := raw.half(side)) is not None}.values()
+    if any(half.dropped for half in halves):
         found.append("more episodes than are kept: counts and times hold all of them, the lists do not")
+    many = sum(half.forgotten > 0 for half in halves)
+    if many:
+        where = counted(many, "connection")
+        found.append(f"more packets were under way or missing than are remembered, on {where}: what made them slow is not told")
     if lanes.setups.dropped:
         found.append(f"more connections were asked for than are kept: {lanes.setups.dropped} are missing")
     return found

@@ -19,8 +19,9 @@ SHARE = 5
 
 
 def times_of(half: Any) -> Times | None:
-    """The time of a direction by its parts; None without packets."""
-    if half is None or not half.since:
+    """The time of a direction by its parts; None without packets, or where answers are cut off before they say whether they are NAKs,
+    or where more was under way than is remembered."""
+    if half is None or not half.since or half.unread or half.forgotten:
         return None
     trip = half.path.trip
     total, wait = beyond(half, trip)
@@ -60,6 +61,7 @@ def counts_of(raw: Raw) -> Counts:
         sum(half.messages for half in halves), sum(half.payload for half in halves), sum(half.again for half in halves),
         sum(half.naks for half in halves), sum(half.rnr_naks for half in halves),
         sum(lane.cnps for lane in raw.lanes if lane is not None), sum(half.marks for half in halves),
+        sum(half.unread for half in halves),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ibdissect.bounded import Dropped
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import address_text
 
@@ -27,7 +28,8 @@ class Stories:
     def __init__(self) -> None:
         self.follower: ConnectionFollower | None = None
         self.times = FrameTimes()
-        self.dropped = self.times.dropped
+        self._lost = Dropped("queue pairs and set-ups of connections")
+        self.dropped = (self.times.dropped, self._lost)
         self._verdicts: Verdicts | None = None
         self._latest: dict[Asked, int] | None = None
 
@@ -40,6 +42,10 @@ class Stories:
 
             self.follower = ConnectionFollower(self.times)
         self.follower.feed(table)
+        lanes = self.follower.lanes
+        more = lanes.dropped + lanes.hosts_dropped + lanes.setups.dropped - self._lost.count
+        if more and len(table):
+            self._lost.add(table.chunk.first, int(table.chunk.time_ns[0]), more)
         return ()
 
     @property

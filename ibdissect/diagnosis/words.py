@@ -235,6 +235,10 @@ def _unknown(s: Story) -> str:
     if not half.answers:
         again = f", {counted(half.again, 'packet')} of them again" if half.again else ""
         return f"only what {s.asks} sends was captured{again}; what {s.answers} answered is not known"
+    if half.forgotten:
+        return "more packets were under way or missing than are remembered"
+    if half.unread:
+        return f"{counted(half.unread, 'answer')} of {s.answers} are cut off before they say whether they are ACKs or NAKs"
     return f"only what {s.answers} answers was captured"
 
 

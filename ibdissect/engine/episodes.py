@@ -8,13 +8,15 @@ from typing import Any
 LOSS, REORDERING, TIMEOUT, RNR, PAUSE = "loss", "reordering", "timeout", "rnr", "idle"
 MAX_EPISODES, MAX_HOLES, MAX_ALL = 128, 256, 100_000
 """Episodes and skipped ranges that are kept for each direction, and episodes for all."""
+MAX_ENTRIES = 1 << 19
+"""Skipped ranges, READs that are under way and classes of waits that are kept for all directions together."""
 
 
 def open_episode(half: Any, kind: str, start: int, end: int) -> None:
     """Begin an episode: [kind, start, end, packets sent again in it]. Any: `Half`, compiled or not."""
     close_episode(half, start)
-    if len(half.episodes) < MAX_EPISODES and half.path.room[0]:
-        half.path.room[0] -= 1
+    if len(half.episodes) < MAX_EPISODES and half.path.room.episodes > 0:
+        half.path.room.episodes -= 1
         half.episodes.append([kind, start, end, 0])
     else:
         half.dropped += 1
@@ -34,12 +36,15 @@ def count_again(episodes: list[list[Any]]) -> None:
         episodes[-1][3] += 1
 
 
-def skip(holes: list[list[int]], start: int, end: int) -> int:
-    """Positions from `start` to `end` were not seen although later ones were; returns how many ranges were forgotten for that."""
+def skip(holes: list[list[int]], start: int, end: int, room: int) -> int:
+    """Positions from `start` to `end` were not seen although later ones were; returns how many ranges were forgotten for that.
+
+    `room`: how many more there may be in all directions.
+    """
     if start >= end:
         return 0
     holes.append([start, end])
-    if len(holes) > MAX_HOLES:
+    if len(holes) > MAX_HOLES or room <= 0:
         holes.pop(0)
         return 1
     return 0
@@ -64,12 +69,17 @@ def wrong_read(half: Any, read: list[int], p: Any, size: int) -> None:
         half.wrong_frame, half.wrong_request, half.wrong_size, half.wrong_wanted = p.frame, read[4], size, read[3]
 
 
-def add_gap(gaps: dict[int, list[int]], gap: int) -> None:
-    """Keep a time that an answer ended, in classes of a sixteenth of an octave: [number, sum]."""
+def add_gap(gaps: dict[int, list[int]], gap: int, room: int) -> bool:
+    """Keep a time that an answer ended, in classes of a sixteenth of an octave: [number, sum]. False: no room for another class."""
     shift = max(0, gap.bit_length() - 5)
-    one = gaps.setdefault(shift << 5 | gap >> shift, [0, 0])
+    one = gaps.get(shift << 5 | gap >> shift)
+    if one is None:
+        if room <= 0:
+            return False
+        one = gaps[shift << 5 | gap >> shift] = [0, 0]
     one[0] += 1
     one[1] += gap
+    return True
 
 
 def beyond(half: Any, trip: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ cdef class Half:
     cdef public i64 una, front, recover, rnr, round_next, mtu, agreed_mtu, timer, since
     cdef public int state
     cdef public bint started, half_sent, asked, in_round, reliable
-    cdef public i64 requests, answers, messages, payload, again, naks, rnr_naks, marks, mark_groups, mark_time, copies, missed
+    cdef public i64 requests, answers, messages, payload, again, naks, rnr_naks, unread, marks, mark_groups, mark_time, copies, missed
     cdef public i64 transferring, rnr_wait, loss_recovery, timeout, idle, pauses, paused, pause_frame
     cdef public i64 open_pos, open_dma, msg_frame, last_frame, first_frame, last_request, last_answer, last_request_time, last_answer_time
     cdef public i64 tries, last_try, last_try_end, last_try_time, first_try_time, longest_wait
@@ -17,7 +17,7 @@ cdef class Half:
     cdef public bint unasked
     cdef public i64 last_ack, last_msn, same_acks, same_frame, same_first, reused, reused_first, reused_frame
     cdef public i64 wrong_frame, wrong_request, wrong_size, wrong_wanted, largest, mark_frame, mark_last
-    cdef public i64 losses, timeouts, rnrs, loss_first, loss_last, timeout_first, timeout_last, rnr_begin, rnr_last, dropped
+    cdef public i64 losses, timeouts, rnrs, loss_first, loss_last, forgotten, held, timeout_first, timeout_last, rnr_begin, rnr_last, dropped
     cdef public object gaps, holes, reads, episodes, late, nakked, unanswered
     cdef i64[::1] sent, heard, quiet
     cdef public i64 long_gaps, long_sum
@@ -31,6 +31,7 @@ cdef class Half:
     cdef int acknowledge(self, i64 pos, Packet p) except? -1
     cdef int response(self, Packet p, i64 pos) except? -1
     cdef int negative(self, Packet p, i64 pos) except? -1
+    cdef int account(self) except? -1
     cdef int mark(self, Packet p) except? -1
     cpdef object idle_times(self)
     cpdef int request(self, Packet p) except? -1

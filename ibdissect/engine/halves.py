@@ -36,6 +36,7 @@ else:
         i64 = None
 
 NOWHERE = cython.declare(cython.longlong, -(1 << 60))
+_UNKNOWN = cython.declare(cython.longlong, 1 << 20)
 _CANDIDATE = cython.declare(cython.longlong, -(1 << 60) + 1)
 _LONGEST = cython.declare(cython.longlong, 1 << 53)  # 104 days: no sum overflows where clocks jump
 
@@ -52,8 +53,9 @@ class Half:
         self.state = IDLE
         self.started = self.half_sent = self.asked = self.in_round = self.unasked = False
         self.mtu = self.agreed_mtu = self.timer = self.since = self.wrong_wanted = 0
-        self.requests = self.answers = self.messages = self.payload = self.again = self.naks = self.rnr_naks = 0
+        self.requests = self.answers = self.messages = self.payload = self.again = self.naks = self.rnr_naks = self.unread = 0
         self.marks = self.mark_groups = self.mark_time = self.mark_frame = self.mark_last = self.copies = self.missed = self.dropped = 0
+        self.forgotten = self.held = 0
         self.transferring = self.rnr_wait = self.loss_recovery = self.timeout = self.idle = 0
         self.pauses = self.paused = self.pause_frame = self.open_dma = self.msg_frame = self.last_frame = self.first_frame = 0
         self.last_request = self.last_answer = self.last_request_time = self.last_answer_time = 0
@@ -104,8 +106,9 @@ class Half:
                 if gap >= self.path.trip:
                     self.long_gaps += 1
                     self.long_sum += gap
-                else:
-                    add_gap(self.gaps, gap)
+                elif not add_gap(self.gaps, gap, self.path.room.entries):
+                    self.forgotten += 1
+                    self.transferring += gap
             else:
                 self.transferring += gap
         self.since = now
@@ -124,6 +127,15 @@ class Half:
             self.state = BUSY
         else:
             self.state = TRANSFERRING if self.half_sent else IDLE
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def account(self) -> cython.int:
+        """What its lists hold is taken from the room that all directions share."""
+        now: i64 = len(self.holes) + len(self.unanswered) + len(self.reads) + len(self.gaps)
+        self.path.room.entries -= now - self.held
+        self.held = now
         return 0
 
     @cython.cfunc
@@ -188,6 +200,10 @@ class Half:
         if self.open_pos > _CANDIDATE and pos > self.open_pos:  # the READ before ends where this begins
             if pos < self.front or self.open_dma < 0 or pos - self.open_pos <= (self.open_dma + 255) // 256:
                 self.front = pos
+                self.open.ends(self.open_pos, pos)
+                for one in self.reads:
+                    if one[0] == self.open_pos:
+                        one[1] = min(one[1], pos - one[0])
             self.open_pos = NOWHERE
         n: i64 = self.psns(p)
         if self.open_pos == _CANDIDATE:
@@ -207,7 +223,7 @@ class Half:
         follows: cython.bint = self.requests and pos == self.front
         if not again:
             if pos > self.front:
-                self.dropped += skip(self.holes, self.front, pos)
+                self.forgotten += skip(self.holes, self.front, pos, self.path.room.entries) and self.reliable and self.answers > 0
             if pos >= self.front:
                 self.in_round, self.rounds = False, 0
             self.payload += p.size
@@ -215,7 +231,7 @@ class Half:
             if p.first:
                 self.msg_frame = p.frame
             if self.reliable:
-                self.dropped += self.open.add(pos, end, p.time, p.frame, p.size, self.msg_frame)
+                self.open.add(self.path.room, pos, end, p.time, p.frame, p.size, self.msg_frame)
             if self.una == pos:
                 self.tries, self.first_try_time = 1, p.time
         self.requests += 1
@@ -229,15 +245,20 @@ class Half:
         if not self.reliable:
             self.una = self.front
         if p.op == 12 or p.op == 19 or p.op == 20:
-            self.reads.append([pos, n, 0, p.dma if p.has_reth else -1, p.frame, 0, follows])
+            span: i64 = _UNKNOWN if p.op == 12 and not p.has_reth else n  # cut off: until its last response, or the next request
+            self.reads.append([pos, span, 0, p.dma if p.has_reth else -1, p.frame, 0, follows])
             if len(self.reads) > 8 * RING:  # more than can be under way
                 self.reads.pop(0)
+            elif self.path.room.entries <= 0:
+                self.reads.pop(0)
+                self.forgotten += 1
         if (p.op == 0 or p.op == 1 or p.op == 6 or p.op == 7) and not self.mtu:
             self.mtu = p.size
         self.half_sent = not p.last
         self.sent[k], self.sent[k + 1], self.sent[k + 2] = pos, cython.cast(i64, p.ident), p.time
         self.sent[k + 3], self.sent[k + 4] = p.ttl, cython.cast(i64, p.content)
         self.judge()
+        self.account()
         self.last_frame, self.last_request, self.last_request_time = p.frame, p.frame, p.time
         return 0
 
@@ -330,7 +351,11 @@ class Half:
             if self.rnr != NOWHERE and pos >= self.rnr:
                 self.rnr = NOWHERE
                 close_episode(self, p.time)
+        else:  # cut off: ACK or NAK, all before it is acknowledged
+            self.unread += 1
+            self.acknowledge(pos, p)
         self.judge()
+        self.account()
         return 0
 
     @cython.cfunc
@@ -416,6 +441,7 @@ class Half:
                     one[1] = max(1, (one[3] + p.size - 1) // p.size)
                     if self.open_pos == one[0]:
                         self.front, self.open_pos = one[0] + one[1], NOWHERE
+                        self.open.ends(one[0], self.front)
         seen: cython.bint = False
         while self.reads:
             one = self.reads[0]
@@ -432,7 +458,7 @@ class Half:
                     self.reads.pop(0)
                     continue
                 one[5] = -1 << 40
-                self.dropped += skip(self.unanswered, max(expected, self.answered), pos)
+                self.forgotten += skip(self.unanswered, max(expected, self.answered), pos, self.path.room.entries)
             one[2] = pos - one[0] + 1
             one[5] += p.size
             seen = True
@@ -440,8 +466,13 @@ class Half:
                 wrong_read(self, one, p, -1)
             elif p.op < 17 and one[5] >= 0 and (one[5] >= one[3] if p.op < 15 else one[5] != one[3]):
                 wrong_read(self, one, p, one[5])
+            if self.open_pos == one[0] and p.op < 17 and p.op > 14:  # the newest request ends here
+                self.front, self.open_pos = pos + 1, NOWHERE
+                self.open.ends(one[0], pos + 1)
             if one[2] >= one[1] or p.op == 15 or p.op >= 16:
                 self.reads.pop(0)
+            elif one[1] == _UNKNOWN:
+                self.front = max(self.front, pos + 2)  # there is one more response at least
             break
         if pos >= self.answered:
             self.answered = pos + 1

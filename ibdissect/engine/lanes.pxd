@@ -2,6 +2,7 @@
 from ibdissect.engine.common cimport i64, u64
 from ibdissect.engine.halves cimport Half
 from ibdissect.engine.packets cimport Packet, Reader
+from ibdissect.engine.waits cimport Room
 
 cdef class Host:
     cdef public u64 hi, lo
@@ -20,12 +21,14 @@ cdef class Lane:
 
 cdef class Lanes:
     cdef public dict lanes, hosts, paths, expected, waiting, older
-    cdef public object setups, finished, queue, data, mads, recent, end, room
-    cdef public i64 held, dropped, order, collisions, last_time, first_time, frames
+    cdef public object setups, finished, queue, data, mads, recent, end
+    cdef public Room room
+    cdef public i64 hosts_dropped, halves, held, dropped, order, collisions, last_time, first_time, frames
     cdef Packet packet
     cdef int deliver(self, Lane lane, Packet p) except? -1
     cdef int unpaired(self, Lane lane, Packet p) except? -1
     cdef Lane new_lane(self, Packet p)
+    cdef int left_out(self, Packet p) except? -1
     cdef Host host(self, u64 hi, u64 lo)
     cdef Half half(self, Lane requests, Lane answers)
     cdef int congestion(self, Lane lane, Packet p) except? -1

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from ibdissect.wire.opcodes import UC
 
 from . import pairing
-from .episodes import MAX_ALL
 from .setups import SetUps, terms
 
 try:
@@ -23,21 +22,23 @@ if cython.compiled:
     from cython.cimports.ibdissect.engine.common import CNP, COPY_NS, NOTHING, OTHER, REQUEST, i64, mix, u64
     from cython.cimports.ibdissect.engine.halves import Half
     from cython.cimports.ibdissect.engine.packets import Packet, Reader
-    from cython.cimports.ibdissect.engine.waits import Path
+    from cython.cimports.ibdissect.engine.waits import Path, Room
 else:
     from .common import mix
     from .halves import Half
     from .kinds import CNP, COPY_NS, NOTHING, OTHER, REQUEST
     from .packets import Packet, Reader
-    from .waits import Path
+    from .waits import Path, Room
 
     if TYPE_CHECKING:
         i64 = u64 = int
     else:
         i64 = u64 = None
 
-MAX_LANES = 200_000
-"""Lanes that are followed."""
+MAX_LANES = 50_000
+"""Lanes that are followed, those that are over included, and directions of connections: two lanes have one or two."""
+MAX_HOSTS = 100_000
+"""Addresses that are remembered."""
 MAX_BACKLOG, MAX_HELD = 64, 100_000
 """Packets that wait until it is known where a lane's answers come: of one lane, of all."""
 LOOKED_FOR = cython.declare(cython.longlong, 512)
@@ -87,7 +88,7 @@ class Lanes:
         self.data = self.mads = self.end = None
         self.held = self.dropped = self.order = self.collisions = self.last_time = self.first_time = self.frames = 0
         self.packet = Packet()
-        self.room = [MAX_ALL]
+        self.room, self.hosts_dropped, self.halves = Room(), 0, 0
 
     def feed(self, reader: Reader, data: Any, mads: Any, end: Any) -> None:
         """A window that `reader` has begun: its bytes, where MADs start (int64[n], -1: none) and where frames end."""
@@ -111,10 +112,10 @@ class Lanes:
             if found is None or key != p.lane:
                 key, found = p.lane, self.lanes.get(p.lane)
             if found is None:
-                if len(self.lanes) >= MAX_LANES:
-                    self.dropped += 1
-                    continue
                 lane = self.new_lane(p)
+                if lane is None:
+                    self.left_out(p)
+                    continue
             else:
                 lane = found
                 if lane.qpn != p.qpn or lane.src.lo != p.src_lo or lane.dst.lo != p.dst_lo:
@@ -129,23 +130,44 @@ class Lanes:
     # -- hosts and lanes
 
     @cython.cfunc
-    def host(self, hi: u64, lo: u64) -> Host:
-        """The host of an address."""
+    def host(self, hi: u64, lo: u64) -> Host | None:
+        """The host of an address; None if there are too many."""
         found = self.hosts.get((hi, lo))
         if found is None:
+            if len(self.hosts) >= MAX_HOSTS:
+                self.hosts_dropped += 1
+                return None
             found = self.hosts[hi, lo] = Host(hi, lo, len(self.hosts))
         return found
 
     @cython.cfunc
-    def new_lane(self, p: Packet) -> Lane:
+    def new_lane(self, p: Packet) -> Lane | None:
         src: Host = self.host(p.src_hi, p.src_lo)
         dst: Host = self.host(p.dst_hi, p.dst_lo)
+        if src is None or dst is None:
+            return None
         lane: Lane = self.made(p.lane, src, dst, p.qpn, p.network)
-        lane.service = p.opcode & _SERVICE
+        if lane is not None:
+            lane.service = p.opcode & _SERVICE
         return lane
 
-    def made(self, key: u64, src: Host, dst: Host, qpn: i64, network: i64) -> Lane:
-        """A lane, which takes the place of an earlier one of the same queue pair."""
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def left_out(self, p: Packet) -> cython.int:
+        """A packet of a lane for which there is no room still shows that its sender lives, and what is captured."""
+        self.dropped += 1
+        src, dst = self.hosts.get((p.src_hi, p.src_lo)), self.hosts.get((p.dst_hi, p.dst_lo))
+        if src is not None:
+            src.sent += 1
+            src.last_time, src.last_frame = p.time, p.frame
+        if dst is not None:
+            dst.heard += 1
+        return 0
+
+    def made(self, key: u64, src: Host, dst: Host, qpn: i64, network: i64) -> Lane | None:
+        """A lane, which takes the place of an earlier one of the same queue pair; None if there are too many."""
+        if len(self.lanes) + len(self.finished) >= MAX_LANES:
+            return None
         self.order += 1
         lane: Lane = Lane(key, mix(src.number, dst.number), src, dst, qpn, network, self.order)
         before = self.lanes.get(key)
@@ -163,12 +185,15 @@ class Lanes:
         return mix(mix(mix(src.hi, src.lo), mix(dst.hi, dst.lo)), cython.cast(u64, qpn) << 32 | cython.cast(u64, network))
 
     @cython.cfunc
-    def half(self, requests: Lane | None, answers: Lane | None) -> Half:
-        """The direction in which a lane asks; `answers`: the lane back, or None."""
+    def half(self, requests: Lane | None, answers: Lane | None) -> Half | None:
+        """The direction in which a lane asks; `answers`: the lane back, or None. None if there are too many."""
         if requests is not None and requests.requests is not None:
             return requests.requests
         if answers is not None and answers.answers is not None:
             return answers.answers
+        if self.halves >= MAX_LANES:
+            return None
+        self.halves += 1
         lane: Lane = requests if requests is not None else answers
         pair: u64 = mix(lane.src.number, lane.dst.number) if requests is not None else mix(lane.dst.number, lane.src.number)
         path = self.paths.get(pair)
@@ -196,6 +221,8 @@ class Lanes:
             lane.service = p.opcode & _SERVICE if p.kind != CNP else lane.service
         if p.kind == REQUEST:
             half = lane.requests if lane.requests is not None else self.half(lane, peer)
+            if half is None:
+                return self.left_out(p)
             if half.request(p):
                 return 0
             half.first_frame = half.first_frame or p.frame
@@ -207,6 +234,8 @@ class Lanes:
                 return 0
         else:
             half = lane.answers if lane.answers is not None else self.half(peer, lane)
+            if half is None:
+                return self.left_out(p)
             if half.answer(p):
                 return 0
             half.first_frame = half.first_frame or p.frame
@@ -313,6 +342,8 @@ class Lanes:
         """A packet of no connection: it shows that its sender lives, and may be connection management."""
         src: Host = self.host(p.src_hi, p.src_lo)
         dst: Host = self.host(p.dst_hi, p.dst_lo)
+        if src is None or dst is None:
+            return 0
         src.sent += 1
         src.last_time, src.last_frame = p.time, p.frame
         dst.heard += 1

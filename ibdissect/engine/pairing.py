@@ -108,10 +108,11 @@ def pair_rest(lanes: Any) -> None:
 
 
 def named(lanes: Any, setup: SetUp, hosts: list[Any], side: int) -> Any:
-    """The lane of a set-up from one of its ends to the queue pair that the other one named."""
+    """The lane of a set-up from one of its ends to the queue pair that the other one named; None if there are too many."""
     ends = hosts[side], hosts[1 - side], setup.qpns[1 - side], setup.network
     lane = lanes.made(lanes.key_of(*ends), *ends)
-    lane.setup, lane.side = setup, side
+    if lane is not None:
+        lane.setup, lane.side = setup, side
     return lane
 
 
@@ -120,8 +121,12 @@ def expect(lanes: Any, setup: SetUp, message: int) -> None:
     hosts = [lanes.hosts[end] for end in setup.ends]
     if message == cm.REP_ID and setup.rep is not None and setup.rep[0] == setup.last_frame and setup.qpns[1] is not None:
         to_other = named(lanes, setup, hosts, 0)
+        if to_other is None:
+            return
         if setup.qpns[0] is not None:
-            lanes.pair(to_other, named(lanes, setup, hosts, 1))
+            to_asker = named(lanes, setup, hosts, 1)
+            if to_asker is not None:
+                lanes.pair(to_other, to_asker)
         elif setup.psns[1] is not None:
             for more in range(STARTS):
                 remember(lanes, to_other, setup.psns[1] + more & 0xFFFFFF)
@@ -138,6 +143,6 @@ def expect(lanes: Any, setup: SetUp, message: int) -> None:
             if lane is not None and lane.setup is None and setup.rep is None:
                 lane.setup, lane.side = setup, side
                 if not setup.reqs and setup.rej is None:
-                    lanes.setups.all.append(setup)
+                    lanes.setups.keep(setup)
                 if lane.peer is not None and lane.peer.setup is None:
                     lane.peer.setup, lane.peer.side = setup, 1 - side

@@ -9,10 +9,10 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.spec import Field
 
-MAX_SETUPS = 100_000
+MAX_SETUPS = 50_000
 """Set-ups that are kept, refused ones included."""
-MAX_TRIES = 64
-"""REQs of one connection whose frames are kept."""
+MAX_TRIES, MAX_ALL_TRIES = 64, 1 << 17
+"""REQs of one connection whose frames are kept, and those of all."""
 Address = tuple[int, int]
 
 
@@ -86,6 +86,8 @@ class SetUps:
         self.all: list[SetUp] = []
         self.by_id: dict[tuple[Address, int], SetUp] = {}
         self.dropped = 0
+        self.tries = 0
+        """REQs whose frames are kept."""
 
     def take(self, mad: bytes, src: Address, dst: Address, network: int, frame: int, time: int) -> tuple[SetUp, int] | None:
         """A datagram, cut off or not; returns its set-up and which message it is, None if it is none of connection management."""
@@ -95,7 +97,10 @@ class SetUps:
         local = field_of(body, cm.REQ.local_communication_id)
         assert local is not None
         if attribute == cm.REQ_ID:
-            setup = self._request(body, local, src, dst, network, frame, time)
+            asked = self._request(body, local, src, dst, network, frame, time)
+            if asked is None:
+                return None
+            setup = asked
         elif attribute in (cm.MRA_ID, cm.REJ_ID, cm.REP_ID, cm.RTU_ID, cm.DREQ_ID, cm.DREP_ID):
             remote = field_of(body, cm.REP.remote_communication_id)
             found = self.by_id.get((dst, remote)) if remote is not None else None
@@ -107,8 +112,8 @@ class SetUps:
                 asks = attribute == cm.DREQ_ID or (attribute == cm.REJ_ID and not remote)
                 asker, other, ids = (src, dst, (local, remote)) if asks else (dst, src, (remote, local))
                 found = SetUp(asker, other, network)
-                if attribute != cm.DREQ_ID:
-                    self._keep(found)  # a DREQ alone is kept with the packets of its queue pair, if there are any
+                if attribute != cm.DREQ_ID and not self.keep(found):
+                    return None  # a DREQ alone is kept with the packets of its queue pair, if there are any
                 found.ids = [*ids]
                 for end, number in zip(found.ends, ids, strict=True):
                     if number:
@@ -120,29 +125,33 @@ class SetUps:
         setup.seen(frame, time)
         return setup, attribute
 
-    def _keep(self, setup: SetUp) -> None:
-        if len(self.all) < MAX_SETUPS:
-            self.all.append(setup)
-        else:
+    def keep(self, setup: SetUp) -> bool:
+        """Whether there is room for one more."""
+        if len(self.all) >= MAX_SETUPS:
             self.dropped += 1
+            return False
+        self.all.append(setup)
+        return True
 
     def _know(self, setup: SetUp, end: Address, number: int) -> None:
         if len(self.by_id) >= 2 * MAX_SETUPS:
             self.by_id.pop(next(iter(self.by_id)))
         self.by_id[end, number] = setup
 
-    def _request(self, body: bytes, local: int, src: Address, dst: Address, network: int, frame: int, time: int) -> SetUp:
+    def _request(self, body: bytes, local: int, src: Address, dst: Address, network: int, frame: int, time: int) -> SetUp | None:
         known, qpn = self.by_id.get((src, local)), field_of(body, cm.REQ.local_qpn)
         if known is not None and known.ends == (src, dst) and known.qpns[0] in (qpn, None) and not known.over:
             setup = known
         else:
             setup = SetUp(src, dst, network)
-            self._keep(setup)
+            if not self.keep(setup):
+                return None
             setup.ids[0] = local
             self._know(setup, src, local)
         setup.tries += 1
-        if len(setup.reqs) < MAX_TRIES:
+        if len(setup.reqs) < MAX_TRIES and (not setup.reqs or self.tries < MAX_ALL_TRIES):
             setup.reqs.append((frame, time))
+            self.tries += 1
         setup.qpns[0] = qpn
         setup.psns[0] = field_of(body, cm.REQ.starting_psn)
         setup.agreed |= {name: field_of(body, field) for name, field in AGREED.items()}

@@ -1,14 +1,18 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.common cimport i64
 
+cdef class Room:
+    cdef public i64 episodes, entries, waiting
+
 cdef class Path:
     cdef public i64 trip, largest, passed, mtu
-    cdef public object room
+    cdef public Room room
 
 cdef class Waits:
     cdef i64[::1] ring
     cdef public i64 count, start
     cdef i64 value(self, i64 n, Py_ssize_t what) except? -9223372036854775807
-    cdef int add(self, i64 pos, i64 end, i64 time, i64 frame, i64 size, i64 message) except? -1
+    cdef int add(self, Room room, i64 pos, i64 end, i64 time, i64 frame, i64 size, i64 message) except? -1
     cdef int drop(self) except? -1
+    cdef int ends(self, i64 pos, i64 end) except? -1
     cpdef object first(self)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from .episodes import MAX_ALL, wider
+from .episodes import MAX_ALL, MAX_ENTRIES, wider
 
 try:
     import cython
@@ -23,16 +23,27 @@ else:
         i64 = None
 
 
+MAX_ALL_WAITING = 1 << 20
+"""Unacknowledged packets for which there is room in all directions together."""
+
+
+@cython.final
+@cython.cclass
+class Room:
+    """What all directions may still keep: `episodes`, `entries` (of lists), `waiting` packets."""
+
+    def __init__(self) -> None:
+        self.episodes, self.entries, self.waiting = MAX_ALL, MAX_ENTRIES, MAX_ALL_WAITING
+
+
 @cython.final
 @cython.cclass
 class Path:
     """From the hosts of requesters to those of responders: the shortest round trip, the largest payload that was acknowledged, when a
     packet was sent last that was acknowledged, the MTU."""
 
-    def __init__(self, room: object = None) -> None:
-        """`room`: a list with the number of episodes that may still be kept, which all paths share."""
-        self.trip, self.largest, self.passed, self.mtu = 1 << 62, -1, 0, 0
-        self.room = room if room is not None else [MAX_ALL]
+    def __init__(self, room: Room) -> None:
+        self.trip, self.largest, self.passed, self.mtu, self.room = 1 << 62, -1, 0, 0, room
 
 
 @cython.final
@@ -52,11 +63,15 @@ class Waits:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def add(self, pos: i64, end: i64, time: i64, frame: i64, size: i64, message: i64) -> cython.int:
+    def add(self, room: Room, pos: i64, end: i64, time: i64, frame: i64, size: i64, message: i64) -> cython.int:
         """One more; 1 if there is no room for it."""
         if self.count >= MAX_WAITING:
             return 1
         if self.count == len(self.ring) // OPEN_VALUES:
+            more: i64 = max(self.count, 4)
+            if room.waiting < more:
+                return 1
+            room.waiting -= more
             self.ring, self.start = memoryview(wider(self.ring, self.start, OPEN_VALUES)), 0
         at: cython.Py_ssize_t = ((self.start + self.count) & (len(self.ring) // OPEN_VALUES - 1)) * OPEN_VALUES
         self.ring[at], self.ring[at + 1], self.ring[at + 2] = pos, end, time
@@ -70,6 +85,14 @@ class Waits:
         """The oldest one is acknowledged."""
         self.start += 1
         self.count -= 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def ends(self, pos: i64, end: i64) -> cython.int:
+        """The newest one, if it is the request at `pos`, takes the positions before `end`."""
+        if self.count and self.value(self.count - 1, 0) == pos:
+            self.ring[((self.start + self.count - 1) & (len(self.ring) // OPEN_VALUES - 1)) * OPEN_VALUES + 1] = end
         return 0
 
     @cython.ccall

@@ -30,6 +30,7 @@ SCHEMA = pa.schema([
     ("messages", _INT), ("bytes", _INT), ("bits_per_second", pa.float64()), ("round_trip", SECONDS), ("retries", _INT), ("naks", _INT),
     ("rnr_naks", _INT), ("cnps", _INT), ("ce_marks", _INT), ("data_time", SECONDS), ("transferring", SECONDS), ("ack_wait", SECONDS),
     ("rnr_wait", SECONDS), ("loss_recovery", SECONDS), ("timeout", SECONDS), ("idle", SECONDS), ("episodes", pa.list_(_EPISODE)),
+    ("unread_answers", _INT),
 ])  # fmt: skip
 """One row per connection, in the order of first frames; docs/contract.md says what the columns are."""
 
@@ -87,7 +88,7 @@ def _row(number: int, one: Connection) -> dict[str, Any]:
         "set_up_time": None if up.established_ns is None or up.start_ns is None else up.established_ns - up.start_ns,
         "outcome": one.end_state, "outcome_time": one.end_ns, "directions": one.directions, "messages": counts.messages,
         "bytes": counts.payload_bytes, "round_trip": one.round_trip_ns, "retries": counts.packets_sent_again, "naks": counts.naks,
-        "rnr_naks": counts.rnr_naks, "cnps": counts.cnps, "ce_marks": counts.ce,
+        "rnr_naks": counts.rnr_naks, "cnps": counts.cnps, "ce_marks": counts.ce, "unread_answers": counts.unread_answers,
         "episodes": [
             {"kind": it.kind, "start_ns": it.start_ns, "end_ns": it.end_ns, "retries": it.packets_sent_again} for it in one.episodes
         ],

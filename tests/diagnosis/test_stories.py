@@ -47,7 +47,7 @@ def test_times_of_further_frames_are_those_of_the_last_known_one(monkeypatch: py
     monkeypatch.setattr(frame_times, "MAX_TIMES", 21)
     told = fed(refused())
     assert told.time_of(22) - START == SEC
-    assert (told.dropped.count, told.dropped.frame) == (1, 22)
+    assert (told.times.dropped.count, told.times.dropped.frame) == (1, 22)
 
 
 def test_who_computes_its_icrcs_wrongly() -> None:
@@ -66,3 +66,13 @@ def test_a_capture_without_transport_headers_loads_nothing() -> None:
         "assert not told.of_cause('refused') and 'ibdissect.engine.lanes' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_was_not_followed_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CAP016 says so."""
+    from ibdissect.engine import lanes
+    from tests.engine.test_pairing import crowd
+
+    monkeypatch.setattr(lanes, "MAX_LANES", 4)
+    stories = fed(crowd(8).pcap())
+    assert stories.follower is not None and stories.dropped[1].count == stories.follower.lanes.dropped > 0

@@ -9,6 +9,7 @@ import pytest
 from ibdissect.engine import episodes
 from ibdissect.engine.episodes import (
     LOSS,
+    MAX_ALL,
     RNR,
     TIMEOUT,
     add_gap,
@@ -20,6 +21,7 @@ from ibdissect.engine.episodes import (
     skip,
     wider,
 )
+from tests.engine.plain import plain
 
 
 class Trouble:
@@ -29,12 +31,12 @@ class Trouble:
         self.episodes: list[list[object]] = []
         self.dropped = self.long_gaps = self.long_sum = 0
         self.gaps: dict[int, list[int]] = {}
-        self.path, self.room = self, [100]
+        self.path, self.room = self, plain("waits").Room()
 
 
 def test_a_hole_is_filled_from_any_side() -> None:
     holes: list[list[int]] = []
-    assert not skip(holes, 5, 9) and not skip(holes, 9, 9)
+    assert not skip(holes, 5, 9, 1) and not skip(holes, 9, 9, 1)
     assert not fill(holes, 4, 5) and not fill(holes, 9, 10)
     assert fill(holes, 6, 7) and holes == [[5, 6], [7, 9]]
     assert fill(holes, 5, 6) and fill(holes, 8, 9) and holes == [[7, 8]]
@@ -44,13 +46,16 @@ def test_a_hole_is_filled_from_any_side() -> None:
 def test_holes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(episodes, "MAX_HOLES", 2)
     holes: list[list[int]] = []
-    assert [skip(holes, 10 * i, 10 * i + 1) for i in range(3)] == [0, 0, 1] and holes == [[10, 11], [20, 21]]
+    assert [skip(holes, 10 * i, 10 * i + 1, 1) for i in range(3)] == [0, 0, 1] and holes == [[10, 11], [20, 21]]
+    assert skip(holes, 30, 31, 0) == 1 and holes == [[20, 21], [30, 31]]
 
 
 def test_gaps_beyond_a_round_trip() -> None:
     half = Trouble()
     for gap in (0, 10, 10, 1000, 5_000_000):
-        add_gap(half.gaps, gap)
+        assert add_gap(half.gaps, gap, 1)
+    assert add_gap(half.gaps, 10, 0) and not add_gap(half.gaps, 1 << 30, 0)  # no room for another class
+    half.gaps[10][0], half.gaps[10][1] = 2, 20
     assert beyond(half, 100) == (5_001_020, 900 + 4_999_900)
     half.long_gaps, half.long_sum = 2, 1000
     assert beyond(half, 100) == (5_002_020, 900 + 4_999_900 + 800)
@@ -79,4 +84,7 @@ def test_episodes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     half = Trouble()
     open_episode(half, LOSS, 10, 10)
     open_episode(half, LOSS, 20, 20)
-    assert (len(half.episodes), half.dropped) == (1, 1)
+    assert (len(half.episodes), half.dropped, half.room.episodes) == (1, 1, MAX_ALL - 1)
+    half.episodes, half.room.episodes = [], 0
+    open_episode(half, LOSS, 10, 10)
+    assert (half.episodes, half.dropped) == ([], 2)

@@ -18,7 +18,7 @@ class Wire:
 
     def __init__(self, modules: Any) -> None:
         self.halves, self.packets, paths = modules
-        self.path = paths.Path()
+        self.path = paths.Path(paths.Room())
         self.half = self.halves.Half(self.path)
         self.number = 0
 
@@ -187,7 +187,7 @@ def test_what_waits_is_bounded(modules: Any) -> None:
     wire = Wire(modules)
     for i in range(kinds.MAX_WAITING + 3):
         wire.ask(1000 + i, i)
-    assert wire.half.open.count == kinds.MAX_WAITING and wire.half.dropped == 3
+    assert wire.half.open.count == kinds.MAX_WAITING and wire.half.open.first()[0] == 1 << 24
 
 
 def test_compiled_and_interpreted_agree_on_random_packets() -> None:
@@ -245,3 +245,63 @@ def test_clocks_that_jump_make_no_sum_overflow(modules: Any) -> None:
         wire.answer(1 + i % 2 * (1 << 62), 100 + i)
     half = wire.half
     assert half.idle == 10 << 53 and half.pauses == 10
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_a_read_without_its_reth_ends_with_its_last_response(modules: Any) -> None:
+    """However long it is: its responses count, and nothing is missing. The next request may say where it ends, too."""
+    for known in (False, True):
+        wire = Wire(modules)
+        wire.ask(1000, 10, op=12, size=0, has_reth=known, dma=2500 if known else 0)
+        if known:
+            wire.half.mtu = 1024  # the RETH is there
+        for i, (op, size) in enumerate(((13, 1024), (14, 1024), (15, 452))):
+            assert wire.state == kinds.BUSY
+            wire.answer(5000 + i, 10 + i, op=op, size=size)
+        assert wire.state == kinds.IDLE and wire.half.front == wire.half.una == (1 << 24) + 13
+        wire.ask(9000, 13, op=12, size=0)
+        wire.ask(9100, 16)
+        wire.answer(9500, 13, op=13, size=1024)
+        wire.answer(9600, 15, op=15, size=1)
+        wire.answer(9700, 16)
+        assert (wire.half.losses, wire.half.again, wire.half.wrong_frame) == (0, 0, 0)
+        assert wire.half.payload == 2500 + 64 + 1025 and wire.half.una == wire.half.front
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_one_response_says_where_a_read_ends_if_the_mtu_is_not_known(modules: Any) -> None:
+    wire = Wire(modules)
+    wire.ask(1000, 10, op=12, size=0, has_reth=True, dma=2000)
+    wire.answer(5000, 10, op=16, size=2000)
+    assert wire.state == kinds.IDLE and wire.half.open.count == 0 and wire.path.trip == 4000
+    wire.ask(9000, 11)
+    assert wire.half.holes == [] and wire.half.again == 0
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_an_answer_that_is_cut_off_is_neither_ack_nor_nak(modules: Any) -> None:
+    wire = Wire(modules)
+    for psn in (10, 11):
+        wire.ask(1000 + psn, psn)
+    wire.answer(5000, 11, syndrome=-1)
+    assert (wire.half.unread, wire.half.naks, wire.half.una & 0xFFFFFF) == (1, 0, 11)
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_lists_share_their_room(modules: Any) -> None:
+    """What they hold is taken from it and given back; without room, an entry goes for each that comes, and that is counted."""
+    wire = Wire(modules)
+    room = wire.path.room
+    whole = room.entries
+    for psn in (10, 20, 30):
+        wire.ask(1000 * psn, psn)
+    assert whole - room.entries == len(wire.half.holes) == 2
+    wire.ask(40_000, 31, op=12, size=0, has_reth=True, dma=100)
+    assert whole - room.entries == 3
+    wire.answer(50_000, 31, op=16, size=100)
+    assert wire.half.holes == [] and whole - room.entries == len(wire.half.gaps)
+    room.entries = 0
+    wire.ask(60_000, 40)
+    assert wire.half.holes == [] and wire.half.forgotten == 1 and room.entries == 0
+    wire.ask(61_000, 41, op=12, size=0, has_reth=True, dma=100)
+    assert wire.half.reads == [] and wire.half.forgotten == 2
