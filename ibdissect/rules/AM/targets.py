@@ -9,20 +9,21 @@ from ibdissect.fabric.describe import KINDS
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.nodes import NOBODY
 from ibdissect.lint.rule import FaultDetails, Hit, fault
-from ibdissect.rules.shared.attribute_rule import JudgedByNode, Mask, adapters
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET, LID_ROUTED, SET
 
 ADAPTERS = frozenset({CA, ROUTER})
 
 
-class TargetRule(JudgedByNode):
+class TargetRule(AttributeRule):
     """Base of rules about the modifier of Gets and Sets; one finding per node, attribute and modifier."""
 
     evidence = (
         "The request, and the NodeInfo, SwitchInfo or PortInfo that its target answered before. Silent for targets that the "
         "capture has not shown. An `info` if the request was answered with status 0, or another node may be there by now."
     )
+    refusable = True
     bits = 0xFFFFFFFF
     """Only a request with one of these bits in its modifier may be wrong; 0: any request."""
     wrong_at: frozenset[int] = frozenset()

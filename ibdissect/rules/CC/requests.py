@@ -14,7 +14,7 @@ from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_struct
-from ibdissect.rules.shared.agent_rule import same_agent
+from ibdissect.rules.shared.agent_rule import AgentFacts, nodes_at, same_agent
 from ibdissect.rules.shared.silence import UnansweredRule
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import ends_at
@@ -39,7 +39,7 @@ def answered(one: Entry, seen: Seen, struct: type[V]) -> V | None:
     return seen.first(struct) if one.method == GET_RESP and not seen.value(MAD.status) else None
 
 
-class CCKeyWrong(UnansweredRule):
+class CCKeyWrong(AgentFacts, UnansweredRule):
     """A congestion control request has another CC_Key than its target, which ignores it.
 
     A node whose key is set and protected ignores requests with another one: the switch or adapter keeps its old settings.
@@ -53,7 +53,7 @@ class CCKeyWrong(UnansweredRule):
 
     code, name, severity = "CC001", "cc-key-mismatch", ERROR
     reference = "IBA A10.4.1, A10.4.3.4; opensm cc_key"
-    needs = (CaptureLoss, Transactions, *UnansweredRule.needs)
+    needs = (*AgentFacts.needs, *UnansweredRule.needs)
     message = "{what} with {key} was not done: the node holds {held}"
     example = "an accepted Set(CongestionKeyInfo) with CC_Key 7 and the protect bit, then two Gets with CC_Key 9 without an answer"
 
@@ -88,7 +88,8 @@ class CCKeyWrong(UnansweredRule):
                 way, at = (one.destination, head.cc_key), CongestionControlFormat.cc_key
                 what, key = table.catalog.request_text(CC_CLASS, one.method, one.attribute), value_of(at, head.cc_key)
                 arguments = {"what": what, "key": key, "held": value_of(at, held[0])}
-                hit = fault(seen, arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0])
+                about = nodes_at(subnet, one.destination, seen.frame)
+                hit = fault(seen, arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0], about=about)
                 self.suspects.keep(seen.frame, (hit, way), seen.frame, seen.time_ns)
         for answer in context.get(Transactions).answers_to(self.suspects):
             if not answer.status:
@@ -110,7 +111,7 @@ class CCKeyWrong(UnansweredRule):
 CONTROL_TABLE = 0x0017
 
 
-class ControlTableBeyond(Rule):
+class ControlTableBeyond(AgentFacts):
     """A congestion control table block is beyond the adapter's capacity.
 
     The adapter refuses or drops the block; the delays for heavy congestion are missing.
@@ -124,8 +125,6 @@ class ControlTableBeyond(Rule):
     reference = "IBA A10.4.3.3, A10.4.3.9; opensm cc table"
     message = "block {block} of the CongestionControlTable, whose last block is {last}"
     example = "GetResp(CongestionInfo) with ControlTableCap 2, then Set(CongestionControlTable) for block 2"
-
-    needs = (FabricFollower,)
 
     def __init__(self) -> None:
         self.caps = BoundedDict[int, tuple[int, int]](MAX_NODES, "congestion control nodes")
@@ -144,7 +143,8 @@ class ControlTableBeyond(Rule):
             same = known is not None and same_agent(subnet, one.destination, known[1], seen.frame)
             if known is not None and same and one.attribute == CONTROL_TABLE and one.modifier >= known[0]:
                 arguments, proof = {"block": one.modifier, "last": known[0] - 1}, [(known[1], "CongestionInfo")]
-                yield fault(seen, arguments, MAD.attribute_modifier, of=seen.first(MAD), proof=proof, key=one.destination)
+                about = nodes_at(subnet, one.destination, seen.frame)
+                yield fault(seen, arguments, MAD.attribute_modifier, of=seen.first(MAD), proof=proof, key=one.destination, about=about)
 
 
 class CongestionInert(Rule):

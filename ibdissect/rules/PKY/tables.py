@@ -17,7 +17,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.PKY.packet import block_numbers, twice
-from ibdissect.rules.shared.attribute_rule import AttributeRule, JudgedByNode, Mask, ViolationCounted, beyond, of_node, of_switch, switches
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, beyond, of_node, of_switch, switches
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.rules.shared.silence import PATIENCE_NS, LearntFactRule
 from ibdissect.rules.shared.trap_rule import ReportedPackets
@@ -31,7 +31,7 @@ from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
 
 
-class BlockPastTable(JudgedByNode):
+class BlockPastTable(AttributeRule):
     """A P_KeyTable request names a block, or a switch port, that is not there.
 
     A write there has no effect and a read gives zeros: P_Keys that the subnet manager wrote are not in force.
@@ -44,6 +44,7 @@ class BlockPastTable(JudgedByNode):
     message = "{method}(P_KeyTable) of block {block} of {port}, whose table has {cap} entries"
     example = "NodeInfo with PartitionCap 64, then SubnGet(P_KeyTable) with AttributeModifier 5"
     at = PKeyTable.p_key_table_block
+    refusable = True
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         entry, external = (smps.modifier & 0xFFFF) * BLOCK, switches(smps) & (smps.modifier >> 16 > 0)
@@ -164,7 +165,7 @@ class MembershipChanged(AttributeRule):
         return None
 
 
-class EnforcementWithoutCap(JudgedByNode):
+class EnforcementWithoutCap(AttributeRule):
     """A Set switches partition enforcement on at a switch that cannot enforce it.
 
     The administrator believes that the switch keeps partitions apart; it passes everything.
@@ -180,6 +181,7 @@ class EnforcementWithoutCap(JudgedByNode):
     message = "Set(PortInfo) of {port} enforces partitions on {direction} packets, which SwitchInfo does not offer"
     example = "SwitchInfo with PartitionEnforcementCap 0, then SubnSet(PortInfo) with PartitionEnforcementInbound 1"
     at = PortInfo.partition_enforcement_inbound
+    refusable = True
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         asked = smps.now(PortInfo.partition_enforcement_inbound) | smps.now(PortInfo.partition_enforcement_outbound)

@@ -15,8 +15,8 @@ from ibdissect.fabric.earlier_answers import NodeInfos
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.datagrams import Queries
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_event
-from ibdissect.rules.shared.agent_rule import in_subnet, same_agent
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Seen, fault, on_chunk, on_event
+from ibdissect.rules.shared.agent_rule import AgentFacts, in_subnet, nodes_at, same_agent
 from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.link_rule import flows
 from ibdissect.rules.shared.silence import LearntFactRule
@@ -39,14 +39,14 @@ SEVERAL = 2
 MAX_NODES = 65536
 
 
-class AgentRule(Rule):
+class AgentRule(AgentFacts):
     """Base of rules about requests to agents that announced their capabilities."""
 
     evidence = (
         "The ClassPortInfo that the agent answered before the request. Silent for agents without one, where the LID is another node's by "
         "then, and for requests with a GRH."
     )
-    needs = (Agents, FabricFollower)
+    needs = (*AgentFacts.needs, Agents)
     lacks = 0
     """The missing capability."""
     asks: ClassVar[tuple[Field[int], ...]] = ()
@@ -73,7 +73,10 @@ class AgentRule(Rule):
             if agent is None or agent.capability_mask & self.lacks or not same_agent(subnet, one.destination, since, seen.frame):
                 continue
             at, view = next((at, view) for at in self.asks or port_selects(table) if (view := seen.first(at.owner)) is not None)
-            yield fault(seen, {"mask": agent.capability_mask}, at, of=view, proof=[(since, "ClassPortInfo")], key=one.destination)
+            yield fault(
+                seen, {"mask": agent.capability_mask}, at, of=view, proof=[(since, "ClassPortInfo")], key=one.destination,
+                about=nodes_at(subnet, one.destination, seen.frame),
+            )  # fmt: skip
 
 
 def _held(table: ChunkTable, field: Field[Any], rows: Int) -> Int:

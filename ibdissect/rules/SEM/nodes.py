@@ -9,7 +9,7 @@ from ibdissect.fabric import SWITCH, ChunkFollowed
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, DescriptionsRecorded, NodeInfos, NodesRecorded, PortGuids
 from ibdissect.fabric.vantage import AGES_NS
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen, each, fault, on_chunk, on_event
-from ibdissect.rules.shared.attribute_rule import AttributeRule, JudgedByNode, Mask
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.table import ChunkTable
 from ibdissect.table.mask import occurrences_where
@@ -135,7 +135,7 @@ class NodeDescriptionText(Rule):
                 yield fault(seen, {"text": view.node_string}, self.at, of=view, key=data)
 
 
-class NodeInconsistent(JudgedByNode):
+class NodeInconsistent(AttributeRule):
     """Two ports of a node disagree about the node.
 
     NodeInfo is the same at all ports except for PortGUID and LocalPortNum. The subnet manager takes two nodes with one NodeGUID (cloned
@@ -156,7 +156,6 @@ class NodeInconsistent(JudgedByNode):
     at = NodeInfo.node_guid
     records = NodesRecorded
     why = "said otherwise of the same NodeGUID"
-    restarts = True
     holds_ns = AGES_NS
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
@@ -187,7 +186,7 @@ class NodeInconsistent(JudgedByNode):
         return smp.columns.recorded or (possible and all(getattr(now, name) == getattr(before, name) for name in others))
 
 
-class PortGuidTwice(JudgedByNode):
+class PortGuidTwice(AttributeRule):
     """Two ports have the same PortGUID.
 
     GIDs are built from it, and the subnet manager identifies ports by it: one of the two ports gets no LID, or both fight for one.
@@ -206,7 +205,6 @@ class PortGuidTwice(JudgedByNode):
     source = PortGuids
     at = NodeInfo.port_guid
     why = "the other port"
-    restarts = True
     holds_ns = AGES_NS
 
     def suspicious(self, smps: AttributeSmps) -> Mask:

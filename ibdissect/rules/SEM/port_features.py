@@ -6,7 +6,7 @@ from ibdissect.bounded import Dropped
 from ibdissect.fabric import SWITCH
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule
-from ibdissect.rules.shared.attribute_rule import AttributeRule, JudgedByNode, Mask, adapters, node_info
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters, node_info
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, METHODS_WITH_CONTENT
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
@@ -44,7 +44,7 @@ class FirstGuidWritten(AttributeRule):
         return {"guid": guid, "own": port.guid}, node_info(smp)
 
 
-class NoGuids(JudgedByNode):
+class NoGuids(AttributeRule):
     """An adapter or router port shows GUIDCap 0.
 
     Every port has at least one GUID, its PortGUID, and GUIDCap counts it; tools that rely on GUIDCap do not read the GUIDs at all.
@@ -85,6 +85,7 @@ class LedUnsupported(AttributeRule):
     example = "GetResp(PortInfo) with CapabilityMask bit 9 clear, then SubnSet(LedInfo)"
     by_entry = True
     at = LedInfo.led_mask
+    refusable = True
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & (smps.slot >= 0)

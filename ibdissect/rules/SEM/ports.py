@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import reduce
 from operator import or_
 
 import numpy as np
 
 from ibdissect.bounded import Dropped, KeptDict
-from ibdissect.fabric import ChunkFollowed, FabricFollower, Node
+from ibdissect.fabric import ChunkFollowed
 from ibdissect.fabric.earlier_answers import NO_KEY, AttributeSmp, AttributeSmps
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, LazyHit, each, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.answered import Reply
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, JudgedByNode, Mask, node_info, switches
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, node_info, switches
 from ibdissect.rules.shared.mad_conditions import READ
-from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import AFTER_ALL, Track
 from ibdissect.table.mask import occurrences_where
@@ -165,7 +163,7 @@ class SubnetTimeoutHigh(AttributeRule):
         return smps.sets & (smps.since > 0) & (now > TWO_SECONDS) & (now > before) & ~(switches(smps) & (smps.number > 0))
 
 
-class CounterWritten(LearntFactRule, AttributeRule):
+class CounterWritten(AttributeRule):
     """A Set writes a violation counter with a value that is neither 0 nor what the port last showed.
 
     Writing 0 clears the counter; anything else falsifies it, and the alarms that rely on it.
@@ -185,15 +183,6 @@ class CounterWritten(LearntFactRule, AttributeRule):
     counters = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
     read = (PORT_INFO,)
 
-    def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
-        """The port accepts what it is told."""
-        return False
-
-    def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
-        """The node of the port."""
-        port = context.get(FabricFollower).subnet.by_key(hit.key) if hit.key is not None else None
-        return [port.node] if port is not None else None
-
     def suspicious(self, smps: AttributeSmps) -> Mask:
         written = [(smps.now(one) != 0) & (smps.now(one) > smps.was(one)) for one in self.counters]
         return smps.sets & (smps.since > 0) & reduce(or_, written)
@@ -206,7 +195,7 @@ class CounterWritten(LearntFactRule, AttributeRule):
         return None
 
 
-class LocalPortRange(JudgedByNode):
+class LocalPortRange(AttributeRule):
     """A port shows a LocalPortNum that its node does not have.
 
     LocalPortNum is the port through which the request came in; OpenSM discards such a PortInfo, and the port stays unmanaged.

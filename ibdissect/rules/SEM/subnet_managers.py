@@ -14,7 +14,7 @@ from ibdissect.fabric.topology import Islands
 from ibdissect.fabric.vantage import AGES_NS
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
-from ibdissect.rules.shared.attribute_rule import Changed, JudgedByNode, Mask
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, SMP_SET
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.names import SM_CONTROL, SM_STATE
@@ -95,7 +95,7 @@ class Mastership(Record, frozen=True):
     """ActCount in it."""
 
 
-class TwoMasters(JudgedByNode):
+class TwoMasters(AttributeRule):
     """Two subnet managers claim to be master, in turns.
 
     Both assign LIDs and program switches; packets get lost while they undo each other's work.

@@ -9,9 +9,12 @@ import numpy as np
 
 from ibdissect.capture.scattered import gather
 from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower
+from ibdissect.fabric.nodes import Hop
 from ibdissect.fabric.smps import Smps
+from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.shared.mad_conditions import BY_SMP
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.bits import value_at
 from ibdissect.wire.expr import Where
@@ -58,7 +61,7 @@ class ZeroHop(Rule):
         return {"hop": view.initial_path.index(0, 1)}
 
 
-class HopBeyondPorts(Rule):
+class HopBeyondPorts(LearntFactRule):
     """A directed route leaves a switch by a port that the switch does not have.
 
     The switch discards the packet: it looks as if the node behind were dead.
@@ -73,6 +76,11 @@ class HopBeyondPorts(Rule):
     message = "the route {route} leaves {node} by port {number}, which has {ports} ports"
     example = "NodeInfo of a switch with 8 ports at route 0,1, then a SubnGet along 0,1,9"
     at = SMPDirected.initial_path
+    holds_ns = CONFIGURED_NS
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        """Whether no route of the capture ever changed its end: then none is known."""
+        return not context.get(FabricFollower).routes.turned
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -84,21 +92,29 @@ class HopBeyondPorts(Rule):
             way = smps.sender(i), smps.path(i)
             if way in ways or len(ways) < MAX_WAYS:
                 ways.setdefault(way, []).append(i)
-        for (high, path), index in ways.items():
+        for (sender, path), index in ways.items():
             for length in range(len(path)):
-                hop = routes.end_of(high, path[:length])
-                if hop is None or hop.node.kind != SWITCH or not 0 < hop.node.num_ports < path[length]:
+                hop = routes.end_of(sender, path[:length])
+                if hop is None or hop.node.kind != SWITCH:
                     continue
-                facts, since = hop.node.facts_at(event.table.chunk.first + int(smps.rows[index[0]]))
-                if facts.num_ports and path[length] > facts.num_ports:
-                    seen = Seen(event.table, int(smps.rows[index[0]]))
-                    node = f"0x{hop.node.guid:016x}"
-                    yield fault(
-                        seen, {"route": ",".join(map(str, (0, *path))), "node": node, "number": path[length], "ports": facts.num_ports},
-                        self.at, start=int(smps.mad[index[0]]), proof=[(since, f"NodeInfo: {facts.num_ports} ports")],
-                        rows=smps.rows[index], key=(high, path),
-                    )  # fmt: skip
+                first = next((i for i in index if _beyond(hop, path[length], event.table.chunk.first + int(smps.rows[i]))), None)
+                if first is None:
+                    continue
+                seen, node = Seen(event.table, int(smps.rows[first])), hop.node
+                facts, since = node.facts_at(seen.frame)
+                route, name = ",".join(map(str, (0, *path))), f"0x{node.guid:016x}"
+                about = {"route": route, "node": name, "number": path[length], "ports": facts.num_ports}
+                yield fault(
+                    seen, about, self.at, start=int(smps.mad[first]), proof=[(since, f"NodeInfo: {facts.num_ports} ports")],
+                    rows=smps.rows[[i for i in index if i >= first]], key=(sender, path), about=(node.slot,),
+                )  # fmt: skip
                 break
+
+
+def _beyond(hop: Hop, number: int, frame: int) -> bool:
+    """Whether the switch at the end of a route was known to have fewer ports when a frame was sent."""
+    facts, since = hop.node.facts_at(frame)
+    return 0 < facts.num_ports < number and max(since, hop.frame) < frame
 
 
 class ClassStatus(Rule):

@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from ibdissect.fabric import CA, ROUTER, ChunkFollowed, FabricFollower
+from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import ChunkTable
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
@@ -124,7 +126,7 @@ class DirectedRouteByLID(Rule):
     example = "a directed-route SubnGet with permissive DrSLID and DrDLID, LRH 5 -> 7"
 
 
-class EndsAtLid(Rule):
+class EndsAtLid(LearntFactRule):
     """A directed route ends at an adapter or router but still names a LID to go on to.
 
     After the last hop only a switch passes the packet on by DrDLID; an adapter or router drops it.
@@ -138,6 +140,7 @@ class EndsAtLid(Rule):
     reference = "IBA 14.2.2.2 (C14-9); kernel smi.c"
     message = "directed route of {hops} hops ends at {node}, DrDLID is {dr_dlid}"
     example = "a sweep, then a SubnGet to a channel adapter by directed route with HopPointer = HopCount and DrDLID 5"
+    holds_ns = CONFIGURED_NS
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -153,6 +156,7 @@ class EndsAtLid(Rule):
                 yield fault(
                     seen, {"hops": len(path), "node": f"0x{hop.node.guid:016x}", "dr_dlid": view.dr_dlid}, SMPDirected.dr_dlid, of=view,
                     proof=[(hop.frame, "NodeInfo from the end of the route")], key=(hop.node.slot, path),
+                    about=(hop.node.slot,),
                 )  # fmt: skip
 
 

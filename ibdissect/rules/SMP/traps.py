@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.fabric import ChunkFollowed, FabricFollower, Node
+from ibdissect.fabric import ChunkFollowed
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, others
 from ibdissect.fabric.events import RepressSeen, TrapSeen
+from ibdissect.fabric.vantage import AGES_NS
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_end, on_event
-from ibdissect.rules.shared.attribute_rule import JudgedByNode
+from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TrapRule
 from ibdissect.wire.convert import timeout_ns
@@ -130,7 +131,7 @@ MAX_FRAMES = 16
 """TrapRepress of one transaction remembered."""
 
 
-class RepressAnswered(JudgedByNode):
+class RepressAnswered(AttributeRule):
     """A port answers a TrapRepress.
 
     TrapRepress ends an exchange; nobody waits for an answer to it, and another requester may take it for its own.
@@ -171,7 +172,7 @@ class RepressAnswered(JudgedByNode):
         return ({"tid": tid}, self.earlier(smp)) if smp.answers else None
 
 
-class MasterSmLid(TrapRule, LearntFactRule):
+class MasterSmLid(TrapRule):
     """A trap goes to a LID other than the MasterSMLID of its port, or with another service level than MasterSMSL.
 
     The trap does not reach the master; the port repeats it, and nobody acts on it.
@@ -188,6 +189,7 @@ class MasterSmLid(TrapRule, LearntFactRule):
     message = "trap {trap} from {port} goes to {way}, its {field} is {named}"
     example = "GetResp(PortInfo) with MasterSMLID 1, then SubnTrap of that port to LID 9"
     written = (PORT_INFO,)
+    holds_ns = AGES_NS
 
     def __init__(self) -> None:
         self.masters = np.zeros(LID_COUNT, np.bool_)
@@ -203,11 +205,6 @@ class MasterSmLid(TrapRule, LearntFactRule):
     @on_event(RepressSeen)
     def repressed(self, event: RepressSeen, context: Context) -> None:
         self.masters[event.slid] = True
-
-    def rests_on(self, hit: Hit, context: Context) -> list[Node] | None:
-        """The node of the port."""
-        port = context.get(FabricFollower).subnet.owner(hit.key[0], hit.frame)[0]
-        return [port.node] if port is not None else None
 
     def stands(self, hit: Hit, context: Context) -> bool:
         dlid, level = hit.arguments["dlid"], hit.arguments["level"]

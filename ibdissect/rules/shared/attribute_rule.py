@@ -13,7 +13,8 @@ from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, Att
 from ibdissect.fabric.nodes import SwitchFacts
 from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.finding import Severity, value_of
-from ibdissect.lint.rule import Context, FaultDetails, Hit, LazyHit, Rule, fault, on_event
+from ibdissect.lint.rule import Context, FaultDetails, Hit, LazyHit, fault, on_event
+from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.sm_port import PortInfo
@@ -25,9 +26,15 @@ Mask = Any
 """bool[n]; NumPy's stubs have no type for the result of a comparison."""
 
 
-class AttributeRule(Rule):
-    """Base of rules about the SMPs of one attribute; one finding per port, or what `flow_of` names."""
+class AttributeRule(LearntFactRule):
+    """Base of rules about the SMPs of one attribute; one finding per port, or what `flow_of` names.
 
+    What the node answered before may be outdated or another's: the gate of `LearntFactRule` says so.
+    """
+
+    holds_ns = CONFIGURED_NS
+    refusable: ClassVar[bool] = False
+    """Whether the finding says that the node refuses the SMP or has no such thing, so that a good answer refutes it."""
     evidence = "The SMP, and what the same port or node answered before it. Silent where the capture does not show that."
     source: ClassVar[type[AttributeHistory]] = AttributeHistory
     """The SMPs that are judged; by default those of the attribute to which `at` belongs."""
@@ -44,8 +51,14 @@ class AttributeRule(Rule):
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
-        if "code" in vars(cls) and cls.source is AttributeHistory and cls.at is not None:
+        if "code" not in vars(cls):
+            return
+        cls.waits = cls.severity is not Severity.INFO  # nothing could lower it
+        if cls.source is AttributeHistory and cls.at is not None:
             cls.source = history_of(cls.at.owner)
+
+    def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
+        return self.refusable and super().refutes(hit, reply, context)
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         """SMPs that are wrong, or may be."""
@@ -88,17 +101,6 @@ class AttributeRule(Rule):
         return fault(smp, about, self.at, value, start=smp.body_at, proof=proof, key=self.flow_of(smp), about=(smp.slot,))
 
 
-class JudgedByNode(AttributeRule, LearntFactRule):
-    """Base of attribute rules that pass the gate of `LearntFactRule`: what the node answered before may be outdated or another's."""
-
-    holds_ns = CONFIGURED_NS
-
-    def __init_subclass__(cls, **kw: Any) -> None:
-        super().__init_subclass__(**kw)
-        if "code" in vars(cls):
-            cls.waits = cls.severity is not Severity.INFO  # nothing could lower it
-
-
 class Changed(AttributeRule):
     """Base of rules about a field that differs from the port's previous answer."""
 
@@ -114,7 +116,7 @@ READ_ONLY = (PortInfo.guid_cap, PortInfo.vl_cap, PortInfo.mtu_cap, PortInfo.link
 """Components of PortInfo that a port does not change."""
 
 
-class ViolationCounted(Changed, JudgedByNode):
+class ViolationCounted(Changed):
     """Base of rules about violation counters."""
 
     evidence = (

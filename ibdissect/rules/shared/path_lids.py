@@ -10,19 +10,24 @@ import numpy as np
 from ibdissect.bounded import KeptList
 from ibdissect.fabric import SWITCH, ChunkFollowed, Port
 from ibdissect.fabric.lid_writes import LidWrites
-from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_end, on_event
+from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.lint.rule import Context, Hit, Seen, fault, on_end, on_event
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.rows import groups, parts, run_starts
-from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.numbers import FIRST_MULTICAST, PORT_INFO
 from ibdissect.wire.spec import Field, Struct
 
 MAX_KEPT = 4096
 
 
-class PathLidsRule(Rule):
+class PathLidsRule(LearntFactRule):
     """Base of rules about structures that name both ends of a path by GID and by LID."""
+
+    written = (PORT_INFO,)
+    holds_ns = CONFIGURED_NS
 
     struct: ClassVar[type[Struct]]
     ends: ClassVar[tuple[tuple[str, Field[Any], Field[Any], Field[Any]], ...]]
@@ -71,7 +76,7 @@ class PathLidsRule(Rule):
                         continue
                     hit = fault(
                         seen, {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(struct, int(part[0])),
-                        proof=[(shown, "the port's LID")], rows=found.rows[part], key=(guid, lid),
+                        proof=[(shown, "the port's LID")], rows=found.rows[part], key=(guid, lid), about=(port.node.slot,),
                     )  # fmt: skip
                     if writes.is_certain(port, seen.frame):
                         yield hit

@@ -124,9 +124,6 @@ class LearntFactRule(Rule):
     holds_ns: ClassVar[int] = AGES_NS
     """That while: for what a manager changes as hosts come and go, or `CONFIGURED_NS`."""
 
-    restarts: ClassVar[bool] = False
-    """Whether the facts are those of a node's hardware and firmware, which may be others after a restart or a replacement."""
-
     refutable: ClassVar[bool] = False
     """Whether a good answer also refutes what a packet says by itself."""
 
@@ -181,8 +178,8 @@ class LearntFactRule(Rule):
         age = loss.nanoseconds_between(first, last)
         if age <= AGES_NS:
             return False
-        if self.restarts and any(node.kind != SWITCH and node.lost_link(first, last) for node in nodes or ()):
-            return True
+        if any(node.kind != SWITCH and node.lost_link(first, last) for node in nodes or ()):
+            return True  # restarted or replaced
         if vantage.manages(nodes, hit.frame):
             return False
         return age > self.holds_ns or (P_KEY_TABLE in self.written and vantage.repartitions(first, last))

@@ -10,10 +10,13 @@ import numpy as np
 from ibdissect.fabric import ChunkFollowed
 from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.smps import DATA_AT
-from ibdissect.lint.finding import Span
-from ibdissect.lint.rule import Context, FaultDetails, Hit, Rule, fault, on_event
+from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.lint.finding import Severity, Span
+from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, fault, on_event
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.native_packets import Native
+from ibdissect.table.scopes import Scopes
 from ibdissect.wire.notice import Notice, TrapPKey, TrapQKey
 
 DETAILS_AT = Notice.data_details.bit // 8
@@ -22,8 +25,10 @@ MAX_TRAPS = 4096
 """Traps, senders or ports remembered per rule."""
 
 
-class TrapRule(Rule):
-    """Base of rules about a single trap: one finding per sender and trap number."""
+class TrapRule(LearntFactRule):
+    """Base of rules about a single trap: one finding per sender and trap number. What ports answered before passes the gate."""
+
+    holds_ns = CONFIGURED_NS
 
     evidence = "The trap, and what the port or node that it names answered before. Silent where the capture does not show that."
     numbers: tuple[int, ...] = ()
@@ -42,6 +47,7 @@ class TrapRule(Rule):
             yield fault(
                 event, {"trap": event.number, "port": event.sender, **arguments}, Notice.trap_number, event.number,
                 start=event.mad + DATA_AT, proof=proof, key=(event.slid, event.number),
+                about=(event.port.node.slot,) if event.port is not None else (),
             )  # fmt: skip
 
 
@@ -92,6 +98,11 @@ class ReportedPackets(TrapRule):
                     proof=[(last, "the packet that the trap is about")], spans=(Span(trap.frame, trap.mad + DATA_AT + DETAILS_AT, 50),),
                     key=(slid, dlid, qp, key),
                 )  # fmt: skip
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO if trap and packet may be of two subnets; what happened in between changes neither."""
+        together = context.get(Scopes).together((hit.frame, *(one.frame for one in hit.related)))
+        return None if together else INFO
 
     def keys(self, table: ChunkTable, native: Native, some: slice) -> Int:
         """The key that each of some packets carries, -1 for none; int64[n]."""

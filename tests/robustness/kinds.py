@@ -1,0 +1,121 @@
+"""What may stand beside any traffic, and after it? Each kind makes a capture with the same faults of an orderly one, or without any."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.table.table import ChunkTable
+from ibdissect.wire.encapsulation import ERF as ERF_HEADER
+from ibdissect.wire.headers import BTH, DETH, LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import DIRECTED, GET, GET_RESP, PM_CLASS, RESPONSE_BIT, SA_CLASS, SET, SMP_CLASSES
+from ibdissect.wire.sm import NodeDescription
+from tests.craft import build, gmp, put, smp
+from tests.fabric.made import node, port_info, switch
+
+from .manipulations import ERF, ETHERNET, SECOND, Pcap, Record, at_time, read_bytes
+
+MANAGER = 0x3001
+"""LID of a host that no proof has; its node and its switch have other GUIDs, too."""
+HOST, SWITCH = 0x300, 0x301
+MS = 1_000_000
+
+
+def placed(pcap: Pcap) -> list[dict[str, int]]:
+    """Where the headers of each record start in its bytes, by name."""
+    found: list[dict[str, int]] = []
+    for chunk in open_capture(io.BytesIO(pcap.packed())).chunks():
+        table = ChunkTable(chunk)
+        starts = {name: table.located.at(name) for name in ("lrh", "grh", "bth", "deth", "mad")}
+        for row in range(len(table)):
+            found.append({name: int(at[row] - chunk.offset[row]) for name, at in starts.items() if at[row] >= 0})
+    return found
+
+
+def erf_record(frame: bytes, time_ns: int) -> Record:
+    """A native packet as an ERF record that is in no orderly capture."""
+    head = bytes(8) + struct.pack(">BBHHH", 21, 4, 16 + len(frame), 0, len(frame))
+    return at_time(Record(0, 0, head + frame, 16 + len(frame)), time_ns, ERF)
+
+
+def among(pcap: Pcap, more: list[tuple[int, bytes]]) -> Pcap:
+    """With further native packets, each behind some record of the capture, a microsecond later than the one before."""
+    records, behind = [], {}
+    for place, frame in more:
+        behind.setdefault(place, []).append(frame)
+    for i, record in enumerate(pcap.records):
+        records.append(record)
+        records += [erf_record(frame, record.time_ns + 1000 * n) for n, frame in enumerate(behind.get(i, ()), 1)]
+    return pcap.with_records(records)
+
+
+def _fields(data: bytes, at: int, *fields: Any) -> list[int]:
+    part = data[at:]
+    return [int.from_bytes(part[slice(*field.span)], "big") for field in fields]
+
+
+def second_manager(pcap: Pcap) -> Pcap | None:
+    """Another manager, at another host, whose counter of transaction ids has the same high word, reads its switch meanwhile."""
+    if pcap.link != ERF:
+        return None
+    at = placed(pcap)
+    mads = [_fields(record.data, place["mad"], MAD.mgmt_class, MAD.transaction_id) for record, place in zip(pcap.records, at, strict=True)
+            if "mad" in place]  # fmt: skip
+    high = Counter(transaction >> 32 for mgmt_class, transaction in mads if mgmt_class in SMP_CLASSES)
+    if not high:
+        return None
+    word = high.most_common(1)[0][0] << 32
+    own = port_info(MANAGER, master_sm_lid=MANAGER)
+    asked = [([], 0x11, 0, node(HOST)), ([], 0x15, 0, own), ([1], 0x11, 0, switch(SWITCH)), ([1], 0x15, 1, port_info(0))]
+    more, step = [], max(1, len(pcap.records) // len(asked))
+    for n, (path, attribute, modifier, body) in enumerate(asked):
+        head: dict[str, Any] = {"header": {"transaction_id": word | 0x40000000 + n}, "path": path, "modifier": modifier}
+        place = min(n * step, len(pcap.records) - 1)
+        more += [(place, smp(GET, attribute, **head)), (place, smp(GET_RESP, attribute, body, **head))]
+    return among(pcap, more)
+
+
+def other_hosts_ids(pcap: Pcap) -> Pcap | None:
+    """Another host asks the same agents by LID, with the same transaction ids, while they answer the first one."""
+    if pcap.link != ERF:
+        return None
+    more: list[tuple[int, bytes]] = []
+    for i, (record, place) in enumerate(zip(pcap.records, placed(pcap), strict=True)):
+        if "mad" not in place or "lrh" not in place:
+            continue
+        mgmt_class, method, transaction = _fields(record.data, place["mad"], MAD.mgmt_class, MAD.method, MAD.transaction_id)
+        (dlid,) = _fields(record.data, place["lrh"], LRH.dlid)
+        if method & RESPONSE_BIT or mgmt_class == DIRECTED or not 0 < dlid < 0xC000:
+            continue
+        body = build(NodeDescription, 64, node_string=b"host")
+        head = {"transaction_id": transaction}
+        more.append((i, smp(GET, 0x10, slid=MANAGER, dlid=dlid, header=head)))
+        more.append((i, smp(GET_RESP, 0x10, body, slid=dlid, dlid=MANAGER, header=head)))
+    return among(pcap, more) if more else None
+
+
+def ids_again(pcap: Pcap) -> Pcap | None:
+    """A minute later, the same hosts use the transaction ids again for another attribute."""
+    if pcap.link != ERF:
+        return None
+    more: list[bytes] = []
+    for record, place in zip(pcap.records, placed(pcap), strict=True):
+        if "mad" not in place or "lrh" not in place:
+            continue
+        mgmt_class, method, transaction = _fields(record.data, place["mad"], MAD.mgmt_class, MAD.method, MAD.transaction_id)
+        slid, dlid = _fields(record.data, place["lrh"], LRH.slid, LRH.dlid)
+        if method in (GET, SET) and mgmt_class == 0x01 and 0 < dlid < 0xC000 and "grh" not in place:
+            head = {"transaction_id": transaction}
+            more.append(smp(GET, 0x10, slid=slid, dlid=dlid, header=head))
+            more.append(smp(GET_RESP, 0x10, build(NodeDescription, 64, node_string=b"host"), slid=dlid, dlid=slid, header=head))
+    if not more:
+        return None
+    late = pcap.records[-1].time_ns + 60 * SECOND
+    return pcap.with_records([*pcap.records, *(erf_record(frame, late + n * MS) for n, frame in enumerate(more))])
