@@ -35,7 +35,10 @@ class AttributeRule(LearntFactRule):
     holds_ns = CONFIGURED_NS
     refusable: ClassVar[bool] = False
     """Whether the finding says that the node refuses the SMP or has no such thing, so that a good answer refutes it."""
-    evidence = "The SMP, and what the same port or node answered before it. Silent where the capture does not show that."
+    evidence = (
+        "The SMP, and what the same port or node answered before it. Silent where the capture does not show that; an `info` where it may "
+        "have missed a change in between."
+    )
     source: ClassVar[type[AttributeHistory]] = AttributeHistory
     """The SMPs that are judged; by default those of the attribute to which `at` belongs."""
     records: ClassVar[type[NodesRecorded] | None] = None
