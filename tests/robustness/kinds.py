@@ -5,22 +5,18 @@ from __future__ import annotations
 import io
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.encapsulation import ERF as ERF_HEADER
-from ibdissect.wire.headers import BTH, DETH, LRH
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import DIRECTED, GET, GET_RESP, PM_CLASS, RESPONSE_BIT, SA_CLASS, SET, SMP_CLASSES
+from ibdissect.wire.numbers import DIRECTED, GET, GET_RESP, RESPONSE_BIT, SET, SMP_CLASSES
 from ibdissect.wire.sm import NodeDescription
-from tests.craft import build, gmp, put, smp
+from tests.craft import build, smp
 from tests.fabric.made import node, port_info, switch
 
-from .manipulations import ERF, ETHERNET, SECOND, Pcap, Record, at_time, read_bytes
+from .manipulations import ERF, SECOND, Pcap, Record, at_time
 
 MANAGER = 0x3001
 """LID of a host that no proof has; its node and its switch have other GUIDs, too."""

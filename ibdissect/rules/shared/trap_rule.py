@@ -31,8 +31,8 @@ class TrapRule(LearntFactRule):
     holds_ns = CONFIGURED_NS
 
     evidence = (
-        "The trap, and what the port or node that it names answered before. Silent where the capture does not show that; an `info` where it "
-        "may have missed a change in between."
+        "The trap, and what the port or node that it names answered before. Silent where the capture does not show that; an `info` where "
+        "it may have missed a change in between."
     )
     numbers: tuple[int, ...] = ()
     """Trap numbers that are judged; empty: all generic ones."""
