@@ -58,7 +58,11 @@ class Failures:
 
     def add(self, who: str, error: Exception, frame: int | None = None) -> None:
         """Record an exception, raised on a frame or somewhere in the current window."""
-        how = f"{error_text(error, show_keys=self.show_keys)} ({_place(error.__traceback__)})"
+        if isinstance(error, NotCalled):
+            return
+        how = error_text(error, show_keys=self.show_keys)
+        if not isinstance(error, Interrupted):  # its text says where
+            how += f" ({_place(error.__traceback__)})"
         known = self.found.get((who, _kind(error)))
         if known is not None:
             known.count += 1
@@ -156,8 +160,16 @@ class TookTooLong(Exception):
     """A plugin's function did not end."""
 
 
+class Interrupted(Exception):
+    """Ctrl+C ended a plugin's function."""
+
+
+class NotCalled(Interrupted):
+    """A plugin's function is not called any more after Ctrl+C, which is no failure of it."""
+
+
 class _Stop(BaseException):
-    """Raised in a function that does not end; no `except Exception` of its own keeps it."""
+    """Raised in a function that does not end, or that Ctrl+C ends; no `except Exception` of its own keeps it."""
 
 
 class _Call(Record, eq=False):
@@ -175,27 +187,46 @@ _WATCHERS: dict[int, threading.Thread] = {}
 """By process: a fork has none."""
 _ENDLESS = set[object]()
 """Functions that did not end, which are not called again."""
+_INTERRUPTED = threading.Event()
+
+
+def end_plugins() -> None:
+    """End the plugin's function that runs in this thread, and call none from now on; for signal handlers."""
+    _INTERRUPTED.set()
+    if threading.get_ident() in _CALLS:
+        raise _Stop
+
+
+def allow_plugins() -> None:
+    """Call functions of plugins again after `end_plugins`."""
+    _INTERRUPTED.clear()
 
 
 @contextmanager
 def patient(function: Callable[..., Any], most: int | None = None) -> Iterator[None]:
-    """Stop a plugin's function that runs for more than `most` seconds, and raise TookTooLong; one that was stopped before is not called."""
+    """Stop a plugin's function that runs for more than `most` seconds, and raise TookTooLong; one that was stopped before is not called.
+
+    Raises Interrupted if `end_plugins` ended it, NotCalled after that.
+    """
     thread = threading.get_ident()
     if thread in _CALLS or (getattr(function, "__module__", None) or "").startswith("ibdissect."):
         yield
         return
     seconds = most if most is not None else PATIENCE_S
     code = getattr(function, "__code__", function)
+    if _INTERRUPTED.is_set():
+        raise NotCalled
     if code in _ENDLESS:
         raise TookTooLong("it did not end on an earlier packet, so it was not called again")
     if os.getpid() not in _WATCHERS:
         _WATCHERS[os.getpid()] = watcher = threading.Thread(target=_watch, name="patience", daemon=True)
         watcher.start()
-    _CALLS[thread] = call = _Call(seconds)
+    call, where = _Call(seconds), ""
     try:
+        _CALLS[thread] = call
         yield
-    except _Stop:
-        pass
+    except _Stop as stop:
+        where = _line_of(code, stop.__traceback__)
     finally:
         with _LOCK:
             del _CALLS[thread]
@@ -204,6 +235,17 @@ def patient(function: Callable[..., Any], most: int | None = None) -> Iterator[N
     if call.stopped:
         _ENDLESS.add(code)
         raise TookTooLong(f"it did not end within {seconds} s")
+    if where:
+        raise Interrupted(f"Ctrl+C ended it at {where}")
+
+
+def _line_of(code: Any, trace: TracebackType | None) -> str:
+    """The file and the line of it that a plugin's function had reached."""
+    file, line = getattr(code, "co_filename", "?"), getattr(code, "co_firstlineno", 0)
+    while trace is not None:
+        line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == file else line
+        trace = trace.tb_next
+    return f"{os.path.basename(file)}:{line}"
 
 
 def _watch() -> None:
@@ -245,6 +287,8 @@ def complain(function: Callable[..., Any], error: Exception) -> None:
     where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else getattr(function, "__module__", "?")
     who = f"plugin function {getattr(function, '__qualname__', repr(function))} ({where})"
     check = _COLLECTED.get()
+    if isinstance(error, NotCalled):
+        return
     if check is not None:
         check.add(who, error)
     elif (code or function, type(error)) not in _WARNED:

@@ -24,7 +24,7 @@ from ibdissect.lint.finding import CaptureReport
 from ibdissect.report import FORMATS, Run, render
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check
-from tests.craft import erf_pcap, smp
+from tests.craft import erf_pcap, gmp, smp
 
 pytestmark = pytest.mark.slow
 
@@ -51,26 +51,90 @@ def taken(pipe: int) -> None:
         fcntl.ioctl(pipe, termios.FIONREAD, left)
 
 
-SLEEPS = """
+RULE = """
 import sys, time
-from ibdissect.lint.rule import Rule, on_chunk
-class Sleeps(Rule):
+from ibdissect.lint.rule import Moment, Rule, fault, on_chunk
+class Endless(Rule):
     'Never ends.'
     code, name, message = 'BAD001', 'bad', 'x'
     @on_chunk
     def look(self, table, context):
         print('asleep', file=sys.stderr, flush=True)
         while True:
-            time.sleep(1)
+            {body}
         yield
 """
+SLEEPS = RULE.format(body="time.sleep(1)")
+STUBBORN = RULE.format(body="""
+            try:
+                time.sleep(10)
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
+                pass
+""")  # fmt: skip
+YIELDS = RULE.format(body="yield fault(Moment(2, 0), {})")
+STRUCTURE = """
+import sys
+from ibdissect.wire.places import Mad, Parsed
+from ibdissect.wire.spec import Struct, rest, uint
+from ibdissect.wire.column import column
+class X(Struct):
+    'x.'
+    prefix, key, section, size = 'bb', 'x', 'B', 2
+    carried_by = (Mad(0x30, 0x10),)
+    n = uint(16, 'N')
+    body = rest('Body')
+def endless(data):
+    print('asleep', file=sys.stderr, flush=True)
+    while True:
+        pass
+{rest}
+"""
+PARSES = STRUCTURE.format(
+    rest="""
+class Y(Struct):
+    'y.'
+    prefix, key, section, size = 'bb', 'y', 'B', 2
+    carried_by = (Parsed(X.body, endless),)
+    a = uint(16, 'A')
+"""
+)
+COMPUTES = STRUCTURE.format(rest="Y = column(X, 'y', endless, 'Y')")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "words", "where"),
+    [
+        (SLEEPS, (), "rule BAD001 failed in frames 1 to 22: Interrupted: Ctrl+C ended it at endless.py:11"),
+        (YIELDS, (), "rule BAD001 failed in frames 1 to 22: Interrupted: Ctrl+C ended it at endless.py:"),
+        (PARSES, ("-Y", "bb.y or frame"), "plugin function endless"),
+        (COMPUTES, ("-Y", "bb.x.y == 1 or frame"), "plugin function endless"),
+    ],
+    ids=["a rule sleeps", "a rule reports without end", "a function finds parts", "a function computes"],
+)
+def test_a_plugin_that_never_ends(tmp_path: Path, plugin: str, words: tuple[str, ...], where: str) -> None:
+    """One Ctrl+C ends it, as it ends a test of pytest; all else in the window is checked, and the message says where it was."""
+    (tmp_path / "endless.py").write_text(plugin)
+    (tmp_path / "x.pcap").write_bytes(erf_pcap([*[smp(1, 0x10, modifier=9)] * 21, gmp(0x30, 1, 0x10)]))
+    with lint(str(tmp_path / "x.pcap"), "--format", "json", *words, "--plugin", str(tmp_path / "endless.py")) as process:
+        assert process.stderr is not None and any(line == b"asleep\n" for line in process.stderr)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, err = (text.decode() for text in process.communicate(timeout=60))
+    assert process.returncode == 130 and "Traceback" not in err
+    (report,) = json.loads(out)["captures"]
+    assert report["status"] == "interrupted" and report["frames"] == 22
+    assert where in err and "interrupted: only frames 1 to 22 were checked" in err
+    assert any(finding["code"] == "AM001" for finding in json.loads(out)["findings"])
 
 
 def test_a_second_signal_ends_what_the_first_one_cannot(tmp_path: Path) -> None:
-    (tmp_path / "sleeps.py").write_text(SLEEPS)
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
     (tmp_path / "x.pcap").write_bytes(CAPTURE)
-    with lint(str(tmp_path / "x.pcap"), "--plugin", str(tmp_path / "sleeps.py")) as process:
+    with lint(str(tmp_path / "x.pcap"), "--plugin", str(tmp_path / "stubborn.py")) as process:
         assert process.stderr is not None and any(line == b"asleep\n" for line in process.stderr)
+        time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         time.sleep(1)
         assert process.poll() is None

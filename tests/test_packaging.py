@@ -111,6 +111,15 @@ def test_every_installation_is_pinned(name: str) -> None:
         assert re.search(r"^[a-z0-9.-]+==", text, re.MULTILINE) and not re.search(r"^[^#\s][^\\]*$", text, re.MULTILINE), listed
 
 
+def test_pre_commit_gets_only_files_that_were_checked_by_hash() -> None:
+    """It installs the hook with a pip of its own, without the index."""
+    text = (REPO / ".ci/run").read_text(encoding="utf-8")
+    before, _, hooks = text.partition("export PIP_NO_INDEX=1 PIP_FIND_LINKS=$room/files")
+    assert "try-repo" not in before and hooks.partition("unset PIP_NO_INDEX")[0].count("pre-commit try-repo") == 2
+    downloads = re.findall(r"pip\" download .*", before)
+    assert len(downloads) == 2 and all("--require-hashes" in line and '"$room/files"' in line for line in downloads)
+
+
 def test_what_is_installed_and_what_builds_is_listed() -> None:
     project = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))
     for wanted, name in ((project["project"]["dependencies"], "installed"), (project["build-system"]["requires"], "build")):

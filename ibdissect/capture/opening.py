@@ -42,6 +42,8 @@ def open_capture(source: Source, *, window: int = WINDOW, follow: bool = False) 
 def _open(window: int, source: str | os.PathLike[str] | IO[bytes], follow: threading.Event | None) -> CaptureReader:
     """Open a single capture; with `follow`, reading continues as the file grows, until the event is set."""
     origin = _origin(source)
+    if origin.far:  # more is not requested at once, and Ctrl+C waits for less
+        window = min(window, remote.BLOCK)
     try:
         stream = unpacked(origin.start(), origin.path)
         packed = not isinstance(stream, ObjectBytes)

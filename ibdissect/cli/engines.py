@@ -104,7 +104,10 @@ def interruptible() -> Iterator[Stop]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        interrupt_reads()  # a read from a pipe may block for hours
+        try:
+            interrupt_reads()  # a read from a pipe may block for hours
+        finally:
+            failures.end_plugins()  # a plugin's function may run for ever
 
     # Signals can be handled only in the main thread; if SIGINT is ignored (background job of a script), leave it so.
     main = threading.current_thread() is threading.main_thread()
@@ -117,6 +120,7 @@ def interruptible() -> Iterator[Stop]:
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         allow_reads()
+        failures.allow_plugins()
 
 
 @contextmanager

@@ -324,7 +324,7 @@ def judge_reading(report: CaptureReport, reader: Reader, failed: str) -> None:
     if broken and report.status == "ok":
         report.status = "truncated" if all(d.kind == "cut-off" for d in broken) else "damaged"
     errors = [f"{damage.file or report.path}: {damage.reason}" for damage in broken if damage.unread]
-    if failed or any(damage.kind == "unreadable" for damage in broken):
+    if (failed and report.status != "interrupted") or any(damage.kind == "unreadable" for damage in broken):
         report.status = "failed"
     if failed:
         errors.append(f"{report.path}: {failed}")
