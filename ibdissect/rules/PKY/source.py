@@ -15,11 +15,12 @@ from ibdissect.rules.PKY.destination import RefusingTable, hit_of
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.refused_packets import RefusedPackets, under_way
 from ibdissect.rules.shared.silence import LearntFactRule
+from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
 from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native
 from ibdissect.table.rows import by_value, groups, members
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import BASE, FULL, GET_MULTI_RESP, GET_RESP, GET_TABLE_RESP, P_KEY_TABLE, PORT_INFO, SA_CLASS
+from ibdissect.wire.numbers import BASE, FULL, GET_MULTI_RESP, GET_RESP, GET_TABLE_RESP, P_KEY_TABLE, PORT_INFO, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.sa_paths import PathRecord
 
 ANSWERS = (GET_RESP, GET_TABLE_RESP, GET_MULTI_RESP)
@@ -45,7 +46,8 @@ class NotInSourceTable(RefusingTable):
         """Packets with the full form of a partition of which the sender's table, known as a whole, has the limited form alone."""
         native, subnet = event.table.once(Native), event.subnet
         named = (native.p_key & FULL != 0) & (native.p_key & BASE != 0)  # partition 0 is PKY002
-        index = np.flatnonzero(named & (native.dest_qp > 1) & BY_P_KEY_TABLE[native.opcode])
+        index = np.flatnonzero(named & (native.dest_qp > 0) & BY_P_KEY_TABLE[native.opcode])
+        index = index[(native.dest_qp[index] > 1) | _asks(event.table, native.rows[index])]  # an answer repeats the P_Key of its request
         ways = native.slid[index].astype(np.int64) << 40 | native.p_key[index].astype(np.int64) << 24 | native.dest_qp[index]
         for way, where in by_value(ways):
             slid, p_key, qp = way >> 40, way >> 24 & 0xFFFF, way & 0xFFFFFF
@@ -66,6 +68,12 @@ class NotInSourceTable(RefusingTable):
                 hit = hit_of(event.table, RefusedPackets(Verdict.ABSENT, port, proof, slid, qp, 0, p_key, rows), "sender")
                 hit.message = FULL_OF_LIMITED
                 yield hit
+
+
+def _asks(table: ChunkTable, rows: Int) -> Bool:
+    """Which packets are management requests."""
+    asks: Bool = (table.first(MAD)[rows] >= 0) & (table.values_at(MAD.method, rows) < RESPONSE_BIT)
+    return asks
 
 
 def _latest_change(table: PKeys, frame: int) -> int:

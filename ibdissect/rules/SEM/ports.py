@@ -12,14 +12,14 @@ from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.fabric import ChunkFollowed
 from ibdissect.fabric.earlier_answers import NO_KEY, AttributeSmp, AttributeSmps
 from ibdissect.fabric.events import TrapSeen
-from ibdissect.fabric.nodes import ACTIVE, ARMED, INIT
+from ibdissect.fabric.nodes import ACTIVE, ARMED, DOWN, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, LazyHit, each, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, node_info, switches
 from ibdissect.rules.shared.mad_conditions import READ
 from ibdissect.table import ChunkTable
-from ibdissect.table.history import AFTER_ALL, Track
+from ibdissect.table.history import Track
 from ibdissect.table.mask import occurrences_where
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import PORT_INFO, STATUS
@@ -283,8 +283,9 @@ class ActiveWithoutArmed(AttributeRule):
 
     The port showed Initialize, and the answer to the Set is an error: a port that accepts it was armed. A port that does not answer
     counts as refusing where the capture shows that it misses nothing (in ERF by its traffic, elsewhere no packet is missing within ten
-    seconds) and does not change the order of Sets. Ports that were armed once are not judged, nor any port after a Set to Armed of a
-    port that is not known yet. Other changes of state are not judged either, since a port may go down and come up unseen.
+    seconds) and does not change the order of Sets. Ports that were armed are judged again after they showed that they went down, or
+    Initialize after a later state. No port is judged after a Set to Armed of a port that is not known yet. Other changes of state are not
+    judged either, since a port may go down and come up unseen.
     """
 
     code, name, severity = "SEM012", "portstate-transition", ERROR
@@ -296,12 +297,11 @@ class ActiveWithoutArmed(AttributeRule):
     why = "PortState Initialize"
 
     def __init__(self) -> None:
-        self.armed: dict[int, int] = {}
-        """Ports that somebody set to Armed, and the first frame. An answer may still show the previous state, so one Set is enough.
-
-        A port that was not known then, `NO_KEY`, may be any.
-        """
         self.dropped = Dropped("ports that are set to a state")
+        self.armed = KeptDict[int, int](MAX_SET_PORTS, self.dropped)
+        """Ports that somebody set to Armed and that did not go down since, and the frame. An answer may still show the previous state, so
+        one Set is enough. A port that was not known then, `NO_KEY`, may be any.
+        """
         self.waiting = KeptDict[int, Hit](MAX_SET_PORTS, self.dropped)
         """Findings that wait for an answer, by frame."""
 
@@ -327,16 +327,19 @@ class ActiveWithoutArmed(AttributeRule):
                 yield hit
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        state = smps.now(PortInfo.port_state)
-        armed = np.flatnonzero(smps.sets & (state == ARMED))
-        if len(self.armed) < MAX_SET_PORTS:
-            for key, frame in zip(smps.key[armed].tolist(), smps.frames[armed].tolist(), strict=True):
-                self.armed.setdefault(key, frame)
-        elif len(armed):
-            self.dropped.add(int(smps.frames[armed[0]]), int(smps.event.table.chunk.time_ns[smps.rows[armed[0]]]), len(armed))
-        return smps.sets & (state == ACTIVE) & (smps.since > 0) & (smps.was(PortInfo.port_state) == INIT)
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        armed = min(self.armed.get(key, AFTER_ALL) for key in (smp.key, NO_KEY))
-        known = armed < smp.frame or len(self.armed) >= MAX_SET_PORTS
-        return None if known else super().judge(smp)
+        """Walks Sets and changes of state in frame order, as a port may be armed, fall back and be armed again."""
+        state, was = smps.now(PortInfo.port_state), smps.was(PortInfo.port_state)
+        arms = smps.sets & (state == ARMED)
+        falls = smps.answers & (smps.since > 0) & (state != was) & ((state == DOWN) | ((state == INIT) & (was >= ARMED)))
+        wanted = smps.sets & (state == ACTIVE) & (smps.since > 0) & (was == INIT)
+        never = np.zeros(len(smps), np.bool_)
+        for i in np.flatnonzero(arms | falls | wanted).tolist():
+            key, frame = int(smps.key[i]), int(smps.frames[i])
+            if arms[i]:
+                self.armed.keep(key, frame, frame, int(smps.event.table.chunk.time_ns[smps.rows[i]]))
+            elif falls[i]:
+                if self.armed.get(key, frame) < smps.since[i]:  # an answer to the Set may still show the state before it
+                    del self.armed[key]
+            else:
+                never[i] = not ({key, NO_KEY} & self.armed.keys() or self.armed.dropped.count)
+        return never

@@ -330,6 +330,12 @@ case("PKY011", [OF_SWITCH, NO_ENFORCEMENT, ASK_PORT_8], [OF_SWITCH, INFO, ASK_PO
 LIMITED_ONLY = [answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1234)), answer(5, 0x15, port_info(5))]
 BACK_FULL, BACK_LIMITED = (rc(4, b"1234", slid=5, dlid=3, bth={"p_key": key, "destqp": 0x49}) for key in (0x9234, 0x1234))
 case("PKY004", [*LIMITED_ONLY, BACK_FULL], [*LIMITED_ONLY, BACK_LIMITED], frames=[4])
+# of a datagram to QP1, too; an answer repeats the P_Key of its request
+TO_GSI: Any = {"slid": 5, "dlid": 3}
+ASK_FULL, ASK_LIMITED = (gmp(4, 1, 1, bth={"p_key": key}, **TO_GSI) for key in (0x9234, 0x1234))
+case("PKY004", [*LIMITED_ONLY, ASK_FULL], [*LIMITED_ONLY, ASK_LIMITED], frames=[4], also=["PKY007"], twin_also=["PKY007"])
+case("PKY004", [*LIMITED_ONLY, ASK_FULL], [*LIMITED_ONLY, gmp(4, 0x81, 1, bth={"p_key": 0x9234}, **TO_GSI)], frames=[4],
+     also=["PKY007"], twin_also=["PKY007"])  # fmt: skip
 # partitions of connection requests, joins and groups
 BOTH_LIMITED, ONE_FULL = (
     [frame for lid, keys in ((1, (0xFFFF, 0x1234)), (2, (0xFFFF, other))) for frame in (

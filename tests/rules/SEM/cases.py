@@ -293,6 +293,12 @@ case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(3), sets(4), REFUSED], fr
 # which port was armed is not known: the answers that tell it are recorded late
 case("SEM012", [*INIT, sets(4), REFUSED], [sets(3, lid=7), *INIT, sets(4), REFUSED], frames=[3])
 case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, answer(5, PORT_INFO, port_info(5, port_state=3)), sets(4), REFUSED], frames=[3])
+# armed once, and down since
+STATES: Any = {state: answer(5, PORT_INFO, port_info(5, port_state=state)) for state in (1, 2, 3, 4)}
+ARMED_ONCE = [*INIT, sets(3), STATES[3], sets(4), STATES[4]]
+FALLEN = [*ARMED_ONCE, STATES[1], STATES[2]]
+case("SEM012", [*FALLEN, sets(4), REFUSED], [*FALLEN, sets(3), sets(4), REFUSED], frames=[9])
+case("SEM012", [*ARMED_ONCE, STATES[2], sets(4), REFUSED], [*INIT, sets(3), STATES[2], STATES[2], sets(4), REFUSED], frames=[8])
 # the port took it: ibdump missed what made it Armed, or there is no telling
 case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(4), answer(5, PORT_INFO, port_info(5))], frames=[3])
 case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(4)], frames=[3])
