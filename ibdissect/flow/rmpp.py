@@ -132,6 +132,10 @@ class WindowBehind(TransferEvent, frozen=True):
     window: int
 
 
+class AcknowledgedBeyond(TransferEvent, frozen=True):
+    """A segment behind the last one was acknowledged."""
+
+
 T = TypeVar("T", bound=Transfer)
 
 
@@ -221,5 +225,7 @@ class OpenTransfers(Generic[T]):
             shown = transfer or Transfer(replace(message, source=message.destination, destination=message.source), message.time_ns, 0)
             yield WindowBehind(message.frame, message.time_ns, shown, segment, window)
         if transfer is not None:
+            if 0 < transfer.last < segment:
+                yield AcknowledgedBeyond(message.frame, message.time_ns, transfer, segment)
             transfer.last_ns = message.time_ns
             transfer.acknowledged = max(transfer.acknowledged, segment)

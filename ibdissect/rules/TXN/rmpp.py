@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.rmpp import (
     AGAIN_NS,
     SEGMENT_BYTES,
+    AcknowledgedBeyond,
     LengthDisagrees,
     SegmentAlone,
     SegmentMissing,
@@ -18,12 +20,13 @@ from ibdissect.flow.rmpp import (
 )
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, fault, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
 from ibdissect.rules.MAD.packet import IN_USE
+from ibdissect.rules.shared.mad_conditions import BY_SA, request_text
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW
 from ibdissect.rules.shared.silence import lowered_severity, warm
 from ibdissect.wire.mad import MAD, RMPP
-from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
+from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP, TABLE_RESPONSES
 
 ABANDONED_NS = 10_000_000_000
 """Five times the longest response time that managers use (2.2 s)."""
@@ -180,6 +183,55 @@ class WindowTooSmall(Rule):
     @on_event(WindowBehind)
     def behind(self, event: WindowBehind, _context: Context) -> Iterator[Hit]:
         yield of_transfer(event, window=event.window)
+
+
+class AcknowledgedTooMuch(Rule):
+    """An acknowledgement names a segment behind the last one of its transfer.
+
+    The sender aborts with status 123 (segment number too big). The receiver counts wrongly, or answers another transfer.
+
+    Correct the receiver of the transfer.
+
+    The last segment of the transfer, and the acknowledgement. An `info` where the capture misses packets within ten seconds or changes
+    their order: it may have missed another transfer of the same number.
+    """
+
+    code, name, severity = "TXN022", "rmpp-ack-too-far", ERROR
+    reference = "IBA 13.6.2.3; kernel core/mad_rmpp.c"
+    message = "{ends}: segment {segment} acknowledged, the last one is {last}"
+    example = "a transfer of two segments, and an ACK of segment 5"
+    needs = (CaptureLoss,)
+    waits = True
+
+    @on_event(AcknowledgedBeyond)
+    def beyond(self, event: AcknowledgedBeyond, _context: Context) -> Iterator[Hit]:
+        yield of_transfer(event, last=event.transfer.last)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        loss = context.get(CaptureLoss)
+        return INFO if loss.disorderly() or loss.near(hit.time_ns) else None
+
+
+class TableWithoutRMPP(Rule):
+    """A table is answered without RMPP.
+
+    A table is a transfer of RMPP, even if it has one segment: without the header, the requester cannot tell how many records there are.
+
+    Correct the responder.
+
+    One answer with status 0; a refusal needs no header.
+    """
+
+    code, name, severity = "TXN023", "table-without-rmpp", WARNING
+    reference = "IBA 13.6.1, 15.4.5; kernel core/sa_query.c"
+    when = (RMPP.active == 0) & MAD.method.isin(TABLE_RESPONSES) & (MAD.status == 0) & (MAD.base_version == 1) & BY_SA
+    on, at = RMPP, RMPP.rmpp_flags
+    flow = (*PACKET_FLOW, MAD.attribute_id)
+    message = "{what} without an RMPP header in use"
+    example = "a SubnAdmGetTableResp with status 0 and RMPPFlags 0"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"what": request_text(seen)}
 
 
 class TransferAbandoned(Rule):

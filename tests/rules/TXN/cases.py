@@ -93,7 +93,7 @@ case("TXN005", [perf(GET, 1), ALIKE], [perf(GET, 1), ALIKE, perf(GET_RESP, 1)], 
 FAR = {"sgid": bytes([0xFE, 0xC0, *bytes(13), 2]), "dgid": bytes([0xFE, 0xC0, *bytes(13), 1]), "hop_lmt": 64}
 case("TXN005", [perf(GET, 1), perf(GET_RESP, 1, slid=900)], [perf(GET, 1), perf(GET_RESP, 1, slid=900, grh=FAR)], frames=[2])
 BARE = [gmp(SA, method, 0x01, bytes(200), at=24, slid=1 + method // 128, dlid=2 - method // 128) for method in (GET, TABLE_RESP, GET_RESP)]
-case("TXN006", BARE[:2], BARE[::2], frames=[2])
+case("TXN006", BARE[:2], BARE[::2], frames=[2], also=["TXN023"])
 
 
 def trap_like(method: int, transaction: int = 5) -> bytes:
@@ -149,9 +149,21 @@ case("TXN013", [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 2, 221, flags=LA
 case("TXN013", [segment(DATA, 1, 540, flags=FIRST), segment(DATA, 2, 320, flags=LAST)],
      [segment(DATA, 1, 540, flags=FIRST), segment(DATA, 2, 0, flags=MIDDLE), segment(DATA, 3, 100, flags=LAST)], frames=[2])  # fmt: skip
 case("TXN013", segment(DATA, 1, 221, flags=FIRST | LAST), segment(DATA, 1, 0, flags=FIRST | LAST), frames=[1])
-case("TXN013", segment(DATA, 1, 221, flags=FIRST | LAST), segment(DATA, 1, 221, flags=(FIRST | LAST) & ~1), frames=[1])
+case("TXN013", segment(DATA, 1, 221, flags=FIRST | LAST), segment(DATA, 1, 221, flags=(FIRST | LAST) & ~1), frames=[1],
+     twin_also=["TXN023"])  # fmt: skip
 case("TXN013", segment(DATA, 1, 221, flags=FIRST | LAST), segment(DATA, 1, 221, flags=FIRST | LAST, base_version=0x80), frames=[1],
      twin_also=["OPA001"])  # fmt: skip
+DONE = [segment(DATA, 1, 280, flags=FIRST), segment(DATA, 2, 60, flags=LAST)]
+case("TXN022", [*DONE, segment(ACK, 5, 9, method=TABLE)], [*DONE, segment(ACK, 2, 9, method=TABLE)], frames=[3], severity="error")
+# of one whose last segment was not seen, and of another transfer
+case("TXN022", [*DONE, segment(ACK, 3, 9, method=TABLE)], [DONE[0], segment(ACK, 3, 9, method=TABLE)], frames=[3])
+case("TXN022", [*DONE, segment(ACK, 3, 9, method=TABLE)], [*DONE, segment(ACK, 3, 9, method=TABLE, transaction=8)], frames=[3])
+# something is missing there: an answer without a request
+STRAY = segment(DATA, 4, 60, flags=MIDDLE, transaction=9)
+case("TXN022", [*DONE, STRAY, segment(ACK, 9, 9, method=TABLE, transaction=9), segment(ACK, 3, 9, method=TABLE)],
+     [*DONE, STRAY, segment(ACK, 9, 9, method=TABLE, transaction=9), segment(ACK, 2, 9, method=TABLE)], frames=[5])  # fmt: skip
+case("TXN023", segment(DATA, 1, 60, flags=(FIRST | LAST) & ~1), segment(DATA, 1, 60, flags=FIRST | LAST))
+case("TXN023", segment(DATA, 1, 60, flags=(FIRST | LAST) & ~1), segment(DATA, 1, 60, flags=(FIRST | LAST) & ~1, status=0x0100))
 case("TXN017", segment(ACK, 5, 1, method=TABLE), segment(ACK, 5, 5, method=TABLE))
 case("TXN020", [segment(DATA, 1, 0, flags=FIRST), *WAIT],
      [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 2, 40, flags=LAST), *WAIT], frames=[1], file=SLOWER)  # fmt: skip
@@ -243,7 +255,7 @@ case("TXN016", table(rmpp_status=1), table())
 case("TXN021", table(first=1, segment_number=3), table(first=1, segment_number=1))
 case("TXN021", table(segment_number=1), table(segment_number=2))
 case("TXN021", table(segment_number=0), table(rmpp_type=2, segment_number=0))  # an ACK of nothing asks again from the first
-case("TXN021", table(rmpp_type=5), table(rmpp_type=5, active=0))
+case("TXN021", table(rmpp_type=5), table(rmpp_type=5, active=0), twin_also=["TXN023"])
 case("TXN021", table(first=1, segment_number=3), table(first=1, segment_number=3, rmpp_version=2), twin_also=["MAD015"])
 case("TXN016", table(rmpp_type=3, rmpp_status=5), table(rmpp_type=3, rmpp_status=1), twin_also=["TXN015"])
 case("TXN016", table(rmpp_type=4, rmpp_status=50), table(rmpp_type=4, rmpp_status=118), twin_also=["TXN014"])
